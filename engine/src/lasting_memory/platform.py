@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
 from functools import cache, partial
+from traceback import walk_tb
 from typing import ParamSpec, TypeVar, cast
 from weakref import WeakValueDictionary
 
@@ -24,6 +25,7 @@ from langgraph.store.base.batch import AsyncBatchedBaseStore
 from langgraph.types import TracePolicy, omit_payload
 from langgraph_sdk.client import LangGraphClient
 from starlette.requests import Request
+from starlette.responses import Response
 
 logger = logging.getLogger("memory")
 Arguments = ParamSpec("Arguments")
@@ -101,6 +103,20 @@ def embedding_model(store: BaseStore) -> str:
         names = (getattr(embed, "model", None), getattr(embed, "model_name", None), getattr(function, "__name__", None))
         name = next((each for each in names if isinstance(each, str)), type(embed).__name__)
     return f"{name.removeprefix('models/')}, {index.get('dims')} dimensions"
+
+
+async def bad_request(request: Request, error: ValueError) -> Response | None:
+    """The platform's answer to a value that one of its own routes cannot use; None for an error of any other code.
+
+    It answers every `ValueError` so, whoever raised it, which tells a client in Python's words that the request was wrong.
+    """
+    own_module = str(getattr(request.scope.get("endpoint"), "__module__", ""))
+    frames = [str(frame.f_globals.get("__name__", "")) for frame, _ in walk_tb(error.__traceback__)]
+    if not own_module.startswith("langgraph_api.") or any(name.startswith(f"{__package__}.") for name in frames):
+        return None
+    from langgraph_api.errors import value_error_handler  # type: ignore[import-untyped]  # noqa: PLC0415  # as above
+
+    return cast("Response", await value_error_handler(request, error))
 
 
 def acting_as_caller(request: Request) -> AbstractAsyncContextManager[None]:

@@ -29,6 +29,8 @@ MAX_METADATA_KEYS, MAX_METADATA_CHARS = 50, 2_000
 # Links for feedback that one run may ask for: each is a call to LangSmith.
 MAX_FEEDBACK_KEYS = 10
 MAX_SECONDS = 10**9
+# Fields of a run that only operators may send. The platform resolves a webhook's host before it asks any handler.
+OPERATORS_FIELDS = ("interrupt_before", "interrupt_after", "webhook")
 
 OWNER_KEYS = ("user_id", "org_id")
 # On a run: the verified claims with which it began, for routes that are a group's.
@@ -119,14 +121,21 @@ _CONTEXT = TypeAdapter[Any](
 )
 
 
+def operators_field(fields: Mapping[str, Any]) -> str | None:
+    """Why a run with these fields is refused to people; None if it is not."""
+    for name in OPERATORS_FIELDS:
+        if fields.get(name):
+            return f"{name} is for operators; leave it out."
+    return None
+
+
 def rebuild_run(value: MutableMapping[str, Any], *, operator: bool) -> None:
     """Rebuild `metadata`, and of `kwargs` `command`, `context`, `config`. Raises 422, or 403 for operators' fields."""
     kwargs, config = value["kwargs"], value["kwargs"]["config"]
     command = kwargs.get("command") or {}
     if not operator:
-        for name in ("interrupt_before", "interrupt_after", "webhook"):
-            if kwargs.get(name):
-                raise HTTPException(403, f"{name} is for operators; leave it out.")
+        if reason := operators_field(kwargs):
+            raise HTTPException(403, reason)
         if not isinstance(command.get("goto"), str | None):  # each of several jumps is a task at once
             raise HTTPException(403, "A command.goto of more than a node's name is for operators.")
     if len(kwargs.get("feedback_keys") or ()) > MAX_FEEDBACK_KEYS:

@@ -225,7 +225,7 @@ async def import_files(caller: Caller, query: MemoryQuery, body: Document) -> An
             if before is None or file.merged(before)["content"] != before["content"]:
                 action = "append" if before else "create"
                 await caller.files.arevise(key_of(file.path), file.merged)
-        except ValueError as error:
+        except RefusedWrite as error:
             raise HTTPException(409, f"{error} {len(done)} files before it were imported.") from None
         done.append({"path": file.path, "action": action})
     return {"files": done}

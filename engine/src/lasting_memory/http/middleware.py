@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lasting_memory import platform
 from lasting_memory.auth.admission import BYTES_PER_REQUEST, Share, share_of
+from lasting_memory.auth.run_requests import operators_field
 from lasting_memory.deployment import Deployment
 from lasting_memory.people.identity import Actor, claim, is_operator
 from lasting_memory.settings import Settings, is_loopback
@@ -124,6 +125,8 @@ _WEIGHTS = {"mcp": 20, "a2a": 10}
 _WAITED = frozenset({"wait", "join"})
 # Bytes of a body beyond which it is checked off the event loop.
 _LARGE = 65_536
+# Routes that take a run's fields, and those of crons.
+_RUNS = re.compile(r"(/threads/[^/]+)?/runs(/(?P<crons>crons)(/.*)?|/[^/]*)?")
 
 _OPENS, _QUOTE, _COMMA, _CLOSES = 1, 0, 2, 255
 _MARKS = bytes.maketrans(b'[{",]}', bytes([_OPENS, _OPENS, _QUOTE, _COMMA, _CLOSES, _CLOSES]))
@@ -165,7 +168,8 @@ class _History(_Fields):
     limit: Annotated[float, Field(le=MAX_HISTORY)] | None = None
 
 
-def _check_json(body: bytes, limit: int, fields: type[_Fields] | None) -> None:
+def _check_json(body: bytes, limit: int, fields: type[_Fields] | None, *, asks_for_run: bool) -> None:
+    """Raise `HTTPException` 422 for a body out of bounds; 403 for fields of a run that its sender may not send."""
     depth, commas = shape(body)
     if depth > MAX_REQUEST_NESTING or commas > limit // BYTES_A_VALUE:
         bounds = f"{MAX_REQUEST_NESTING} levels of nesting, or {limit // BYTES_A_VALUE:,} values"
@@ -179,6 +183,9 @@ def _check_json(body: bytes, limit: int, fields: type[_Fields] | None) -> None:
             raise HTTPException(422, f"The body is a batch of more than {MAX_BATCH:,}.")
         for item in items:
             _check_fields(fields, item)
+            reason = operators_field(item) if asks_for_run and isinstance(item, dict) else None
+            if reason is not None:
+                raise HTTPException(403, reason)
 
 
 def _check_fields(fields: type[_Fields], given: object) -> None:
@@ -199,8 +206,8 @@ def _check_head(scope: Scope, path: str) -> None:
 
 
 class RequestBounds:
-    """ASGI middleware around every route. It answers 413 to a body that is too long, otherwise 422 with a reason, and refuses
-    WebSockets: all that one carries is there over HTTP.
+    """ASGI middleware around every route. It answers 413 to a body that is too long, otherwise 422 with a reason, or 403 to what
+    the platform would work on before it asks who may do that. It refuses WebSockets: all that one carries is there over HTTP.
 
     Calls from inside the server have no bounds, but must spell ids like others: they carry A2A's ids of conversations. Notes
     when a request came, before its body is read. No cache may keep an answer of /memory.
@@ -257,6 +264,12 @@ class _Bounded(ExitStack):
         return self._refusal
 
     @property
+    def _is_person(self) -> bool:
+        """Whether somebody is signed in who is no operator."""
+        user = self._scope.get("user")
+        return user is not None and not is_operator(user, self._deployment.settings)
+
+    @property
     def _share(self) -> Share | None:
         """The share of who is signed in. Operators have none."""
         user = self._scope.get("user")
@@ -277,7 +290,7 @@ class _Bounded(ExitStack):
             return {"type": "http.disconnect"}
 
     async def _body(self) -> Message:
-        """Raises `HTTPException`: 413 (reading stops), 422, or 429 if it is not their turn."""
+        """Raises `HTTPException`: 413 (reading stops), 422, 403 for what is an operator's, or 429 if it is not their turn."""
         share, body, more = self._share, bytearray(), True
         limit = MAX_IMPORT_BYTES if self._path == "/memory/import" else MAX_INPUT_BYTES
         if share and (weight := _WEIGHTS.get(self._path.split("/")[1])):
@@ -293,10 +306,15 @@ class _Bounded(ExitStack):
         if len(body) > limit:
             raise HTTPException(413, f"The body has more than {limit:,} bytes; send less.")
         fields = None if self._is_memory else _History if self._path.endswith("/history") else _Fields
+        # Before the platform looks at them: it resolves names of hosts, and reads files of time zones, for whoever asks.
+        runs = _RUNS.fullmatch(self._path)
+        asks_for_run = runs is not None and self._is_person
+        if asks_for_run and runs and runs["crons"]:
+            raise HTTPException(403, "Crons are for operators.")
         if len(body) > _LARGE:
-            await platform.in_thread(_check_json, bytes(body), limit, fields)
+            await platform.in_thread(_check_json, bytes(body), limit, fields, asks_for_run=asks_for_run)
         else:
-            _check_json(bytes(body), limit, fields)
+            _check_json(bytes(body), limit, fields, asks_for_run=asks_for_run)
         return {"type": "http.request", "body": bytes(body), "more_body": False}
 
     async def send(self, message: Message) -> None:

@@ -3,6 +3,7 @@
 Outside of runs the platform scopes nothing. So every route takes a `Caller`, then its query as a model.
 """
 
+import logging
 from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
@@ -23,9 +24,13 @@ from lasting_memory.files.proposals import DecidedError, Memory, UnknownProposal
 from lasting_memory.journal import Revision
 from lasting_memory.people import identity
 from lasting_memory.people.namespaces import Namespace
+from lasting_memory.settings import SettingsError
 from lasting_memory.validation import RefusedWrite, check_path
 
 ROUTE = "/memories"
+FAILED = "This failed inside the server; its log says why."
+
+logger = logging.getLogger("api")
 
 Answer = dict[str, Any]
 
@@ -199,4 +204,29 @@ async def _refused(_: Request, error: Exception) -> Response:
     return JSONResponse({"detail": str(error)}, status)
 
 
-HANDLERS: dict[Any, Any] = {RequestValidationError: _invalid, RefusedWrite: _refused, identity.IdentityError: _refused}
+async def _misconfigured(_: Request, error: SettingsError) -> Response:
+    return JSONResponse({"detail": str(error)}, 400)
+
+
+async def _failed(request: Request, error: ValueError) -> Response:
+    """What is no refusal is an error of the server's, of a fork's routes as well. Its words are for the log alone."""
+    if answer := await platform.bad_request(request, error):
+        return answer
+    logger.error("%s %s failed.", request.method, request.url.path, exc_info=error)
+    return await _broken(request, error)
+
+
+async def _broken(_: Request, error: Exception) -> Response:
+    """The answer to any other error, which the server raises again and logs."""
+    return JSONResponse({"detail": FAILED}, 500)
+
+
+# Of all routes, the platform's as well. Without that of `ValueError` the platform would answer 400.
+HANDLERS: dict[Any, Any] = {
+    RequestValidationError: _invalid,
+    RefusedWrite: _refused,
+    identity.IdentityError: _refused,
+    SettingsError: _misconfigured,
+    ValueError: _failed,
+    Exception: _broken,
+}

@@ -1,0 +1,69 @@
+"""The project's app as the server under test loads it: with routes of its own and code of its own that fails, and with a name
+server that answers nobody.
+"""
+
+import json
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+from deployment import DEPLOYMENT
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from lasting_memory import build_http, recall
+from lasting_memory.auth import run_requests
+from lasting_memory.validation import RefusedWrite
+
+# Of the server's folder: the hosts whose addresses were asked for.
+ASKED = Path("asked.txt")
+NAME_SECONDS = 1
+# What a request says for which code of the engine fails.
+FAILS = "max() arg is an empty sequence"
+
+router = APIRouter()
+
+
+@router.get("/own/fails")
+async def fails() -> dict[str, int]:
+    return {"most": max(json.loads("[]"))}
+
+
+@router.get("/own/refuses")
+async def refuses() -> None:
+    raise RefusedWrite("Say it differently.")
+
+
+async def decodes(request: Request) -> Response:
+    return JSONResponse(bytes([0xFF]).decode())
+
+
+_search, _rebuild, _resolve = recall.search, run_requests.rebuild_thread_metadata, socket.getaddrinfo
+
+
+async def search(store: Any, threads: Any, actor: Any, query: str, *args: Any, **options: Any) -> Any:
+    if query == FAILS:
+        max([])
+    return await _search(store, threads, actor, query, *args, **options)
+
+
+def rebuild(metadata: Any, *args: Any, **options: Any) -> None:
+    if metadata.get("title") == FAILS:
+        max([])
+    _rebuild(metadata, *args, **options)
+
+
+def resolve(host: Any, *args: Any, **options: Any) -> Any:
+    if not str(host).endswith(".example"):
+        return _resolve(host, *args, **options)
+    with ASKED.open("a") as asked:
+        asked.write(f"{host}\n")
+    time.sleep(NAME_SECONDS)
+    raise socket.gaierror(socket.EAI_AGAIN, "nobody answers")
+
+
+recall.search, run_requests.rebuild_thread_metadata, socket.getaddrinfo = search, rebuild, resolve  # type: ignore[assignment]
+app = build_http(DEPLOYMENT, routes=[*router.routes, Route("/own/decodes", decodes)])

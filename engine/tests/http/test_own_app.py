@@ -1,0 +1,81 @@
+"""An app with routes of a fork's, code that fails and a name server that does not answer: what its callers are told of that."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lasting_memory.http.requests import FAILED
+from lasting_memory.testing.dev_server import DevServer
+from lasting_memory.testing.people import OPERATOR
+from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic
+from tests.conftest import served
+
+pytestmark = pytest.mark.server
+
+server = served({"http": {"app": f"{Path(__file__).parent / 'own_app.py'}:app"}}, OPERATORS="root")
+
+FAILS = "max() arg is an empty sequence"
+THREAD: dict[str, Any] = {"metadata": {"title": FAILS}}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "words"),
+    [
+        ("GET", "/own/fails", None, FAILS),
+        ("GET", "/own/decodes", None, "can't decode byte"),
+        ("GET", f"/memory/search?q={FAILS}", None, FAILS),
+        ("POST", "/threads", THREAD, FAILS),
+    ],
+)
+async def test_an_error_of_the_server_s_is_no_request_that_was_wrong(
+    server: DevServer, alice: str, method: str, path: str, body: Any, words: str
+) -> None:
+    before = len(server.log)
+    answer = await server.person(alice).ask(method, path, body)
+    assert (answer.status_code, answer.json()) == (500, {"detail": FAILED})
+    async with asyncio.timeout(60):
+        while words not in server.log[before:] or "Traceback" not in server.log[before:]:  # noqa: ASYNC110  # a file
+            await asyncio.sleep(0.1)
+
+
+async def test_what_is_refused_and_what_the_platform_cannot_use_keep_their_answers(server: DevServer, alice: str) -> None:
+    person = server.person(alice)
+    refused = await person.ask("GET", "/own/refuses")
+    assert (refused.status_code, refused.json()) == (422, {"detail": "Say it differently."})
+    assert (await person.ask("GET", f"/threads/{await person.thread()}/runs", limit="many")).status_code == 400
+
+
+async def test_a_slow_name_server_stops_nobody_who_may_not_ask_it(server: DevServer, alice: str, model: ScriptedAnthropic) -> None:
+    """A run's webhook and a cron are for operators: nobody else has the server look for a host."""
+    flooder, other = server.person(f"flooder-{alice}"), server.person(alice)
+    thread = await flooder.thread()
+    asked = {"assistant_id": "agent", "input": {"messages": []}, "webhook": "https://slow-name.example/"}
+    cron, own = {**asked, "schedule": "0 0 1 1 *"}, f"/threads/{thread}/runs"
+    requests: list[tuple[str, str, Any]] = [
+        *(("POST", path, asked) for path in (own, f"{own}/stream", f"{own}/wait", "/runs", "/runs/stream", "/runs/wait")),
+        ("POST", "/runs/batch", [{"assistant_id": "agent", "input": {}}, asked]),
+        ("POST", "/runs/crons", cron),
+        ("POST", f"{own}/crons", cron),
+        ("PATCH", f"/runs/crons/{thread}", {"webhook": asked["webhook"]}),
+    ]
+    flood = [asyncio.create_task(flooder.ask(*request)) for request in requests * 4]
+    await other.say("hello")
+    answers = [await each for each in flood]
+    assert {answer.status_code for answer in answers} == {403}
+    assert {answer.json()["detail"] for answer in answers} == {
+        "webhook is for operators; leave it out.", "Crons are for operators.",
+    }  # fmt: skip
+    assert not (server.folder / "asked.txt").exists()
+    assert await flooder.made("GET", own) == []
+
+
+async def test_an_operator_s_webhook_is_looked_at(server: DevServer, alice: str) -> None:
+    """So that the test above would see what was asked for."""
+    operator = server.person("", headers=OPERATOR)
+    thread = await operator.thread()
+    body = {"assistant_id": "agent", "input": {"messages": []}, "webhook": "https://slow-name.example/"}
+    await operator.ask("POST", f"/threads/{thread}/runs", body)
+    assert (server.folder / "asked.txt").read_text() == "slow-name.example\n"
+    (server.folder / "asked.txt").unlink()
