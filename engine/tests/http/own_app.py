@@ -1,7 +1,8 @@
-"""The project's app as the server under test loads it: with routes of its own and code of its own that fails, and with a name
-server that answers nobody.
+"""The project's app as the server under test loads it: with routes of its own and code of its own that fails, with a name
+server that answers nobody, and with a queue that takes long to take a run.
 """
 
+import asyncio
 import json
 import socket
 import time
@@ -10,6 +11,7 @@ from typing import Any
 
 from deployment import DEPLOYMENT
 from fastapi import APIRouter
+from langgraph_runtime_inmem.ops import Runs  # type: ignore[import-untyped]
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -21,6 +23,8 @@ from lasting_memory.validation import RefusedWrite
 # Of the server's folder: the hosts whose addresses were asked for.
 ASKED = Path("asked.txt")
 NAME_SECONDS = 1
+# Between a run's admission and its being in the queue, and so in the platform's counts.
+QUEUE_SECONDS = 0.5
 # What a request says for which code of the engine fails.
 FAILS = "max() arg is an empty sequence"
 
@@ -65,5 +69,13 @@ def resolve(host: Any, *args: Any, **options: Any) -> Any:
     raise socket.gaierror(socket.EAI_AGAIN, "nobody answers")
 
 
+async def handled(ctx: Any, action: Any, value: Any) -> Any:
+    filters = await _handle(ctx, action, value)
+    if action == "create_run" and value["metadata"].get("note") == "slow":
+        await asyncio.sleep(QUEUE_SECONDS)
+    return filters
+
+
+_handle, Runs.handle_event = Runs.handle_event, handled
 recall.search, run_requests.rebuild_thread_metadata, socket.getaddrinfo = search, rebuild, resolve  # type: ignore[assignment]
 app = build_http(DEPLOYMENT, routes=[*router.routes, Route("/own/decodes", decodes)])

@@ -1,15 +1,18 @@
 """An app with routes of a fork's, code that fails and a name server that does not answer: what its callers are told of that."""
 
 import asyncio
+import threading
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lasting_memory.deployment import DEFAULTS
 from lasting_memory.http.requests import FAILED
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import OPERATOR
-from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic
+from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, after
 from tests.conftest import served
 
 pytestmark = pytest.mark.server
@@ -47,7 +50,9 @@ async def test_what_is_refused_and_what_the_platform_cannot_use_keep_their_answe
     assert (await person.ask("GET", f"/threads/{await person.thread()}/runs", limit="many")).status_code == 400
 
 
-async def test_a_slow_name_server_stops_nobody_who_may_not_ask_it(server: DevServer, alice: str, model: ScriptedAnthropic) -> None:
+async def test_a_slow_name_server_stops_nobody_who_may_not_ask_it(
+    server: DevServer, alice: str, model: ScriptedAnthropic
+) -> None:
     """A run's webhook and a cron are for operators: nobody else has the server look for a host."""
     flooder, other = server.person(f"flooder-{alice}"), server.person(alice)
     thread = await flooder.thread()
@@ -79,3 +84,45 @@ async def test_an_operator_s_webhook_is_looked_at(server: DevServer, alice: str)
     await operator.ask("POST", f"/threads/{thread}/runs", body)
     assert (server.folder / "asked.txt").read_text() == "slow-name.example\n"
     (server.folder / "asked.txt").unlink()
+
+
+def slow(model: ScriptedAnthropic, said: str) -> tuple[threading.Event, dict[str, Any]]:
+    """What lets the model answer, and a run's request that is long in getting into the queue."""
+    over = threading.Event()
+    model.script(said, after(over, [Text("done")]))
+    message = {"messages": [{"role": "user", "content": said}]}
+    return over, {"assistant_id": "agent", "input": message, "metadata": {"note": "slow"}}
+
+
+@pytest.mark.parametrize("where", ["on their own threads", "on new threads", "in a batch"])
+async def test_runs_that_are_not_in_the_queue_yet_count(
+    server: DevServer, alice: str, model: ScriptedAnthropic, where: str
+) -> None:
+    person, most = server.person(alice), DEFAULTS.busy_threads
+    over, asked = slow(model, f"slow {alice}")
+    try:
+        if where == "in a batch":
+            assert (await person.ask("POST", "/runs/batch", [asked] * (most + 1))).status_code == 429
+        else:
+            paths = [f"/threads/{await person.thread()}/runs" if "own" in where else "/runs" for _ in range(10)]
+            answers = await asyncio.gather(*(person.ask("POST", path, asked) for path in paths))
+            assert Counter(answer.status_code for answer in answers) == {200: most, 429: 10 - most}
+    finally:
+        over.set()
+    await person.idle()
+    assert await person.say("hello"), "what was refused or has ended holds nothing"
+
+
+async def test_runs_that_are_not_in_the_queue_yet_wait_on_their_thread(
+    server: DevServer, alice: str, model: ScriptedAnthropic
+) -> None:
+    person = server.person(alice)
+    over, asked = slow(model, f"slow {alice}")
+    thread = await person.thread()
+    try:
+        answers = await asyncio.gather(*(person.ask("POST", f"/threads/{thread}/runs", asked) for _ in range(10)))
+        accepted = Counter(answer.status_code for answer in answers)[200]
+        assert DEFAULTS.waiting_runs <= accepted <= DEFAULTS.waiting_runs + 1  # one of them may be at work
+    finally:
+        over.set()
+    await person.idle()

@@ -4,19 +4,21 @@ Requests and bytes, sent and answered, are taken from one bucket. What exceeds i
 share, and keeps it in memory. The installation's whole load, and callers without a valid token, are a proxy's business.
 """
 
-import asyncio
 import math
 from asyncio import sleep
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from contextvars import ContextVar
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from time import monotonic
 from typing import Any
+from uuid import uuid4
 
 from langgraph_sdk import get_client
 from langgraph_sdk.errors import NotFoundError
+from langgraph_sdk.schema import Run
 from starlette.exceptions import HTTPException
 
 from lasting_memory import platform
@@ -34,11 +36,17 @@ RUN_IN_REQUESTS, THREAD_IN_REQUESTS = 6, 3
 MAX_REQUEST_WAIT_SECONDS = 30
 # People in memory: the last callers.
 PEOPLE = 10_000
-# Seconds until an admitted run is in the platform's counts. The person's next run waits that long.
-_CREATION_SECONDS = 0.05
 # Busy threads of one person that are looked at: with MEMORY_SCOPE=user+assistant each assistant has one to consolidate.
 _BUSY_COUNTED = 100
 _RETRY_AFTER = {"Retry-After": "1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A run that a request may create, on a thread or on a new one."""
+
+    thread_id: str | None
+    consolidates: bool
 
 
 class Share:
@@ -49,6 +57,18 @@ class Share:
         self._at, self._left = monotonic(), float(limits.requests_at_once)
         # Threads that got a run while they had another: the platform calls them idle when one of the two is cancelled.
         self.crowded = set[str]()
+        # Runs that may be created and of which the platform may know nothing yet, by id; and the busy threads it listed last.
+        self.admitted = dict[str, Admitted]()
+        self.listed = frozenset[str]()
+
+    def note_listed(self, busy: Collection[str]) -> None:
+        """Take note of the busy threads that the platform lists: a new one may be that of a run which was to create its own."""
+        named = {run.thread_id for run in self.admitted.values()}
+        appeared = {*busy} - self.listed - named
+        unnamed = [run_id for run_id, run in self.admitted.items() if run.thread_id is None]
+        for run_id in unnamed[: len(appeared)]:
+            del self.admitted[run_id]
+        self.listed = frozenset(busy)
 
     def _refill(self) -> None:
         now = monotonic()
@@ -89,37 +109,86 @@ def share_of(_: Actor, limits: Limits) -> Share:
     return Share(limits)
 
 
+# The runs that the current request was admitted to create, and the shares that count them.
+_OF_REQUEST: ContextVar[list[tuple[Share, str]] | None] = ContextVar("runs of the request", default=None)
+
+
+@contextmanager
+def creating_runs() -> Iterator[Callable[[], None]]:
+    """In this context, a request is carried out. Gives a function to call when it is answered: what it has created is in the
+    platform's counts then, or was refused. Without this context nobody would know, and runs count once the platform knows them.
+    """
+    admitted = list[tuple[Share, str]]()
+
+    def answered() -> None:
+        for share, run_id in admitted:
+            share.admitted.pop(run_id, None)
+        admitted.clear()
+
+    before = _OF_REQUEST.set(admitted)
+    try:
+        yield answered
+    finally:
+        answered()
+        _OF_REQUEST.reset(before)
+
+
 async def check_run(person: Actor, value: Mapping[str, Any], deployment: Deployment) -> None:
-    """Return when a run may be created. Raises `HTTPException` 429 at a limit of the owner's runs or of the day's tokens."""
+    """Return when a run may be created. Raises `HTTPException` 429 at a limit of the owner's runs or of the day's tokens.
+
+    From then on the run counts: until its request is answered as admitted, then as the platform lists it.
+    """
     if RUN_METADATA[0] in setting.get():  # of consolidation, whose slots bound it
         return
     if deployment.settings.daily_tokens and (spent := await budget_refusal(await platform.store(), person, deployment)):
         raise HTTPException(429, spent[0], {"Retry-After": str(spent[1])})
-    thread_id, runs = value["thread_id"] and str(value["thread_id"]), get_client().runs
-    limits, share = deployment.limits, share_of(person, deployment.limits)
+    share = share_of(person, deployment.limits)
     share.charge(RUN_IN_REQUESTS)
-    checking = platform.lock_of("runs", person)  # one by one, so that each is counted before the next
-    await checking.acquire()
-    try:
-        busy, most = await _busy_threads(person, share.crowded, thread_id), limits.waiting_runs
+    thread_id = str(value["thread_id"]) if value["thread_id"] else None
+    run = Admitted(thread_id, consolidates=str(value["assistant_id"]) == assistant_of(CONSOLIDATION_GRAPH))
+    async with platform.lock_of("runs", person):  # one by one, so that each is counted before the next
+        busy, limits = await _busy_threads(person, share, thread_id), deployment.limits
         if thread_id in busy:  # another has no runs that wait, or is not there yet
-            with suppress(NotFoundError):  # the platform looks at queued runs first, which delays other people's
-                if len(await runs.list(thread_id, status="pending", limit=most)) >= most:
-                    raise HTTPException(429, f"{most} runs wait already on this thread.", _RETRY_AFTER)
-        most, consolidates = limits.busy_threads, str(value["assistant_id"]) == assistant_of(CONSOLIDATION_GRAPH)
-        if sum(consolidating == consolidates for consolidating in busy.values()) >= most:
-            raise HTTPException(429, f"{most} of your conversations have a run going; wait for one.", _RETRY_AFTER)
-    finally:
-        asyncio.get_running_loop().call_later(_CREATION_SECONDS, checking.release)
+            await _check_waiting(share, thread_id, limits.waiting_runs)
+        if sum(consolidates == run.consolidates for consolidates in busy.values()) >= limits.busy_threads:
+            raise HTTPException(
+                429, f"{limits.busy_threads} of your conversations have a run going; wait for one.", _RETRY_AFTER
+            )
+        admitted = _OF_REQUEST.get()
+        if admitted is not None:
+            run_id = str(value.get("run_id") or uuid4())
+            share.admitted[run_id] = run
+            admitted.append((share, run_id))
 
 
-async def _busy_threads(person: Actor, crowded: set[str], thread_id: str | None) -> dict[str, bool]:
-    """The owner's threads with a run under way or queued, and whether each is consolidation's, which is counted apart."""
-    client = get_client()
+async def _check_waiting(share: Share, thread_id: str, most: int) -> None:
+    """Raise `HTTPException` 429 if so many runs wait on a thread. The platform looks at queued runs first, which delays other
+    people's.
+    """
+    runs, known = get_client().runs, list[Run]()
+    with suppress(NotFoundError):
+        known = await runs.list(thread_id, status="pending", limit=most)
+    waiting = {str(run["run_id"]) for run in known}
+    unlisted = {run_id for run_id, run in share.admitted.items() if run.thread_id == thread_id} - waiting
+    if unlisted:
+        with suppress(NotFoundError):
+            unlisted -= {str(run["run_id"]) for run in await runs.list(thread_id, status="running", limit=1)}
+    if len(waiting) + len(unlisted) >= most:
+        raise HTTPException(429, f"{most} runs wait already on this thread.", _RETRY_AFTER)
+
+
+async def _busy_threads(person: Actor, share: Share, thread_id: str | None) -> dict[str, bool]:
+    """The owner's threads with a run under way, queued or admitted, and whether each is consolidation's, which is counted
+    apart. An admitted run whose thread has no name yet is a thread by itself.
+    """
+    client, crowded = get_client(), share.crowded
     found = await client.threads.search(
         metadata=asdict(person), status="busy", limit=_BUSY_COUNTED, select=["thread_id", "metadata"]
     )
     busy = {str(one["thread_id"]): (one["metadata"] or {}).get("graph_id") == CONSOLIDATION_GRAPH for one in found}
+    share.note_listed(busy)
+    for run_id, run in share.admitted.items():
+        busy.setdefault(run.thread_id or run_id, run.consolidates)
     if thread_id in busy:
         crowded.add(thread_id)
     for crowd in crowded - busy.keys():

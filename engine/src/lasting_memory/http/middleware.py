@@ -22,7 +22,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lasting_memory import platform
-from lasting_memory.auth.admission import BYTES_PER_REQUEST, Share, share_of
+from lasting_memory.auth.admission import BYTES_PER_REQUEST, Share, creating_runs, share_of
 from lasting_memory.auth.run_requests import operators_field
 from lasting_memory.deployment import Deployment
 from lasting_memory.people.identity import Actor, claim, is_operator
@@ -206,8 +206,8 @@ def _check_head(scope: Scope, path: str) -> None:
 
 
 class RequestBounds:
-    """ASGI middleware around every route. It answers 413 to a body that is too long, otherwise 422 with a reason, or 403 to what
-    the platform would work on before it asks who may do that. It refuses WebSockets: all that one carries is there over HTTP.
+    """ASGI middleware around every route. It answers 413 to a body that is too long, otherwise 422 with a reason; 403 to what the
+    platform would work on before it asks who may do that; and it refuses WebSockets: all that one carries is there over HTTP.
 
     Calls from inside the server have no bounds, but must spell ids like others: they carry A2A's ids of conversations. Notes
     when a request came, before its body is read. No cache may keep an answer of /memory.
@@ -220,22 +220,35 @@ class RequestBounds:
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
             return
-        path, refusal = str(scope["path"]).removeprefix(scope.get("root_path", "")), None
+        path = str(scope["path"]).removeprefix(scope.get("root_path", ""))
+        refusal: HTTPException | None = None
         scope.setdefault("state", {})["came"] = datetime.now(UTC).isoformat(timespec="microseconds")
         try:
             _check_head(scope, path)
         except HTTPException as error:
             refusal = error
         else:
-            with suppress(ClientDisconnect):  # nobody waits for an answer
-                if is_in_process(scope):
-                    await self.app(scope, receive, send)
-                else:
-                    with _Bounded(scope, receive, send, path, self._deployment) as bounded:
-                        refusal = await bounded.carry_out(self.app)
+            refusal = await self._carry_out(scope, receive, send, path)
         if refusal is not None:
             answer = JSONResponse({"detail": refusal.detail}, refusal.status_code, refusal.headers)
             await answer(scope, receive, send)
+
+    async def _carry_out(self, scope: Scope, receive: Receive, send: Send, path: str) -> HTTPException | None:
+        """Have the app answer. Returns a refusal that is the answer instead."""
+        # Nobody waits for an answer where a client has gone.
+        with suppress(ClientDisconnect), creating_runs() as answered:
+
+            async def send_counted(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    answered()
+                await send(message)
+
+            if is_in_process(scope):
+                await self.app(scope, receive, send_counted)
+                return None
+            with _Bounded(scope, receive, send_counted, path, self._deployment) as bounded:
+                return await bounded.carry_out(self.app)
+        return None
 
 
 class _Bounded(ExitStack):
