@@ -42,7 +42,7 @@ _IDS = 1_000
 # How many runs go on in each thread, whoever's, by its id; None where the platform's own status of a thread says whether one
 # does. `langgraph dev` calls a thread idle whose cancelled run goes on, and after a kill one busy in which none does.
 runs_going: Counter[str] | None = None
-# Writes to disk what is deleted now; None where a deletion is on disk already. `make dev` does so every ten seconds otherwise.
+# Writes to disk what is deleted now; None where a deletion is on disk already. `langgraph dev` does so every ten seconds.
 flush: Callable[[], Awaitable[None]] | None = None
 _LOCKS: WeakValueDictionary[tuple[object, ...], asyncio.Lock] = WeakValueDictionary()
 
@@ -117,6 +117,12 @@ async def bad_request(request: Request, error: ValueError) -> Response | None:
     from langgraph_api.errors import value_error_handler  # type: ignore[import-untyped]  # noqa: PLC0415  # as above
 
     return cast("Response", await value_error_handler(request, error))
+
+
+def serves_in_memory() -> bool:
+    """Whether this process is a server on the in-memory runtime: `langgraph dev`."""
+    runtime = sys.modules.get("langgraph_runtime") if "langgraph_api.server" in sys.modules else None
+    return getattr(runtime, "RUNTIME_EDITION", None) == "inmem"
 
 
 def acting_as_caller(request: Request) -> AbstractAsyncContextManager[None]:

@@ -108,3 +108,26 @@ async def test_what_was_forgotten_or_deleted_is_in_no_file_after_a_flush_and_aft
     server.stop()
     assert not any(files_with(server, secret) for secret in secrets.values())
     assert files_with(server, kept)
+
+
+async def test_plain_langgraph_dev_keeps_nothing_of_who_was_forgotten_either(
+    model: ScriptedAnthropic, alice: str, tmp_path: Path
+) -> None:
+    """It is what people type by habit: without `make`, and so without the app that `make dev` puts around theirs."""
+    secrets = {how: f"the safe opens with {uuid.uuid4()}" for how in ("forgotten", "deleted", "kept")}
+    with DevServer(tmp_path, env=model.env, plain=True) as server:
+        people = {how: server.person(f"{how} {alice}") for how in secrets}
+        threads = {how: await people[how].thread() for how in secrets}
+        for how, secret in secrets.items():
+            await people[how].turn(threads[how], secret)
+            await people[how].write(FILE, secret)
+        told = await people["forgotten"].made("DELETE", "/memory")
+        assert told["deleted"]["threads"] == 1
+        assert not files_with(server, secrets["forgotten"])
+        await people["deleted"].made("DELETE", f"/threads/{threads['deleted']}")
+        await people["deleted"].made("DELETE", "/memory/file", path=FILE)
+        await server.close_clients()
+        server.stop()
+        assert not files_with(server, secrets["forgotten"])
+        assert not files_with(server, secrets["deleted"], ".langgraph_checkpoint*")
+        assert files_with(server, secrets["kept"], ".langgraph_checkpoint*")

@@ -58,6 +58,10 @@ def build_http(
     _ = deployment.agents  # raises, if a graph is missing
     platform.isolate_store_calls()
     platform.log_no_queries()
+    if platform.serves_in_memory():
+        from lasting_memory.http import in_memory_runtime  # noqa: PLC0415  # no other server has what it imports
+
+        in_memory_runtime.correct()
     if bare := [route for route in routes if not hasattr(route, "app")]:
         raise SettingsError(f"routes has {bare[0]!r}, which no sign-in can surround; give the routes, router.routes.")
     # The server adds its own routes, so this middleware surrounds all of them.

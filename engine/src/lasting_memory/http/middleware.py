@@ -206,8 +206,8 @@ def _check_head(scope: Scope, path: str) -> None:
 
 
 class RequestBounds:
-    """ASGI middleware around every route. It answers 413 to a body that is too long, otherwise 422 with a reason; 403 to what the
-    platform would work on before it asks who may do that; and it refuses WebSockets: all that one carries is there over HTTP.
+    """ASGI middleware around every route. It answers 413 to a body that is too long, otherwise 422 with a reason, or 403 where
+    the platform would begin before it asks who may do that. It refuses WebSockets: all that one carries is there over HTTP.
 
     Calls from inside the server have no bounds, but must spell ids like others: they carry A2A's ids of conversations. Notes
     when a request came, before its body is read. No cache may keep an answer of /memory.

@@ -67,6 +67,7 @@ class DevServer:
     The server keeps its state in folder/.langgraph_api, so a restart in the same folder keeps everything and two
     servers need two folders. `env` is added to a cleaned environment; `config` is deep-merged over the project's
     langgraph.json. `options` are further ones of the command. The port stays the same across restarts, so clients do too.
+    With `plain` it is what people start by habit, with langgraph.json itself, not what `make dev` makes of that.
     """
 
     def __init__(
@@ -76,7 +77,10 @@ class DevServer:
         config: Mapping[str, Any] | None = None,
         options: Sequence[str] = (),
         project: Path = PROJECT,
+        *,
+        plain: bool = False,
     ) -> None:
+        self._plain = plain
         self.project = project.resolve()
         self.folder = folder.resolve()
         self._env = dict(env or {})
@@ -172,7 +176,7 @@ class DevServer:
         self.folder.mkdir(parents=True, exist_ok=True)
         config, project = self.folder / ".dev.json", _project_config(self.project, self._config)
         (self.folder / "langgraph.json").write_text(json.dumps(project, indent=2))
-        config.write_text(json.dumps(configuration(project, postgres=False)))
+        config.write_text(json.dumps(project if self._plain else configuration(project, postgres=False)))
         options = [*f"--port {self.port} --no-browser --no-reload --n-jobs-per-worker 10".split(), *self._options]
         return ["dev", "--config", str(config), *options], environment(self._env, self.project)
 
