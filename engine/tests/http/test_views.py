@@ -14,6 +14,7 @@ from langgraph.store.base import BaseStore
 from lasting_memory import journal
 from lasting_memory.deployment import DEFAULTS
 from lasting_memory.http import views as api_views
+from lasting_memory.journal import revisions
 from lasting_memory.people.identity import WRITE_POLICIES, Author
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
@@ -307,6 +308,79 @@ async def test_a_hostile_memory_is_read_in_linear_time(api: httpx.AsyncClient, s
         await by(store, AGENT, text, f"/{number}.md")
     assert len(await groups(api)) == 5
     assert len(await changed(api)) == 4
+
+
+SHUFFLED = [f"- {number}" for number in range(1_990)]
+
+
+def shuffled(number: int) -> str:
+    """The same lines in another order for each number: 1,990 has no factor in common with 3."""
+    step = pow(3, number, len(SHUFFLED))
+    return "".join(f"{SHUFFLED[place * step % len(SHUFFLED)]}\n" for place in range(len(SHUFFLED)))
+
+
+def put_history(store: BaseStore, path: str, texts: list[str], run: str = "") -> None:
+    """Put a file with a revision for each text, as the journal would, a minute apart."""
+    newest = journal.NOTHING
+    for number, text in enumerate(texts):
+        at = f"2026-01-01T{number // 60:02}:{number % 60:02}:00+00:00"
+        author = Author("person", "alice", run)
+        name = f"{number:032}"
+        newest = journal.Revision(number + 1, name, tuple(filter(None, [newest.id])), text, "utf-8", at, at, author)
+        store.batch([revisions.put(MEMORIES, path, newest, "")])
+    store.batch([revisions.copy(MEMORIES, path, newest)])
+
+
+@pytest.fixture
+def pairs(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Counts the comparisons of texts, and the pairs of lines in them that are compared."""
+    counted, edits = Counter[str](), revisions.edits
+
+    def counting(before: Any, after: Any) -> Any:
+        counted["texts"] += 1
+        counted["lines"] += len(before) * len(after)
+        return edits(before, after)
+
+    monkeypatch.setattr(revisions, "edits", counting)
+    return counted
+
+
+async def test_what_is_compared_for_one_answer_is_bounded_and_the_rest_is_said(
+    api: httpx.AsyncClient, store: BaseStore, pairs: Counter[str]
+) -> None:
+    texts = [shuffled(number) for number in range(50)]
+    for number in range(12):
+        put_history(store, f"/{number}.md", texts)
+    told = (await api.get("/memory/changes")).json()
+    assert 10 <= len(told["changes"]) <= 100
+    assert told["more"] == 12 * 50 - len(told["changes"])
+    assert pairs["lines"] < 300 * 1_990**2, "more than 300 comparisons of two such files"
+    oldest = min(change["at"] for change in told["changes"])
+    assert oldest >= "2026-01-01T00:43", "the newest of all files come first"
+
+
+async def test_many_changes_of_a_line_in_long_files_are_all_shown_up_to_200(
+    api: httpx.AsyncClient, store: BaseStore, pairs: Counter[str]
+) -> None:
+    lines = [f"{line}\n" for line in SHUFFLED[:1_000]]
+    for number in range(5):
+        put_history(store, f"/{number}.md", ["".join(lines[: 900 + place]) for place in range(50)])
+    told = (await api.get("/memory/changes")).json()
+    assert (len(told["changes"]), told["more"]) == (200, 50)
+    assert [line for line in told["changes"][0]["diff"].splitlines() if line[0] in "+-"] == [f"+{SHUFFLED[948]}"]
+
+
+async def test_a_run_that_rewrote_a_file_often_is_one_change_whatever_it_costs(api: httpx.AsyncClient, store: BaseStore) -> None:
+    put_history(store, "/a.md", [shuffled(number) for number in range(50)], run="run")
+    put_history(store, "/b.md", [shuffled(number) for number in range(50)], run="run")
+    told = (await api.get("/memory/changes")).json()
+    assert len(told["changes"]) + told["more"] == 2
+    assert len(told["changes"][0]["changes"]) == 50
+
+
+async def test_a_few_changes_have_no_more(api: httpx.AsyncClient) -> None:
+    await put(api, "- tea\n")
+    assert (await api.get("/memory/changes")).json()["more"] == 0
 
 
 async def test_one_person_s_flood_is_computed_a_little_at_a_time(api: httpx.AsyncClient, calling: Open) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import orjson
 from fastapi import APIRouter, Query
@@ -33,6 +33,8 @@ router = APIRouter(tags=["Memory"], dependencies=[IN_TURN])
 _EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
 # Entries of one answer, the newest ones.
 _MOST = 200
+# What is compared for one answer, as `journal.work` counts it: about a second.
+_MOST_WORK = 1_500_000
 _MARKER = re.compile(r"(?:[-*+]|\d{1,9}[.)])\s+")
 # What `prompts/consolidation.md` asks for, and nothing else: what is not shown here is still shown to the model.
 _SOURCE = re.compile(r" ?\((?:\d{4}-\d\d-\d\d, )?thread [0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\)$")
@@ -126,36 +128,79 @@ async def changes(caller: Caller, query: MemoryQuery) -> Answer:
 
     `changes`: path, revision (the newest one's number), at, author, deleted, diff, and `changes`: ids of the revisions that one
     run made one after the other; `POST /memory/undo` takes them back (null: what they changed is not kept any more).
-    What was taken back since is left out (that it was is a change), and so is what a memory starts with. `since` is when you
-    last looked (null: never), `until` is now, for `PUT /memory/seen`.
+    What was taken back since is left out (that it was is a change), and so is what a memory starts with. `more`: how many older
+    changes were not looked at, because there are too many or comparing them takes long; `GET /memory/history` has them by file.
+    `since` is when you last looked (null: never), `until` is now, for `PUT /memory/seen`.
     """
     until, since = datetime.now(UTC).isoformat(), await controls.seen_until(caller.store, caller.actor)
     known = await journal.histories(caller.store, caller.namespace, caller.deployment.limits)
-    found = await platform.in_thread(lambda: [change for path, past in known for change in _changes(path, past, since)])
-    return {"since": since or None, "until": until, "changes": _newest(found)}
+    found, more = await platform.in_thread(_changes, known, since)
+    return {"since": since or None, "until": until, "changes": found, "more": more}
 
 
 def _newest(entries: list[Answer]) -> list[Answer]:
     return sorted(entries, key=lambda entry: str(entry["at"]), reverse=True)[:_MOST]
 
 
-def _changes(path: str, past: Sequence[Revision], since: str) -> Iterator[Answer]:
-    """What became of a file since then, given its revisions, newest first. Blocks."""
+class _Change(NamedTuple):
+    """What one run changed in a file: its revisions one after the other, newest first, each with the one before it."""
+
+    path: str
+    now: Revision
+    made: list[tuple[Revision, Revision]]
+
+    @property
+    def work(self) -> int:
+        """How much is compared to show this, as `journal.work` counts it."""
+        newest, _ = self.made[0]
+        _, first = self.made[-1]
+        total = journal.work(first.content, newest.content)
+        for revision, before in self.made:
+            total += journal.work(before.content, revision.content)
+            total += journal.work(revision.content, self.now.content)
+        return total
+
+    def shown(self) -> Answer | None:
+        """The change for a person; None if it was taken back since."""
+        newest, _ = self.made[0]
+        oldest, before = self.made[-1]
+        is_known = bool(before.number) or oldest.number == 1
+        if is_known:
+            content = self.now.content
+            for revision, previous in self.made:
+                content = undone(self.path, content, previous.content, revision.content)
+            if content == self.now.content:
+                return None
+        changed = diff(before.content or "", newest.content or "")
+        return {
+            "path": f"{ROUTE}{self.path}", "revision": newest.number, "at": newest.at, "author": asdict(newest.author),
+            "deleted": newest.content is None, "diff": cut(f"{changed}\n") if changed else "",
+            "changes": [revision.id for revision, _ in self.made] if is_known else None,
+        }  # fmt: skip
+
+
+def _changes(known: Sequence[tuple[str, list[Revision]]], since: str) -> tuple[list[Answer], int]:
+    """The changes since then in these histories, newest first, and how many older ones were not looked at. Blocks."""
+    made = [change for path, past in known for change in _changes_of(path, past, since)]
+    made.sort(key=lambda change: change.made[0][0].at, reverse=True)
+    shown = list[Answer]()
+    spent = 0
+    for number, change in enumerate(made):
+        spent += change.work
+        if len(shown) == _MOST or (number and spent > _MOST_WORK):
+            return shown, len(made) - number
+        if entry := change.shown():
+            shown.append(entry)
+    return shown, 0
+
+
+def _changes_of(path: str, past: Sequence[Revision], since: str) -> Iterator[_Change]:
+    """The changes of a file since then, given its revisions, newest first. What a memory starts with is none."""
     new = [(each, before) for each, before in zip(past, [*past[1:], NOTHING], strict=True) if each.at > since]
     for _, run in itertools.groupby(new, key=lambda pair: pair[0].author.run_id or pair[0].id):
-        pairs = list(run)
-        (newest, _), (oldest, before) = pairs[0], pairs[-1]
-        is_known, content = bool(before.number) or oldest.number == 1, past[0].content
-        for each, previous in pairs if is_known else ():
-            content = undone(path, content, previous.content, each.content)
-        if newest.author.kind == "seed" or (is_known and content == past[0].content):
-            continue
-        changed = diff(before.content or "", newest.content or "")
-        yield {
-            "path": f"{ROUTE}{path}", "revision": newest.number, "at": newest.at, "author": asdict(newest.author),
-            "deleted": newest.content is None, "diff": cut(f"{changed}\n") if changed else "",
-            "changes": [each.id for each, _ in pairs] if is_known else None,
-        }  # fmt: skip
+        made = list(run)
+        if made[0][0].author.kind != "seed":
+            yield _Change(path, past[0], made)
 
 
 class Seen(Sent):

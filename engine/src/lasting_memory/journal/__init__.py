@@ -5,10 +5,10 @@ newest one. Two who began from the same one each put theirs; of two at least one
 docs/journal.md says more.
 """
 
-from lasting_memory.journal.revisions import NOTHING, Change, Revision, cut, diff, edits, line_origins, lines_of, merge, undone
+from lasting_memory.journal.revisions import NOTHING, Change, Revision, cut, diff, edits, line_origins, lines_of, merge, undone, work
 from lasting_memory.journal.writing import Began, MovedError, all_items, began, change, forget, histories, history, is_forgotten
 
 __all__ = [
     "NOTHING", "Began", "Change", "MovedError", "Revision", "all_items", "began", "change", "cut", "diff", "edits", "forget",
-    "histories", "history", "is_forgotten", "line_origins", "lines_of", "merge", "undone",
+    "histories", "history", "is_forgotten", "line_origins", "lines_of", "merge", "undone", "work",
 ]  # fmt: skip

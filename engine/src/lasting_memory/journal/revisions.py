@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from difflib import SequenceMatcher
 
 from deepagents.backends.protocol import FileData
 from langgraph.store.base import Item, PutOp
@@ -22,8 +21,10 @@ from lasting_memory.validation import stored_file
 Change = Callable[[FileData | None], FileData | None]
 # Characters of one file's diff, in the history and in records of consolidation.
 MAX_DIFF_CHARS = 20_000
-# More lines between a common beginning and end count as different: `difflib` would take minutes for some texts, quadratic time.
+# More lines between a common beginning and end count as different: comparing takes quadratic time.
 MAX_COMPARED_LINES = 2_000
+# Pairs of lines that are compared in the time in which one line is looked at, roughly.
+_PAIRS_A_LINE = 1_000
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -180,14 +181,73 @@ class Log:
 
 def edits(before: Sequence[str], after: Sequence[str]) -> list[tuple[int, int, int, int]]:
     """The differences between two sequences of lines, in order: from where to where in the first, and in the second."""
+    head, tail = _common_ends(before, after)
+    old = before[head : len(before) - tail]
+    new = after[head : len(after) - tail]
+    if max(len(old), len(new)) > MAX_COMPARED_LINES:
+        return [(head, head + len(old), head, head + len(new))]
+    differences = list[tuple[int, int, int, int]]()
+    i = 0
+    j = 0
+    for same_i, same_j in [*_common_lines(old, new), (len(old), len(new))]:
+        if i < same_i or j < same_j:
+            differences.append((head + i, head + same_i, head + j, head + same_j))
+        i = same_i + 1
+        j = same_j + 1
+    return differences
+
+
+def _common_ends(before: Sequence[str], after: Sequence[str]) -> tuple[int, int]:
+    """The number of lines that two sequences have in common at their beginning, and after that at their end."""
     shorter = min(len(before), len(after))
     head = next((n for n in range(shorter) if before[n] != after[n]), shorter)
     tail = next((n for n in range(shorter - head) if before[-1 - n] != after[-1 - n]), shorter - head)
-    old, new = before[head : len(before) - tail], after[head : len(after) - tail]
-    if max(len(old), len(new)) > MAX_COMPARED_LINES:
-        return [(head, head + len(old), head, head + len(new))]
-    found = SequenceMatcher(None, old, new).get_opcodes()
-    return [(head + i, head + i_end, head + j, head + j_end) for kind, i, i_end, j, j_end in found if kind != "equal"]
+    return head, tail
+
+
+def _common_lines(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
+    """The places of a longest common subsequence in both, in order.
+
+    This is Hyyrö's algorithm: an integer has one bit for each line of `new`, so that a step compares a line with all of these.
+    `difflib` takes many times as long for some texts, and nothing bounds it.
+    """
+    places = dict[str, int]()  # of each line in `new`, as bits
+    for j, line in enumerate(new):
+        places[line] = places.get(line, 0) | (1 << j)
+    everywhere = (1 << len(new)) - 1
+    # A bit of a row is 0 where the common subsequence of the lines up to here becomes longer by this line of `new`.
+    row = everywhere
+    rows = list[int]()
+    for line in old:
+        found = row & places.get(line, 0)
+        row = ((row + found) | (row - found)) & everywhere
+        rows.append(row)
+    common = list[tuple[int, int]]()
+    i = len(old)
+    j = len(new)
+    while i and j:
+        if rows[i - 1] >> (j - 1) & 1:
+            j -= 1
+        elif i > 1 and not rows[i - 2] >> (j - 1) & 1:
+            i -= 1
+        else:
+            i -= 1
+            j -= 1
+            common.append((i, j))
+    return common[::-1]
+
+
+def work(before: str | None, after: str | None) -> int:
+    """How much work it is to compare two texts, in lines that are looked at. Costs little: it compares nothing but their ends."""
+    old = lines_of(before or "")
+    new = lines_of(after or "")
+    head, tail = _common_ends(old, new)
+    old_between = len(old) - head - tail
+    new_between = len(new) - head - tail
+    pairs = old_between * new_between
+    if max(old_between, new_between) > MAX_COMPARED_LINES:
+        pairs = 0
+    return len(old) + len(new) + pairs // _PAIRS_A_LINE
 
 
 def lines_of(text: str) -> list[str]:
