@@ -137,6 +137,44 @@ async def test_an_edited_line_is_the_person_s_own_and_the_rest_is_declined(hers:
     assert [each.change.after for each in proposal.declined] == ["- likes leek soup\n- drinks tea"]
 
 
+TWO = [Changed(FOOD, "", "- leek\n- kale\n"), Changed("/notes.md", "- old\n", "- new\n"), Changed("/c.md", "", "- c\n")]
+
+
+@pytest.mark.parametrize("accept", [True, False])
+async def test_what_a_decision_does_not_name_goes_on_waiting(hers: Hers, accept: bool) -> None:
+    await hers.saved("- old\n", "/notes.md")
+    await hers.proposed(1, *TWO)
+    if accept:
+        assert await hers.decided(1, accept=True, lines={MY_FOOD: {0: None}}) == {}
+    else:
+        assert await hers.decided(1, accept=False, paths=[MY_FOOD]) == {}
+    assert await hers.text() == ("- leek\n" if accept else "")
+    assert (await hers.text("/notes.md"), await hers.text("/c.md")) == ("- old\n", "")
+    assert await waiting(hers) == [[NOTES, "/memories/c.md"]]
+    with pytest.raises(DecidedError):
+        await hers.decided(1, accept=True, lines={MY_FOOD: {1: None}})
+    assert await hers.decided(1, accept=True, paths=[NOTES]) == {}
+    assert (await hers.text("/notes.md"), await hers.text("/c.md")) == ("- new\n", "")
+    assert await hers.decided(1, accept=True) == {}
+    assert await hers.text("/c.md") == "- c\n"
+
+
+async def test_files_that_are_named_beside_lines_of_another_are_accepted_whole(hers: Hers) -> None:
+    await hers.saved("- old\n", "/notes.md")
+    await hers.proposed(1, *TWO)
+    chosen = {MY_FOOD: {1: None}}
+    assert await hers.decided(1, accept=True, paths=[MY_FOOD, NOTES], lines=chosen) == {}
+    assert (await hers.text(), await hers.text("/notes.md"), await hers.text("/c.md")) == ("- kale\n", "- new\n", "")
+    assert await waiting(hers) == [["/memories/c.md"]]
+
+
+async def test_no_line_of_a_file_accepts_none_and_decides_no_other_file(hers: Hers) -> None:
+    await hers.proposed(1, *TWO)
+    assert await hers.decided(1, accept=True, lines={MY_FOOD: {}}) == {}
+    assert await hers.text() == ""
+    assert await waiting(hers) == [[NOTES, "/memories/c.md"]]
+
+
 @pytest.mark.server
 async def test_with_review_nothing_changes_before_it_is_accepted(ada: Person, bob: Person) -> None:
     await ada.control(review=True)
@@ -267,10 +305,11 @@ async def test_memory_is_tidied_as_a_proposal_decided_line_by_line(ada: Person) 
         ({"accept": True, "lines": {MY_FOOD: [{"line": 1, "text": "- one\n- two"}]}}, 422),
         ({"accept": True, "lines": {MY_FOOD: [{"line": 1, "text": "- one"}, {"line": 1, "text": "- two"}]}}, 422),
         ({"accept": True, "lines": {"/memories/other.md": [{"line": 0}]}}, 404),
+        ({"accept": True, "lines": {MY_FOOD: [{"line": 0}]}, "files": [HOME]}, 422),
     ):
         assert await status(ada.http.post(path, json=body)) == code, body
     lines = {MY_FOOD: [{"line": 0}, {"line": 1, "text": "- likes leek in butter"}]}
-    assert (await ada.http.post(path, json={"accept": True, "lines": lines}))["refused"] == {}
+    assert (await ada.http.post(path, json={"accept": True, "files": [MY_FOOD, HOME], "lines": lines}))["refused"] == {}
     after = [await ada.read(each) for each in (MY_FOOD, HOME)]
     assert after == ["- likes leek in butter\n- hates kale\n- the fair is in March 2020\n", "- lives in Lyon\n"]
     assert await status(ada.http.post(path, json={"accept": True})) == 409

@@ -13,9 +13,10 @@ from langgraph.store.base import BaseStore
 
 from lasting_memory import journal
 from lasting_memory.deployment import DEFAULTS
+from lasting_memory.files.proposals import Changed, Memory, Proposal
 from lasting_memory.http import views as api_views
 from lasting_memory.journal import revisions
-from lasting_memory.people.identity import WRITE_POLICIES, Author
+from lasting_memory.people.identity import WRITE_POLICIES, Actor, Author
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.platform import Platform
@@ -381,6 +382,25 @@ async def test_a_run_that_rewrote_a_file_often_is_one_change_whatever_it_costs(a
 async def test_a_few_changes_have_no_more(api: httpx.AsyncClient) -> None:
     await put(api, "- tea\n")
     assert (await api.get("/memory/changes")).json()["more"] == 0
+
+
+async def test_proposals_that_cost_much_are_shown_some_at_a_time(
+    api: httpx.AsyncClient, store: BaseStore, pairs: Counter[str]
+) -> None:
+    memory = Memory(store, Actor("alice", "acme"), MEMORIES, deployed())
+    texts = [shuffled(number) for number in range(13)]
+    for number in range(12):
+        changes = [Changed(f"/{place}.md", texts[place], texts[place + 1]) for place in range(12)]
+        at = f"2026-01-01T00:{number:02}:00+00:00"
+        await memory.propose(Proposal(f"{number:02}", at, MEMORIES[-1], Author("agent", "alice"), changes, []))
+    known = await told(api, "proposals")
+    assert (len(known["proposals"]), known["more"]) == (7, 5)
+    assert [proposal["id"] for proposal in known["proposals"]] == [f"{number:02}" for number in range(7)]
+    assert pairs["lines"] < 300 * 1_990**2
+    for number in range(3):
+        assert (await api.post(f"/memory/proposals/{number:02}", json={"accept": False})).status_code == 200
+    known = await told(api, "proposals")
+    assert (known["proposals"][0]["id"], len(known["proposals"]), known["more"]) == ("03", 7, 2)
 
 
 async def test_one_person_s_flood_is_computed_a_little_at_a_time(api: httpx.AsyncClient, calling: Open) -> None:

@@ -158,6 +158,10 @@ class Proposal:
     kind: str = "conversations"  # what it was made of (conversations, tidy or bring), or "agent": the agent wrote it
     reasons: dict[str, dict[str, str]] = field(default_factory=dict)  # why a line goes, by path and line
 
+    def work(self) -> int:
+        """How much is compared to show it, as `journal.work` counts it. Blocks."""
+        return sum(2 * journal.work(change.before, change.after) for change in self.changes)  # as a diff, and as lines
+
     def shown(self) -> dict[str, Any]:
         """As its person sees it: changes as diffs, and as lines with their numbers. Blocks."""
         lines = {
@@ -233,9 +237,21 @@ class Memory:
                 known.append(await platform.in_thread(_PROPOSALS.validate_python, item.value))
         return sorted((each for each in known if each.memory == self.files[-1]), key=lambda each: each.at)
 
-    async def shown_proposals(self) -> list[dict[str, Any]]:
-        """The undecided ones as their person sees them, oldest first."""
-        return [await platform.in_thread(each.shown) for each in await self.proposals() if each.changes]
+    async def shown_proposals(self, most_work: int | None = None) -> tuple[list[dict[str, Any]], int]:
+        """The undecided ones as their person sees them, oldest first, and the number of further ones, which are left out.
+
+        None is left out without `most_work`: what is compared for all but the first, as `journal.work` counts it.
+        """
+        undecided = [each for each in await self.proposals() if each.changes]
+        shown = list[dict[str, Any]]()
+        spent = 0
+        for number, proposal in enumerate(undecided):
+            if most_work is not None:
+                spent += await platform.in_thread(proposal.work)
+                if number and spent > most_work:
+                    return shown, len(undecided) - number
+            shown.append(await platform.in_thread(proposal.shown))
+        return shown, 0
 
     async def propose(self, proposal: Proposal) -> None:
         """Keep a proposal. Raises `RefusedWrite` if its person was forgotten since this began."""
@@ -284,8 +300,9 @@ class Memory:
     ) -> dict[str, str]:
         """Accept or decline all undecided files of a proposal, or some. Returns, by path, why some accepted ones wait again.
 
-        `lines` are those to accept of these files, by number, with the text that the person writes instead or None; the file's
-        other lines are declined. A revision of the person's own puts in what they wrote.
+        `paths` are these files. `lines` are those to accept of a file, by its path and their numbers, with the text that the
+        person writes instead or None; the file's other lines are declined. A revision of the person's own puts in what they
+        wrote. Without `paths` the files with `lines` are decided, if there are any. What is not named goes on waiting.
 
         Raises `UnknownProposalError`, `DecidedError`, or, if the present files cannot take the changes, `RefusedWrite`.
         """
@@ -294,10 +311,11 @@ class Memory:
             proposal = next((each for each in known if each.id == proposal_id), None)
             if proposal is None:
                 raise UnknownProposalError(f"There is no proposal {proposal_id[:40]!r}; GET /memory/proposals lists them.")
-            if not proposal.changes or {*(paths or ())} & {*proposal.decided}:
+            named = {*lines} if paths is None else {*paths}
+            if not proposal.changes or named & {*proposal.decided}:
                 raise DecidedError(f"Proposal {proposal_id}, or one of these files, was decided already.")
-            wanted = [change for change in proposal.changes if paths is None or change.path in paths]
-            if unknown := {*(paths or ()), *lines} - {change.path for change in wanted}:
+            wanted = [change for change in proposal.changes if not named or change.path in named]
+            if unknown := {*named, *lines} - {change.path for change in wanted}:
                 raise UnknownProposalError(f"Proposal {proposal_id} changes no file {min(unknown)[:80]!r}.")
             refused, taken = dict[str, str](), dict[str, str]()
             if accept:

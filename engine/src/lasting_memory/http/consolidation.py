@@ -1,5 +1,6 @@
 """What consolidation adds to a person's own view: its runs, its proposals, and for operators what is due over all people."""
 
+import asyncio
 import json
 from contextlib import suppress
 from typing import Annotated, Any, Literal, Self
@@ -27,6 +28,8 @@ def _is_on(request: Request) -> None:
 router = APIRouter(tags=["Memory"], dependencies=[Depends(_is_on)])
 # Characters of a text that a person brings: what one batch takes.
 MAX_BROUGHT_CHARS = 50_000
+# What is compared for one answer with proposals, as `journal.work` counts it: about a second.
+_MOST_WORK = 1_500_000
 
 
 class RunQuery(requests.OneMemory):
@@ -55,6 +58,8 @@ class Decision(Sent):
         for path, chosen in (self.lines or {}).items():
             if len({each.line for each in chosen}) < len(chosen):
                 raise ValueError(f"{path[:80]} names a line twice; it can have one text")
+            if self.files is not None and path not in self.files:
+                raise ValueError(f"lines has {path[:80]}, which files leaves out; name it in both, or leave files out")
         return self
 
 
@@ -89,9 +94,10 @@ async def bring(caller: Caller, query: MemoryQuery, body: Text) -> Answer:
     caller.check_own()
     owner = await _owner(caller)
     report = await _waited(caller, owner, "bring", body.text)
-    known = await caller.memory.shown_proposals()
-    made = [each for each in known if "run_id" in report and each["id"].startswith(report["run_id"])]
-    return {"proposal": made[0] if made else None, "reason": report["reason"]}
+    for proposal in await caller.memory.proposals():
+        if proposal.changes and "run_id" in report and proposal.id.startswith(report["run_id"]):
+            return {"proposal": await asyncio.to_thread(proposal.shown), "reason": report["reason"]}
+    return {"proposal": None, "reason": report["reason"]}
 
 
 async def _owner(caller: PersonRequest) -> consolidation.Owner:
@@ -145,25 +151,28 @@ async def consolidations(caller: Caller, query: AboutQuery) -> Answer:
     return {"consolidations": await consolidation.records(caller.store, caller.actor)}
 
 
-@router.get("/memory/proposals")
+@router.get("/memory/proposals", dependencies=[requests.IN_TURN])
 async def list_proposals(caller: Caller, query: MemoryQuery) -> Answer:
     """What consolidation, or your agent, would change, and waits for your decision.
 
     `proposals`, oldest first: id, at, `kind` (conversations, tidy, bring or agent), `files` (a diff each, by path), `threads`
     (ids of the conversations they come from), and `lines`: by path the changed lines with line (their number), sign ("-" or
-    "+"), text, and the reason why one goes. Of JSON there are none.
+    "+"), text, and the reason why one goes. Of JSON there are none. `more`: how many newer ones wait, too, and are shown once
+    these are decided: comparing all at once would take long.
     """
-    return {"proposals": await caller.memory.shown_proposals()}
+    proposals, more = await caller.memory.shown_proposals(_MOST_WORK)
+    return {"proposals": proposals, "more": more}
 
 
-@router.post("/memory/proposals/{proposal_id}")
+@router.post("/memory/proposals/{proposal_id}", dependencies=[requests.IN_TURN])
 async def decide_proposal(caller: Caller, proposal_id: str, query: MemoryQuery, body: Decision) -> Answer:
     """Accept or decline a proposal, or some of its files, or lines of these.
 
     `lines`, by path, are those to accept (`{"line": 0}`), also with a text of yours (`{"line": 0, "text": "- likes leek"}`);
-    the file's other lines are declined. What is accepted is merged with what memory says now; what is declined is not proposed
-    again, unless you say it again. `refused`: by path, why something could not be applied; that still waits. 409: it was
-    decided already.
+    the file's other lines are declined. With `files` or `lines` only the files that they name are decided, and the others go on
+    waiting; where both are there, `lines` is about some of `files`, and the rest of `files` are decided whole. What is
+    accepted is merged with what memory says now; what is declined is not proposed again, unless you say it again. `refused`: by
+    path, why something could not be applied; that still waits. 409: it was decided already.
     """
     caller.check_own()
     lines = {path: {each.line: each.text for each in chosen} for path, chosen in (body.lines or {}).items()}

@@ -69,7 +69,10 @@ async def document(
     """The document in parts, with one memory's histories or `_PAGE` conversations in memory at a time."""
     own = await _memories(store, actor, deployment)
     memories = [(Memory(store, actor, place, deployment), assistant) for place, assistant in own.items()]
-    proposals = [{**each, **assistant} for memory, assistant in memories for each in await memory.shown_proposals()]
+    proposals = list[Answer]()
+    for memory, assistant in memories:
+        shown, _ = await memory.shown_proposals()
+        proposals += [{**each, **assistant} for each in shown]
     told = {"version": 1, "exported_at": datetime.now(UTC).isoformat(), **asdict(actor), "proposals": proposals}
     told |= {"left_out": ["temporary conversations"], "controls": (await controls(store, actor, deployment)).told()}
     yield json.dumps(told)[:-1].encode()

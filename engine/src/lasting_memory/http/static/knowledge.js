@@ -39,8 +39,8 @@ export function Knowledge({ session, switches, below, onFile }) {
 /** What changed since this person last looked, each with the way back. */
 function News({ memory }) {
   const [refused, act] = useAct();
-  const { changes } = memory;
-  if (!changes.length) return html`<${Problem} text=${refused} />`;
+  const { changes, more } = memory;
+  if (!changes.length && !more) return html`<${Problem} text=${refused} />`;
   const title = (path) => memory.groups?.find((group) => group.path === path)?.title ?? path;
   const entry = (change, n) => {
     const { key, path, author: by, at, deleted, diff } = change;
@@ -52,7 +52,9 @@ function News({ memory }) {
   return html`<section class="news" aria-label="What changed">
     <header><h3>${memory.isEarlier ? "Since you were last here" : "New"}</h3><button onClick=${act(memory.seen)}>Seen</button></header>
     <${Problem} text=${refused} />
-    <ul aria-label="Changes">${changes.map(entry)}</ul></section>`;
+    <ul aria-label="Changes">${changes.map(entry)}</ul>
+    ${more > 0 && html`<p class="quiet">${plural(more, "older change")} ${more === 1 ? "is" : "are"} not shown here; each file has its history.</p>`}
+  </section>`;
 }
 
 function Groups({ session, onFile }) {

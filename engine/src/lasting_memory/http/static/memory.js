@@ -9,8 +9,8 @@ const isOf = (line, text) => said(line.trim()) === text;
 /** `changed()` is called when there is something new to show; `version` has gone up then. */
 export function watched(client, changed) {
   // `changes`, the newest first: { key, path, revision, author, at, deleted, diff, changes }, the last of which are ids to take back;
-  // `isEarlier`: one of them was made before this visit.
-  const memory = { groups: null, shared: [], usage: null, changes: [], isEarlier: false, problem: "", version: 0 };
+  // `isEarlier`: one of them was made before this visit; `more`: how many older ones there may be.
+  const memory = { groups: null, shared: [], usage: null, changes: [], more: 0, isEarlier: false, problem: "", version: 0 };
   const quiet = new Set(); // keys of what was done here, and need not be pointed out
   let known = null; // revisions by path
   let arrived = null; // when, by the server's clock
@@ -52,7 +52,7 @@ export function watched(client, changed) {
     const isNew = ({ key, author, at }) => author.kind !== "person" || (at > arrived && !quiet.has(key));
     until = told.until;
     const fresh = keyed.filter(isNew);
-    Object.assign(memory, { changes: fresh, isEarlier: fresh.some(({ at }) => at < arrived) });
+    Object.assign(memory, { changes: fresh, more: told.more, isEarlier: fresh.some(({ at }) => at < arrived) });
   }
 
   /** Send a change of memory, then look what is there. `path`: the file whose change need not be pointed out. */
@@ -99,7 +99,7 @@ export function watched(client, changed) {
 
   /** Stop pointing out what has changed, also the next time. */
   async function seen() {
-    set({ changes: [] });
+    set({ changes: [], more: 0 });
     if (until) await client.json("PUT", "/memory/seen", { body: { until } });
   }
 

@@ -13,17 +13,18 @@ function Proposals({ session: { client, memory } }) {
   const [isOpen, setOpen] = useState(false);
   const proposals = told?.proposals ?? [];
   return html`${proposals.length > 0 && html`<p><button onClick=${() => setOpen(true)}>Proposed changes
-      ${" "}<span class="badge">${proposals.length}</span></button></p>`}
+      ${" "}<span class="badge">${proposals.length + told.more}</span></button></p>`}
     <${Problem} text=${problem} />
-    ${isOpen && html`<${Waiting} memory=${memory} proposals=${proposals} onClose=${() => setOpen(false)} />`}`;
+    ${isOpen && html`<${Waiting} memory=${memory} proposals=${proposals} more=${told?.more ?? 0} onClose=${() => setOpen(false)} />`}`;
 }
 
-function Waiting({ memory, proposals, onClose }) {
+function Waiting({ memory, proposals, more, onClose }) {
   const [problem, act] = useAct();
   return html`<${Dialog} title="Proposed changes" problem=${problem} onClose=${onClose}>
     <p>Nothing of it counts before you accept it. What you leave out is declined.</p>
     ${!proposals.length && html`<p class="quiet" role="status">Nothing waits for you any more.</p>`}
     <${Decisions} act=${act} memory=${memory} proposals=${proposals} />
+    ${more > 0 && html`<p class="quiet">${plural(more, "more proposal")} will be shown once you have decided about these.</p>`}
   <//>`;
 }
 
@@ -40,8 +41,9 @@ function Decisions({ act, memory, proposals, onDecided }) {
     return [[path, mine.filter(({ isOut }) => !isOut).map(({ line, text }) => ({ line, ...(text?.trim() && { text }) }))]];
   };
   const decide = (proposal, accept, path) => act(async () => {
-    const lines = accept ? Object.fromEntries((path ? [path] : Object.keys(proposal.files)).flatMap((of) => linesOf(proposal, of))) : {};
-    const body = { accept, ...(path && { files: [path] }), ...(Object.keys(lines).length && { lines }) };
+    const files = path ? [path] : Object.keys(proposal.files); // what one sees, and nothing that came meanwhile
+    const lines = accept ? Object.fromEntries(files.flatMap((of) => linesOf(proposal, of))) : {};
+    const body = { accept, files, ...(Object.keys(lines).length && { lines }) };
     const { refused } = await memory.change("POST", `/memory/proposals/${proposal.id}`, { body });
     const why = Object.values(refused).join(" ");
     if (why) throw refusal(409, why);
