@@ -1,13 +1,15 @@
 """Consolidation turns the new parts of a person's finished conversations into memory, between conversations.
 
 `run.py` is graph 2 and its middleware, on a draft (`drafts.py`); `planning.py` says when it runs, and what is new.
-`guard.py` judges what it wrote.
+`guard.py` judges what it wrote. `turns.py` says whose turn it is where places are few.
 """
 
-from lasting_memory.consolidation.drafts import records
+from lasting_memory.consolidation.drafts import READING, REHEARSING, TURN_SECONDS, records
 from lasting_memory.consolidation.planning import Owner, consolidated, find_backlog, start, sweep
 from lasting_memory.consolidation.run import build_consolidation_agent
+from lasting_memory.consolidation.turns import Places
 
 __all__ = [
-    "Owner", "build_consolidation_agent", "consolidated", "find_backlog", "records", "start", "sweep",
+    "READING", "REHEARSING", "TURN_SECONDS", "Owner", "Places", "build_consolidation_agent", "consolidated", "find_backlog",
+    "records", "start", "sweep",
 ]  # fmt: skip

@@ -27,6 +27,7 @@ from lasting_memory import journal, platform
 from lasting_memory.agent.prompt import sections
 from lasting_memory.consolidation.guard import Dated, shown_lines
 from lasting_memory.consolidation.planning import Due, Owner, Position, put_positions
+from lasting_memory.consolidation.turns import Turns
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation
 from lasting_memory.files.proposals import Memory, texts
 from lasting_memory.people import identity, namespaces
@@ -39,6 +40,10 @@ _LOGGED = ("run_id", "conversations", "model_calls", "input_tokens", "output_tok
 # Conversations of a batch that its revisions name.
 _THREADS_NOTED = 10
 _REASON_CHARS = 200
+# How long what a person asked for waits for its turn.
+TURN_SECONDS = 60.0
+REHEARSING = "Another dry run is at work; try again when it has ended."
+READING = "Another consolidation is at work; try again when it has ended."
 
 
 @dataclass
@@ -160,16 +165,34 @@ async def records(store: BaseStore, actor: identity.Actor) -> list[dict[str, Any
 # --- The runs of this process, each with its slot
 
 _DRAFTS: dict[str, Draft] = {}  # by run id
+# A run that waits is one more that a worker has: few enough that with those that work, and with one person's conversations,
+# they are fewer than the workers (N_JOBS_PER_WORKER).
+_TURNS = Turns(most_waiting=1)
 
 
-def take_slot(draft: Draft, *, asked: bool) -> bool:
-    """Take a slot for the current run, if one is free: a person leaves one to others, dry and asked runs have one more."""
+async def take_slot(draft: Draft, *, asked: bool, seconds: float = 0) -> bool:
+    """Take a slot for the current run, if one is free: a person leaves one to others, dry and asked runs have one more.
+
+    Waits so long for the person's turn. A free slot goes to whoever had one longest ago.
+    """
     actor, dry, most = draft.owner.actor, draft.report.dry_run, draft.rules.at_once
-    alike = [other.owner.actor for other in _DRAFTS.values() if other.report.dry_run == dry]
-    free = len(alike) < (1 if dry else most + asked) and alike.count(actor) < max(1, most - 1)
-    if free:
-        _DRAFTS[draft.report.run_id] = draft
-    return free
+
+    def take() -> bool:
+        alike = [other.owner.actor for other in _DRAFTS.values() if other.report.dry_run == dry]
+        free = len(alike) < (1 if dry else most + asked) and alike.count(actor) < max(1, most - 1)
+        if free:
+            _DRAFTS[draft.report.run_id] = draft
+        return free
+
+    return await _TURNS.take(actor, take, seconds)
+
+
+def free_slot(run_id: str) -> Draft | None:
+    """Free the slot of a run that has one, for whoever waits. Returns its draft."""
+    draft = _DRAFTS.pop(run_id, None)
+    if draft:
+        _TURNS.ended(draft.owner.actor)
+    return draft
 
 
 def current_draft() -> Draft | None:
@@ -198,12 +221,12 @@ class EndedGraph(CompiledStateGraph[Any, Any, Any, Any]):
                 async for part in parts:
                     yield part
         except BaseException as error:
-            if draft := _DRAFTS.pop(run_id, None):
+            if draft := free_slot(run_id):
                 # A task of its own: whoever cancels the run once more does not cancel this.
                 await asyncio.shield(asyncio.create_task(draft.fail(error)))
             raise
         finally:
-            _DRAFTS.pop(run_id, None)
+            free_slot(run_id)
 
 
 # --- The model's tools

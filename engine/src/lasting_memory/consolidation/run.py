@@ -145,10 +145,11 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
             raise NothingToDoError("Nothing is consolidated in a temporary conversation.")
         if (await controls(memory.store, memory.actor, self._deployment)).paused:
             raise NothingToDoError(f"{PAUSED}: nothing is consolidated.")
-        if drafts.take_slot(draft, asked=planned in {None, "asked", "bring"}):
+        asked = planned in {None, "asked", "bring"}
+        if await drafts.take_slot(draft, asked=asked, seconds=drafts.TURN_SECONDS if asked or dry else 0):
             return
         if dry or planned == "bring":
-            raise NothingToDoError(f"Another {'dry run' if dry else 'consolidation'} is at work; try again when it has ended.")
+            raise NothingToDoError(drafts.REHEARSING if dry else drafts.READING)
         least = 30 if planned in {"idle", "sweep"} else 3
         later = random.randint(least, 3 * least)  # noqa: S311  # so that they do not all come back at once
         await planning.start(draft.owner, get_client(), planned or "asked", later, inside=True)

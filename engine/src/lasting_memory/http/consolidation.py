@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from lasting_memory import consolidation, journal, platform
 from lasting_memory.auth.admission import share_of
 from lasting_memory.controls import PAUSED, controls, may_set
+from lasting_memory.deployment import DEFAULT_CONSOLIDATION
 from lasting_memory.http import requests
 from lasting_memory.http.requests import AboutQuery, Answer, Caller, MemoryQuery, NoBody, PersonRequest, Sent
 from lasting_memory.people import identity
@@ -30,6 +31,9 @@ router = APIRouter(tags=["Memory"], dependencies=[Depends(_is_on)])
 MAX_BROUGHT_CHARS = 50_000
 # What is compared for one answer with proposals, as `journal.work` counts it: about a second.
 _MOST_WORK = 1_500_000
+# This process's requests that wait for such a run to end: what the run finds taken, they wait for here.
+_rehearsals = consolidation.Places()
+_readings = consolidation.Places()
 
 
 class RunQuery(requests.OneMemory):
@@ -68,7 +72,8 @@ async def consolidate(caller: Caller, query: Annotated[RunQuery, Query()], respo
     """Consolidate your conversations now.
 
     Queues a run; GET /memory/consolidations tells when it is done. With dry_run=true it waits for a run that applies nothing,
-    and answers (200) with what would change. With tidy=true it is all of your memory that is put in order, also when nothing is
+    and answers (200) with what would change. Few people's run at once: who had one longest ago comes first, and after a minute
+    or two `reason` says that another is at work. With tidy=true it is all of your memory that is put in order, also when nothing is
     new; what that would change is a proposal. 409: memory is paused or shared here, or you were forgotten
     meanwhile. 502: the dry run failed.
     """
@@ -77,7 +82,10 @@ async def consolidate(caller: Caller, query: Annotated[RunQuery, Query()], respo
     if query.dry_run:
         response.status_code = 200
         with share_of(caller.actor, caller.deployment.limits).under_way("dry run"):
-            return await _waited(caller, owner, trigger, dry_run=True)
+            async with _rehearsals.taken(caller.actor, 1, consolidation.TURN_SECONDS) as is_turn:
+                if is_turn:
+                    return await _waited(caller, owner, trigger, dry_run=True)
+                return {"dry_run": True, "files": {}, "reason": consolidation.REHEARSING}
     async with platform.acting_as_caller(caller.http), get_client() as client:
         await consolidation.start(owner, client, trigger)
     return {"queued": True}
@@ -87,13 +95,17 @@ async def consolidate(caller: Caller, query: Annotated[RunQuery, Query()], respo
 async def bring(caller: Caller, query: MemoryQuery, body: Text) -> Answer:
     """Bring along what another assistant knows about you: a text, Markdown or JSON.
 
-    Waits for a run, and answers with the `proposal` of what would be added (`GET /memory/proposals`), or null; `reason` says
-    why, or what was left out. Nothing is kept of the text. 409: memory is paused, or shared here. 429: another text of yours is
+    Waits for a run, and for its turn as a dry run does, and answers with the `proposal` of what would be added
+    (`GET /memory/proposals`), or null; `reason` says why, or what was left out. Nothing is kept of the text. 409: memory is paused, or shared here. 429: another text of yours is
     being read. 502: the run failed.
     """
     caller.check_own()
     owner = await _owner(caller)
-    report = await _waited(caller, owner, "bring", body.text)
+    rules = caller.deployment.consolidation or DEFAULT_CONSOLIDATION
+    async with _readings.taken(caller.actor, rules.at_once + 1, consolidation.TURN_SECONDS) as is_turn:
+        if not is_turn:
+            return {"proposal": None, "reason": consolidation.READING}
+        report = await _waited(caller, owner, "bring", body.text)
     for proposal in await caller.memory.proposals():
         if proposal.changes and "run_id" in report and proposal.id.startswith(report["run_id"]):
             return {"proposal": await asyncio.to_thread(proposal.shown), "reason": report["reason"]}

@@ -1,0 +1,112 @@
+"""Places that people share, such as the one for rehearsals: a free one goes to whoever had one longest ago.
+
+So somebody who asks again and again gets the places that nobody else waits for. Each process has its own.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from lasting_memory.people.identity import Actor
+
+# People in memory: the last who had a place. Who is not among them had none.
+_PEOPLE = 10_000
+
+
+@dataclass(eq=False, slots=True)
+class _Waiting:
+    """Somebody who waits. `take` takes a place for them if one is free, and says whether it did."""
+
+    person: Actor
+    take: Callable[[], bool]
+    number: int
+    loop: asyncio.AbstractEventLoop
+    decided: asyncio.Event = field(default_factory=asyncio.Event)
+    has_place: bool = False
+
+
+class Turns:
+    """Who waits for a place, and when each person had one. Which places there are, the callers know.
+
+    At most so many wait (None: any number), and one of each person.
+    """
+
+    def __init__(self, most_waiting: int | None = None) -> None:
+        self._most_waiting = most_waiting
+        self._waiting = list[_Waiting]()
+        self._had_at = dict[Actor, int]()  # by person, in this order; larger numbers are later
+        self._number = 0
+
+    async def take(self, person: Actor, take: Callable[[], bool], seconds: float) -> bool:
+        """Take a place, once it is this person's turn. False if that takes longer, or too many wait whose turn is earlier."""
+        # A place that is free is nobody's who waits: `ended` would have given it to them.
+        if take():
+            self._note(person)
+            return True
+        if seconds <= 0 or any(other.person == person for other in self._waiting):
+            return False
+        self._number += 1
+        mine = _Waiting(person, take, self._number, asyncio.get_running_loop())
+        self._waiting.append(mine)
+        if self._most_waiting is not None and len(self._waiting) > self._most_waiting:
+            self._decide(max(self._waiting, key=self._order))
+        try:
+            async with asyncio.timeout(seconds):
+                await mine.decided.wait()
+        except TimeoutError:
+            pass
+        finally:
+            if mine in self._waiting:
+                self._waiting.remove(mine)
+        return mine.has_place
+
+    def ended(self, person: Actor) -> None:
+        """A place of this person's is free again: give it to the next."""
+        self._note(person)
+        for waiting in sorted(self._waiting, key=self._order):
+            if waiting.take():
+                waiting.has_place = True
+                self._note(waiting.person)
+                self._decide(waiting)
+
+    def _order(self, waiting: _Waiting) -> tuple[int, int]:
+        """Who had a place longest ago comes first; of several who had none, who came first."""
+        return self._had_at.get(waiting.person, 0), waiting.number
+
+    def _note(self, person: Actor) -> None:
+        self._number += 1
+        self._had_at.pop(person, None)
+        self._had_at[person] = self._number
+        if len(self._had_at) > _PEOPLE:
+            del self._had_at[next(iter(self._had_at))]
+
+    def _decide(self, waiting: _Waiting) -> None:
+        """Have somebody wait no longer. Runs may have event loops of their own."""
+        self._waiting.remove(waiting)
+        waiting.loop.call_soon_threadsafe(waiting.decided.set)
+
+
+class Places:
+    """Places of requests, of which any number wait: a request that waits costs nothing, a run that waits has a worker."""
+
+    def __init__(self) -> None:
+        self._turns = Turns()
+        self._holders = set[object]()
+
+    @asynccontextmanager
+    async def taken(self, person: Actor, places: int, seconds: float) -> AsyncIterator[bool]:
+        """Hold one of so many places, once it is this person's turn. Says False if that takes longer."""
+        mine = object()
+
+        def take() -> bool:
+            if len(self._holders) < places:
+                self._holders.add(mine)
+            return mine in self._holders
+
+        try:
+            yield await self._turns.take(person, take, seconds)
+        finally:
+            if mine in self._holders:
+                self._holders.remove(mine)
+                self._turns.ended(person)

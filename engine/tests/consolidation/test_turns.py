@@ -1,0 +1,263 @@
+"""Whose turn it is where places are few: whoever had one longest ago, at the HTTP door and in a run."""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+
+from lasting_memory.auth.admission import share_of
+from lasting_memory.consolidation import drafts
+from lasting_memory.consolidation.run import build_consolidation_agent
+from lasting_memory.consolidation.turns import Places, Turns
+from lasting_memory.deployment import Consolidation
+from lasting_memory.http import consolidation as routes
+from lasting_memory.people.identity import Actor, Context
+from lasting_memory.settings import CONSOLIDATION_GRAPH
+from lasting_memory.testing.contract import http_client
+from lasting_memory.testing.deployed import deployed
+from lasting_memory.testing.people import SignedIn
+from lasting_memory.testing.scripted_anthropic import after
+from tests.conftest import BuildGraph
+from tests.consolidation.conftest import READY, Runs
+
+LONG = 600.0
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(LONG):
+        while not is_so():  # noqa: ASYNC110  # of the code that is tested
+            await asyncio.sleep(0)
+
+
+class Worked:
+    """Stands for the runs that requests wait for: notes whose began, and lets each end when it is told to."""
+
+    def __init__(self) -> None:
+        self.began = list[str]()
+        self.ends = asyncio.Semaphore(0)
+
+    async def __call__(self, caller: Any, *_: Any, **__: Any) -> dict[str, Any]:
+        self.began.append(caller.actor.user_id)
+        await self.ends.acquire()
+        return {"dry_run": True, "files": {}, "reason": "it ran"}
+
+
+@pytest.fixture
+def worked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Worked]:
+    share_of.cache_clear()
+    worked = Worked()
+    monkeypatch.setattr(routes, "_waited", worked)
+    yield worked
+
+
+async def rehearse(client: httpx.AsyncClient) -> str:
+    answer = await client.post("/memory/consolidate", params={"dry_run": "true"})
+    assert answer.status_code == 200, answer.text
+    return str(answer.json()["reason"])
+
+
+@pytest.fixture
+def people(store: Any) -> Callable[[str], httpx.AsyncClient]:
+    return lambda name: http_client(deployed(), store, SignedIn(identity=name, org_id="acme", permissions=[]))
+
+
+def waiting() -> list[str]:
+    return [each.person.user_id for each in routes._rehearsals._turns._waiting]
+
+
+async def test_who_loops_takes_no_rehearsal_from_whoever_waits(worked: Worked, people: Callable[..., Any]) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        clients = {name: await stack.enter_async_context(people(name)) for name in ("ann", "bob", "cid")}
+        loops = 6
+
+        async def loop() -> None:
+            for _ in range(loops):
+                assert await rehearse(clients["ann"]) == "it ran"
+
+        ann = asyncio.create_task(loop())
+        await until(lambda: worked.began == ["ann"])
+        others = []
+        for name in ("bob", "cid"):
+            others.append(asyncio.create_task(rehearse(clients[name])))
+            await until(lambda: waiting()[-1:] == [name])
+        for wanted in (["ann", "bob"], ["ann", "bob", "cid"], ["ann", "bob", "cid", "ann"]):
+            await until(lambda: "ann" in waiting() or worked.began[-1] == "ann")  # she asks again before the next one ends
+            worked.ends.release()
+            await until(lambda: len(worked.began) == len(wanted))
+            assert worked.began == wanted
+        for _ in range(loops):
+            worked.ends.release()
+        assert await asyncio.gather(*others) == ["it ran", "it ran"]
+        await ann
+        assert worked.began.count("ann") == loops
+
+
+async def test_who_waits_too_long_is_told_that_another_is_at_work(
+    worked: Worked, people: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lasting_memory.consolidation.TURN_SECONDS", 0.01)
+    async with people("ann") as ann, people("bob") as bob:
+        first = asyncio.create_task(rehearse(ann))
+        await until(lambda: worked.began == ["ann"])
+        assert await rehearse(bob) == drafts.REHEARSING
+        worked.ends.release()
+        assert await first == "it ran"
+        worked.ends.release()
+        assert await rehearse(bob) == "it ran"
+
+
+async def test_texts_that_are_brought_along_have_turns_too(worked: Worked, people: Callable[..., Any]) -> None:
+    names = ["ann", "bob", "cid", "dan"]
+    async with contextlib.AsyncExitStack() as stack:
+        clients = {name: await stack.enter_async_context(people(name)) for name in names}
+        bringing = {}
+        for name in names:
+            bringing[name] = asyncio.create_task(clients[name].post("/memory/bring", json={"text": "- likes leek"}))
+            count = min(names.index(name) + 1, 3)
+            await until(lambda: len(worked.began) == count)
+        await until(lambda: len(routes._readings._turns._waiting) == 1)
+        assert worked.began == names[:3]
+        worked.ends.release()
+        await until(lambda: worked.began == names)
+        for _ in names:
+            worked.ends.release()
+        assert [(await each).status_code for each in bringing.values()] == [200] * 4
+
+
+async def test_a_request_that_is_cancelled_keeps_no_place(worked: Worked, people: Callable[..., Any]) -> None:
+    async with people("ann") as ann, people("bob") as bob, people("cid") as cid:
+        first = asyncio.create_task(rehearse(ann))
+        await until(lambda: worked.began == ["ann"])
+        second = asyncio.create_task(rehearse(bob))
+        await until(lambda: waiting() == ["bob"])
+        second.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await second
+        assert waiting() == []
+        first.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await first
+        worked.ends.release()
+        assert await rehearse(cid) == "it ran"
+
+
+# --- Runs, whoever begins them
+
+
+def began_by(run: Runs, person: str) -> bool:
+    return bool(run.model.requests_for(f"I am {person}."))
+
+
+async def ran(run: Runs, person: str, number: int, *, dry: bool) -> str:
+    """A run of somebody's, who has said something new; its last message."""
+    name = f"{person}-{number}"
+    said = [{"type": "human", "id": name, "content": f"I am {person}."}]
+    run.platform.put(Actor(person, "acme"), name, run.platform.now.isoformat(), said)
+    ids = {"thread_id": name, "run_id": name, "graph_id": CONSOLIDATION_GRAPH}
+    user = SignedIn(identity=person, org_id="acme")
+    config: Any = {"configurable": {**ids, "langgraph_auth_user": user}, "recursion_limit": 9_999}
+    result = await run.built.ainvoke({"messages": []}, config, context=Context(dry_run=dry))
+    return str(result["messages"][-1].text)
+
+
+@pytest.fixture
+def blocked(run: Runs, graph: BuildGraph, monkeypatch: pytest.MonkeyPatch) -> dict[str, threading.Event]:
+    """Events by person: until one is set, the model of their first run says nothing. One consolidation works at once."""
+    turns = Turns(most_waiting=1)
+    monkeypatch.setattr(drafts, "_TURNS", turns)
+    few = replace(deployed(), consolidation=Consolidation(at_once=1))
+    run.built = graph(few, build=build_consolidation_agent).graph
+    run.built.store = run.store
+    events = {name: threading.Event() for name in ("ann", "bob", "cid")}
+    for name, event in events.items():
+        run.model.script(lambda body, name=name: f"I am {name}." in str(body["messages"]), after(event, READY))
+    return events
+
+
+def runs_waiting() -> list[str]:
+    return [each.person.user_id for each in drafts._TURNS._waiting]
+
+
+async def test_the_run_of_who_had_a_slot_longest_ago_is_next_and_others_are_told(
+    run: Runs, blocked: dict[str, threading.Event]
+) -> None:
+    ann = asyncio.create_task(ran(run, "ann", 1, dry=True))
+    await until(lambda: began_by(run, "ann"))
+    again = asyncio.create_task(ran(run, "ann", 2, dry=True))
+    await until(lambda: runs_waiting() == ["ann"])
+    bob = asyncio.create_task(ran(run, "bob", 1, dry=True))
+    assert await again == drafts.REHEARSING, "bob waits in her place"
+    assert runs_waiting() == ["bob"]
+    assert await ran(run, "ann", 3, dry=True) == drafts.REHEARSING
+    blocked["ann"].set()
+    assert "conversations" in await ann
+    await until(lambda: began_by(run, "bob"))
+    blocked["bob"].set()
+    assert "conversations" in await bob
+
+
+async def test_what_a_person_asked_for_waits_for_its_turn_and_is_planned_again_otherwise(
+    run: Runs, blocked: dict[str, threading.Event]
+) -> None:
+    going = {name: asyncio.create_task(ran(run, name, 1, dry=False)) for name in ("cid", "ann")}
+    await until(lambda: began_by(run, "ann") and began_by(run, "cid"))
+    bob = asyncio.create_task(ran(run, "bob", 1, dry=False))
+    await until(lambda: runs_waiting() == ["bob"])
+    assert "another run is planned" in await ran(run, "ann", 2, dry=False)
+    blocked["ann"].set()
+    await going["ann"]
+    await until(lambda: began_by(run, "bob"))
+    blocked["bob"].set()
+    blocked["cid"].set()
+    for each in (bob, going["cid"]):
+        assert await each == "1 conversations were consolidated."
+
+
+async def test_a_run_that_is_cancelled_while_it_waits_or_works_leaves_its_slot(
+    run: Runs, blocked: dict[str, threading.Event]
+) -> None:
+    ann = asyncio.create_task(ran(run, "ann", 1, dry=True))
+    await until(lambda: began_by(run, "ann"))
+    bob = asyncio.create_task(ran(run, "bob", 1, dry=True))
+    await until(lambda: runs_waiting() == ["bob"])
+    for task in (bob, ann):
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+    assert runs_waiting() == []
+    blocked["cid"].set()
+    assert "conversations" in await ran(run, "cid", 1, dry=True)
+    blocked["ann"].set()
+
+
+# --- Places
+
+
+async def test_a_person_waits_once_and_who_never_had_a_place_comes_before_who_had() -> None:
+    places = Places()
+    order = list[str]()
+    ended = {name: asyncio.Event() for name in ("ann", "bob", "cid")}
+
+    async def hold(name: str) -> bool:
+        async with places.taken(Actor(name, "acme"), 1, LONG) as is_turn:
+            if is_turn:
+                order.append(name)
+                await ended[name].wait()
+            return is_turn
+
+    ended["bob"].set()
+    assert await hold("bob")
+    ann = asyncio.create_task(hold("ann"))
+    await until(lambda: order == ["bob", "ann"])
+    waits = [asyncio.create_task(hold(name)) for name in ("bob", "cid")]
+    await until(lambda: len(places._turns._waiting) == 2)
+    assert not await hold("cid"), "one of each person waits"
+    for event in ended.values():
+        event.set()
+    assert await asyncio.gather(ann, *waits) == [True] * 3
+    assert order == ["bob", "ann", "cid", "bob"]
