@@ -77,6 +77,7 @@ class Bounds(ModelRetryMiddleware):
     """Bounds around the calls of models and tools, innermost in every agent and subagent.
 
     - Another attempt after an answer that broke off. It is no middleware of its own: each costs a turn half a millisecond.
+    - An answer with neither text nor tool calls is an `EmptyAnswerError`, but for a consolidation: that may end so.
     - No model call for a person whose tokens of the day are used up. A conversation gets the refusal as its answer; a
       consolidation fails with `TokenBudgetError`, and stays due.
     - Calls that take longer than `seconds` from the run's first one on end it: `RunTooLongError`. A subagent's count with the
@@ -112,6 +113,8 @@ class Bounds(ModelRetryMiddleware):
             taken = _taken(key)
             taken["tokens"] += took
             await get_store().aput(namespaces.usage(actor), key, dict(taken), index=False)
+        if not self._consolidating:
+            models.check_said(response.result[-1])
         return response
 
     def _held(self, model: BaseChatModel) -> BaseChatModel:

@@ -98,6 +98,7 @@ class Draft:
     source: Sequence[tuple[str, str]] | None = None  # path and text of all that its new lines may say; None: anything
     refused: str = ""  # why the first attempt was refused; "" in that
     steps: int = 0  # model calls of this attempt
+    failure: str = ""  # why the model's last answer is none
     given_up: defaultdict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))  # why, by path and line
     copy: BaseStore = field(default_factory=InMemoryStore)
 

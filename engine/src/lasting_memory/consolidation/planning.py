@@ -83,6 +83,11 @@ class Position:
     updated_at: str = ""  # its time stamp when it was read; without one it is due in any case
     seen: frozenset[str] = frozenset()  # hashes of all consolidated messages
     undone: int = 0  # runs whose changes from its new messages were refused
+    failed: int = 0  # runs in which the model gave no answer about them
+
+    @property
+    def setbacks(self) -> int:
+        return self.undone + self.failed
 
 
 _POSITIONS = TypeAdapter(Position)
@@ -118,11 +123,11 @@ def _hash(turn: Turn) -> str:
 def batch(due: Sequence[Due], tokens: int) -> list[Due]:
     """The oldest conversations that fit into a batch, of the last one perhaps only its first turns. At least one turn. Blocks.
 
-    A conversation that was undone comes last and alone, so that its refusal does not block others.
+    A conversation that was undone, or about which the model gave no answer, comes last and alone: it does not block others.
     """
     taken: list[Due] = []
-    for item in sorted(due, key=lambda item: (item.position.undone, item.conversation.updated_at)):
-        if taken and item.position.undone:
+    for item in sorted(due, key=lambda item: (item.position.setbacks, item.conversation.updated_at)):
+        if taken and item.position.setbacks:
             break
         turns, fitting = item.conversation.turns, 0
         for turn in turns:
@@ -152,7 +157,7 @@ async def find_due(deployment: Deployment, threads: ThreadsClient, store: BaseSt
         async for page in changed_since(threads, owned, read_to.timestamp() * 1_000_000):
             newest = max([newest, *(str(thread["updated_at"]) for thread in page)])
             changed += [each for each in await changed_in(page, deployment, store) if each[0] == owner]
-    changed.sort(key=lambda each: (each[2].undone, str(each[1]["updated_at"])))
+    changed.sort(key=lambda each: (each[2].setbacks, str(each[1]["updated_at"])))
     due, left, read = list[Due](), changed, 0
     while left and (read <= rules.batch_tokens or len(due) < 2):  # noqa: PLR2004  # one more says that there is more
         known, left = {str(thread["thread_id"]): at for _, thread, at in left[:_READ_AT_ONCE]}, left[_READ_AT_ONCE:]
@@ -176,7 +181,7 @@ def _new_turns(threads: Sequence[Mapping[str, Any]], known: Mapping[str, Positio
         if new := tuple(turn for turn in talk.turns if _hash(turn) not in position.seen):
             due.append(Due(replace(talk, turns=new), position))
         else:
-            old[talk.thread_id] = replace(position, updated_at=talk.updated_at, undone=0)
+            old[talk.thread_id] = replace(position, updated_at=talk.updated_at, undone=0, failed=0)
     return due, old
 
 

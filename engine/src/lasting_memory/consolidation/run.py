@@ -29,7 +29,7 @@ from langgraph.runtime import Runtime
 from langgraph_sdk import get_client
 
 from lasting_memory import journal, platform
-from lasting_memory.agent.models import build_model, whole_answers
+from lasting_memory.agent.models import CUT, NO_ANSWER, SILENT, build_model, says_something, whole_answers
 from lasting_memory.agent.prompt import PromptBlocks, memory_files, sections
 from lasting_memory.agent.tools import append_memory_tool
 from lasting_memory.agent.usage import Bounds
@@ -181,8 +181,12 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
             draft.steps += 1
         if draft is None or draft.steps > self._rules.max_steps:
             return ModelResponse([AIMessage("")])  # `aafter_agent` begins again, or refuses the batch
-        response = await handler(request)
         draft.report.model_calls += 1
+        try:
+            response = await handler(request)
+        except NO_ANSWER as error:
+            draft.failure = str(error)
+            return ModelResponse([AIMessage("")])  # the run ends, and `aafter_agent` leaves the batch as it was
         for message in response.result:
             usage = getattr(message, "usage_metadata", None) or {}
             draft.report.input_tokens += usage.get("input_tokens", 0)
@@ -205,6 +209,9 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
         if not stopped and draft.steps > self._rules.max_steps:
             stopped = f"It took more than {self._rules.max_steps} steps."
         changed, left_out, problem = await _judged(draft)
+        failure = _failure(draft, state["messages"][-1], changes_something=bool(changed or left_out or problem))
+        if failure and not stopped:
+            return await _end_failed(draft, state, failure)
         if (problem or left_out) and not stopped and not draft.refused:
             return {**_only(state, *await draft.begin(problem or left_out)), "jump_to": "model"}
         commit = _commit(draft, changed, stopped or problem, left_out, review=present.review or bool(draft.source))
@@ -216,9 +223,45 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
                 logger.warning("Conversations were not indexed for recall: %r.", error, exc_info=True)
         if draft.more and not stopped and not dry:
             await planning.start(draft.owner, get_client(), inside=True)
-        told = dry or report.kind == "bring"
-        text = json.dumps(asdict(report)) if told else f"{report.conversations} conversations were consolidated."
-        return _only(state, AIMessage(text))
+        return _answer(state, report, f"{report.conversations} conversations were consolidated.")
+
+
+def _answer(state: Any, report: drafts.Record, text: str) -> dict[str, Any]:
+    """The run's last message: the report where a request waits for it, else the text."""
+    is_awaited = report.dry_run or report.kind == "bring"
+    return _only(state, AIMessage(json.dumps(asdict(report)) if is_awaited else text))
+
+
+def _failure(draft: Draft, last: AnyMessage, *, changes_something: bool) -> str:
+    """Why the model's last answer is none; "" if it ended as whole answers end, and said or changed something."""
+    if draft.failure:
+        return draft.failure
+    cut = str(last.response_metadata.get(CUT, ""))
+    if cut or changes_something or says_something(last):
+        return cut
+    return SILENT
+
+
+async def _end_failed(draft: Draft, state: Any, failure: str) -> dict[str, Any]:
+    """Keep the record of a batch to which the model gave no answer, and end the run. Nothing changes, and all stays due."""
+    logger.warning("Consolidation %s failed: %s", draft.report.run_id, failure)
+    failed = draft.report.ended("failed", failure, conversations=len(draft.shown), messages=_count_messages(draft))
+    await asyncio.shield(_keep_failed(draft, failed))
+    return _answer(state, failed, f"Nothing was consolidated: {failure}")
+
+
+async def _keep_failed(draft: Draft, failed: drafts.Record) -> None:
+    positions = dict[str, planning.Position]()
+    ids = [item.conversation.thread_id for item in draft.shown]
+    now = await planning.positions_of(draft.memory.store, [(draft.memory.actor, thread_id) for thread_id in ids])
+    for item, position in zip(draft.shown, now, strict=True):
+        if position == item.position:  # another run of this person may have been faster
+            positions[item.conversation.thread_id] = replace(position, failed=position.failed + 1)
+    await draft.keep(failed, positions)
+
+
+def _count_messages(draft: Draft) -> int:
+    return sum(len(item.conversation.turns) for item in draft.shown)
 
 
 async def _read_conversations(draft: Draft, taken_since: str | None) -> str:
@@ -270,7 +313,7 @@ async def _commit(draft: Draft, changed: list[Changed], problem: str, left_out: 
         "done",
         f"Left out: {left_out}" if left_out else "",
         conversations=len(draft.shown),
-        messages=sum(len(item.conversation.turns) for item in draft.shown),
+        messages=_count_messages(draft),
         files=await platform.in_thread(diffs, changed),
     )
     now = await planning.positions_of(memory.store, [(memory.actor, thread_id) for thread_id in known])

@@ -19,7 +19,8 @@ from langgraph_sdk.client import LangGraphClient
 from rich.console import Console
 
 from lasting_memory import settings
-from lasting_memory.recall import message_text
+from lasting_memory.agent.models import CUT
+from lasting_memory.recall import message_text, piece_text
 
 HELP = """/files lists what is remembered, /undo <path> <revision> makes a file what it was,
 /forget everything deletes all that is yours. Ctrl-C stops an answer, Ctrl-D ends. More: /app in a browser."""
@@ -67,7 +68,7 @@ class Chat:
             self._thread, self._graph, input=message, stream_mode=["messages-tuple", "updates"], on_disconnect="cancel"
         ):
             if part.event == "error":
-                out.print(f"\n{part.data}", style="red")
+                out.print(f"\n{_error_line(part.data)}", style="red")
             elif part.event == "messages":
                 _print_piece(part.data[0])
             elif part.event == "updates" and "__interrupt__" in part.data:
@@ -77,14 +78,23 @@ class Chat:
 
 def _print_piece(message: dict[str, Any]) -> None:
     content = message["content"]
-    text = content if isinstance(content, str) else message_text(content)  # the white space of a piece counts
     if message["type"] == "tool":
-        out.print(f"  {' '.join(text.split())[:200]}", style="dim")
+        out.print(f"  {' '.join(message_text(content).split())[:200]}", style="dim")
         return
-    out.print(text, end="")
+    out.print(piece_text(content), end="")
     for call in message.get("tool_call_chunks") or message.get("tool_calls") or []:
         if call.get("name"):
             out.print(f"\n  {call['name']}", style="dim")
+    cut = (message.get("response_metadata") or {}).get(CUT)
+    if cut:
+        out.print(f"\n{cut}", style="yellow")
+
+
+def _error_line(error: Any) -> str:
+    """What the platform says of a run that failed: the error's class, and its message where people may know it."""
+    if not isinstance(error, dict):
+        return str(error)
+    return ": ".join(str(error[key]) for key in ("error", "message") if error.get(key))
 
 
 def converse(chat: Chat, runner: asyncio.Runner) -> None:

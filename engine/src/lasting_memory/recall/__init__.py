@@ -5,13 +5,21 @@ store: `catch_up` brings it up to date, `drop` takes conversations out. Behind t
 and as numbers), `index.py`, `retrieval.py` with `ranking.py` (search, its answer, the model's tools), `lexical.py`.
 """
 
-from lasting_memory.recall.conversations import Conversation, Turn, conversation, message_text, owned_by, threads_by_id
+from lasting_memory.recall.conversations import (
+    Conversation,
+    Turn,
+    conversation,
+    message_text,
+    owned_by,
+    piece_text,
+    threads_by_id,
+)
 from lasting_memory.recall.index import MODEL, catch_up, changed_since, drop, nearest
 from lasting_memory.recall.lexical import language, normalized, rank, stems
 from lasting_memory.recall.retrieval import Match, conversation_tools, excerpts, fused, results_text, search
 
 __all__ = [
     "MODEL", "Conversation", "Match", "Turn", "catch_up", "changed_since", "conversation", "conversation_tools", "drop",
-    "excerpts", "fused", "language", "message_text", "nearest", "normalized", "owned_by", "rank", "results_text", "search",
-    "stems", "threads_by_id",
+    "excerpts", "fused", "language", "message_text", "nearest", "normalized", "owned_by", "piece_text", "rank", "results_text",
+    "search", "stems", "threads_by_id",
 ]  # fmt: skip

@@ -89,10 +89,22 @@ def _turns(message: Mapping[str, Any]) -> Iterator[Turn]:
 
 
 def message_text(content: object) -> str:
-    """The text of a message's content: a text, or a list of blocks, some with text."""
-    blocks = content if isinstance(content, list) else [content]
-    texts = [block if isinstance(block, str) else block.get("text") for block in blocks if isinstance(block, str | dict)]
-    return "\n".join(text for text in texts if isinstance(text, str)).strip()
+    """The text of a whole message's content: a text, or a list of blocks, some with text. A refusal is text."""
+    return "\n".join(_texts(content)).strip()
+
+
+def piece_text(content: object) -> str:
+    """The text of a piece of a message that is streamed. Its white space counts: the next piece goes on where it ends."""
+    return "".join(_texts(content))
+
+
+def _texts(content: object) -> list[str]:
+    texts = list[str]()
+    for block in content if isinstance(content, list) else [content]:
+        text = block.get("text", block.get("refusal")) if isinstance(block, dict) else block
+        if isinstance(text, str):
+            texts.append(text)
+    return texts
 
 
 def owned_by(actor: identity.Actor, agents: Iterable[str]) -> list[dict[str, str]]:

@@ -63,6 +63,14 @@ class Slow:
 
 
 @dataclass(frozen=True)
+class Ended:
+    """An answer that ends for this `stop_reason`, such as "refusal" or "max_tokens". It may be empty."""
+
+    reply: "Reply"
+    reason: str
+
+
+@dataclass(frozen=True)
 class Changed:
     """A streamed answer that goes wrong: `change` takes its events, and gives the events that are sent instead.
 
@@ -74,7 +82,7 @@ class Changed:
 
 
 Reply = Sequence[Text | ToolCall]
-Answer = Reply | Failure | Changed | Callable[[Body], "Answer"]
+Answer = Reply | Failure | Ended | Changed | Callable[[Body], "Answer"]
 Match = str | Callable[[Body], bool]
 
 
@@ -133,7 +141,7 @@ class ScriptedAnthropic(LoopbackServer):
             self.requests.clear()
             self._rules.clear()
 
-    def answer(self, body: Body) -> Reply | Failure | Changed:
+    def answer(self, body: Body) -> Reply | Failure | Ended | Changed:
         """Record a request and give its answer, once any delay is over."""
         reply = self._next(body)
         while callable(reply):
@@ -233,8 +241,10 @@ class _Handler(QuietHandler):
         try:
             body = json.loads(self.body())
             reply = self.server.answer(body)
-            said = reply.reply if isinstance(reply, Changed) else reply
+            said = reply.reply if isinstance(reply, Changed | Ended) else reply
             message = {} if isinstance(said, Failure) else _message(body, said)
+            if isinstance(reply, Ended):
+                message["stop_reason"] = reply.reason
         except Exception as error:
             _logger.exception("scripted reply failed")
             body, reply = {}, Failure(400, "invalid_request_error", f"scripted_anthropic: {error!r}")

@@ -58,13 +58,14 @@ const Start = ({ pick }) => html`<div class="start">
   <p class="picks">${TRY.map((words) => html`<button onClick=${() => pick(words)}>${words}</button>`)}</p>
 </div>`;
 
-function Said({ message: { type, content, tool_calls: calls = [] }, results }) {
+function Said({ message: { type, content, tool_calls: calls = [], response_metadata: about }, results }) {
   const text = plain(content);
   if (type === "human") return html`<article class="mine"><h3 class="unseen">You</h3><${Lines} text=${text} /></article>`;
   if (type !== "ai") return null;
   const lines = text.trim() && html`<${Markdown} text=${text} />`;
   const call = (of) => html`<${Call} key=${of.id} call=${of} result=${results.get(of.id)} />`;
-  return html`<article><h3 class="unseen">The agent</h3>${lines}${calls.map(call)}</article>`;
+  const cut = about?.cut && html`<p class="quiet">${String(about.cut)}</p>`;
+  return html`<article><h3 class="unseen">The agent</h3>${lines}${cut}${calls.map(call)}</article>`;
 }
 
 /** What was written down in the last answer and not looked at yet, in short, where one's eyes are. */

@@ -24,8 +24,13 @@ const REASONS = [
 const FAILED = "Something went wrong that only the server's log says more about.";
 const WAITS = "This waits for an operator's approval; it goes on by itself once there is one.";
 const GONE = "There is no such conversation; this is a new one.";
+// Of these the server says why, in a sentence for people.
+const EXPLAINED = /^(FilteredAnswer|EmptyAnswer)Error$/;
 /** Why an answer failed, as far as a person may know. */
-const because = (error) => `There is no answer. ${REASONS.find(([kind]) => kind.test(error ?? ""))?.[1] ?? FAILED}`;
+function because(kind, message) {
+  const why = EXPLAINED.test(kind) ? message : REASONS.find(([pattern]) => pattern.test(kind))?.[1];
+  return `There is no answer. ${why || FAILED}`;
+}
 const NOW = [429, 502, 503, 504]; // what a server refuses now, and not a little later
 
 /** A conversation with one of the `agents`. Calls `changed()` when there is something new to show, `wrote()` after a tool was used, `answered()` at the end. */
@@ -177,17 +182,17 @@ export function conversation(client, agents, { changed, wrote, answered }) {
     if (talk.note === LOST) talk.note = "";
     if (Object.keys(thread.interrupts ?? {}).length) talk.note ||= WAITS;
     if (isOver && isStopped) talk.note = STOPPED;
-    else if (thread.status === "error") fail(thread.error?.error ?? thread.error);
+    else if (thread.status === "error") fail(thread.error);
     return isOver;
   }
 
   function fail(error) {
-    const kind = typeof error === "string" ? error : "";
-    if (!CANCELED.includes(kind)) Object.assign(talk, { note: because(kind), hasFailed: true });
+    const { error: kind, message } = typeof error === "string" ? { error } : (error ?? {});
+    if (!CANCELED.includes(kind)) Object.assign(talk, { note: because(String(kind ?? ""), message), hasFailed: true });
   }
 
   function take({ event, data }, seen) {
-    if (event === "error") fail(data?.error);
+    if (event === "error") fail(data);
     else if (event.startsWith("messages")) piece(data[0], seen);
     else if (event === "updates" && data.__interrupt__) talk.note = WAITS;
     else if (event === "updates") Object.values(data).flatMap((node) => node?.messages ?? []).forEach(whole);

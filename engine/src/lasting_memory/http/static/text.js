@@ -24,7 +24,7 @@ export const plural = (count, one, many = `${one}s`) => `${count.toLocaleString(
 /** The text in a message's content: text, or a list of blocks of which some have text. */
 export function plain(content) {
   if (typeof content === "string") return content;
-  const texts = (Array.isArray(content) ? content : []).map((block) => block?.text ?? block);
+  const texts = (Array.isArray(content) ? content : []).map((block) => block?.text ?? block?.refusal ?? block);
   return texts.filter((text) => typeof text === "string").join("");
 }
 

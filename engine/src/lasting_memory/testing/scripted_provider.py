@@ -1,0 +1,81 @@
+"""A scripted server for any provider of models on loopback. How each protocol is spoken is in the modules beside this."""
+
+import json
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from lasting_memory.testing.loopback import LoopbackServer, QuietHandler
+from lasting_memory.testing.scripted_anthropic import ToolCall
+
+Body = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Said:
+    """One answer of a model.
+
+    Args:
+        words: its text, in the pieces in which it is sent.
+        call: the tool that it calls after the text.
+        refusal: what it says beside the text, in OpenAI's protocols.
+        ending: why it ended, in the protocol's own word; "" as a whole answer ends.
+        blocked: why the question was refused, in Gemini's protocol. Then there is nothing else.
+    """
+
+    words: tuple[str, ...] = ()
+    call: ToolCall | None = None
+    refusal: str = ""
+    ending: str = ""
+    blocked: str = ""
+
+
+# The parts of the body of an answer. They are JSON where the request asks for no stream.
+Speak = Callable[[Said, Body], list[bytes]]
+
+
+class ScriptedProvider(LoopbackServer):
+    """Context manager: answers each request with the next of `answers`, then with `usual`. `requests` has their bodies."""
+
+    def __init__(self, speak: Speak) -> None:
+        self.speak = speak
+        self.requests: list[Body] = []
+        self.answers: deque[Said] = deque()
+        self.usual = Said(("ok",))
+        self._lock = threading.Lock()
+        super().__init__(_Handler)
+
+    def script(self, *answers: Said, usual: Said | None = None) -> None:
+        """Forget what was asked, and answer so from now on."""
+        with self._lock:
+            self.requests.clear()
+            self.answers = deque(answers)
+            self.usual = usual or Said(("ok",))
+
+    def answer(self, body: Body) -> list[bytes]:
+        with self._lock:
+            self.requests.append(body)
+            said = self.answers.popleft() if self.answers else self.usual
+        return self.speak(said, body)
+
+
+class _Handler(QuietHandler):
+    server: ScriptedProvider
+
+    def do_POST(self) -> None:
+        parts = self.server.answer(json.loads(self.body()))
+        is_json = parts[0].startswith(b"{")
+        self.head(200, "application/json" if is_json else "text/event-stream")
+        for part in parts:
+            self.wfile.write(part)
+
+
+def sse(*events: Body) -> list[bytes]:
+    """Server-sent events, with names where they have a type."""
+    parts = []
+    for event in events:
+        name = f"event: {event['type']}\n" if "type" in event else ""
+        parts.append(f"{name}data: {json.dumps(event)}\n\n".encode())
+    return parts
