@@ -108,7 +108,7 @@ async def bring(caller: Caller, query: MemoryQuery, body: Text) -> Answer:
         report = await _waited(caller, owner, "bring", body.text)
     for proposal in await caller.memory.proposals():
         if proposal.changes and "run_id" in report and proposal.id.startswith(report["run_id"]):
-            return {"proposal": await asyncio.to_thread(proposal.shown), "reason": report["reason"]}
+            return {"proposal": await platform.in_thread(proposal.shown), "reason": report["reason"]}
     return {"proposal": None, "reason": report["reason"]}
 
 
