@@ -176,7 +176,7 @@ class Deployment:
     offline_model: bool = True
 
     def __post_init__(self) -> None:
-        check_routes(self.routes)
+        check_routes(self.routes, self.settings)
         object.__setattr__(self, "routes", MappingProxyType({**self.routes}))
         object.__setattr__(self, "schemas", MappingProxyType({**self.schemas}))
         object.__setattr__(self, "checks", tuple(self.checks))

@@ -31,6 +31,8 @@ SharedWrites = Literal["deny", "interrupt", "allow"]
 
 # UTF-8 bytes of an organization's name, so that it fits into a namespace.
 _MAX_ORG_BYTES = 256
+# The latest that a run may be planned for, in seconds from its request: 7 days.
+MAX_AFTER_SECONDS = 604_800
 
 
 class SettingsError(ValueError):
@@ -82,10 +84,11 @@ class Settings:
     auth_jwt_secret: str | None = Field(default=None, min_length=32, repr=False, description="at least 32 random bytes")
     auth_issuer: str | None = None
     auth_audience: str | None = None
-    auth_org_claim: str = "org_id"
+    # None says that the environment does not name it; `org_claim` and `fallback_org` are what then holds.
+    auth_org_claim: str | None = None
     auth_permissions_claim: str = "permissions"
-    default_org: Annotated[str, Predicate(lambda text: len(text.encode()) <= _MAX_ORG_BYTES)] = Field(
-        default="default", description=f"at most {_MAX_ORG_BYTES} bytes of UTF-8"
+    default_org: Annotated[str, Predicate(lambda text: len(text.encode()) <= _MAX_ORG_BYTES)] | None = Field(
+        default=None, description=f"at most {_MAX_ORG_BYTES} bytes of UTF-8"
     )
     operators: frozenset[str] = frozenset()
     dev_tokens: Literal["local", "anywhere"] = "local"
@@ -98,7 +101,10 @@ class Settings:
     # Of consolidation, which can be taken off.
     consolidation_model: _Model | None = _MODEL
     consolidate_after_seconds: int = Field(
-        default=300, ge=0, lt=10**9, description="a whole number of seconds, e.g. 300, or 0 to turn it off"
+        default=300,
+        ge=0,
+        le=MAX_AFTER_SECONDS,
+        description=f"a whole number of seconds, e.g. 300, or 0 to turn it off, and at most {MAX_AFTER_SECONDS} (7 days)",
     )
     consolidation_schedule: Annotated[str, Predicate(_fires)] | None = Field(
         default=None, description="five cron fields, e.g. 0 3 * * *, or leave it empty for none"
@@ -120,6 +126,24 @@ class Settings:
     cors_origin_regex: re.Pattern[str] | None = Field(
         default=None, title="http.cors.allow_origin_regex", description="a regular expression of origins"
     )
+
+    @property
+    def org_claim(self) -> str:
+        """The name, or path, of the claim that holds the caller's organization."""
+        return self.auth_org_claim or "org_id"
+
+    @property
+    def fallback_org(self) -> str:
+        """The organization of operators and scripts that name none, and of people where `requires_org` is false."""
+        return self.default_org or "default"
+
+    @property
+    def requires_org(self) -> bool:
+        """Whether a person's token must name an organization: the environment says by which claim, and no other organization.
+
+        Without this a claim that is misspelt would put the people of all organizations into one.
+        """
+        return bool(self.auth_org_claim) and not self.default_org
 
     @property
     def accepts_dev_tokens(self) -> bool:

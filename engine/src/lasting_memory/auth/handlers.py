@@ -19,7 +19,7 @@ from langgraph_sdk.schema import Thread
 from lasting_memory import platform
 from lasting_memory.auth import run_requests
 from lasting_memory.auth.admission import THREAD_IN_REQUESTS, check_run, share_of
-from lasting_memory.auth.run_requests import GROUP_CLAIMS, OWNER_KEYS
+from lasting_memory.auth.run_requests import GROUP_CLAIMS, GROUP_CLAIMS_EXPIRE_AT, OWNER_KEYS
 from lasting_memory.auth.tokens import Tokens
 from lasting_memory.controls import HELD_WHILE_PAUSED, TEMPORARY, controls, delete_temporary, is_temporary, keep_out
 from lasting_memory.deployment import Deployment
@@ -101,9 +101,13 @@ class _Handlers:
     def _is_operator(self, user: User) -> bool:
         return identity.is_operator(user, self._settings)
 
-    def _owner(self, user: User) -> Actor:
-        """The owner of this user's new threads."""
-        return acting(user, Context(), self._settings)
+    def _owner(self, user: User, context: Mapping[str, Any] | None = None) -> Actor:
+        """The owner of this user's new threads, and of a run with this context. Raises `HTTPException` 403 if there is none."""
+        named = context or {}
+        try:
+            return acting(user, Context(named.get("user_id"), named.get("org_id")), self._settings)
+        except IdentityError as error:
+            raise HTTPException(403, str(error)) from None
 
     async def allow(self, ctx: AuthContext, value: Any) -> None:
         """Everybody may read assistants and talk to them, and operators do what no other handler is for."""
@@ -157,12 +161,14 @@ class _Handlers:
         if operator:
             owner = await self._act_as(ctx.user, thread, kwargs)
         else:
-            owner = self._owner(ctx.user)
+            owner = self._owner(ctx.user, kwargs["context"])
             await check_run(owner, value, self._deployment)
         value["metadata"].update(asdict(owner))
         if self._deployment.claims:  # for an operator who resumes it
             acts = kwargs["config"]["configurable"]["langgraph_auth_user"] if operator else ctx.user
-            value["metadata"][GROUP_CLAIMS] = {**identity.claims_of(acts)}
+            membership = identity.membership_of(acts)
+            value["metadata"][GROUP_CLAIMS] = {**membership.claims}
+            value["metadata"][GROUP_CLAIMS_EXPIRE_AT] = membership.expires_at
         if await self._note_pause(owner, thread):
             value["metadata"][HELD_WHILE_PAUSED] = True  # also of the thread that the run creates
         return None if operator else asdict(owner)
@@ -188,10 +194,16 @@ class _Handlers:
             owner = {key: metadata[key] for key in OWNER_KEYS}
             # The claims with which the run began that this one continues.
             last = await get_client().runs.list(thread["thread_id"], limit=1) if thread and self._deployment.claims else []
-            claims = {"claims": (last[0]["metadata"] or {}).get(GROUP_CLAIMS) or {}} if last else {}
-            self._stamp(config, user, thread_owner={**owner, **claims})
+            began_with = (last[0]["metadata"] or {}) if last else {}
+            groups = {"claims": began_with.get(GROUP_CLAIMS) or {}, "expires_at": began_with.get(GROUP_CLAIMS_EXPIRE_AT, 0)}
+            self._stamp(config, user, thread_owner={**owner, **groups}, **self._proved(user))
             return Actor(**owner)
-        self._stamp(config, user)
+        resumed = claim(user, "thread_owner")
+        if resumed and all(context[key] == resumed[key] for key in OWNER_KEYS):
+            # The engine plans a consolidation for the owner, in a run that the operator resumed: that may outlive the token.
+            self._stamp(config, user, thread_owner=resumed, **self._proved(user))
+        else:
+            self._stamp(config, user, **self._proved(user))
         try:
             actor = acting(user, Context(context["user_id"], context["org_id"]), self._settings)
             check_person(actor)
@@ -205,10 +217,20 @@ class _Handlers:
         Only there: with `langgraph_auth_permissions` beside them, every firing of a cron with a context fails.
         """
         permissions = sorted({*(claim(user, "permissions") or ()), identity.OPERATE})
-        claims = {"identity": user.identity, "org_id": self._settings.default_org, "permissions": permissions, **more}
-        if told := identity.claims_of(user):
-            claims["claims"] = {**told}
+        claims = {"identity": user.identity, "org_id": self._settings.fallback_org, "permissions": permissions, **more}
         config.setdefault("configurable", {})["langgraph_auth_user"] = claims
+
+    def _proved(self, user: User) -> dict[str, Any]:
+        """What holds for an operator's run within the lifetime of the operator's token: groups, and the permission to operate.
+
+        The firings of a cron are not stamped with it: they have no groups, and operate until the cron is deleted.
+        """
+        proved: dict[str, Any] = {}
+        if groups := claim(user, "claims"):  # the operator's own, also in a run that it resumed for somebody
+            proved["claims"] = {**groups}
+        if (expires_at := claim(user, "expires_at")) is not None:
+            proved["expires_at"] = expires_at
+        return proved
 
     async def _delete_temporary(self, user: User) -> None:
         """Delete the person's expired temporary conversations. Nothing of it concerns the request."""

@@ -21,6 +21,7 @@ from typing_extensions import TypedDict
 from lasting_memory import controls
 from lasting_memory.controls import TEMPORARY
 from lasting_memory.people import identity
+from lasting_memory.settings import MAX_AFTER_SECONDS
 
 HTTPException = Auth.exceptions.HTTPException
 
@@ -28,16 +29,16 @@ HTTPException = Auth.exceptions.HTTPException
 MAX_METADATA_KEYS, MAX_METADATA_CHARS = 50, 2_000
 # Links for feedback that one run may ask for: each is a call to LangSmith.
 MAX_FEEDBACK_KEYS = 10
-MAX_SECONDS = 10**9
 # Fields of a run that only operators may send. The platform resolves a webhook's host before it asks any handler.
 OPERATORS_FIELDS = ("interrupt_before", "interrupt_after", "webhook")
 
 OWNER_KEYS = ("user_id", "org_id")
-# On a run: the verified claims with which it began, for routes that are a group's.
-GROUP_CLAIMS = "group_claims"
+# On a run: the verified claims with which it began, for routes that are a group's, and when the token expires that proved them.
+GROUP_CLAIMS, GROUP_CLAIMS_EXPIRE_AT = "group_claims", "group_claims_expire_at"
 # Metadata that the platform, langgraph or this project stamps and relies on. A client's value is ignored, since clients echo
 # metadata. A test compares the list with the platform's code.
 RESERVED_METADATA = {*OWNER_KEYS, *controls.RUN_METADATA, TEMPORARY, controls.HELD_WHILE_PAUSED, "thread_owner", GROUP_CLAIMS}
+RESERVED_METADATA |= {GROUP_CLAIMS_EXPIRE_AT}
 RESERVED_METADATA |= {"assistant_id", "created_by", "cron_id", "graph_id", "run_attempt", "run_id", "thread_id"}
 RESERVED_METADATA |= {"checkpoint_id", "checkpoint_map", "checkpoint_ns", "counters_since_delta_snapshot"}
 RESERVED_PREFIXES = ("__", "langgraph_", "lc_", "ls_")
@@ -114,7 +115,7 @@ _CONFIGS = {
     for operator, of in ((False, CONFIGURABLE), (True, OPERATORS_CONFIGURABLE))
 }
 _METADATA = TypeAdapter[Any](Metadata)
-_AFTER = TypeAdapter[Any](Annotated[Number, Field(ge=0, le=MAX_SECONDS)])
+_AFTER = TypeAdapter[Any](Annotated[Number, Field(ge=0, le=MAX_AFTER_SECONDS)])
 _CONTEXT_FIELDS = get_type_hints(identity.Context)
 _CONTEXT = TypeAdapter[Any](
     with_config(ConfigDict(extra="forbid"))(TypedDict("Context", _CONTEXT_FIELDS, total=False))  # type: ignore[operator]

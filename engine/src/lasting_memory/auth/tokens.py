@@ -5,7 +5,7 @@ import json
 import logging
 import ssl
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
@@ -15,7 +15,8 @@ from langgraph_sdk import Auth
 from starlette.exceptions import HTTPException as ServerError
 
 from lasting_memory import platform
-from lasting_memory.people.identity import Actor, IdentityError, check_person, label
+from lasting_memory.auth.claims import UnreadableClaimError, name_at, texts_at
+from lasting_memory.people.identity import OPERATE
 from lasting_memory.settings import Settings
 
 # The platform's own identities begin so.
@@ -27,6 +28,8 @@ CLOCK_SKEW_SECONDS = 30
 FETCH_SECONDS, COOLDOWN_SECONDS = 5, 5
 # Ages of keys, in seconds: from the first on they are refreshed in the background, after the second they are no longer used.
 REFRESH_SECONDS, KEPT_SECONDS = 150, 300
+# The latest time of expiry that is passed on, in seconds since 1970: the end of the year 9999. JSON takes no larger numbers.
+_LATEST = 253_402_300_799
 ASYMMETRIC = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 
 logger = logging.getLogger("auth")
@@ -91,7 +94,7 @@ def usable_keys(answer: bytes) -> dict[str | None, jwt.PyJWK]:
 
 
 class Tokens:
-    """Verifies Authorization headers. `claims` are those to keep for routes that are a group's."""
+    """Verifies Authorization headers. `claims` are the names, or paths, of those to keep for routes that are a group's."""
 
     def __init__(self, settings: Settings, claims: Collection[str] = ()) -> None:
         self._settings, self._claims = settings, claims
@@ -100,13 +103,15 @@ class Tokens:
     async def user(self, authorization: str | None) -> dict[str, Any]:
         """The user behind an Authorization header: `identity`, `org_id`, `permissions` and the kept `claims`, if there are any.
 
+        `expires_at` says until when a JSON web token proves this, in seconds since 1970. Development tokens have no end.
         Raises a 401 for a missing or unusable token, and `KeySet.key`'s 503 (the SDK's exception would arrive as a 500).
         """
         scheme, _, token = (authorization or "").partition(" ")
         token = token.strip()
         if scheme.lower() == "bearer" and 0 < len(token) <= MAX_TOKEN_CHARS:
             if self._settings.uses_jwt:
-                return self._user_of(await self._verified_claims(token))
+                claims = await self._verified_claims(token)
+                return {**self._user_of(claims), "expires_at": _expiry_of(claims)}
             if self._settings.accepts_dev_tokens and token.startswith("dev:"):
                 return self._user_of(self._dev_claims(token))
         if self._settings.accepts_dev_tokens:
@@ -123,8 +128,8 @@ class Tokens:
             raise _refused("The token is not percent-encoded UTF-8 as in dev:acme:alice?team_id=red.") from None
         if not len(dict(claims)) == len(claims) == query.count("="):
             raise _refused("After '?' the token names each claim once, as in dev:acme:alice?team_id=red.")
-        org_claim, permissions_claim = self._settings.auth_org_claim, self._settings.auth_permissions_claim
-        return {**dict(claims), "sub": name, org_claim: org, permissions_claim: []}
+        # A claim that settings or routes name by a path is here under that whole name, which comes before a path.
+        return {**dict(claims), self._settings.org_claim: org, self._settings.auth_permissions_claim: [], "sub": name}
 
     async def _verified_claims(self, token: str) -> dict[str, Any]:
         key: Any = self._settings.auth_jwt_secret
@@ -143,24 +148,34 @@ class Tokens:
         except jwt.PyJWTError as error:
             raise _refused(f"The token is not valid: {error}.") from None
 
-    def _user_of(self, claims: dict[str, Any]) -> dict[str, Any]:
-        org = claims.get(self._settings.auth_org_claim)
-        org = self._settings.default_org if org is None else org  # an empty one is an error
-        told = claims.get(self._settings.auth_permissions_claim) or []
-        permissions = told.split() if isinstance(told, str) else told  # OAuth's own `scope` claim is one string
-        if not isinstance(org, str) or not isinstance(permissions, list):
-            raise _refused("The token's organization is not text, or its permissions are no list.")
-        user_id, kept = claims["sub"], {name: claims[name] for name in self._claims if claims.get(name) is not None}
+    def _user_of(self, claims: Mapping[str, Any]) -> dict[str, Any]:
+        """The user that verified claims name. Raises a 401 that names the claim which cannot be read, and never its value."""
         try:
-            check_person(Actor(user_id, org))
-        except IdentityError as error:
-            raise _refused(str(error)) from None
-        if user_id.startswith(RESERVED_PREFIX):
+            identity = name_at(claims, "sub")
+            permissions = texts_at(claims, self._settings.auth_permissions_claim)
+            org_id = name_at(claims, self._settings.org_claim)
+            groups = {path: name_at(claims, path) for path in self._claims}
+        except UnreadableClaimError as error:
+            raise _refused(f"The token's claim {error}.") from None
+        if identity is None:
+            raise _refused("The token has no claim 'sub', which names the person.")
+        if identity.startswith(RESERVED_PREFIX):
             raise _refused(f"Identities that begin with {RESERVED_PREFIX!r} are the platform's own.")
-        for name, value in kept.items():  # a bad one would silently be no group, or another
-            try:
-                label(value)
-            except (AttributeError, IdentityError):  # no text, or none that a store could hold
-                raise _refused(f"The token's claim {name!r} is {str(value)[:80]!r}, which names no group.") from None
-        usable = [each for each in permissions if isinstance(each, str) and each.isprintable()]
-        return {"identity": user_id, "org_id": org, "permissions": usable, **({"claims": kept} if kept else {})}
+        is_operator = identity in self._settings.operators or OPERATE in permissions
+        if org_id is None and self._settings.requires_org and not is_operator:
+            fix = "Operators set DEFAULT_ORG if people without it belong to one organization."
+            raise _refused(f"The token has no claim {self._settings.org_claim!r}, which names the organization. {fix}")
+        user = {"identity": identity, "org_id": org_id or self._settings.fallback_org, "permissions": permissions}
+        kept = {path: name for path, name in groups.items() if name is not None}
+        return {**user, "claims": kept} if kept else user
+
+
+def _expiry_of(claims: Mapping[str, Any]) -> int:
+    """When a token's claims stop to hold, in seconds since 1970.
+
+    A token that is accepted for the clocks' difference alone holds until that is over, too: its request needs its claims.
+    """
+    expires_at = int(claims["exp"])
+    if expires_at <= time.time():
+        expires_at += CLOCK_SKEW_SECONDS
+    return min(expires_at, _LATEST)

@@ -33,7 +33,7 @@ from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation, Depl
 from lasting_memory.people import identity, namespaces
 from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD, lock_of
 from lasting_memory.recall import Conversation, Turn, changed_since, conversation, drop, owned_by, threads_by_id
-from lasting_memory.settings import CONSOLIDATION_GRAPH
+from lasting_memory.settings import CONSOLIDATION_GRAPH, MAX_AFTER_SECONDS
 
 logger = logging.getLogger(__name__)
 
@@ -269,7 +269,7 @@ async def start(
                 multitask_strategy="enqueue" if inside or running else "rollback",
                 durability="exit",  # only the last checkpoint is kept, which holds no conversations
                 if_not_exists="create",  # the new thread belongs to the run's person, also if an operator creates it
-                after_seconds=seconds,
+                after_seconds=min(seconds, MAX_AFTER_SECONDS),  # of a sweep for very many people
             )
         return True
 

@@ -114,7 +114,7 @@ def converse(chat: Chat, runner: asyncio.Runner) -> None:
 
 def dev_token(identity: str, org: str | None) -> str:
     """A development token of somebody, of DEFAULT_ORG if no organization is given. Raises `SettingsError`."""
-    org = org or settings.load_settings(settings.local_environ()).default_org
+    org = org or settings.load_settings(settings.local_environ()).fallback_org
     if ":" in org or not org.isascii():  # with a colon it would be another person of another organization
         raise settings.SettingsError(f"ORG is {org!r}; in a development token it is ASCII without a colon.")
     return f"dev:{org}:{quote(identity, safe='')}"

@@ -234,10 +234,17 @@ class RouteFiles(ScopedFiles):
 
     async def _check(self, path: str) -> None:
         if self._get_namespace() == _NOBODYS:
-            raise RefusedWrite(f"{self._route}/ is not available: this person's token has no claim {self._scope.claim!r}.")
+            raise RefusedWrite(f"{self._route}/ is not available: {self._lacks_group()}")
         await super()._check(path)
         if reason := await self._refusal():
             raise RefusedWrite(f"Permission denied for '{path}': {reason}")
+
+    def _lacks_group(self) -> str:
+        """Why this run's person has no such folder."""
+        claim, membership = self._scope.claim, identity.membership_of(identity.run_user(get_runtime()))
+        if claim in membership.claims:
+            return f"the token that proved this person's claim {claim!r} has expired. A new message from them has a new token."
+        return f"this person's token has no claim {claim!r}."
 
     async def _refusal(self) -> str | None:
         """Why this run may not write here; None if it may."""

@@ -1,6 +1,7 @@
 """Identities: the caller, the person a run acts for, the author of a write; and their labels in namespaces."""
 
-from collections.abc import Mapping
+import time
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -69,34 +70,70 @@ def claim(user: User | Mapping[str, Any], name: str) -> Any:
     return user[name] if name in user else None  # noqa: SIM401  # the platform's users have no .get
 
 
-def claims_of(user: User | Mapping[str, Any] | None) -> Mapping[str, str]:
-    """The verified claims that say to which groups the person belongs for whom this user's run acts.
+def _is_over(expires_at: object) -> bool:
+    """Whether a token's lifetime is over. None is a lifetime without end; what is no time counts as over."""
+    if expires_at is None:
+        return False
+    return not isinstance(expires_at, int | float) or time.time() >= expires_at
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """The verified claims that say to which groups a person belongs, and when the token expires that proved them."""
+
+    claims: Mapping[str, str]
+    expires_at: float | None = None  # seconds since 1970; None: the token has no end, as a development token
+
+    @property
+    def is_over(self) -> bool:
+        return _is_over(self.expires_at)
+
+
+def membership_of(user: User | Mapping[str, Any] | None) -> Membership:
+    """The groups of the person for whom this user's run acts.
 
     In a run that an operator resumes for somebody they are those of the run that was interrupted. Otherwise they are the
     caller's own, also where an operator acts for somebody: nobody has claims that no token of theirs holds.
     """
     if user is None:
-        return {}
-    found: Mapping[str, str] = (claim(user, "thread_owner") or {"claims": claim(user, "claims")}).get("claims") or {}
-    return found
+        return Membership({})
+    if owner := claim(user, "thread_owner"):
+        return Membership(owner.get("claims") or {}, owner.get("expires_at"))
+    return Membership(claim(user, "claims") or {}, claim(user, "expires_at"))
+
+
+def claims_of(user: User | Mapping[str, Any] | None) -> Mapping[str, str]:
+    """The claims of `membership_of` that hold now: none once the token that proved them has expired.
+
+    A run is planned long before it begins, and goes on after it began, so this is asked at every access.
+    """
+    membership = membership_of(user)
+    return {} if membership.is_over else membership.claims
+
+
+def permissions_of(user: User | Mapping[str, Any]) -> Collection[str]:
+    """The permissions that hold now: none once the token that proved them has expired."""
+    if _is_over(claim(user, "expires_at")):
+        return ()
+    return claim(user, "permissions") or ()
 
 
 def is_operator(user: User, settings: Settings) -> bool:
     """Whether this user may act for others: Studio, an identity in `OPERATORS`, or the permission `memory:operate`."""
     if isinstance(user, StudioUser):
         return settings.accepts_studio
-    return user.identity in settings.operators or OPERATE in (claim(user, "permissions") or ())
+    return user.identity in settings.operators or OPERATE in permissions_of(user)
 
 
 def may_write_policies(user: User, settings: Settings) -> bool:
     """Whether this user may change their organization's policies."""
-    return WRITE_POLICIES in (claim(user, "permissions") or ()) or is_operator(user, settings)
+    return WRITE_POLICIES in permissions_of(user) or is_operator(user, settings)
 
 
 def acting(user: User | None, context: Context, settings: Settings) -> Actor:
     """The person a run on a server acts for: the end user, the person an operator names, or the owner of a thread that one
-    resumes. `user` is None without authentication. Raises `IdentityError` if no identity is known: nothing falls back to a
-    shared one.
+    resumes. `user` is None without authentication. Raises `IdentityError` if no identity or organization is known: nothing
+    falls back to a shared one.
     """
     if user is None or not user.identity:
         raise IdentityError(
@@ -107,8 +144,21 @@ def acting(user: User | None, context: Context, settings: Settings) -> Actor:
     if owner := claim(user, "thread_owner"):
         return Actor(owner["user_id"], owner["org_id"])
     if is_operator(user, settings):
-        return Actor(context.user_id or user.identity, context.org_id or settings.default_org)
-    return Actor(user.identity, claim(user, "org_id") or settings.default_org)
+        return Actor(context.user_id or user.identity, context.org_id or settings.fallback_org)
+    # An end user's context counts nothing. A former operator's would: the run was created for whom it names.
+    if (context.user_id or context.org_id) and OPERATE in (claim(user, "permissions") or ()):
+        raise IdentityError("This run acts for somebody else, and its operator's token has expired; start it with a new token.")
+    return Actor(user.identity, _org_of(user, settings))
+
+
+def _org_of(user: User, settings: Settings) -> str:
+    """The organization of an end user. `auth/tokens.py` always sets one; a user of another origin may lack it."""
+    org_id = claim(user, "org_id")
+    if isinstance(org_id, str) and org_id:
+        return org_id
+    if org_id in (None, "") and settings.default_org:
+        return settings.default_org
+    raise IdentityError("This user has no organization, so there is no memory it may use; set `org_id`, or DEFAULT_ORG.")
 
 
 def run_user(runtime: Runtime[Any] | None) -> User | None:
@@ -129,7 +179,7 @@ def current_actor(settings: Settings, runtime: Runtime[Any] | None = None) -> Ac
     if runtime.server_info is not None:
         actor = acting(run_user(runtime), context, settings)
     elif context.user_id:
-        actor = Actor(context.user_id, context.org_id or settings.default_org)
+        actor = Actor(context.user_id, context.org_id or settings.fallback_org)
     else:
         raise IdentityError("No user is named; pass context=Context(user_id=...) when calling the graph without a server.")
     check_person(actor)

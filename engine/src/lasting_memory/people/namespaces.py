@@ -26,6 +26,11 @@ _LAYOUTS: Mapping[MemoryScope, tuple[_Part, ...]] = {
 # With the longest organization, group and path, a namespace still fits a Postgres index entry.
 _MAX_CLAIM_BYTES = 64
 _ROUTE = re.compile(r"/[A-Za-z0-9_-]+/")
+# Claims that are no group's: of the token itself (RFC 7519, OpenID Connect), of one person, or of what they may do.
+_NO_GROUPS = frozenset({
+    "acr", "amr", "at_hash", "aud", "auth_time", "azp", "c_hash", "exp", "iat", "identity", "iss", "jti", "nbf", "nonce",
+    "permissions", "scope", "scp", "sid", "sub",
+})  # fmt: skip
 # deepagents puts there messages and tool results that are too long for the prompt.
 OFFLOADED = ("/conversation_history/", "/large_tool_results/")
 _NOBODYS: Mapping[str, str] = MappingProxyType({})
@@ -122,7 +127,8 @@ def group(claim: str, *, writes: GroupWrites = "deny", over_http: bool = True) -
     """A folder of the people of one organization whose verified token has the same value of this claim, such as `team_id`.
 
     Args:
-        claim: the claim's name in the token. Its value is text; who has none has no such folder.
+        claim: the claim's name in the token, or its path, such as `resource.team`. Its value is text, or a list with one; who
+            has none has no such folder.
         writes: whose agents write: nobody's (`deny`: files come from operators), each member's after an operator's approval
             (`interrupt`), or each member's at once (`members`). The default is the safe one: what one member's agent writes,
             private words or an injected instruction, all the others' agents read.
@@ -141,15 +147,21 @@ REQUIRED: Mapping[str, Scope] = MappingProxyType({"/memories/": person(), "/poli
 ROUTES: Mapping[str, Scope] = MappingProxyType({**REQUIRED, "/skills/": assistant()})
 
 
-def check_routes(routes: Mapping[str, Scope]) -> None:
+def check_routes(routes: Mapping[str, Scope], settings: Settings) -> None:
     """Raise `SettingsError` for routes that would lose or mix files. Policies are always there, and nobody's to write."""
     for route, scope in REQUIRED.items():
         if route not in routes:
             raise SettingsError(f'routes has no "{route}"; add "{route}": {scope}.')
     claims = dict[str, str]()
+    spellings = {route.lower(): route for route in (*ROUTES, *OFFLOADED)}
     for route, scope in routes.items():
         if not _ROUTE.fullmatch(route) or route in OFFLOADED:
             raise SettingsError(f"routes has {route!r}, which names no folder of its own; use one like '/team/'.")
+        # A model, and many disks that hold seeds, take two spellings for one folder.
+        if (other := spellings.setdefault(route.lower(), route)) != route:
+            fix = f"use {other!r}, or another name"
+            raise SettingsError(f"routes has {route!r}, which differs from {other!r} by capital letters alone; {fix}.")
+        _check_claim(route, scope, settings)
         if route in ROUTES and scope != ROUTES[route]:
             raise SettingsError(f'routes has "{route}": {scope}; use {ROUTES[route]}.')
         if route not in ROUTES and scope.root != "groups":
@@ -157,6 +169,19 @@ def check_routes(routes: Mapping[str, Scope]) -> None:
             raise SettingsError(f'routes has "{route}": {scope}, whose files are those of {own}; use group("<claim>").')
         if scope.claim and (other := claims.setdefault(scope.claim, route)) != route:
             raise SettingsError(f"routes has {scope} twice, so {other} and {route} would be the same files; keep one.")
+
+
+def _check_claim(route: str, scope: Scope, settings: Settings) -> None:
+    """Raise `SettingsError` for a group's claim that can say of nobody to which group they belong."""
+    if scope.claim == settings.org_claim:
+        what = "names the organization (AUTH_ORG_CLAIM)"
+    elif scope.claim == settings.auth_permissions_claim:
+        what = "lists permissions (AUTH_PERMISSIONS_CLAIM)"
+    elif scope.claim in _NO_GROUPS:
+        what = "is the token's own"
+    else:
+        return
+    raise SettingsError(f'routes has "{route}": {scope}, whose claim {what}; use one that names a group, e.g. "team_id".')
 
 
 # --- Namespaces of other items
