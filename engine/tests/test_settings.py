@@ -37,6 +37,7 @@ BAD = [
     ("CONSOLIDATE_AFTER_SECONDS", "soon", "seconds, e.g. 300, or 0"),
     ("CONSOLIDATE_AFTER_SECONDS", "1\n2", "seconds, e.g. 300, or 0"),
     ("CONSOLIDATE_AFTER_SECONDS", "9" * 5_000, "seconds, e.g. 300, or 0"),
+    ("CONSOLIDATE_AFTER_SECONDS", "604801", "at most 604800 (7 days)"),
     ("CONSOLIDATION_SCHEDULE", "daily", "0 3 * * *"),
     ("CONSOLIDATION_SCHEDULE", "0 3 31 2 *", "0 3 * * *"),
     ("CONSOLIDATION_TIMEZONE", "Berlin", "Europe/Berlin"),

@@ -4,6 +4,7 @@ import ast
 import copy
 import importlib.util
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,11 @@ from langgraph_api import validation  # type: ignore[import-untyped]
 from langgraph_sdk import Auth
 
 from lasting_memory.auth import run_requests
+from lasting_memory.auth.handlers import _Handlers
 from lasting_memory.auth.run_requests import MAX_METADATA_CHARS, MAX_METADATA_KEYS, MAX_RECURSION_LIMIT
 from lasting_memory.people import identity
+from lasting_memory.testing.deployed import deployed
+from lasting_memory.testing.people import SignedIn
 
 HTTPException = Auth.exceptions.HTTPException
 
@@ -133,6 +137,8 @@ BAD: dict[str, dict[str, Any]] = {
     "recursion_limit is 1": {"config": {"recursion_limit": MAX_RECURSION_LIMIT + 1}},
     "checkpoint_id": {"config": {"configurable": {"checkpoint_id": "x"}}},
     "after_seconds is 1e+300": {"after_seconds": 1e300},
+    "after_seconds is 604801": {"after_seconds": 604_801},
+    "after_seconds is -1": {"after_seconds": -1},
     "feedback_keys": {"feedback_keys": ["x"] * 11},
     "context.graph_id": {"context": {"graph_id": "x"}, "config": {"configurable": {"__context_provided__": True}}},
 }
@@ -143,6 +149,27 @@ def test_what_does_not_fit_is_refused_by_name_for_everybody(reason: str) -> None
     for operator in (False, True):
         status, detail = refusal(request(**BAD[reason]), operator=operator)
         assert (status, reason in detail, "\n" in detail) == (422, True, False), detail
+
+
+def test_a_run_for_somebody_else_is_refused_to_an_operator_whose_token_has_expired() -> None:
+    """As one that such an operator's run asks for within the server: it would be a run on the operator's own memory."""
+    operator: Any = SignedIn(identity="root", org_id="acme", permissions=[identity.OPERATE], expires_at=1)
+    handlers = _Handlers(deployed())
+    with pytest.raises(HTTPException) as refused:
+        handlers._owner(operator, {"user_id": "alice", "org_id": None})
+    assert (refused.value.status_code, "token has expired" in str(refused.value.detail)) == (403, True)
+    assert handlers._owner(operator) == identity.Actor("root", "acme")
+
+
+async def test_what_a_resumed_run_plans_for_its_owner_goes_on_for_them() -> None:
+    """Also when the token has expired of the operator who resumed it: so is their consolidation, minutes later."""
+    owner: dict[str, Any] = {"user_id": "alice", "org_id": "acme", "claims": {}, "expires_at": None}
+    operator: Any = SignedIn(identity="root", permissions=[identity.OPERATE], expires_at=time.time() + 3600, thread_owner=owner)
+    kwargs = request(context={"user_id": "alice", "org_id": "acme"})["kwargs"]
+    assert await _Handlers(deployed())._act_as(operator, None, kwargs) == identity.Actor("alice", "acme")
+    stamped: Any = SignedIn({**kwargs["config"]["configurable"]["langgraph_auth_user"], "expires_at": 1})
+    named = identity.Context("alice", "acme")
+    assert identity.acting(stamped, named, deployed().settings) == identity.Actor("alice", "acme")
 
 
 def test_what_is_an_operator_s_is_refused_to_others_and_not_to_operators() -> None:

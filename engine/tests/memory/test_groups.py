@@ -1,6 +1,8 @@
 """A folder of a group: the people whose verified claim has one value share it, and nobody else comes in."""
 
+import asyncio
 import json
+import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import Any
@@ -12,11 +14,11 @@ from hypothesis import assume, given
 
 from lasting_memory.auth.tokens import Tokens
 from lasting_memory.deployment import Deployment
-from lasting_memory.people.namespaces import ROUTES, Scope, group, organization, person
+from lasting_memory.people.namespaces import REQUIRED, ROUTES, Scope, group, organization, person
 from lasting_memory.settings import Settings, SettingsError
 from lasting_memory.testing.deployed import PROJECT
 from lasting_memory.testing.dev_server import DevServer, dev_token
-from lasting_memory.testing.people import Person
+from lasting_memory.testing.people import FILE, Person
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
 from tests.conftest import served, status
 from tests.dev.test_commands import CLAIMS, claims, searching, smoke
@@ -35,12 +37,30 @@ SECRET = "AUTH" + "x" * 40  # of a test
     ({**ROUTES, "/policies/": group("org", writes="members")}, "use organization()."),
     ({**ROUTES, "/notes/": person()}, 'whose files are those of /memories/; use group("<claim>").'),
     ({**ROUTES, "/team/": TEAM, "/crew/": group("team_id", writes="members")}, "keep one."),
+    *(
+        ({**ROUTES, f"/{name}/": TEAM}, f"differs from '/{name.lower()}/' by capital letters alone; use ")
+        for name in ("Memories", "MEMORIES", "Skills", "policieS", "Large_Tool_Results", "Conversation_history")
+    ),
+    ({**REQUIRED, "/Skills/": TEAM}, "differs from '/skills/' by capital letters alone; use "),
+    ({**ROUTES, "/team/": TEAM, "/Team/": group("crew_id")}, "'/Team/', which differs from '/team/' by capital letters alone"),
+    *(
+        ({**ROUTES, "/team/": group(name)}, "; use one that names a group, e.g. ")
+        for name in ("exp", "iat", "nbf", "iss", "aud", "sub", "jti", "scope", "identity", "permissions", "org_id")
+    ),
 ])  # fmt: skip
 def test_bad_routes_are_refused_with_their_fix(routes: Mapping[str, Scope], fix: str) -> None:
     with pytest.raises(SettingsError) as refused:
         Deployment(PROJECT, Settings(), routes=routes)
     assert fix in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("named", [{"auth_org_claim": "o.id"}, {"auth_permissions_claim": "o.id"}])
+def test_a_group_is_no_claim_that_the_environment_names_for_something_else(named: dict[str, Any]) -> None:
+    routes = {**ROUTES, "/team/": group("o.id")}
+    assert Deployment(PROJECT, Settings(), routes=routes).claims == {"o.id"}
+    with pytest.raises(SettingsError, match=next(iter(named)).upper()):
+        Deployment(PROJECT, Settings(**named), routes=routes)
 
 
 @pytest.mark.parametrize("name", ["", "a\nb", "x" * 65])
@@ -73,7 +93,8 @@ async def test_a_development_token_with_half_a_claim_is_refused(query: str) -> N
     ({"team_id": "red", "other": "x"}, {"team_id": "red", "sub": "alice"}),
     ({"team_id": None}, {"sub": "alice"}),
     ({}, {"sub": "alice"}),
-    *(({"team_id": value}, None) for value in ("", 7, ["red"], {"id": "red"}, True, "x" * 256, "a\0b")),
+    ({"team_id": ["red"]}, {"team_id": "red", "sub": "alice"}),
+    *(({"team_id": value}, None) for value in ("", 7, ["red", "blue"], {"id": "red"}, True, "x" * 256, "a\0b")),
 ])  # fmt: skip
 async def test_a_json_web_token_s_claims_are_kept_if_a_route_is_for_them_and_they_name_a_group(claims: Any, kept: Any) -> None:
     token = jwt.encode({"sub": "alice", "exp": 9_999_999_999, **claims}, SECRET)
@@ -88,17 +109,21 @@ ADDED = """
 """
 
 
-teams = served(routes=ADDED, OPERATORS="root")
+# The token says of which organization somebody is as a widespread provider's does.
+teams = served(routes=ADDED, OPERATORS="root", AUTH_JWT_SECRET=SECRET, AUTH_ORG_CLAIM="o.id")
 Member = Callable[..., Person]
+
+
+def signed(name: str, org: str, expires_at: int, **claims: Any) -> str:
+    return jwt.encode({"sub": name, "o": {"id": org, "rol": "member"}, "exp": expires_at, **claims}, SECRET)
 
 
 @pytest.fixture
 def member(teams: DevServer, model: ScriptedAnthropic) -> Member:
-    """Gives somebody with these claims."""
+    """Gives somebody with these claims, in a token that lasts so many seconds."""
 
-    def sign_in(name: str, org: str = "acme", **claims: str) -> Person:
-        query = "&".join(f"{key}={quote(value, safe='')}" for key, value in claims.items())
-        headers = {"Authorization": f"Bearer {dev_token(org, name)}?{query}"}
+    def sign_in(name: str, org: str = "acme", seconds: float = 3600, **claims: Any) -> Person:
+        headers = {"Authorization": f"Bearer {signed(name, org, int(time.time() + seconds), **claims)}"}
         return teams.person(name, org, headers=headers, model=model)
 
     return sign_in
@@ -167,7 +192,7 @@ async def test_people_of_one_team_share_a_folder_and_nobody_else_sees_it(teams: 
 @pytest.mark.server
 async def test_make_smoke_tries_the_folder_too(teams: DevServer, model: ScriptedAnthropic) -> None:
     model.script("What did we say", searching, [Text("That.")])
-    done = smoke(teams.url, f"{dev_token('acme', 'smoker')}?team_id=smoky")
+    done = smoke(teams.url, signed("smoker", "acme", int(time.time()) + 3600, team_id="smoky"))
     assert (claims(done.stdout), done.stderr) == ([*CLAIMS[:3], "group", *CLAIMS[3:]], "")
 
 
@@ -225,3 +250,103 @@ async def test_nothing_is_written_there_while_nothing_is_remembered_or_by_defaul
     assert "Error" not in str(await ida.called(write("Now.")))
     # `over_http=False`: the agent alone reads it.
     assert await status(ida.client.store.search_items(["groups", "acme:notice_id:n1"])) == 403
+
+
+# --- A claim holds as long as the token that proved it -----------------------------------------------------------------
+
+
+@pytest.mark.server
+async def test_people_of_two_organizations_are_kept_apart_by_a_claim_within_an_object(teams: DevServer, member: Member) -> None:
+    one, two = (member("jo", org) for org in ("org_A", "org_B"))
+    await one.write(FILE, "of org_A")
+    assert (await one.read(), await two.read()) == ("of org_A", None)
+    assert [(await each.http.get("/memory/me"))["org_id"] for each in (one, two)] == ["org_A", "org_B"]
+    token = jwt.encode({"sub": "jo", "org_id": "org_A", "exp": int(time.time()) + 3600}, SECRET)
+    answer = await teams.person("jo", headers={"Authorization": f"Bearer {token}"}).ask("GET", "/memory")
+    assert (answer.status_code, "'o.id'" in answer.text, "org_A" in answer.text) == (401, True, False)
+
+
+async def planned_past_its_token(root: Person, sign_in: Callable[[float], Person], text: str, **kwargs: Any) -> str:
+    """The thread of a run, once it ended, that began when the token had expired with which it was planned."""
+    for seconds in (2, 20, 60):  # on a busy machine the request may come too late, and is accepted for the clocks' difference
+        person, planned_at = sign_in(seconds), time.time()
+        thread = await person.thread()
+        message: Any = {"messages": [{"role": "user", "content": text}]}
+        run: Any = await person.client.runs.create(thread, "agent", input=message, after_seconds=seconds + 1, **kwargs)
+        await root.client.runs.join(thread, run["run_id"])
+        if run["kwargs"]["config"]["configurable"]["langgraph_auth_user"].get("expires_at", 0) <= planned_at + seconds:
+            return thread
+    raise AssertionError("No request was in time.")
+
+
+def tool_answers(state: Any) -> list[str]:
+    return [str(message["content"]) for message in state["values"]["messages"] if message["type"] == "tool"]
+
+
+@pytest.mark.server
+async def test_a_planned_run_has_its_groups_within_the_lifetime_of_its_token(member: Member, model: ScriptedAnthropic) -> None:
+    """After that it goes on as its person, whose group's folder is empty and says why it takes nothing."""
+    root, kim = member("root"), member("kim", team_id="lime")
+    assert "Error" not in str(await kim.called(write("Lime's.")))
+    (within,) = await kim.called(READ, after_seconds=1)
+    assert "Lime's." in within
+    remember = ToolCall("append_memory", {"path": FILE, "text": "- hers"})
+    model.script("much later", [READ], [write("Mine.", "/team/late.md")], [remember], [Text("done")])
+    thread = await planned_past_its_token(root, lambda seconds: member("kim", seconds=seconds, team_id="lime"), "much later")
+    unread, unwritten, remembered = tool_answers(await kim.client.threads.get_state(thread))
+    assert ("Lime's." in unread, "not found" in unread) == (False, True)
+    assert "/team/ is not available: the token that proved this person's claim 'team_id' has expired" in unwritten
+    assert ("Error" in remembered, await kim.read()) == (False, "- hers\n")
+
+
+@pytest.mark.server
+async def test_an_operator_s_planned_run_acts_for_others_within_the_lifetime_of_its_token(
+    member: Member, model: ScriptedAnthropic
+) -> None:
+    root, lou = member("root"), member("lou")
+    await lou.write(FILE, "Lou's own.")
+    model.script("for lou", [ToolCall("read_file", {"file_path": FILE})], [Text("done")])
+
+    def sign_in(seconds: float) -> Person:
+        return member("sid", seconds=seconds, permissions=["memory:operate"])
+
+    context = {"user_id": "lou", "org_id": "acme"}
+    thread = await planned_past_its_token(root, sign_in, "for lou", context=context)
+    (run,) = await root.client.runs.list(thread)
+    assert run["status"] == "error"
+    assert "Lou's own." not in str(await root.client.threads.get_state(thread))
+    thread = await sign_in(3600).thread()
+    await sign_in(3600).turn(thread, "for lou", context=context)
+    assert "Lou's own." in str(await root.client.threads.get_state(thread))
+
+
+@pytest.mark.server
+async def test_what_is_approved_after_the_token_of_its_person_is_written_for_no_group(
+    member: Member, model: ScriptedAnthropic
+) -> None:
+    root, late = member("root"), member("may", seconds=3, board_id="b2")
+    model.script("vote later", [write("No.", "/board/vote.md")], [Text("done")])
+    may, thread = member("may"), await late.thread()
+    message: Any = {"messages": [{"role": "user", "content": "vote later"}]}
+    run: Any = await late.client.runs.create(thread, "agent", input=message)
+    await may.client.runs.join(thread, run["run_id"])
+    (interrupt,) = (await may.client.threads.get_state(thread))["interrupts"]
+    await asyncio.sleep(max(0, run["metadata"].get("group_claims_expire_at", 0) - time.time()))
+    command: Any = {"resume": {interrupt["id"]: {"decisions": [{"type": "approve"}]}}}
+    await root.client.runs.wait(thread, "agent", command=command)
+    (unwritten,) = tool_answers(await may.client.threads.get_state(thread))
+    assert "/board/ is not available: the token that proved this person's claim 'board_id' has expired" in unwritten
+    items = await member("may", board_id="b2").client.store.search_items(["groups", "acme:board_id:b2"])
+    assert items["items"] == []
+
+
+@pytest.mark.server
+async def test_a_cron_has_no_groups(member: Member) -> None:
+    """Its firings come for months, and a token's proof does not last."""
+    root = member("root", team_id="red")
+    cron: Any = await root.made(
+        "POST", "/runs/crons", {"assistant_id": "agent", "schedule": "0 0 1 1 *", "input": {"messages": []}}
+    )
+    stamped = cron["payload"]["config"]["configurable"]["langgraph_auth_user"]
+    assert set(stamped) == {"identity", "org_id", "permissions"}
+    await root.made("DELETE", f"/runs/crons/{cron['cron_id']}")

@@ -64,6 +64,8 @@ SOMEONE_ELSE, NAMED = Context(user_id="bob", org_id="globex"), Context(user_id="
 PERMITTED = ["memory:operate", "threads:read"]
 OWN, BOB = Actor("alice", "acme"), Actor("bob", "globex")
 RESUMING = signed_in("root", thread_owner={"user_id": "bob", "org_id": "globex"})
+EXPIRED = signed_in(org_id="acme", permissions=PERMITTED, expires_at=1)
+LASTING = signed_in(org_id="acme", permissions=PERMITTED, expires_at=253_402_300_799)
 TABLE: dict[str, tuple[people.User, Context | None, Actor]] = {
     "end user": (signed_in(org_id="acme"), None, OWN),
     "end user, organization claim is null": (signed_in(org_id=None), None, Actor("alice", "home")),
@@ -79,12 +81,57 @@ TABLE: dict[str, tuple[people.User, Context | None, Actor]] = {
     "OPERATORS naming a user": (signed_in("root", org_id="acme"), NAMED, Actor("bob", "home")),
     "permission naming someone": (signed_in(org_id="acme", permissions=PERMITTED), SOMEONE_ELSE, BOB),
     "operator resuming, context names a third": (RESUMING, Context("carol", "initech"), BOB),
+    "permission naming someone, in time": (LASTING, SOMEONE_ELSE, BOB),
+    "permission that has expired, naming nobody": (EXPIRED, None, OWN),
+    "OPERATORS, whose token has expired": (signed_in("root", org_id="acme", expires_at=1), SOMEONE_ELSE, BOB),
+    "end user whose token has expired": (signed_in(org_id="acme", expires_at=1), SOMEONE_ELSE, OWN),
 }
 
 
 @pytest.mark.parametrize(("user", "context", "expected"), TABLE.values(), ids=TABLE)
 def test_on_a_server_a_run_acts_as_the_table_says(user: people.User, context: Context | None, expected: Actor) -> None:
     assert acting(user, context or Context(), SETTINGS) == expected
+
+
+@pytest.mark.parametrize("context", [SOMEONE_ELSE, NAMED, Context(org_id="globex")])
+def test_an_operator_whose_permission_has_expired_acts_for_nobody_else(context: Context) -> None:
+    with pytest.raises(IdentityError, match="token has expired"):
+        acting(EXPIRED, context, SETTINGS)
+
+
+@pytest.mark.parametrize("org_id", [None, "", 7, ["acme"], {"id": "acme"}, True])
+def test_a_user_without_an_organization_that_can_be_read_is_an_error_and_no_default(org_id: Any) -> None:
+    """But where the environment names DEFAULT_ORG, and the user has none."""
+    for user in (signed_in(org_id=org_id), signed_in()):
+        with pytest.raises(IdentityError, match="no organization"):
+            acting(user, Context(), Settings())
+    if org_id:
+        with pytest.raises(IdentityError, match="no organization"):
+            acting(signed_in(org_id=org_id), Context(), SETTINGS)
+
+
+TEAM = {"team_id": "red"}
+# A user, and whether the claims hold.
+MEMBERS: dict[str, tuple[Any, bool]] = {
+    "of a development token": (signed_in(claims=TEAM), True),
+    "in time": (signed_in(claims=TEAM, expires_at=253_402_300_799), True),
+    "too late": (signed_in(claims=TEAM, expires_at=1), False),
+    "of a damaged lifetime": (signed_in(claims=TEAM, expires_at="2999-01-01"), False),
+    "resumed in time": (signed_in("root", thread_owner={"claims": TEAM, "expires_at": None}), True),
+    "resumed too late": (signed_in("root", expires_at=None, thread_owner={"claims": TEAM, "expires_at": 1}), False),
+    "resumed by somebody of the group": (signed_in("root", claims=TEAM, thread_owner={"claims": {}}), False),
+}
+
+
+@pytest.mark.parametrize(("user", "holds"), MEMBERS.values(), ids=MEMBERS)
+def test_claims_hold_within_the_lifetime_of_the_token_that_proved_them(user: Any, holds: bool) -> None:
+    assert people.claims_of(user) == (TEAM if holds else {})
+
+
+def test_permissions_hold_within_the_lifetime_of_the_token_that_proved_them() -> None:
+    for expires_at, holds in ((None, True), (253_402_300_799, True), (1, False)):
+        user = signed_in(permissions=[people.WRITE_POLICIES, people.OPERATE], expires_at=expires_at)
+        assert (people.may_write_policies(user, SETTINGS), people.is_operator(user, SETTINGS)) == (holds, holds)
 
 
 @pytest.mark.parametrize("user", [None, signed_in("", org_id="acme", permissions=PERMITTED), StudioUser("")])
