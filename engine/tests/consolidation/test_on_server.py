@@ -12,7 +12,7 @@ from lasting_memory.seeding import seed
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import Person
-from lasting_memory.testing.scripted_anthropic import Body, Failure, ScriptedAnthropic, Slow, Text, after, tool_results
+from lasting_memory.testing.scripted_anthropic import Body, Ended, Failure, ScriptedAnthropic, Slow, Text, after, tool_results
 from tests.conftest import people, served
 from tests.consolidation.conftest import READ, READY, TASK, append, consolidation_thread, ended, go, records, soon
 
@@ -37,6 +37,46 @@ async def test_a_rehearsal_says_what_would_change_or_that_it_failed_and_writes_n
     assert (failed.status_code, "dry run failed" in failed.json()["detail"]) == (502, True)
     assert await ada.read("/memories/topics/food.md") is None
     assert await ada.listed("consolidations") == []
+
+
+async def test_what_was_said_in_a_turn_without_an_answer_is_remembered(
+    idle: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
+    """It may have been the person's last turn for a long time."""
+    (person,) = people(idle, model, alice)
+    model.script("I like dill", Ended([], "refusal"))
+    model.script(TASK, [append("- likes dill")], READY)
+    await person.say("I like dill", raise_error=False)
+    assert await ended(person) == ["success"]
+    assert await person.read("/memories/topics/food.md") == "- likes dill\n"
+
+
+async def ended_of_kind(who: Person, kind: str) -> list[dict[str, Any]]:
+    return [record for record in await who.listed("consolidations") if record["kind"] == kind and record["ended_at"]]
+
+
+async def test_without_an_answer_a_rehearsal_a_tidy_and_a_text_say_why_and_a_later_run_remembers(ada: Person) -> None:
+    await ada.chat("I like dill")
+    await ada.write("/memories/topics/food.md", "- likes fennel\n")
+    http, filtered = ada.http.client, Ended([], "refusal")
+    ada.model.script(TASK, filtered, filtered)
+    told = (await http.post("/memory/consolidate", params={"dry_run": "true"}, timeout=60)).json()
+    assert (told["status"], told["files"]) == ("failed", {})
+    assert "refused to answer (refusal)" in told["reason"]
+    assert await ada.listed("consolidations") == []
+    for kind in ("Tidy this person's memory", "brought a text along"):
+        ada.model.script(kind, filtered)
+    brought = (await http.post("/memory/bring", json={"text": "I like leek"}, timeout=60)).json()
+    assert brought["proposal"] is None
+    assert "refused to answer (refusal)" in brought["reason"]
+    await http.post("/memory/consolidate", params={"tidy": "true"})
+    await soon(lambda: ended_of_kind(ada, "tidy"))
+    assert "Nothing was consolidated: The model refused" in await go(ada)
+    kept = [(record["kind"], record["status"]) for record in await records(ada)]
+    assert kept == [("conversations", "failed"), ("tidy", "failed"), ("bring", "failed")]
+    ada.model.script(TASK, [append("- likes dill")], READY)
+    await go(ada)
+    assert await ada.read("/memories/topics/food.md") == "- likes fennel\n- likes dill\n"
 
 
 async def test_a_rehearsal_during_which_its_person_is_forgotten_did_not_fail(ada: Person) -> None:

@@ -19,7 +19,7 @@ from pydantic import SecretStr
 
 from lasting_memory import Consolidation, build_consolidation_agent
 from lasting_memory.agent import models
-from lasting_memory.agent.models import CutAnswerError, EmptyAnswerError, FilteredAnswerError
+from lasting_memory.agent.answers import CUT, CutAnswerError, EmptyAnswerError, FilteredAnswerError
 from lasting_memory.consolidation import records
 from lasting_memory.consolidation import run as run_module
 from lasting_memory.dev import chat
@@ -185,7 +185,7 @@ async def test_what_was_said_is_kept_and_that_it_is_not_all(
     provider.server.script(said)
     assert (await graph.turn("wombats?"))[-1] == text
     answer = (await messages_of(graph))[-1]
-    assert cut in answer.response_metadata[models.CUT]
+    assert cut in answer.response_metadata[CUT]
     thread = {"thread_id": "t", "values": {"messages": [answer.model_dump()]}}
     assert "".join(turn.text for turn in conversation(thread).turns).replace("\n", "") == text, (
         "as search and consolidation read it"
@@ -197,7 +197,7 @@ async def test_of_a_whole_answer_nothing_is_said(provided: Callable[[str], Provi
     provider, graph = provided(name), provided(name).graph()
     provider.server.script(Said(WORDS))
     assert (await graph.turn("wombats?"))[-1] == TEXT
-    assert models.CUT not in (await messages_of(graph))[-1].response_metadata
+    assert CUT not in (await messages_of(graph))[-1].response_metadata
 
 
 async def test_a_call_that_its_provider_cannot_read_is_tried_again_as_often_as_a_cut_answer(
@@ -361,7 +361,7 @@ async def test_what_it_calls_a_whole_answer_is_taken_as_one() -> None:
     message = AIMessage("fine", response_metadata={"finish_reason": "COMPLETE"})
     graph = Graph(build_agent(deployed(), Unstreamed(message=message)), InMemoryStore())
     assert (await graph.turn("wombats?"))[-1] == "fine"
-    assert models.CUT not in (await messages_of(graph))[-1].response_metadata
+    assert CUT not in (await messages_of(graph))[-1].response_metadata
 
 
 # --- `make chat`

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from lasting_memory.people.identity import WRITE_POLICIES
-from lasting_memory.testing.scripted_anthropic import DELTA_CHARACTERS, Changed, Failure, ScriptedAnthropic, Text
+from lasting_memory.testing.scripted_anthropic import DELTA_CHARACTERS, Changed, Ended, Failure, ScriptedAnthropic, Text
 from tests.conftest import ServerWith
 from tests.page.browser import Visitor
 from tests.page.conftest import Visit
@@ -244,6 +244,28 @@ def test_what_does_not_work_is_said_in_a_sentence_and_no_message_is_lost(
     visitor.context.set_offline(False)
     visitor.button("Send").click()
     expect(page.get_by_text("ok", exact=True)).to_be_visible()
+
+
+def test_an_answer_that_is_none_says_why_and_one_that_was_cut_says_so(
+    visitor: Visitor, model: ScriptedAnthropic, me: str
+) -> None:
+    page = visitor.page
+    model.script("refuse", Ended([], "refusal"))
+    visitor.say("refuse")
+    expect(page.get_by_text("There is no answer. The model refused to answer (refusal); say it in other words")).to_be_visible()
+    model.script("refuse", Ended([Text("Of wombats I know")], "max_tokens"))
+    visitor.button("Retry").click()
+    expect(page.get_by_text("Of wombats I know")).to_be_visible()
+    cut = page.get_by_text("This was cut at the model's limit of tokens (max_tokens).")
+    expect(cut).to_be_visible()
+    visitor.button("Send").wait_for()
+    model.script("silence", [])
+    visitor.say("silence")
+    expect(page.get_by_text("The model ended its answer without a word")).to_be_visible()
+    expect(visitor.button("Retry")).to_be_visible()
+    page.reload()
+    sign_in(visitor, token(me))
+    expect(cut).to_be_visible()
 
 
 MARKDOWN = """# Packing

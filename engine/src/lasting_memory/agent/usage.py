@@ -19,6 +19,7 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.store.base import BaseStore, PutOp
 
 from lasting_memory.agent import models
+from lasting_memory.agent.answers import CutAnswerError, check_said
 from lasting_memory.controls import in_temporary_conversation
 from lasting_memory.deployment import Deployment
 from lasting_memory.journal import all_items
@@ -89,7 +90,7 @@ class Bounds(ModelRetryMiddleware):
 
     def __init__(self, deployment: Deployment, seconds: float | None = None, *, consolidating: bool = False) -> None:
         retries, delay = deployment.limits.model_retries, models.RETRY_DELAY_SECONDS
-        cut = (models.CutAnswerError,)
+        cut = (CutAnswerError,)
         super().__init__(max_retries=retries, initial_delay=delay, retry_on=cut, on_failure="error")
         self._deployment, self._seconds, self._consolidating = deployment, seconds, consolidating
         self._model: tuple[BaseChatModel, BaseChatModel] | None = None
@@ -114,7 +115,7 @@ class Bounds(ModelRetryMiddleware):
             taken["tokens"] += took
             await get_store().aput(namespaces.usage(actor), key, dict(taken), index=False)
         if not self._consolidating:
-            models.check_said(response.result[-1])
+            check_said(response.result[-1])
         return response
 
     def _held(self, model: BaseChatModel) -> BaseChatModel:

@@ -28,6 +28,7 @@ from langgraph_sdk.client import LangGraphClient, ThreadsClient
 from pydantic import TypeAdapter, ValidationError
 
 from lasting_memory import journal, platform
+from lasting_memory.agent.answers import NO_ANSWER
 from lasting_memory.controls import RUN_METADATA, delete_idle, in_temporary_conversation, may_set, stays_out
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation, Deployment
 from lasting_memory.people import identity, namespaces
@@ -287,15 +288,22 @@ class IdleTrigger(AgentMiddleware[Any, Any, Any]):
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any]:
-        response = await handler(request)
+        try:
+            response = await handler(request)
+        except NO_ANSWER:  # what the person said is due all the same, and it may be the last for a long time
+            self._plan_soon(request.runtime)
+            raise
         # A turn ends with an answer that calls no tools, or only such whose result is the last word.
         last_words = {tool.name for tool in request.tools if isinstance(tool, BaseTool) and tool.return_direct}
         if {call["name"] for message in response.result for call in getattr(message, "tool_calls", ())} <= last_words:
-            # In the background, so that the turn neither waits nor fails.
-            task = asyncio.create_task(self._plan(request.runtime))
-            self._planning.add(task)
-            task.add_done_callback(self._planning.discard)
+            self._plan_soon(request.runtime)
         return response
+
+    def _plan_soon(self, runtime: Runtime[Any]) -> None:
+        """Plan in the background, so that the turn neither waits nor fails."""
+        task = asyncio.create_task(self._plan(runtime))
+        self._planning.add(task)
+        task.add_done_callback(self._planning.discard)
 
     async def _plan(self, runtime: Runtime[Any]) -> None:
         if not identity.on_server(runtime) or in_temporary_conversation() or runtime.store is None:

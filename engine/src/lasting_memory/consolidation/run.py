@@ -29,7 +29,8 @@ from langgraph.runtime import Runtime
 from langgraph_sdk import get_client
 
 from lasting_memory import journal, platform
-from lasting_memory.agent.models import CUT, NO_ANSWER, SILENT, build_model, says_something, whole_answers
+from lasting_memory.agent.answers import CUT, NO_ANSWER, SILENT, says_something
+from lasting_memory.agent.models import build_model, whole_answers
 from lasting_memory.agent.prompt import PromptBlocks, memory_files, sections
 from lasting_memory.agent.tools import append_memory_tool
 from lasting_memory.agent.usage import Bounds

@@ -19,7 +19,7 @@ from langgraph_sdk.client import LangGraphClient
 from rich.console import Console
 
 from lasting_memory import settings
-from lasting_memory.agent.models import CUT
+from lasting_memory.agent.answers import CUT
 from lasting_memory.recall import message_text, piece_text
 
 HELP = """/files lists what is remembered, /undo <path> <revision> makes a file what it was,

@@ -72,10 +72,10 @@ async def consolidate(caller: Caller, query: Annotated[RunQuery, Query()], respo
     """Consolidate your conversations now.
 
     Queues a run; GET /memory/consolidations tells when it is done. With dry_run=true it waits for a run that applies nothing,
-    and answers (200) with what would change. Few people's run at once: who had one longest ago comes first, and after a minute
-    or two `reason` says that another is at work. With tidy=true it is all of your memory that is put in order, also when nothing is
-    new; what that would change is a proposal. 409: memory is paused or shared here, or you were forgotten
-    meanwhile. 502: the dry run failed.
+    and answers (200) with what would change, or, where the model gave no answer, with `status` failed and the `reason`. Few
+    people's run at once: who had one longest ago comes first, and after a minute or two `reason` says that another is at work.
+    With tidy=true it is all of your memory that is put in order, also when nothing is new; what that would change is a
+    proposal. 409: memory is paused or shared here, or you were forgotten meanwhile. 502: the dry run failed.
     """
     owner = await _owner(caller)
     trigger: Literal["tidy", "asked"] = "tidy" if query.tidy else "asked"

@@ -1,0 +1,268 @@
+"""One answer of a model: how each provider's protocol ends it, and the errors for what is no answer.
+
+A text that was cut is kept, and its metadata say so. An answer without text and tool calls is an error that says why.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from langchain_core.exceptions import ModelConnectionError, ModelError, ModelTimeoutError
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from pydantic_core import from_json
+
+
+@dataclass(frozen=True)
+class Endings:
+    """How an integration's answers end: where their metadata have the reason, and the reasons of whole answers.
+
+    After another reason, such as a limit of tokens, the last tool call may be cut. What an integration that is not `known`
+    calls a whole answer is not known either.
+    """
+
+    keys: tuple[str, ...]
+    whole: frozenset[str]
+    known: bool = True
+
+
+# By package.
+ENDINGS: dict[str, Endings] = {
+    "langchain_anthropic": Endings(("stop_reason",), frozenset({"end_turn", "tool_use", "stop_sequence", "pause_turn"})),
+    "langchain_openai": Endings(("finish_reason", "status"), frozenset({"stop", "tool_calls", "function_call", "completed"})),
+    "langchain_google_genai": Endings(("finish_reason",), frozenset({"STOP"})),
+    "langchain_ollama": Endings(("done_reason",), frozenset({"stop"})),
+}
+_UNKNOWN = Endings(("finish_reason", "stop_reason", "done_reason", "status"), frozenset(), known=False)
+# What all providers' other reasons mean, in small letters.
+_LIMITS = {
+    "length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded", "continuation", "incomplete",
+}  # fmt: skip
+_MALFORMED = {"malformed_function_call", "malformed_response", "unexpected_tool_call"}
+_FILTERS = {
+    "content_filter", "content_filtered", "guardrail_intervened", "safety", "recitation", "blocklist", "prohibited_content",
+    "spii", "image_safety", "image_prohibited_content", "image_recitation", "model_armor", "jailbreak",
+}  # fmt: skip
+_REFUSALS = {"refusal"}
+# In the `response_metadata` of a text that is not whole: a sentence that says why, for people.
+CUT = "cut"
+_CUT_BY = {
+    "limit": "This was cut at the model's limit of tokens ({}).",
+    "filter": "This was cut by the filter of the model's provider ({}).",
+    "refusal": "The model refused to answer, or to go on ({}).",
+    "other": "The model's provider ended this early ({}).",
+}
+_SILENT_BY = {
+    "limit": "The model reached its limit of tokens before it said anything ({}); ask for less at once.",
+    "filter": "The model's provider filtered this answer ({}); say it in other words, or begin a new conversation.",
+    "refusal": "The model refused to answer ({}); say it in other words, or begin a new conversation.",
+    "other": "The model's provider ended this answer before it said anything ({}); try again, or say it in other words.",
+}
+SILENT = "The model ended its answer without a word; try again, or ask for what is missing."
+# Blocks of an answer that a person can see or hear, though they are no text.
+_SHOWN = {"image", "image_url", "audio", "video", "file"}
+_REASON_CHARS = 60
+# Of one answer with its calls, which some integrations repeat in the content: a stream without an end would fill the memory.
+MAX_ANSWER_CHARS = 2_000_000
+
+
+# Each is a `RuntimeError`, too: of these the platform shows people the message.
+class CutAnswerError(ModelConnectionError, RuntimeError):
+    """An answer broke off. The same call may succeed."""
+
+
+class BadAnswerError(ModelError, RuntimeError):
+    """An answer is too long, or a tool call of it is cut, e.g. at a token limit, or of no use. A retry would not help."""
+
+
+class FilteredAnswerError(ModelError, RuntimeError):
+    """The provider filtered an answer, or the model refused to give one: there is no text. A retry would not help."""
+
+
+class EmptyAnswerError(ModelError, RuntimeError):
+    """An answer ended with neither text nor tool calls."""
+
+
+class SilentModelError(ModelTimeoutError, RuntimeError):
+    """A model sent nothing for too long. There is no automatic retry: the person has waited long enough to decide."""
+
+    is_retryable = False
+
+
+# A provider was there, and what it gave is no answer. The messages are for people.
+NO_ANSWER = (CutAnswerError, BadAnswerError, FilteredAnswerError, EmptyAnswerError)
+
+
+def endings_of(kind: type[BaseChatModel]) -> Endings:
+    """How the answers of this class of models end, by its package or that of a class above it."""
+    for base in kind.__mro__:
+        package = base.__module__.partition(".")[0]
+        if package in ENDINGS:
+            return ENDINGS[package]
+    return _UNKNOWN
+
+
+class Answer:
+    """One answer as its chunks come: what it says, which tools it calls, and how it ends."""
+
+    def __init__(self, endings: Endings) -> None:
+        self.has_begun = False
+        self._endings = endings
+        self._reason = ""
+        self._detail = ""  # of the reason, where its provider says more
+        self._is_blocked = False  # the question, before there was an answer
+        self._is_refused = False
+        self._says_something = False
+        self._is_noted = False  # that it was cut
+        self._calls: dict[object, str] = {}  # the arguments, as JSON
+        self._chars = 0
+
+    def add(self, message: BaseMessage, info: Mapping[str, Any] | None) -> None:
+        """Take in a chunk, or a whole answer that was not streamed. It may change the message.
+
+        A refusal becomes text, and where the ending says that the answer was cut, so do the metadata (`CUT`). Raises
+        `BadAnswerError` if the answer is too long.
+        """
+        self.has_begun = True
+        if _refusal_to_text(message):
+            self._is_refused = True
+        self._add_calls(message)
+        self._chars += len(str(message.content))
+        if self._chars > MAX_ANSWER_CHARS:
+            raise BadAnswerError(f"The model's answer has more than {MAX_ANSWER_CHARS:,} characters.")
+        if not self._says_something:
+            self._says_something = says_something(message)
+        self._add_ending({**(info or {}), **message.response_metadata}, has_content=bool(message.content))
+        if self._reason and not self._is_noted:  # once: the texts of chunks are added up
+            self._note_cut(message)
+
+    def check_end(self, *, needs_reason: bool = True) -> None:
+        """Raise one of the errors above unless the answer says or calls something, and can be trusted to be all of it."""
+        kind = self._kind()
+        if needs_reason and self._endings.known and not self._reason:
+            raise CutAnswerError(f"The model's answer broke off: it ended without {' or '.join(self._endings.keys)}.")
+        if kind == "malformed":
+            raise CutAnswerError(f"The model's answer broke off: its provider cannot read it ({self._shown_reason()}).")
+        if self._calls:
+            self._check_calls()
+        elif not self._says_something and kind != "whole":
+            error = FilteredAnswerError if kind in {"filter", "refusal"} else EmptyAnswerError
+            raise error(_SILENT_BY[kind].format(self._shown_reason()))
+
+    def _add_calls(self, message: BaseMessage) -> None:
+        if isinstance(message, AIMessageChunk):
+            for chunk in message.tool_call_chunks:
+                key = len(self._calls) if chunk["index"] is None else (chunk["index"],)
+                self._add_arguments(key, chunk["args"] or "")
+        elif isinstance(message, AIMessage):
+            for call in message.tool_calls:
+                self._add_arguments(len(self._calls), json.dumps(call["args"], default=str))
+            for invalid in message.invalid_tool_calls:
+                self._add_arguments(len(self._calls), invalid["args"] or "")
+
+    def _add_arguments(self, key: object, text: str) -> None:
+        self._calls[key] = self._calls.get(key, "") + text
+        self._chars += len(text)
+
+    def _add_ending(self, metadata: Mapping[str, Any], *, has_content: bool) -> None:
+        reasons = [str(metadata[key]) for key in self._endings.keys if metadata.get(key)]
+        if reasons:
+            self._reason = reasons[0]
+            self._detail = _text_of(metadata.get("incomplete_details"), "reason")  # of OpenAI's Responses
+        elif has_content:
+            self._reason = ""  # more after the end
+        blocked = _text_of(metadata.get("prompt_feedback"), "block_reason")  # of Gemini
+        if blocked:
+            self._is_blocked = True
+            self._reason = blocked
+
+    def _note_cut(self, message: BaseMessage) -> None:
+        cut = _CUT_BY.get(self._kind())
+        if cut:
+            self._is_noted = True
+            message.response_metadata[CUT] = cut.format(self._shown_reason())
+
+    def _kind(self) -> str:
+        """How it ended: whole, malformed, or as in `_CUT_BY`."""
+        word = (self._detail or self._reason).casefold()
+        if word in _MALFORMED:
+            return "malformed"
+        if word in _LIMITS:
+            return "limit"
+        if self._is_blocked or word in _FILTERS:
+            return "filter"
+        if self._is_refused or word in _REFUSALS:
+            return "refusal"
+        if not self._reason or not self._endings.known or self._reason in self._endings.whole:
+            return "whole"
+        return "other"
+
+    def _shown_reason(self) -> str:
+        """The provider's own words, as far as they are words."""
+        if self._is_refused:
+            return "refusal"
+        parts = [re.sub(r"[^\w.-]", "", part)[:_REASON_CHARS] for part in (self._reason, self._detail)]
+        return ": ".join(part for part in parts if part)
+
+    def _check_calls(self) -> None:
+        if self._endings.known and self._reason and self._reason not in self._endings.whole:
+            raise BadAnswerError(f"The model's answer ended with {self._shown_reason()}, in which a tool call may be half.")
+        try:
+            # langchain would complete a half. A thread with NaN, long integers or deep nesting can never be read again.
+            for text in self._calls.values():
+                orjson.dumps(from_json(text or "{}", allow_inf_nan=False))
+        except (ValueError, TypeError):
+            said = "The model called a tool with arguments that are no JSON, or that no thread can keep."
+            raise BadAnswerError(said) from None
+
+
+def says_something(message: BaseMessage) -> bool:
+    """Whether a message has text, or something else that a person can see or hear."""
+    if str(message.text).strip() or "audio" in message.additional_kwargs:
+        return True
+    return any(isinstance(block, dict) and block.get("type") in _SHOWN for block in message.content)
+
+
+def check_said(message: BaseMessage) -> None:
+    """Raise `EmptyAnswerError` for an answer that ended as whole ones do, without text and without calls."""
+    is_calling = isinstance(message, AIMessage) and (message.tool_calls or message.invalid_tool_calls)
+    if not is_calling and not says_something(message):
+        raise EmptyAnswerError(SILENT)
+
+
+def _text_of(mapping: object, key: str) -> str:
+    """A text in a mapping of a provider, also where its client made an enumeration of it."""
+    value = mapping.get(key) if isinstance(mapping, Mapping) else None
+    return str(getattr(value, "value", value) or "")
+
+
+def _refusal_to_text(message: BaseMessage) -> bool:
+    """Makes text of a refusal, wherever the integration has put it. Returns whether there was one."""
+    beside = message.additional_kwargs.get("refusal")
+    if isinstance(message.content, str):
+        if beside:
+            message.content += str(beside)
+        return bool(beside)
+    blocks: list[Any] = []
+    is_refused = False
+    for block in message.content:
+        refusal = _refusal_of(block)
+        if refusal:
+            is_refused = True
+        blocks.append({"type": "text", "text": refusal} if refusal else block)
+    if beside and not is_refused:
+        is_refused = True
+        blocks.append({"type": "text", "text": str(beside)})
+    message.content = blocks
+    return is_refused
+
+
+def _refusal_of(block: object) -> str:
+    if not isinstance(block, Mapping):
+        return ""
+    if block.get("type") == "non_standard":  # langchain's own form
+        return _refusal_of(block.get("value"))
+    return _text_of(block, "refusal") if block.get("type") == "refusal" else ""
