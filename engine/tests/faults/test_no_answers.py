@@ -323,6 +323,22 @@ async def test_what_was_put_off_is_caught_up_without_another_turn(
     assert await run.consolidated() == {"a", "b"}
 
 
+async def test_a_model_for_consolidation_alone_is_held_to_the_same(
+    provided: Callable[[str], Provided], consolidation: Callable[[Provided], Runs], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider = provided("openai")
+    monkeypatch.setenv("OPENAI_API_KEY", "test")
+    monkeypatch.setenv("OPENAI_BASE_URL", provider.server.url)
+    run = consolidation(
+        replace(provider, consolidation_agent=build_consolidation_agent(deployed(consolidation_model="openai:m")))
+    )
+    provider.server.script(usual=Said(ending="content_filter"))
+    await run("r1", t=["I like dill"])
+    (record,) = await records(run.store, ALICE)
+    assert (record["status"], "content_filter" in record["reason"]) == ("failed", True)
+    assert await run.consolidated() == set()
+
+
 # --- Models that do not stream
 
 
