@@ -9,13 +9,16 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
 from lasting_memory.agent.usage import TokenBudgetError
-from lasting_memory.consolidation import records
+from lasting_memory.consolidation import Owner, find_backlog, records, start
 from lasting_memory.consolidation.run import build_consolidation_agent
 from lasting_memory.controls import usage_of
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, DEFAULTS
 from lasting_memory.files.proposals import MAX_PROPOSALS, Changed
 from lasting_memory.people import namespaces
+from lasting_memory.people.identity import Actor, Context
+from lasting_memory.settings import CONSOLIDATION_GRAPH
 from lasting_memory.testing.deployed import deployed
+from lasting_memory.testing.people import SignedIn
 from lasting_memory.testing.scripted_anthropic import Failure, ScriptedAnthropic, ToolCall, last_user_text, tool_results
 from lasting_memory.testing.stores import WrappedStore
 from lasting_memory.validation import MAX_FILE_BYTES
@@ -223,3 +226,27 @@ async def test_as_many_proposals_wait_as_may(run: Runs) -> None:
     await run.decided(3, accept=False)
     run.model.script(TASK, READY)
     assert "consolidated" in await run("r2")
+
+
+async def test_a_sweep_says_who_is_due_and_for_whom_a_run_is_planned_already(
+    run: Runs, caplog: pytest.LogCaptureFixture
+) -> None:
+    for user in ("ann", "bob", "cid"):
+        run.platform.talk(user)
+    for user in ("ann", "bob"):
+        await start(Owner(Actor(user, "acme")), run.platform, "idle", 300)  # type: ignore[arg-type]  # as after a turn
+    root = SignedIn(identity="root", org_id="acme", permissions=["memory:operate"])
+    run.built.store = run.store
+    caplog.set_level("INFO", "lasting_memory")
+
+    async def swept(run_id: str) -> str:
+        ids = {"thread_id": run_id, "run_id": run_id, "graph_id": CONSOLIDATION_GRAPH}
+        config: Any = {"configurable": {**ids, "langgraph_auth_user": root}}
+        return str((await run.built.ainvoke({"messages": []}, config, context=Context()))["messages"][-1].text)
+
+    told = await swept("one")
+    assert told == "Consolidation was started for 1 people. 3 were due, for 2 of whom a run was planned already."
+    assert '"people": 1, "due": 3, "planned": 2' in caplog.text
+    due = await find_backlog(deployed(), run.platform, run.store)  # type: ignore[arg-type]
+    assert due["people"] == 3
+    assert "started for 0 people. 3 were due, for 3" in await swept("two")

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from uuid import uuid4
 
 from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse
@@ -329,20 +329,51 @@ def consolidated(d: Deployment) -> AgentMiddleware[Any, Any, Any] | None:
 # --- Everybody's
 
 
+class Swept(NamedTuple):
+    """What a sweep found and did: people with something new, runs that it planned, people for whom it planned one, and people
+    for whom one is planned already.
+    """
+
+    due: int
+    runs: int
+    started: int
+    planned: int
+
+    def __str__(self) -> str:
+        return (
+            f"Consolidation was started for {self.started} people. "
+            f"{self.due} were due, for {self.planned} of whom a run was planned already."
+        )
+
+
 async def sweep(deployment: Deployment, client: LangGraphClient, store: BaseStore) -> int:
     """Plan a consolidation for everyone who is due. Returns the number of runs. The cost follows activity."""
-    began, started = datetime.now(UTC).isoformat(timespec="microseconds"), 0
-    for owner in dict.fromkeys([owner for owner, _ in await _all_due(deployment, client, store)]):
+    return (await sweep_all(deployment, client, store)).runs
+
+
+async def sweep_all(deployment: Deployment, client: LangGraphClient, store: BaseStore) -> Swept:
+    """Plan a consolidation for everyone who is due, as `sweep`."""
+    began = datetime.now(UTC).isoformat(timespec="microseconds")
+    owners = dict.fromkeys(owner for owner, _ in await _all_due(deployment, client, store))
+    started = set[Owner]()
+    planned = set[Owner]()
+    runs = 0
+    for owner in owners:
         try:
             if await journal.is_forgotten(store, journal.Began(owner.actor, began)):
                 continue
-            started += await start(owner, client, seconds=started * APART_SECONDS)
-            if await _tidy_is_due(owner, deployment, store):
-                started += await start(owner, client, "tidy", started * APART_SECONDS)
+            if await start(owner, client, seconds=runs * APART_SECONDS):
+                runs += 1
+                started.add(owner)
+            else:
+                planned.add(owner)
+            if await _tidy_is_due(owner, deployment, store) and await start(owner, client, "tidy", runs * APART_SECONDS):
+                runs += 1
+                started.add(owner)
         except Exception as error:  # one person's failure is not everybody's; their conversations are due again
             logger.warning("No consolidation could be started for one person: %r. The next sweep tries.", error, exc_info=True)
     await store.aput(*namespaces.LAST_SWEEP, {"began": began}, index=False)
-    return started
+    return Swept(len(owners), runs, len(started), len(planned))
 
 
 async def _tidy_is_due(owner: Owner, deployment: Deployment, store: BaseStore) -> bool:

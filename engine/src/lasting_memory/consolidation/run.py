@@ -164,9 +164,10 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
         await planning.delete_old(self._deployment, get_client(), get_store())
         if self._deployment.memory.is_shared:
             return SHARED
-        people = await planning.sweep(self._deployment, get_client(), get_store())
-        logger.info("consolidation %s", json.dumps({"status": "swept", "run_id": identity.current_run_id(), "people": people}))
-        return f"Consolidation was started for {people} people."
+        swept = await planning.sweep_all(self._deployment, get_client(), get_store())
+        counts = {"people": swept.started, "due": swept.due, "planned": swept.planned}
+        logger.info("consolidation %s", json.dumps({"status": "swept", "run_id": identity.current_run_id(), **counts}))
+        return str(swept)
 
     # --- Change
 
