@@ -4,18 +4,18 @@ import asyncio
 import multiprocessing
 import secrets
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import psycopg
 import pytest
 from deepagents.backends.utils import create_file_data
-from langgraph.store.base import BaseStore
+from langgraph.store.base import BaseStore, GetOp, Op, PutOp, SearchOp
 from langgraph.store.postgres import AsyncPostgresStore
 
 from lasting_memory.dev.server import ON_POSTGRES
 from lasting_memory.people import identity
-from lasting_memory.postgres.store import Checkpointer, _open, open_store
+from lasting_memory.postgres.store import EMBEDDINGS_AT_ONCE, Checkpointer, _open, open_store
 from lasting_memory.recall import index as segments
 from lasting_memory.recall.conversations import conversation
 from lasting_memory.settings import Settings, SettingsError
@@ -149,3 +149,85 @@ async def test_meaning_is_asked_on_postgres_too_whatever_is_in_the_text(threads:
     async with open_store(database, INDEX) as store:
         assert (await hits(store, threads, "vehicle"))[0] == "car"
         assert (await hits(store, threads, "baking"))[0] == "odd"
+
+
+class SlowEmbedding:
+    """Embeds what says "slow" once it may; counts how many calls wait, and the connections that are in use meanwhile."""
+
+    def __init__(self) -> None:
+        self.may = asyncio.Event()
+        self.waiting = 0
+        self.most_waiting = 0
+
+    async def __call__(self, texts: Sequence[str]) -> list[list[float]]:
+        if any("slow" in text for text in texts):
+            self.waiting += 1
+            self.most_waiting = max(self.most_waiting, self.waiting)
+            await self.may.wait()
+            self.waiting -= 1
+        return stores.embed(texts)
+
+
+async def test_who_embeds_much_and_slowly_holds_no_connection_and_stops_nobody(
+    database: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lasting_memory.postgres.store._CONNECTIONS", 2)
+    embedding = SlowEmbedding()
+    alice, bob = ("memories", "acme:alice"), ("memories", "acme:bob")
+    async with open_store(database, {**INDEX, "embed": embedding}) as store, asyncio.timeout(300):
+        await store.abatch([PutOp(alice, "/dog.md", {"content": "a dog"}), PutOp(bob, "/car.md", {"content": "a car"})])
+        searches = [asyncio.create_task(store.abatch([SearchOp(alice, query=f"slow puppy {n}")])) for n in range(30)]
+        put = asyncio.create_task(store.abatch([PutOp(alice, "/slow.md", {"content": "slow bread"})]))
+        while embedding.waiting < EMBEDDINGS_AT_ONCE:  # noqa: ASYNC110  # of the tasks above
+            await asyncio.sleep(0)
+        stats = store.conn.get_stats()  # type: ignore[union-attr]  # a pool
+        assert stats["pool_available"] == stats["pool_size"], "a connection is held"
+        for _ in range(10):
+            ((found,),) = await store.abatch([SearchOp(bob, query="vehicle", limit=1)])
+            assert found.key == "/car.md"
+            await store.abatch([PutOp(bob, "/new.md", {"content": "a puppy"}), GetOp(alice, "/dog.md")])
+            await store.abatch([PutOp(alice, "/plain.md", {"content": "not embedded"}, index=False)])
+        assert not any(task.done() for task in searches)
+        assert embedding.most_waiting == EMBEDDINGS_AT_ONCE, "a person's others wait in turn"
+        embedding.may.set()
+        for (results,) in await asyncio.gather(*searches):
+            assert results[0].key == "/dog.md"
+            assert results[0].score is not None
+        await put
+        ((bread,),) = await store.abatch([SearchOp(alice, query="oven", limit=1)])
+        assert bread.key == "/slow.md"
+
+
+async def test_a_batch_of_everything_is_embedded_as_the_library_does(database: Settings) -> None:
+    place = ("memories", "acme:alice")
+    value = {"content": "a dog", "parts": [{"text": "bread"}, {"text": "oven"}]}
+    ops: list[Op] = [
+        PutOp(place, "/default.md", value),
+        PutOp(place, "/parts.md", value, index=["parts[*].text", "content"]),
+        PutOp(place, "/none.md", value, index=False),
+        PutOp(place, "/gone.md", None),
+        GetOp(place, "/default.md"),
+        SearchOp(("memories",), query="baking"),
+        SearchOp(place),
+    ]
+    for fields in (["content"], None):
+        index = {**INDEX, "fields": fields} if fields else {name: of for name, of in INDEX.items() if name != "fields"}
+        async with open_store(database, index) as store:
+            await store.abatch(ops)
+            (found,) = await store.abatch([SearchOp(place, query="baking", limit=9)])
+            assert [item.key for item in found if item.score is not None][0] == ("/parts.md" if fields else found[0].key)
+            assert "/none.md" not in {item.key for item in found}
+
+
+async def test_an_embedding_that_fails_fails_its_batch_alone_and_puts_nothing(database: Settings) -> None:
+    async def broken(texts: Sequence[str]) -> list[list[float]]:
+        if "broken" in texts:
+            raise OSError("the provider is away")
+        return stores.embed(texts)
+
+    place = ("memories", "acme:alice")
+    async with open_store(database, {**INDEX, "embed": broken}) as store:
+        with pytest.raises(OSError, match="away"):
+            await store.abatch([PutOp(place, "/a.md", {"content": "broken"}), PutOp(place, "/b.md", {}, index=False)])
+        assert await store.abatch([GetOp(place, "/a.md"), GetOp(place, "/b.md")]) == [None, None]
+        await store.abatch([PutOp(place, "/a.md", {"content": "a dog"})])

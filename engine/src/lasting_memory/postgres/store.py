@@ -7,14 +7,19 @@ checkpointer, so each has a pool. A Postgres that is away fails requests and run
 
 import asyncio
 import subprocess
-from collections.abc import AsyncIterator, Callable
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 import psycopg
+from langchain_core.embeddings import Embeddings
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+from langgraph.store.base import Op, PutOp, Result, SearchOp, get_text_at_path, tokenize_path
 from langgraph.store.postgres import AsyncPostgresStore
 from langgraph.store.postgres.base import PostgresIndexConfig
 from psycopg.rows import DictRow, dict_row
@@ -31,10 +36,89 @@ _SETUP_LOCK = 7_305_808_869_231_650_159
 _CONNECTIONS = 10
 # Seconds for a free connection.
 _WAIT_SECONDS = 5
+# Calls of the embedding model for one person at once; their others wait in turn.
+EMBEDDINGS_AT_ONCE = 2
 # The options that langgraph's store and checkpointer need, and seconds for an attempt to connect.
 _OPTIONS: dict[str, Any] = {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row, "connect_timeout": 10}
 Connection = psycopg.AsyncConnection[DictRow]
 Pool = AsyncConnectionPool[Connection]
+
+
+class Store(AsyncPostgresStore):
+    """The library's store, which embeds before it takes a connection, and a bounded number of texts of one person at once.
+
+    The library embeds while it holds one of few connections, so that slow embeddings of one person stop everybody.
+    """
+
+    def __init__(self, pool: Connection | Pool, index: PostgresIndexConfig | None = None) -> None:
+        super().__init__(pool, index=index)
+        self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        self._embed = self.embeddings
+        if self._embed:
+            self.embeddings = _Embedded(self._embed)
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        ops = list(ops)
+        if self._embed is None:
+            return await super().abatch(ops)
+        texts = defaultdict[str, list[str]](list)
+        for op in ops:
+            texts[_owner_of(op)] += self._texts_of(op)
+        embedded = await asyncio.gather(*(self._vectors(owner, some) for owner, some in texts.items() if some))
+        vectors = {text: vector for some in embedded for text, vector in some.items()}
+        token = _VECTORS.set(vectors)
+        try:
+            return await super().abatch(ops)
+        finally:
+            _VECTORS.reset(token)
+
+    def _texts_of(self, op: Op) -> list[str]:
+        """The texts that the library embeds for an operation."""
+        if isinstance(op, SearchOp):
+            return [op.query] if op.query else []
+        if not isinstance(op, PutOp) or op.value is None or op.index is False or self.index_config is None:
+            return []
+        config: Any = self.index_config
+        fields = [path for _, path in config["__tokenized_fields"]]
+        paths = fields if op.index is None else [tokenize_path(path) for path in op.index]
+        return [text for path in paths for text in get_text_at_path(op.value, path)]
+
+    async def _vectors(self, owner: str, texts: Sequence[str]) -> dict[str, list[float]]:
+        """The vectors of these texts of somebody's, once it is their turn."""
+        distinct = list(dict.fromkeys(texts))
+        turn = self._turns.setdefault(owner, asyncio.Semaphore(EMBEDDINGS_AT_ONCE))
+        async with turn:
+            assert self._embed is not None  # noqa: S101  # for the type checker: `abatch` has looked
+            vectors = await self._embed.aembed_documents(distinct)
+        return dict(zip(distinct, vectors, strict=True))
+
+
+# The vectors of the texts of a batch that is being carried out.
+_VECTORS: ContextVar[Mapping[str, list[float]]] = ContextVar("vectors", default={})  # noqa: B039  # nobody changes it
+
+
+class _Embedded(Embeddings):
+    """What the library embeds with: it looks up the vectors of the batch that is being carried out."""
+
+    def __init__(self, embed: Embeddings) -> None:
+        self._embed = embed
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return self._embed.embed_documents(texts)
+
+    def embed_query(self, text: str) -> list[float]:
+        return self._embed.embed_query(text)
+
+    async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
+        vectors = _VECTORS.get()
+        return [vectors[text] for text in texts]
+
+
+def _owner_of(op: Op) -> str:
+    """Whose an operation is: the end of its namespace's label, the same for a person with whichever assistant."""
+    namespace: tuple[str, ...] = getattr(op, "namespace", None) or getattr(op, "namespace_prefix", ())
+    label = namespace[1] if len(namespace) > 1 else ""
+    return ":".join(label.split(":")[-2:])
 
 
 class Checkpointer(AsyncPostgresSaver):
@@ -62,10 +146,10 @@ class Checkpointer(AsyncPostgresSaver):
                 await cursor.execute(f"DELETE FROM {table} WHERE ({key}) IN ({chosen})", (thread_id, run_id))  # noqa: S608
 
 
-Opened = TypeVar("Opened", AsyncPostgresStore, Checkpointer)
+Opened = TypeVar("Opened", Store, Checkpointer)
 
 
-def store() -> AbstractAsyncContextManager[AsyncPostgresStore]:
+def store() -> AbstractAsyncContextManager[Store]:
     """The value of `store.path`. The platform enters it once per event loop."""
     return open_store(load_settings(), platform_index())
 
@@ -75,9 +159,9 @@ def checkpointer() -> AbstractAsyncContextManager[Checkpointer]:
     return _open(load_settings(), Checkpointer)
 
 
-def open_store(settings: Settings, index: PostgresIndexConfig | None = None) -> AbstractAsyncContextManager[AsyncPostgresStore]:
+def open_store(settings: Settings, index: PostgresIndexConfig | None = None) -> AbstractAsyncContextManager[Store]:
     """The store with its tables; with `index`, semantic search. Entering it raises `SettingsError`, without the password."""
-    return _open(settings, lambda pool: AsyncPostgresStore(pool, index=index))
+    return _open(settings, lambda pool: Store(pool, index=index))
 
 
 def stop_embedded(folder: Path) -> None:
