@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping, MutableMapping
 from typing import Annotated, Any, get_type_hints
 from uuid import UUID
 
+from langchain_core.messages import convert_to_messages
 from langgraph_sdk import Auth
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, StrictBool, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
@@ -44,6 +45,8 @@ RESERVED_METADATA |= {"checkpoint_id", "checkpoint_map", "checkpoint_ns", "count
 RESERVED_PREFIXES = ("__", "langgraph_", "lc_", "ls_")
 # The platform's mark of a run whose request had a context. It strips the mark from clients' input.
 _CONTEXT_MARK = "__context_provided__"
+# langgraph's key of a value that no reducer sees.
+OVERWRITE = "__overwrite__"
 
 Text = Annotated[str, Field(strict=True, max_length=MAX_METADATA_CHARS, pattern=r"^[^\x00]*$")]
 Id = Annotated[UUID, AfterValidator(str)]
@@ -128,6 +131,62 @@ def operators_field(fields: Mapping[str, Any]) -> str | None:
         if fields.get(name):
             return f"{name} is for operators; leave it out."
     return None
+
+
+def _readable(messages: object) -> object:
+    """Messages of a request, as they are. Raises `ValueError` for the first that langchain cannot read."""
+    for number, message in enumerate(messages if isinstance(messages, list) else [messages]):
+        try:
+            convert_to_messages([message])
+        except Exception:  # noqa: BLE001  # it raises whatever it comes across; the run would fail with that
+            raise ValueError(f'number {number} is no message; send {{"role": "user", "content": "..."}}') from None
+    return messages
+
+
+def _merged(files: dict[str, Any]) -> dict[str, Any]:
+    """Files that are merged into those of the thread. Raises `ValueError` for langgraph's order to put them in their place."""
+    if OVERWRITE in files:
+        raise ValueError(f"{OVERWRITE} is no path")
+    return files
+
+
+# Fields of the graphs' state which a value of another type would break: the run would fail, and could not say why. A field that
+# is not here is ignored by the graphs, or has a reducer that takes anything. A fork's own pass.
+_STATE_FIELDS: Mapping[str, Any] = {
+    "messages": Annotated[Any, AfterValidator(_readable)],
+    "files": Annotated[dict[str, Any], AfterValidator(_merged)],
+}
+_STATE = TypeAdapter[Any](
+    with_config(ConfigDict(extra="allow"))(TypedDict("State", dict(_STATE_FIELDS), total=False))  # type: ignore[operator]
+)
+_PAIRS = TypeAdapter[Any](list[tuple[str, Any]])
+
+
+def rebuild_state(kwargs: MutableMapping[str, Any]) -> None:
+    """Rebuild `input`, and check `command.update`: both go into the graph's state. Raises `HTTPException` 422.
+
+    It reads every message: call it outside of the event loop.
+    """
+    given = kwargs.get("input")
+    if isinstance(given, Mapping):
+        given = {name: of for name, of in given.items() if of is not None or name not in _STATE_FIELDS}
+        kwargs["input"] = given
+    if given is not None:
+        _checked(_STATE, given, "input")
+    _check_update(kwargs.get("command") or {})
+
+
+def _check_update(command: Mapping[str, Any]) -> None:
+    update = command.get("update")
+    if update is None:
+        return
+    if update in ({}, []) and command.get("resume") is None and not command.get("goto"):
+        raise HTTPException(422, "command.update is empty, and there is nothing beside it; leave the command out.")
+    if not isinstance(update, list):
+        _checked(_STATE, update, "command.update")
+        return
+    for name, of in _checked(_PAIRS, update, "command.update"):  # as the platform also takes it
+        _checked(_STATE, {name: of}, "command.update")
 
 
 def rebuild_run(value: MutableMapping[str, Any], *, operator: bool) -> None:

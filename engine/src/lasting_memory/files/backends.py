@@ -278,7 +278,8 @@ class RouteFiles(ScopedFiles):
 class ThreadFiles(StateBackend):
     """Files of this thread alone, each of bounded size. It refuses other spellings of a path, such as `//policies/x`.
 
-    A client's input may carry files of any path: the agent does not see those under `routes`, the folders of other backends.
+    A client's input and state may carry files of any path, and anything in a file's place: the agent sees neither those under
+    `routes`, the folders of other backends, nor what is no file.
     """
 
     def __init__(self, routes: Sequence[str]) -> None:
@@ -287,7 +288,12 @@ class ThreadFiles(StateBackend):
 
     def _read_files(self) -> dict[str, Any]:
         files = super()._read_files()
-        return {path: files[path] for path in files if not path.startswith(self._routes) and validation.is_plain(path)}
+        if not isinstance(files, Mapping):
+            return {}
+        return {path: file for path, file in files.items() if self._is_seen(path) and _is_file(file)}
+
+    def _is_seen(self, path: str) -> bool:
+        return not path.startswith(self._routes) and validation.is_plain(path)
 
     def _send_files_update(self, update: dict[str, Any]) -> None:
         """Every write ends here. Raises `RefusedWrite` for a bad path, and for a file, or all, that grow too large."""
@@ -318,6 +324,16 @@ class ThreadFiles(StateBackend):
             return super().edit(file_path, old_string, new_string, replace_all)
         except RefusedWrite as error:
             return protocol.EditResult(error=f"Error: {error}")
+
+
+def _is_file(file: object) -> bool:
+    """Whether deepagents can read a value of thread state as a file: its content is a text, or the lines of one."""
+    if not isinstance(file, Mapping):
+        return False
+    content = file.get("content")
+    lines = content if isinstance(content, list) else [content]
+    times = [file.get(name) for name in ("created_at", "modified_at")]
+    return all(isinstance(line, str) for line in lines) and all(isinstance(time, str | None) for time in times)
 
 
 def _size(file: object) -> int:
