@@ -15,7 +15,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
-from lasting_memory import file_system, memory_tools, middleware, seeding
+from lasting_memory import build_consolidation_agent, file_system, memory_tools, middleware, seeding
 from lasting_memory.deployment import Deployment, Profile
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Context, assistant_of
@@ -26,7 +26,7 @@ from lasting_memory.testing.hostile import skill
 from lasting_memory.testing.people import AGENT
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text
 from lasting_memory.testing.stores import INDEX
-from tests.conftest import BuildGraph, Scripted, ServerWith, built_agent, note, people
+from tests.conftest import BuildGraph, Scripted, ServerWith, built_agent, chat_on, note, people
 
 MEMORIES = ("memories", "acme:alice")
 
@@ -44,6 +44,16 @@ async def test_what_tools_are_told_to_be_may_be_a_fork_s_own(graph: BuildGraph, 
     assert told["search_memories"].startswith("Search the files under /memories/")
     with pytest.raises(ValueError, match="names 'append'; use append_memory"):
         memory_tools(deployed(), descriptions={"append": ""})
+
+
+def test_the_graphs_say_what_they_take() -> None:
+    """To MCP, and to Studio for its form, on every Python: the state has types that make a JSON schema."""
+    agent, consolidation = (
+        built_agent(deployed(), "http://model"),
+        build_consolidation_agent(deployed(), chat_on("http://model")),
+    )
+    assert {*agent.get_input_jsonschema()["properties"]} == {"messages", "files", "pinned_skills"}
+    assert {*consolidation.get_input_jsonschema()["properties"]} == {"messages", "files"}
 
 
 def content(store: BaseStore, key: str) -> str:

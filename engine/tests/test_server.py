@@ -1,6 +1,7 @@
 """The whole deployment on the real `langgraph dev`: what lasts, what fails alone, what bad input does."""
 
 import asyncio
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from lasting_memory import recall, seeding
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor
-from lasting_memory.testing.deployed import deployed
+from lasting_memory.testing.deployed import PROJECT, deployed
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall, system_text, tool_results
 from lasting_memory.testing.stores import SERVED, SUBJECTS
@@ -87,4 +88,17 @@ async def test_the_command_for_another_model_has_everybody_s_conversations_embed
 
 def test_a_bad_setting_stops_the_start_and_names_itself(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="SHARED_WRITES is 'maybe'"), DevServer(tmp_path, env={"SHARED_WRITES": "maybe"}):
+        pass
+
+
+def test_an_agent_without_a_part_that_keeps_it_safe_stops_the_start(tmp_path: Path) -> None:
+    project = Path(shutil.copytree(PROJECT, tmp_path / "project"))
+    agent = (project / "agent.py").read_text("utf-8")
+    part = "        subagents=subagents(d, WRITER),  # and the helper; each sees policies\n"
+    assert part in agent
+    (project / "agent.py").write_text(agent.replace(part, ""), "utf-8")
+    with (
+        pytest.raises(RuntimeError, match=r"'agent' of langgraph\.json: The subagent 'general-purpose' sees no policies"),
+        DevServer(tmp_path, project=project),
+    ):
         pass

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
 from functools import cache, partial
 from traceback import walk_tb
-from typing import ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 from weakref import WeakValueDictionary
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -26,6 +26,9 @@ from langgraph.types import TracePolicy, omit_payload
 from langgraph_sdk.client import LangGraphClient
 from starlette.requests import Request
 from starlette.responses import Response
+
+if TYPE_CHECKING:
+    from langgraph.pregel import Pregel
 
 logger = logging.getLogger("memory")
 Arguments = ParamSpec("Arguments")
@@ -76,10 +79,19 @@ async def store() -> BaseStore:
     return cast("BaseStore", await get_store())
 
 
+def loaded_graph(graph_id: str) -> "Pregel[Any, Any, Any, Any] | None":
+    """A graph that this server has loaded; None for one that is made anew for each run."""
+    from langgraph.pregel import Pregel  # noqa: PLC0415  # commands that need no graph import this module, too
+
+    server = sys.modules.get("langgraph_api.graph")  # only on a server
+    graph = server.GRAPHS.get(graph_id) if server else None
+    return graph if isinstance(graph, Pregel) else None
+
+
 def tools_of(graph_id: str) -> list[str]:
     """Names of the tools of a graph that this server has loaded, in order; none for a graph that is made anew for each run."""
-    server = sys.modules.get("langgraph_api.graph")  # only on a server
-    node = getattr(server.GRAPHS.get(graph_id), "nodes", {}).get("tools") if server else None
+    graph = loaded_graph(graph_id)
+    node = graph.nodes.get("tools") if graph else None
     return list(getattr(getattr(node, "bound", None), "tools_by_name", ()))
 
 

@@ -215,6 +215,16 @@ def registered_graphs(folder: Path) -> tuple[str, ...]:
     return tuple(json.loads(served) if served else project_config(folder).get("graphs", ()))
 
 
+def served_http(folder: Path) -> dict[str, Any]:
+    """The `http` block with which the server runs; without a server, that of langgraph.json, if it has one.
+
+    Raises as `project_config`.
+    """
+    served = os.environ.get("LANGGRAPH_HTTP")
+    block = json.loads(served) if served else project_config(folder).get("http")
+    return cast("dict[str, Any]", block or {})
+
+
 def local_environ(folder: Path = Path()) -> dict[str, str]:
     """The environment of commands on this machine: the folder's `.env`, overridden by non-empty variables of the process."""
     from dotenv import dotenv_values  # noqa: PLC0415  # a development library: the platform gives servers their environment

@@ -7,6 +7,7 @@ table into docs/security.md, between its two markers.
 from pathlib import Path
 from typing import Any
 
+from lasting_memory.people.identity import assistant_of
 from lasting_memory.testing.people import AGENT
 from tests.auth.rules import (
     CALLERS,
@@ -25,6 +26,8 @@ from tests.auth.rules import (
     everybody,
     memory,
     operators,
+    operators_else_nothing,
+    operators_else_refused,
     owners,
     owners_else_nothing,
     rpc,
@@ -63,6 +66,8 @@ OF_EVERYBODY = {
     ],
 }
 LAST_GRAPH = "consolidation_agent"
+CONSOLIDATION = assistant_of(LAST_GRAPH)
+NO_TOOL = '{"jsonrpc":"2.0","id":"1","error":{"code":-32602,"message":"Unknown tool: consolidation_agent"}}'
 MATRIX: dict[str, list[Row]] = {
     "What the server says of itself": [
         Row("GET /", "health", PUBLIC),
@@ -191,16 +196,21 @@ MATRIX: dict[str, list[Row]] = {
         Row("GET /mcp", "events (there are none)", signed_in(405, "refused")),
         Row("DELETE /mcp", "end a session (there are none)", signed_in(404, "refused")),
         Row("POST /mcp", "open a session", signed_in(), rpc("initialize"), shows="protocolVersion"),
-        # The platform leaves out graphs for whose input it can make no schema: `agent`.
-        Row("POST /mcp", "list tools", signed_in(), rpc("tools/list"), shows="inputSchema"),
+        Row("POST /mcp", "list tools", signed_in(), rpc("tools/list"), shows='"name":"agent"'),
         Row("POST /mcp", "call the agent", each_their_own(), rpc("tools/call", name="agent", arguments=HELLO), acts=True),
         Row("POST /mcp", "call the agent in the owner's name", each_their_own(), rpc("tools/call", name="agent",
             arguments=HELLO, context={"user_id": "x", "org_id": "y"}), acts=True),
+        Row("POST /mcp", "call consolidation", operators_else_nothing(), rpc("tools/call", name=LAST_GRAPH, arguments=HELLO),
+            shows="content", instead=NO_TOOL),
     ],
     "Runs by A2A": [
         Row("GET /.well-known/agent-card.json", "an assistant's card", signed_in(), query=f"assistant_id={AGENT}", shows=AGENT),
         Row("GET /a2a/{assistant_id}/.well-known/agent-card.json", "an assistant's card", signed_in(), shows=AGENT),
         Row("GET /a2a/{assistant_id}/.well-known/agent.json", "an assistant's card", signed_in(), shows=AGENT),
+        Row("GET /.well-known/agent-card.json", "consolidation's card", operators_else_refused(400),
+            query=f"assistant_id={CONSOLIDATION}", shows=CONSOLIDATION),
+        Row("GET /a2a/{assistant_id}/.well-known/agent-card.json", "consolidation's card", operators_else_refused(400),
+            at=f"/a2a/{CONSOLIDATION}/.well-known/agent-card.json", shows=CONSOLIDATION),
         *a2a("/a2a/{assistant_id}"),
         *a2a("/a2a/{assistant_id}/"),
     ],

@@ -49,6 +49,15 @@ def operators(ok: int = 200) -> Rule:
     return rule(Cell(403, "refused"), Cell(403, "refused"), Cell(403, "refused"), Cell(ok, "yes"))
 
 
+def operators_else_refused(no: int) -> Rule:
+    """Operators', of what people are told that it is not there."""
+    return rule(Cell(no, "refused"), Cell(no, "refused"), Cell(no, "refused"), Cell(200, "yes"))
+
+
+def operators_else_nothing() -> Rule:
+    return rule(Cell(200, "nothing"), Cell(200, "nothing"), Cell(200, "nothing"), Cell(200, "yes"))
+
+
 def each_their_own(ok: int = 200) -> Rule:
     """Everybody acts as themselves, operators too."""
     return rule(Cell(ok, "own"), Cell(ok, "own"), Cell(ok, "yes"), Cell(ok, "own"))

@@ -10,12 +10,14 @@ import pytest
 from lasting_memory.deployment import DEFAULTS
 from lasting_memory.dev.server import ON_POSTGRES
 from lasting_memory.people import namespaces
-from lasting_memory.people.identity import Actor
+from lasting_memory.people.identity import Actor, assistant_of
+from lasting_memory.settings import CONSOLIDATION_GRAPH
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import AGENT, OPERATOR, Person
 from lasting_memory.testing.scripted_anthropic import Failure, ScriptedAnthropic, Text, ToolCall, system_text
 from tests.auth.test_fields import CONFIG, CONFIGURABLE
+from tests.auth.world import ACCEPT
 
 pytestmark = pytest.mark.server
 
@@ -173,6 +175,45 @@ async def test_an_operator_goes_on_with_a_run_as_its_owner(server: DevServer, mo
     await operator.made("POST", f"/threads/{thread}/runs/wait", {"assistant_id": "agent", "input": None})
     assert SECRET in str(await owner.read())
     assert SECRET not in str(await operator.read())
+
+
+def rpc(method: str, **params: Any) -> Body:
+    return {"jsonrpc": "2.0", "id": "1", "method": method, "params": params}
+
+
+async def test_people_are_offered_agents_by_mcp_and_a2a_and_operators_all_graphs(server: DevServer, alice: str) -> None:
+    """Also where an operator has given the consolidation graph another name. Over HTTP people run it themselves."""
+    person, operator = server.person(alice), server.person("", headers=OPERATOR)
+    for caller in (person, operator):
+        caller.raw.headers.update(ACCEPT)
+    tidy = {"graph_id": CONSOLIDATION_GRAPH, "name": f"tidy {alice}"}
+    made = (await operator.made("POST", "/assistants", tidy))["assistant_id"]
+
+    async def tools(caller: Person) -> list[str]:
+        listed = (await caller.made("POST", "/mcp", rpc("tools/list")))["result"]["tools"]
+        return [tool["title"] for tool in listed if tool["inputSchema"]["properties"]]
+
+    try:
+        assert "agent" in await tools(person)
+        assert not {CONSOLIDATION_GRAPH, tidy["name"]} & {*await tools(person)}
+        assert {"agent", CONSOLIDATION_GRAPH, tidy["name"]} <= {*await tools(operator)}
+        hello = {"role": "user", "messageId": "1", "kind": "message", "parts": [{"kind": "text", "text": "hello"}]}
+        for assistant in (assistant_of(CONSOLIDATION_GRAPH), made):
+            card = f"/a2a/{assistant}/.well-known/agent-card.json"
+            assert (await person.ask("GET", card)).status_code == 400
+            assert assistant in (await operator.ask("GET", card)).text
+            for method in ("message/send", "message/stream"):
+                answer = await person.ask("POST", f"/a2a/{assistant}", rpc(method, message=hello))
+                assert "not found" in answer.text, answer.text
+        called = await person.made("POST", "/mcp", rpc("tools/call", name=CONSOLIDATION_GRAPH, arguments={"messages": []}))
+        assert called["error"]["message"] == f"Unknown tool: {CONSOLIDATION_GRAPH}"
+        found = await person.made("POST", "/assistants/search", {"graph_id": CONSOLIDATION_GRAPH})
+        assert {one["assistant_id"] for one in found} >= {assistant_of(CONSOLIDATION_GRAPH), made}
+        assert (await person.made("GET", f"/assistants/{made}"))["name"] == tidy["name"]
+        assert "__error__" not in await person.say("", CONSOLIDATION_GRAPH)
+        assert (await person.ask("POST", "/memory/consolidate")).status_code == 202
+    finally:
+        await operator.made("DELETE", f"/assistants/{made}")
 
 
 @pytest.mark.postgres

@@ -8,10 +8,13 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import httpx
 import pytest
 from fastapi import APIRouter, FastAPI
+from starlette.responses import JSONResponse
+from starlette.routing import Route
 
 from lasting_memory.auth.handlers import build_auth
 from lasting_memory.deployment import Deployment
@@ -44,6 +47,38 @@ def test_consolidation_without_its_graph_does_not_start(tmp_path: Path) -> None:
         build_http(without)
     assert "\n" not in str(said.value)
     assert build_http(replace(without, consolidation=None))
+
+
+UNGUARDED = [{"app": "./http_api.py:app"}, {"app": "./http_api.py:app", "enable_custom_route_auth": False}]
+
+
+@pytest.mark.parametrize("block", UNGUARDED, ids=str)
+@pytest.mark.parametrize("routes", [[], [Route("/hello", JSONResponse({}))]], ids=len)
+def test_routes_that_would_ask_nobody_to_sign_in_do_not_start(
+    block: dict[str, Any], routes: list[Route], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server goes by what it runs with, anything else by langgraph.json."""
+    config, without = json.loads((PROJECT / "langgraph.json").read_text("utf-8")), replace(deployed(), folder=tmp_path)
+    (tmp_path / "langgraph.json").write_text(json.dumps({**config, "http": block}))
+    with pytest.raises(SettingsError) as said:
+        build_http(without, routes=routes)
+    assert "\n" not in str(said.value)
+    for part in (str(tmp_path / "langgraph.json"), '"enable_custom_route_auth": true'):
+        assert part in str(said.value)
+    monkeypatch.setenv("LANGGRAPH_HTTP", json.dumps({**block, "enable_custom_route_auth": True}))
+    assert build_http(without, routes=routes)
+    monkeypatch.setenv("LANGGRAPH_HTTP", json.dumps(block))
+    (tmp_path / "langgraph.json").write_text(json.dumps(config))
+    with pytest.raises(SettingsError, match="enable_custom_route_auth"):
+        build_http(without, routes=routes)
+
+
+def test_in_an_image_without_langgraph_json_the_server_s_own_block_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LANGSERVE_GRAPHS", json.dumps({"agent": "a", "consolidation_agent": "c"}))
+    monkeypatch.setenv("LANGGRAPH_HTTP", json.dumps({"app": "/deps/x/http_api.py:app", "enable_custom_route_auth": True}))
+    assert build_http(replace(deployed(), folder=tmp_path))
 
 
 async def test_without_the_route_of_skills_the_prompt_shows_none(calling: Open) -> None:

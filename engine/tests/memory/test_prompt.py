@@ -175,6 +175,26 @@ async def test_a_pinned_skill_follows_the_person_s_message_once_and_is_nothing_t
     assert [turn.text for turn in said.turns] == ["/letters to Bob", "and now?"]
 
 
+# What a client may send in place of a list of names.
+NO_NAMES: list[Any] = [
+    7, 1.5, True, "letters", {}, {"letters": True}, [7], [None], [[]], [["letters"]], [{"name": "letters"}], ["x" * 100_000],
+    {"__overwrite__": 7}, {"__overwrite__": [{"name": "letters"}]},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("sent", NO_NAMES, ids=lambda sent: repr(sent)[:40])
+async def test_what_names_no_skill_is_not_pinned_and_fails_no_run(agent: Scripted, sent: Any) -> None:
+    """Neither in a run's input nor in the thread's state, and what names one beside it is."""
+    agent.put(SKILLS, "/letters/SKILL.md", SKILL.format(name="letters", description="the assistant's way"))
+    await agent.turn("hello", pinned_skills=sent)
+    await agent.graph.aupdate_state({"configurable": {"thread_id": "1"}}, {"pinned_skills": sent})
+    await agent.turn("hello again")
+    assert "Do it well." not in json.dumps([request["messages"] for request in agent.model.requests])
+    mixed = [*(sent if isinstance(sent, list) else [sent]), "letters"]
+    await agent.turn("to Bob", pinned_skills=mixed)
+    assert json.dumps(agent.model.requests[-1]["messages"]).count("Do it well.") == 1
+
+
 @pytest.mark.parametrize("pinned", [True, False])
 async def test_a_skill_s_tool_is_there_once_the_skill_was_read(graph: BuildGraph, *, pinned: bool) -> None:
     @tool

@@ -72,6 +72,34 @@ def find_book(title: str) -> str:
     """Say where a book stands."""
     return f"{title} is on the third shelf."
 '''
+# As LangChain's documents write it, and as README does.
+READER = '''"""A tool of this fork's own that reads the run."""
+
+from langchain.tools import ToolRuntime, tool
+from lasting_memory import Context
+
+
+@tool
+def find_shelf(title: str, runtime: {runtime}) -> str:
+    """Say where somebody finds a book."""
+    return f"{{runtime.context.user_id}} finds {{title}} on the third shelf."
+'''
+ASKED = '''"""The tool in a run of the agent, where warnings are errors."""
+
+from lasting_memory.testing.contract import ALICE, World
+
+from agent import build_agent
+from deployment import DEPLOYMENT
+
+
+async def test_the_tool_knows_whose_run_it_is() -> None:
+    model = await World(DEPLOYMENT, build_agent).turn(ALICE, [("find_shelf", {"title": "Emma"})])
+    assert model.answers() == "alice finds Emma on the third shelf."
+'''
+READING: Sequence[Edit] = [
+    ("agent.py", "from deployment import DEPLOYMENT\n", "from deployment import DEPLOYMENT\nimport library\n"),
+    ("agent.py", "tools=[*memory_tools(d)", "tools=[library.find_shelf, *memory_tools(d)"),
+]
 CHECKER = """
 
 CHECKER: SubAgent = {
@@ -188,6 +216,14 @@ ROWS: dict[str, list[Change]] = {
             ],
             "'find_book' in tools",
             files={"library.py": LIBRARY},
+        ),
+        *(
+            Change(
+                READING,
+                "'find_shelf' in tools",
+                files={"library.py": READER.format(runtime=runtime), "tests/test_library.py": ASKED},
+            )
+            for runtime in ("ToolRuntime[Context]", "ToolRuntime")
         ),
         Change(
             [("agent.py", "*memory_tools(d)", '*memory_tools(d, descriptions={"search_memories": "Search the card."})')],

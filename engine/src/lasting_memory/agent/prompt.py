@@ -9,10 +9,10 @@ import unicodedata
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, TypeVar, cast
+from typing import Annotated, Any, NotRequired, TypeVar, cast
 
 from deepagents.middleware.skills import SkillMetadata, SkillsMiddleware, SkillToolResolver
-from langchain.agents.middleware.types import AgentMiddleware, ModelRequest
+from langchain.agents.middleware.types import AgentMiddleware, AgentState, ModelRequest, OmitFromOutput, PrivateStateAttr
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import BaseTool
 from langgraph.config import get_config, get_store
@@ -21,6 +21,7 @@ from langgraph.store.base import BaseStore, GetOp, Item, Op, SearchItem, SearchO
 from langgraph.types import Command
 
 from lasting_memory import platform, validation
+from lasting_memory.agent.checks import GuardedState
 from lasting_memory.controls import NAMES, Controls, controls_of, in_temporary_conversation, keep_out, read_controls
 from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.files.backends import StoreOverride, build_backend, starting_files
@@ -131,6 +132,7 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
     """
 
     name = "MemoryMiddleware"  # takes the built-in's place in the stack
+    state_schema = GuardedState
     trace_policy = SPANS_WITHOUT_PAYLOAD
 
     def __init__(self, deployment: Deployment, files: Sequence[str], drafts: StoreOverride | None = None) -> None:
@@ -236,10 +238,31 @@ def skills(d: Deployment, tools: SkillTools | None = None) -> "FreshSkills | Non
     return FreshSkills(d, tools) if "/skills/" in d.routes else None
 
 
+def _names(given: object) -> list[str]:
+    """The texts of a list. A client may have sent anything in its place."""
+    return [name for name in given if isinstance(name, str)] if isinstance(given, list | tuple) else []
+
+
+def _added_names(before: object, after: object) -> list[str]:
+    return [*_names(before), *_names(after)]
+
+
+class SkillsState(AgentState[Any]):
+    """What a thread keeps of skills. The skills themselves are read from the store, and no client can put one here.
+
+    deepagents' own state has a type that is no JSON schema on Python 3.11: a graph with it has no input for MCP and Studio.
+    """
+
+    pinned_skills: NotRequired[Annotated[list[str], OmitFromOutput, _added_names]]
+    # The tools that the last model call was offered for the skills it had read.
+    _skill_tools_disclosed: NotRequired[Annotated[dict[str, str], PrivateStateAttr]]
+
+
 class FreshSkills(SkillsMiddleware[Any, Any]):
     """deepagents' middleware, with its skills loaded once a run; of two with one name, the later source's wins."""
 
     name = "SkillsMiddleware"  # takes the built-in's place in the stack
+    state_schema = SkillsState  # type: ignore[assignment]  # the built-in's has the skills, too
     trace_policy = SPANS_WITHOUT_PAYLOAD
 
     # Thread state neither keeps nor provides skills. Without these hooks the graph also has two nodes less, each a step.
@@ -273,7 +296,8 @@ class FreshSkills(SkillsMiddleware[Any, Any]):
         return {"skills_metadata": skills, "skills_load_errors": errors}
 
     async def awrap_model_call(self, request: ModelRequest[Any], handler: Callable[[Any], Awaitable[Any]]) -> Any:
-        state = cast("Any", {**request.state, **await self._loaded()})
+        names = _names(request.state.get("pinned_skills"))  # an overwrite that a client sends passes the reducer by
+        state = cast("Any", {**request.state, **await self._loaded(), "pinned_skills": names})
         pinned = await SkillsMiddleware.abefore_model(self, state, request.runtime)
         if pinned is None:
             return await super().awrap_model_call(request.override(state=state), handler)

@@ -14,6 +14,7 @@ from deepagents.middleware.subagents import GENERAL_PURPOSE_SUBAGENT
 from langchain.agents.middleware import HumanInTheLoopMiddleware, InterruptOnConfig, ModelRetryMiddleware
 from langchain.agents.middleware.types import AgentMiddleware
 
+from lasting_memory.agent.checks import ShownFiles
 from lasting_memory.agent.prompt import FreshSkills, PromptBlocks, memory_files, skills
 from lasting_memory.agent.usage import Bounds
 from lasting_memory.deployment import Deployment
@@ -52,7 +53,8 @@ def file_system(d: Deployment, interrupt_on: Mapping[str, bool | InterruptOnConf
         "backend": build_backend(d),
         "permissions": build_permissions(d),
         "interrupt_on": {**(interrupt_on or {}), **interrupted_tools(d)},
-        "memory": memory_files(d),  # deepagents adds its own middleware for them, which `PromptBlocks` replaces by name
+        # deepagents adds its own middleware for them, which `PromptBlocks` replaces by name.
+        "memory": ShownFiles(memory_files(d)),
     }
 
 

@@ -18,7 +18,7 @@ from langgraph.config import get_store
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.store.base import BaseStore, PutOp
 
-from lasting_memory.agent import models
+from lasting_memory.agent import checks, models
 from lasting_memory.agent.answers import CutAnswerError, check_said
 from lasting_memory.controls import in_temporary_conversation
 from lasting_memory.deployment import Deployment
@@ -84,6 +84,7 @@ class Bounds(ModelRetryMiddleware):
     - Calls that take longer than `seconds` from the run's first one on end it: `RunTooLongError`. A subagent's count with the
       call that began it.
     - No tool call that would fail the run or block the process; in a temporary conversation none of memory.
+    - No call of an agent on other files than the deployment's, nor of a subagent without policies: `SettingsError`.
     """
 
     trace_policy = SPANS_WITHOUT_PAYLOAD
@@ -94,9 +95,13 @@ class Bounds(ModelRetryMiddleware):
         super().__init__(max_retries=retries, initial_delay=delay, retry_on=cut, on_failure="error")
         self._deployment, self._seconds, self._consolidating = deployment, seconds, consolidating
         self._model: tuple[BaseChatModel, BaseChatModel] | None = None
+        self._is_checked = False
         self._began = lru_cache(maxsize=_RUNS_KNOWN)(lambda _: monotonic())
 
     async def awrap_model_call(self, request: ModelRequest[Any], handler: Handler) -> ModelResponse[Any]:
+        if not self._is_checked:
+            checks.check_files(request.tools)
+            self._is_checked = True
         actor = identity.current_actor(self._deployment.settings, request.runtime)
         if refusal := await budget_refusal(get_store(), actor, self._deployment):
             if self._consolidating:
@@ -135,6 +140,8 @@ class Bounds(ModelRetryMiddleware):
             check_call(call["name"], call["args"])
         except RefusedWrite as error:
             return ToolMessage(f"Error: {error}", tool_call_id=call["id"], name=call["name"], status="error")
+        if "subagent_type" in call["args"]:
+            checks.check_subagent(request.tool, call["args"]["subagent_type"])
         async with self._in_time():
             return await handler(request)
 

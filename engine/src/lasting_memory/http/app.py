@@ -5,7 +5,8 @@ caller; an operator may name another person with `?user_id=&org_id=`. Errors are
 are the only public ones of this project; the page fetches its data from /memory.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 from langgraph.store.base import BaseStore
@@ -17,12 +18,14 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lasting_memory import platform
+from lasting_memory.agent.checks import check_graph
 from lasting_memory.deployment import Deployment
 from lasting_memory.http import export_and_forget, files, views
 from lasting_memory.http.consolidation import router as consolidation
 from lasting_memory.http.middleware import DevGuard, RequestBounds
+from lasting_memory.http.protocols import PeoplesAgents
 from lasting_memory.http.requests import HANDLERS
-from lasting_memory.settings import ENGINE, SettingsError
+from lasting_memory.settings import ENGINE, SettingsError, served_http
 
 FOLDER = ENGINE / "http" / "static"
 # What adds itself to the page: main.js imports each.
@@ -52,10 +55,12 @@ def build_http(
     """The app that `http.app` in langgraph.json names: the routes under /memory, and the page at /app unless `page` is False.
 
     `routes` are a deployment's own, of Starlette or FastAPI. They have the same sign-in (`request.user`) and bounds, as long as
-    `enable_custom_route_auth` is in langgraph.json. Raises `SettingsError` for one that the sign-in cannot surround, and for a
-    deployment that consolidates without the graph that does it.
+    `enable_custom_route_auth` is in langgraph.json. Raises `SettingsError` if it is not, for one that the sign-in cannot
+    surround, and for a deployment that consolidates without the graph that does it. The server does not start, either, with an
+    agent that lacks a part which keeps it safe.
     """
     _ = deployment.agents  # raises, if a graph is missing
+    _check_sign_in(deployment)
     platform.isolate_store_calls()
     platform.log_no_queries()
     if platform.serves_in_memory():
@@ -67,9 +72,10 @@ def build_http(
     # The server adds its own routes, so this middleware surrounds all of them.
     middleware = [Middleware(DevGuard, settings=deployment.settings)] if deployment.settings.local_dev else []
     middleware += [Middleware(RequestBounds, deployment=deployment)]
+    middleware += [Middleware(PeoplesAgents, settings=deployment.settings)]
     middleware += [Middleware(Page, deployment=deployment)] if page else []
     # The server's own document has these routes; the handlers cover the server's routes, too.
-    api = FastAPI(openapi_url=None, middleware=middleware, exception_handlers=HANDLERS)
+    api = FastAPI(openapi_url=None, middleware=middleware, exception_handlers=HANDLERS, lifespan=_check_agents)
     # The routes themselves, not `include_router`: the server puts its sign-in around each route's `app`, which an included
     # router does not have.
     for router in (files.router, views.router, export_and_forget.router, consolidation):
@@ -77,6 +83,28 @@ def build_http(
     api.router.routes.extend(routes)
     api.state.deployment, api.state.store = deployment, store
     return api
+
+
+def _check_sign_in(deployment: Deployment) -> None:
+    """Raise `SettingsError` if the server would answer this app's routes to anybody, without a sign-in."""
+    http = served_http(deployment.folder)
+    if http.get("app") and not http.get("enable_custom_route_auth"):
+        file, fix = deployment.folder / "langgraph.json", 'add "enable_custom_route_auth": true beside "app"'
+        raise SettingsError(
+            f"{file}: http lacks enable_custom_route_auth, so its app's routes would ask nobody to sign in; {fix}."
+        )
+
+
+@asynccontextmanager
+async def _check_agents(app: FastAPI) -> AsyncIterator[None]:
+    """Raise `SettingsError` at the start of a server one of whose agents lacks a part. The graphs are loaded before."""
+    for name in app.state.deployment.agents:
+        if graph := platform.loaded_graph(name):
+            try:
+                check_graph(graph)
+            except SettingsError as error:
+                raise SettingsError(f"The graph {name!r} of langgraph.json: {error}") from None
+    yield
 
 
 class Page:

@@ -27,11 +27,12 @@ from langgraph.store.memory import InMemoryStore
 from starlette.types import Receive, Scope, Send
 
 from lasting_memory import seeding
+from lasting_memory.agent.checks import check_graph
 from lasting_memory.deployment import Deployment
 from lasting_memory.http.app import build_http
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author, Context
-from lasting_memory.settings import project_config
+from lasting_memory.settings import SettingsError, project_config
 from lasting_memory.testing.people import SignedIn
 from lasting_memory.validation import RefusedWrite
 
@@ -114,7 +115,10 @@ class World:
         self.model.script[:] = [list(calls) for calls in script]
         config: RunnableConfig = {"configurable": {"thread_id": uuid.uuid4().hex}}
         given = {"messages": [{"role": "user", "content": "go on"}], **state}
-        await self.graph.ainvoke(given, config, context=Context(actor.user_id, actor.org_id))
+        try:
+            await self.graph.ainvoke(given, config, context=Context(actor.user_id, actor.org_id))
+        except SettingsError as error:  # a part is missing, of which the run itself says so
+            raise AssertionError(str(error)) from None
         return self.model
 
     async def subagents(self) -> list[str]:
@@ -149,6 +153,9 @@ class Contract:
     @pytest.fixture
     def world(self) -> World:
         return World(self.deployment, self.build_agent)
+
+    def test_the_agent_has_all_parts_that_keep_it_safe(self, world: World) -> None:
+        check_graph(world.graph)  # as a server does at its start
 
     async def test_what_one_person_has_another_never_sees(self, world: World) -> None:
         path = f"/memories{world.shown_key()}"

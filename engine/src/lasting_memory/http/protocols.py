@@ -1,0 +1,105 @@
+"""What MCP and A2A offer to people: the agents that they talk to, and not the graph that consolidates.
+
+The platform offers every assistant by both protocols. It carries out their requests by calls of its own assistants' and runs'
+routes from inside the server, and takes an assistant's graph into account nowhere that an auth handler could decide.
+"""
+
+import re
+from contextvars import ContextVar
+from http import HTTPStatus
+from typing import Any
+from uuid import uuid4
+
+import orjson
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from lasting_memory.people.identity import is_operator
+from lasting_memory.settings import CONSOLIDATION_GRAPH, Settings
+
+# Paths of both protocols.
+_PROTOCOLS = re.compile(r"/(mcp|a2a|\.well-known)(/|$)")
+# The platform's routes that find assistants: a search, and one by its id.
+_FINDS = re.compile(r"/assistants/(search|[0-9a-fA-F-]{32,36})/?")
+_UNKNOWN = orjson.dumps({"detail": "There is no such assistant for people."})
+# Assistants in a page of MCP's list. After a page of fewer the platform offers no next one.
+_PAGE = 100
+# The request by one of the protocols within which the server calls itself.
+_asked: ContextVar[Scope | None] = ContextVar("asked", default=None)
+
+
+class PeoplesAgents:
+    """ASGI middleware around every route: while a person asks by MCP or A2A, no assistant of the consolidation graph is found.
+
+    Their own requests over HTTP, and operators, find them all.
+    """
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self.app, self._settings = app, settings
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        path = str(scope["path"]).removeprefix(scope.get("root_path", ""))
+        asked = _asked.get()
+        if asked is None and _PROTOCOLS.match(path):
+            token = _asked.set(scope)
+            try:
+                await self.app(scope, receive, send)
+            finally:
+                _asked.reset(token)
+            return
+        if asked is not None and _FINDS.fullmatch(path) and not self._is_operators(asked):
+            send = _WithoutConsolidation(send).send
+        await self.app(scope, receive, send)
+
+    def _is_operators(self, asked: Scope) -> bool:
+        """Whether an operator asked. Sign-in puts the user into the scope before the server calls itself."""
+        user = asked.get("user")
+        return user is not None and is_operator(user, self._settings)
+
+
+class _WithoutConsolidation:
+    """Sends an answer about assistants without those of the consolidation graph."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._start: Message = {}
+        self._body = bytearray()
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._start = message
+            return
+        self._body += message.get("body", b"")
+        if message.get("more_body", False):
+            return
+        status, body = _offered(self._start["status"], bytes(self._body))
+        self._start["status"] = status
+        MutableHeaders(scope=self._start)["content-length"] = str(len(body))
+        await self._send(self._start)
+        await self._send({"type": "http.response.body", "body": body})
+
+
+def _offered(status: int, body: bytes) -> tuple[int, bytes]:
+    """The status and body of an answer about assistants, as people get it."""
+    if status != HTTPStatus.OK:
+        return status, body
+    found = orjson.loads(body)
+    if isinstance(found, list):
+        offered = [assistant for assistant in found if not _consolidates(assistant)]
+        if len(found) >= _PAGE:
+            offered += [_nobody(assistant) for assistant in found if _consolidates(assistant)]
+        return status, orjson.dumps(offered)
+    return (404, _UNKNOWN) if _consolidates(found) else (status, body)
+
+
+def _consolidates(assistant: Any) -> bool:
+    return isinstance(assistant, dict) and assistant.get("graph_id") == CONSOLIDATION_GRAPH
+
+
+def _nobody(assistant: dict[str, Any]) -> dict[str, Any]:
+    """An assistant that is not there, in place of one: the platform leaves it out of the page, which stays full."""
+    nobody = str(uuid4())
+    return {**assistant, "assistant_id": nobody, "name": nobody}
