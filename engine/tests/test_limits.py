@@ -126,7 +126,7 @@ async def test_nothing_else_is_theirs_to_write_nor_a_policy_that_could_not_be_sh
     policies = ["policies", "acme"]
     for key in ("/", "x.md", "/a/../x.md", "/x.txt"):
         assert await put(author, policies, key) == 422, key
-    for content in (7, "x" * (MAX_FILE_BYTES + 1), "a\x00b"):
+    for content in (7, "x" * (MAX_FILE_BYTES + 1), "a\x00b", "Pay with 4111 1111 1111 1111."):
         assert await put(author, policies, value={"content": content, "encoding": "utf-8"}) == 422, str(content)[:20]
     for value in ({"rule": "no content"}, {"content": "AAEC", "encoding": "base64"}):
         assert await put(author, policies, value=value) == 422, value

@@ -129,7 +129,7 @@ def _value(path: Path, target: str, deployment: Deployment) -> dict[str, Any]:
             validation.check_policy(target.removeprefix("/policies"), value)
         else:
             validation.check_path(target)
-            validation.before_write(deployment, target, value["content"], Author("seed"))
+            validation.before_write(deployment, target, value["content"], Author("seed"), value["encoding"])
     except validation.RefusedWrite as error:
         raise SeedError(f"{path} cannot be seeded. {error}") from None
     return value

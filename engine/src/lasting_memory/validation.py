@@ -16,6 +16,7 @@ from deepagents.middleware.skills import SkillMetadata, _parse_skill_metadata
 from langgraph.store.base import Item
 from pydantic import BaseModel, ValidationError
 
+from lasting_memory.credentials import CREDENTIALS, find_credential  # noqa: F401  # their kinds, for who tests a fork
 from lasting_memory.deployment import Deployment, Limits
 from lasting_memory.people.identity import Author
 
@@ -30,27 +31,6 @@ _FRONT_MATTER = re.compile(rf"---\r?\n(?=\S)(.{{1,{MAX_FRONT_MATTER_BYTES}}}?)\n
 _MAX_DEPTH = 8  # of lists and mappings in it
 # The C parser in PyYAML's wheels is ten times as fast.
 _EVENTS: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
-# Credential formats as issuers document or show them. Prefix and full length are required, so prose and placeholders pass. A
-# prefix counts only at the beginning of a word (with hyphens), so the search takes linear time.
-CREDENTIALS = {
-    "an AWS access key": r"(?:AKIA|ASIA)[A-Z2-7]{16}(?!\w)",
-    "an AWS secret key": r"(?i:aws_?secret_?access_?key)\W{1,6}[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])",
-    "an Azure storage key": r"AccountKey=[A-Za-z0-9/+]{86}==",
-    "a Google API key": r"AIza[\w-]{35}(?![\w-])",
-    "an Anthropic API key": r"sk-ant-[a-z]+\d\d-[\w-]{80,}",
-    "an OpenAI API key": r"sk-(?:[\w-]{16,}T3BlbkFJ[\w-]{16,}|(?=[a-zA-Z]*\d)[A-Za-z0-9]{32,64}(?![\w-]))",
-    "a LangSmith API key": r"lsv2_(?:pt|sk)_[0-9a-f]{32}_[0-9a-f]{10}(?!\w)",
-    "a GitHub token": r"(?:gh[pousr]_[A-Za-z0-9]{36,}|github_pat_\w{60,})",
-    "a GitLab token": r"glpat-[\w-]{20,}",
-    "a Slack token": r"(?:xox[abeoprs]|xapp)-\d[\w-]{20,}",
-    "a Stripe key": r"[rs]k_(?:live|test)_[A-Za-z0-9]{16,}",
-    "a Hugging Face token": r"hf_[A-Za-z0-9]{34}(?!\w)",
-    "a JSON web token": r"eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{20,}",
-    "a private key": r"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----",
-}
-# One search for all of them, a group each; only the last begins with hyphens itself.
-*_PREFIXED, _PRIVATE_KEY = (f"({shape})" for shape in CREDENTIALS.values())
-_CREDENTIAL = re.compile(rf"(?<![\w-])(?:{'|'.join(_PREFIXED)})|{_PRIVATE_KEY}", re.ASCII)
 # Bounds of the errors and field names in a refusal.
 _ERRORS_TOLD, _FIELD_CHARS = 5, 40
 logger = logging.getLogger(__name__)
@@ -60,11 +40,16 @@ class RefusedWrite(ValueError):  # noqa: N818  # the name that forks use
     """A write that is not allowed or not valid. The message goes to the model and says what to do instead."""
 
 
-def before_write(deployment: Deployment, path: str, content: str | None, author: Author) -> None:
-    """Raise `RefusedWrite` for content that must not be written at a path (as the agent sees it); None is a deletion."""
+def before_write(
+    deployment: Deployment, path: str, content: str | None, author: Author, encoding: str | None = "utf-8"
+) -> None:
+    """Raise `RefusedWrite` for content that must not be written at a path (as the agent sees it); None is a deletion.
+
+    `content` is text, or base64 where `encoding` says so.
+    """
     if content is not None:
         check_content(path, content)
-        check_credentials(path, content)
+        check_credentials(path, _decoded(content) if encoding == "base64" else content)
         if author.kind == "consolidation" and path.startswith("/memories/skills/"):  # every prompt shows them
             raise RefusedWrite(f"{path} was not written: skills are made with the person; leave it out.")
         if SKILL_PATH.fullmatch(path):
@@ -120,10 +105,19 @@ def check_content(path: str, content: str) -> None:
 
 
 def check_credentials(path: str, content: str) -> None:
-    """Raise `RefusedWrite` for text that holds a credential. The error names its kind, never its value."""
-    if match := _CREDENTIAL.search(content):
-        kind = list(CREDENTIALS)[(match.lastindex or 1) - 1]
+    """Raise `RefusedWrite` for a path or a text that holds a credential. The error names its kind, never its value."""
+    if kind := find_credential(path):
+        raise RefusedWrite(f"The file was not written: its path would hold {kind}; use another name.")
+    if kind := find_credential(content):
         raise RefusedWrite(f"{path} was not written: it would hold {kind}; leave it out, memory is no place for it.")
+
+
+def _decoded(content: str) -> str:
+    """The text in base64, as far as it is text; "" for what is no base64."""
+    try:
+        return base64.b64decode(content).decode(errors="replace")
+    except ValueError:
+        return ""
 
 
 def read_skill(path: str, content: str) -> SkillMetadata:
@@ -172,7 +166,7 @@ def is_policy(key: str) -> bool:
 
 
 def check_policy(key: str, value: Mapping[str, Any] | None) -> None:
-    """Raise `RefusedWrite` for a policy that prompts could not show. A value of None deletes the file."""
+    """Raise `RefusedWrite` for a policy that prompts could not show, or should not. A value of None deletes the file."""
     check_path(key)
     if not key.endswith(".md"):
         raise RefusedWrite(f"'{key}' does not end in .md; policies are Markdown.")
@@ -180,6 +174,7 @@ def check_policy(key: str, value: Mapping[str, Any] | None) -> None:
         if not isinstance(value.get("content"), str) or value.get("encoding", "utf-8") != "utf-8":
             raise RefusedWrite(f'\'{key}\' needs a value such as {{"content": "...", "encoding": "utf-8"}}.')
         check_content(key, value["content"])
+        check_credentials(f"/policies{key}", value["content"])
 
 
 def check_room(files: Sequence[Item], key: str, size: int, limits: Limits) -> None:

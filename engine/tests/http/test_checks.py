@@ -1,6 +1,7 @@
 """What a fork decides about writes: its checks see every door, its schemas are all that a field needs."""
 
 import asyncio
+import base64
 import json
 from dataclasses import replace
 from typing import Any, Literal
@@ -90,6 +91,43 @@ async def test_what_a_memory_starts_with_is_checked(store: BaseStore) -> None:
     assert seen == [(f"/memories{key}", text, "seed") for key, text in texts.items()]
     assert seen
     assert stored(store) == "[]"
+
+
+WRITTEN = ["4111 1111 1111 1111", "4111-1111-1111-1111", "3782 822463 10005", "gl" + "pat-" + "4k9Xw" * 4]
+
+
+@pytest.mark.parametrize("secret", WRITTEN, ids=["spaces", "hyphens", "15 digits", "a key"])
+async def test_no_door_writes_a_credential(calling: Open, graph: BuildGraph, store: BaseStore, secret: str) -> None:
+    text = f"- My own is {secret}"
+    hidden = {"path": "/memories/photo.png", "content": base64.b64encode(text.encode()).decode(), "encoding": "base64"}
+    told = await graph().called(
+        ToolCall("append_memory", {"path": PATH, "text": text}),
+        ToolCall("write_file", {"file_path": PATH, "content": text}),
+        ToolCall("write_file", {"file_path": f"/memories/{secret}.md", "content": "x"}),
+        ToolCall("save_profile", {"profile": {"name": secret}}),
+        ToolCall("write_file", {"file_path": PATH, "content": "- My own is _"}),
+        ToolCall("edit_file", {"file_path": PATH, "old_string": "_", "new_string": secret}),
+    )
+    del told[4]
+    async with calling("alice") as api:
+        for answer in (
+            await put(api, text),
+            await put(api, "x", path=f"/memories/{secret}.md"),
+            await api.post("/memory/import", json=exported({"path": PATH, "content": text})),
+            await api.post("/memory/import", json=exported(hidden)),
+        ):
+            assert answer.is_client_error, answer.text
+            told.append(answer.text)
+    memory = Memory(store, ALICE, MEMORIES, deployed())
+    for author in (CONSOLIDATION, Author("person", "alice")):
+        with pytest.raises(ValueError, match="would hold") as refused:
+            await memory.check([Changed("/new.md", "", text)], author)
+        told.append(str(refused.value))
+        told.append(str(await memory.apply([Changed("/new.md", "", text)], author)))
+    assert ["would hold a" in each for each in told] == [True] * len(told), told
+    shown = [each for each in told if secret in each.replace(f"/memories/{secret}.md", "")]
+    assert shown == []
+    assert secret not in str([(item.key, item.value) for item in store.search((), limit=1000)])
 
 
 @pytest.mark.parametrize("deleted", [True, False])

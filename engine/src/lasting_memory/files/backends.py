@@ -169,7 +169,9 @@ class ScopedFiles(StoreBackend):
 
         def checked(before: FileData | None) -> FileData | None:
             after = change(before)
-            validation.before_write(self._deployment, f"{self._route}{path}", after and after["content"], author)
+            content = after and after["content"]
+            encoding = after and after["encoding"]
+            validation.before_write(self._deployment, f"{self._route}{path}", content, author, encoding)
             return after
 
         return checked

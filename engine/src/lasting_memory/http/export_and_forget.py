@@ -218,7 +218,7 @@ async def import_files(caller: Caller, query: MemoryQuery, body: Document) -> An
         raise RefusedWrite(f"There are {len(body.files)} files, and {most} is the limit; import fewer.")
     stored = {item.key: item for item in await journal.all_items(caller.store, caller.namespace)}
     for file in body.files:
-        await platform.in_thread(before_write, caller.deployment, file.path, file.content, caller.author)
+        await platform.in_thread(before_write, caller.deployment, file.path, file.content, caller.author, file.encoding)
     done = list[Answer]()
     for file in body.files:
         item = stored.get(key_of(file.path))
