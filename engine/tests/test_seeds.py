@@ -11,9 +11,9 @@ import pytest
 from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory import seeding as command
-from lasting_memory.deployment import Deployment
+from lasting_memory.deployment import Deployment, Limits
 from lasting_memory.people import identity, namespaces
-from lasting_memory.people.namespaces import ROUTES, group
+from lasting_memory.people.namespaces import ROUTES, Namespace, group
 from lasting_memory.settings import Settings
 from lasting_memory.testing.deployed import PROJECT, deployed
 from lasting_memory.testing.dev_server import DevServer
@@ -138,13 +138,24 @@ async def test_what_is_invalid_is_said_and_nothing_written(
     server: DevServer, repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(repository / "policies/acme/new.md", "must not be written")
-    put(repository / "seeds/skills/letters/SKILL.md", BOMB)
     monkeypatch.setattr(sys, "argv", ["seeds", "--url", server.url])
-    said = str(await command._main(replace(deployed(), folder=repository)))
-    assert said.startswith(f"{repository}/seeds/skills/letters/SKILL.md cannot be seeded. ")
-    assert said.endswith(" Nothing was written.")
-    assert "\n" not in said
-    assert "/new.md" not in await keys(server.as_operator(), ["policies", "acme"])
+
+    async def refused() -> str:
+        said = str(await command._main(replace(deployed(), folder=repository)))
+        assert said.endswith(" Nothing was written.")
+        assert "\n" not in said
+        assert "/new.md" not in await keys(server.as_operator(), ["policies", "acme"])
+        return said
+
+    put(repository / "seeds/skills/letters/SKILL.md", BOMB)
+    assert (await refused()).startswith(f"{repository}/seeds/skills/letters/SKILL.md cannot be seeded. ")
+    put(repository / ".env", "KEY=1")
+    link = repository / "policies/acme/x.md"
+    link.symlink_to("../../.env")
+    assert (await refused()).startswith(f"{link} is a link; ")
+    link.unlink()
+    put(repository / "policies/acm%65/new.md", "of the same organization")
+    assert f"policies/acm%65 and {repository}/policies/acme both spell 'acme'; " in await refused()
 
 
 closed = served({"auth": {"disable_studio_auth": True}}, OPERATORS="root")
@@ -177,6 +188,87 @@ def test_the_folder_of_no_group_is_named(repository: Path) -> None:
         command.folder_files(replace(TEAMS, folder=repository), ["memories"], [])
 
 
+PLACES = [
+    "policies", "policies/acme", "policies/acme/compliance.md", "policies/acme/deeper", "policies/acme/notes.txt",
+    "seeds", "seeds/skills", "seeds/skills/letters", "seeds/skills/meeting-notes/SKILL.md", "seeds/skills/meeting-notes/x.bin",
+    "seeds/memories", "seeds/memories/first.md", "seeds/memories/acme", "seeds/memories/acme/dana",
+    "seeds/memories/acme/dana/a.md", "seeds/memories/_groups", "seeds/memories/_groups/team/acme/red",
+    "seeds/memories/_groups/team/acme/red/a.md",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("target", ["file", "folder", "nowhere"])
+@pytest.mark.parametrize("place", PLACES)
+def test_a_link_is_refused_wherever_it_stands(repository: Path, place: str, target: str) -> None:
+    """It may lead to `.env`, and what is seeded everybody reads."""
+    put(repository / "file", "KEY=1")
+    put(repository / "folder/secret.md", "KEY=1")
+    link = repository / place
+    if link.is_dir():
+        shutil.rmtree(link)
+    link.unlink(missing_ok=True)
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(repository / target)
+    with pytest.raises(command.SeedError, match=rf"^{re.escape(str(link))} is a link; .*$"):
+        command.folder_files(replace(TEAMS, folder=repository), command.PARTS, [AGENT])
+
+
+def test_what_is_hidden_is_not_seeded(repository: Path) -> None:
+    def seeded() -> set[tuple[Namespace, str, str]]:
+        found = command.folder_files(replace(TEAMS, folder=repository), command.PARTS, [AGENT])
+        return {(place, key, value["content"]) for place, files in found.items() for key, value in files.items()}
+
+    put(repository / "seeds/memories/acme/dana/a.md", "x")
+    before = seeded()
+    for place in (
+        "policies",
+        "policies/acme",
+        "seeds/skills",
+        "seeds/skills/meeting-notes",
+        "seeds/memories",
+        "seeds/memories/acme",
+    ):
+        put(repository / place / ".DS_Store", b"\xff")
+        put(repository / place / ".obsidian/workspace.md", b"\xff")
+        put(repository / place / ".git/config.md", "x")
+        (repository / place / ".hidden.md").symlink_to("../.env")
+    put(repository / "seeds/skills/meeting-notes/__pycache__/a.pyc", b"\xff")
+    assert seeded() == before
+    assert len(before) == 5
+
+
+@pytest.mark.parametrize(("folder", "first", "second"), [
+    ("policies", "acme", "acm%65"),
+    ("policies", "caf%C3%A9", "café"),
+    ("policies", "a b", "a%20b"),
+    ("seeds/memories", "acme", "%61cme"),
+    ("seeds/memories/acme", "dana@x.example", "dana%40x.example"),
+    ("seeds/memories/_groups/team", "acme", "acm%65"),
+    ("seeds/memories/_groups/team/acme", "red", "re%64"),
+])  # fmt: skip
+def test_two_folders_of_one_name_are_both_named(repository: Path, folder: str, first: str, second: str) -> None:
+    for name in (first, second):
+        put(repository / folder / name / "deeper/a.md", "x")
+    with pytest.raises(command.SeedError) as named:
+        command.folder_files(replace(TEAMS, folder=repository), command.PARTS, [AGENT])
+    assert all(str(repository / folder / name) in str(named.value) for name in (first, second))
+
+
+@pytest.mark.parametrize("name", ["%FF", "%00", "%ED%A0%80"])
+def test_a_folder_that_nobody_s_name_spells_is_named(repository: Path, name: str) -> None:
+    put(repository / "policies" / name / "a.md", "x")
+    with pytest.raises(command.SeedError, match=f"policies/{name} spells no name"):
+        command.folder_files(replace(deployed(), folder=repository), command.PARTS, [])
+
+
+@pytest.mark.parametrize("limits", [Limits(max_files=2), Limits(max_bytes=20)])
+def test_more_than_a_memory_may_hold_is_not_seeded(repository: Path, limits: Limits) -> None:
+    for name in ("a.md", "b.md"):
+        put(repository / "seeds/memories/acme/dana" / name, "12345678")
+    with pytest.raises(command.SeedError, match=r"seeds/memories/acme/dana has 3 files with .* for one person"):
+        command.folder_files(replace(deployed(), folder=repository, limits=limits), ["memories"], [AGENT])
+
+
 BROKEN = "seeds/skills/broken/SKILL.md"
 BAD_FILES: list[tuple[str, str | bytes]] = [
     ("seeds/memories/profile.json", '{"nickname": "Al"}'),
@@ -185,6 +277,8 @@ BAD_FILES: list[tuple[str, str | bytes]] = [
     ("seeds/skills/meeting-notes/template.md", "x" * (MAX_FILE_BYTES + 1)),
     ("policies/acme/long.md", "x" * (MAX_FILE_BYTES + 1)),
     ("policies/acme/bad.md", b"\xff\xfe"),
+    ("policies/acme/pay.md", "Use the card 4111 1111 1111 1111."),
+    ("seeds/skills/meeting-notes/data.bin", b"\xff AKIAABCDEFGHIJKLMNOP"),
     (BROKEN, "# Skill"),
     (BROKEN, BOMB),
 ]

@@ -51,7 +51,11 @@ class Profile(BaseModel):
 @cache  # requests read prompts, too, in the event loop
 def _prompt(folder: Path, name: str) -> str:
     own = folder / "prompts" / name
-    return (own if own.is_file() else _ENGINE / "prompts" / name).read_text("utf-8")
+    path = own if own.is_file() else _ENGINE / "prompts" / name
+    try:
+        return path.read_text("utf-8")
+    except UnicodeDecodeError:
+        raise SettingsError(f"{path} is not UTF-8 text; save it as UTF-8.") from None
 
 
 MemoryPath = Annotated[str, Field(pattern="^/memories/")]
@@ -238,6 +242,13 @@ class Deployment:
     def default_assistant(self) -> str:
         """Id of the first agent's assistant, for requests and scripts that name none."""
         return assistant_of(self.agents[0])
+
+    def load_prompts(self) -> None:
+        """Read every prompt, so that no run is the first to. Raises `SettingsError` for one that is not UTF-8."""
+        for folder in (self.folder / "prompts", _ENGINE / "prompts"):
+            for path in sorted(folder.glob("*.md")):
+                if path.is_file() and not path.name.startswith("."):
+                    _prompt(self.folder, path.name)
 
     def prompt(self, name: str) -> str:
         """The text of a prompt: the fork's own in `prompts/`, or the engine's. Raises `FileNotFoundError` if there is none.

@@ -4,7 +4,8 @@
 
 It comes in as Studio does: a deployment on LangSmith wants a LangSmith API key in the environment, `langgraph dev` wants none.
 With `--token` it comes in with an operator's token, read from standard input, where Studio is not let in. All files are checked
-before any is written. Folder names of organizations and people may be percent-encoded.
+before any is written; links are refused, and hidden files and folders left out. Folder names of organizations and people may be
+percent-encoded.
 
 `embeddings`, which `all` leaves out, is for another embedding model in `store.index`: past conversations are embedded anew,
 each person's with their next search and consolidation.
@@ -12,9 +13,8 @@ each person's with their next search and consolidation.
 
 import argparse
 import asyncio
-import base64
 import sys
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,14 +22,15 @@ from typing import Any
 from urllib.parse import unquote
 
 import httpx
-from deepagents.backends.utils import create_file_data
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
-from lasting_memory import settings, validation
+from lasting_memory import settings
 from lasting_memory.deployment import Deployment
+from lasting_memory.files.seeded import SeedError as SeedError  # noqa: PLC0414  # who calls this catches it
+from lasting_memory.files.seeded import all_files, check_quota, entries, first_files, seed_value
 from lasting_memory.people import namespaces
-from lasting_memory.people.identity import Actor, Author, IdentityError
+from lasting_memory.people.identity import Actor, IdentityError, label
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.recall import MODEL
 
@@ -43,24 +44,22 @@ Files = dict[str, dict[str, Any]]  # by store key
 Change = tuple[str, Callable[[], Awaitable[Any]]]
 
 
-class SeedError(ValueError):
-    """A file that cannot be seeded. The message names it and the fault."""
-
-
 def folder_files(deployment: Deployment, parts: Sequence[str], agents: Sequence[str]) -> dict[Namespace, Files]:
     """What the namespaces of these parts shall hold: the files under `policies/` and `seeds/`.
 
     `agents` are the ids of assistants. Raises `SeedError` for a file or folder that cannot be seeded.
     """
-    found, root = dict[Namespace, Files](), deployment.folder
+    found = dict[Namespace, Files]()
+    policies, seeds = deployment.folder / "policies", deployment.folder / "seeds"
+    entries(seeds)  # refuses a link
     if "policies" in parts:
-        orgs = _folders(root / "policies")
-        found |= {namespaces.policies(unquote(org.name)): _files(org, "**/*.md", "/policies", deployment) for org in orgs}
+        for org, folder in _named_folders(policies).items():
+            found[namespaces.policies(org)] = _files(folder, "/policies", deployment, suffix=".md")
     if "skills" in parts and "/skills/" in deployment.routes:
-        found |= dict.fromkeys(map(namespaces.skills, agents), _skills(root / "seeds" / "skills", deployment))
+        found |= dict.fromkeys(map(namespaces.skills, agents), _skills(seeds / "skills", deployment))
     if "memories" in parts:
-        found |= _memories(root / "seeds" / "memories", deployment, agents)
-        found |= _groups(root / "seeds" / "memories" / "_groups", deployment)
+        found |= _memories(seeds / "memories", deployment, agents)
+        found |= _groups(seeds / "memories" / "_groups", deployment)
     return found
 
 
@@ -68,9 +67,9 @@ def _skills(root: Path, deployment: Deployment) -> Files:
     """The files of `<name>/`, of which each needs a SKILL.md."""
     found: Files = {}
     for folder in _folders(root):
-        if not (folder / "SKILL.md").is_file():
+        if folder / "SKILL.md" not in entries(folder):
             raise SeedError(f"{folder} has no SKILL.md; add one, or move the folder away.")
-        seeded = _files(folder, "**/*", f"/skills/{folder.name}", deployment)
+        seeded = _files(folder, f"/skills/{folder.name}", deployment)
         found |= {f"/{folder.name}{key}": value for key, value in seeded.items()}
     return found
 
@@ -81,11 +80,16 @@ def _memories(root: Path, deployment: Deployment, agents: Sequence[str]) -> dict
     Files at the top are for everyone. Named people get them too, unless their own folder has a file of that name; others get
     them with their first conversation. Where memory is shared, it starts empty.
     """
-    found, everyone = dict[Namespace, Files](), _files(root, "*.*", "/memories", deployment)
-    for org in _folders(root):
-        for person in _folders(org):
-            actor, own = Actor(unquote(person.name), unquote(org.name)), _files(person, "**/*", "/memories", deployment)
-            found |= {deployment.memory.namespace(actor, agent): {**everyone, **own} for agent in agents}
+    found = dict[Namespace, Files]()
+    everyone = {
+        f"/{path.name}": seed_value(path, f"/memories/{path.name}", deployment) for path in first_files(root.parents[1])
+    }
+    for org, org_folder in _named_folders(root).items():
+        for person, folder in _named_folders(org_folder).items():
+            files = {**everyone, **_files(folder, "/memories", deployment)}
+            check_quota(folder, [file["content"] for file in files.values()], deployment.limits)
+            for agent in agents:
+                found[deployment.memory.namespace(Actor(person, org), agent)] = files
     return {} if deployment.memory.is_shared else found
 
 
@@ -97,42 +101,43 @@ def _groups(root: Path, deployment: Deployment) -> dict[Namespace, Files]:
         if scope is None or not scope.claim:
             fix = f'add "/{folder.name}/": group("<claim>") to routes, or move it away'
             raise SeedError(f"{folder} is the folder of no group; {fix}.")
-        for org in _folders(folder):
-            for of in _folders(org):
-                place = scope.namespace(Actor("", unquote(org.name)), "", {scope.claim: unquote(of.name)})
-                found[place] = _files(of, "**/*", f"/{folder.name}", deployment)
+        for org, org_folder in _named_folders(folder).items():
+            for group, group_folder in _named_folders(org_folder).items():
+                place = scope.namespace(Actor("", org), "", {scope.claim: group})
+                found[place] = _files(group_folder, f"/{folder.name}", deployment)
     return found
 
 
-def _folders(path: Path) -> Iterator[Path]:
-    paths = sorted(path.iterdir()) if path.is_dir() else []
-    return (folder for folder in paths if folder.is_dir() and not folder.name.startswith((".", "_")))
+def _folders(path: Path) -> list[Path]:
+    return [folder for folder in entries(path) if folder.is_dir() and not folder.name.startswith("_")]
 
 
-def _files(folder: Path, pattern: str, route: str, deployment: Deployment) -> Files:
-    """The files of a folder, checked for writing under `route`."""
-    paths = [path for path in sorted(folder.glob(pattern)) if path.is_file() and not path.name.startswith(".")]
-    keys = {f"/{path.relative_to(folder).as_posix()}": path for path in paths}
-    return {key: _value(path, f"{route}{key}", deployment) for key, path in keys.items()}
+def _named_folders(path: Path) -> dict[str, Path]:
+    """The folders of organizations, people or groups, by the name that each spells, percent-encoded or not.
+
+    Raises `SeedError` for a name that nobody can have, and for two folders of one name: the second would replace the first.
+    """
+    found = dict[str, Path]()
+    for folder in _folders(path):
+        try:
+            name = unquote(folder.name, errors="strict")
+            label(name)
+        except (UnicodeDecodeError, IdentityError):
+            raise SeedError(f"{folder} spells no name that somebody could have; rename it, or move it away.") from None
+        if name in found:
+            raise SeedError(f"{found[name]} and {folder} both spell {name!r}; put the files into one of them.")
+        found[name] = folder
+    return found
 
 
-def _value(path: Path, target: str, deployment: Deployment) -> dict[str, Any]:
-    raw = path.read_bytes()
-    try:
-        value: dict[str, Any] = {**create_file_data(raw.decode())}
-    except UnicodeDecodeError:
-        if path.suffix == ".md" or not target.startswith("/skills/"):
-            raise SeedError(f"{path} is not UTF-8 text; save it as UTF-8.") from None
-        value = {**create_file_data(base64.b64encode(raw).decode(), encoding="base64")}
-    try:
-        if target.startswith("/policies/"):
-            validation.check_policy(target.removeprefix("/policies"), value)
-        else:
-            validation.check_path(target)
-            validation.before_write(deployment, target, value["content"], Author("seed"), value["encoding"])
-    except validation.RefusedWrite as error:
-        raise SeedError(f"{path} cannot be seeded. {error}") from None
-    return value
+def _files(folder: Path, route: str, deployment: Deployment, suffix: str = "") -> Files:
+    """The files of a folder and of those below it, checked for writing under `route`."""
+    found: Files = {}
+    for path in all_files(folder):
+        if path.name.endswith(suffix):
+            key = f"/{path.relative_to(folder).as_posix()}"
+            found[key] = seed_value(path, f"{route}{key}", deployment)
+    return found
 
 
 async def file_changes(client: LangGraphClient, namespace: Namespace, files: Files, *, prune: bool) -> list[Change]:
@@ -221,7 +226,7 @@ async def _main(deployment: Deployment) -> str | None:
         deployment = replace(deployment, settings=settings.load_settings(settings.local_environ(deployment.folder)))
         async with get_client(url=args.url, headers=sign_in) as client:
             changes = await seed(client, parts, deployment, prune=args.prune)
-    except (SeedError, settings.SettingsError, IdentityError) as error:
+    except (settings.SettingsError, IdentityError) as error:
         return f"{error} Nothing was written."
     except (httpx.TransportError, httpx.HTTPStatusError) as error:
         return settings.unanswered(error)

@@ -16,7 +16,8 @@ from deepagents.middleware.skills import SkillMetadata, _parse_skill_metadata
 from langgraph.store.base import Item
 from pydantic import BaseModel, ValidationError
 
-from lasting_memory.credentials import CREDENTIALS, find_credential  # noqa: F401  # their kinds, for who tests a fork
+from lasting_memory.credentials import CREDENTIALS as CREDENTIALS  # noqa: PLC0414  # their kinds, for who tests a fork
+from lasting_memory.credentials import find_credential
 from lasting_memory.deployment import Deployment, Limits
 from lasting_memory.people.identity import Author
 

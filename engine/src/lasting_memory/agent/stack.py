@@ -19,6 +19,7 @@ from lasting_memory.agent.prompt import FreshSkills, PromptBlocks, memory_files,
 from lasting_memory.agent.usage import Bounds
 from lasting_memory.deployment import Deployment
 from lasting_memory.files.backends import build_backend, build_permissions, interrupted_tools
+from lasting_memory.files.seeded import load_starting_memory
 
 Middleware = AgentMiddleware[Any, Any, Any]
 
@@ -107,4 +108,6 @@ def _stack(
         for kind, instead in _INSTEAD.items():
             if (isinstance(part, kind) or part.name == kind.__name__) and not isinstance(part, FreshSkills):
                 raise ValueError(f"{where} was given a second {part.name}; {instead}.")
+    load_starting_memory(d)
+    d.load_prompts()
     return [PromptBlocks(d, files), *given, Bounds(d, seconds)]

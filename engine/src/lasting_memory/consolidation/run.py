@@ -40,6 +40,7 @@ from lasting_memory.controls import PAUSED, controls, delete_temporary, in_tempo
 from lasting_memory.deployment import Deployment
 from lasting_memory.files.backends import build_backend, build_permissions, starting_files
 from lasting_memory.files.proposals import MAX_PROPOSALS, Changed, Memory, Proposal, changes, diffs, texts
+from lasting_memory.files.seeded import load_starting_memory
 from lasting_memory.people import identity
 from lasting_memory.people.identity import Context
 from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD
@@ -365,6 +366,8 @@ def _only(state: Any, *messages: AnyMessage) -> dict[str, Any]:
 
 def build_consolidation_agent(d: Deployment, model: BaseChatModel | None = None) -> CompiledStateGraph[Any, Context, Any, Any]:
     """The consolidation agent, with `model` or the one that the settings name. Raises `SettingsError` as `build_model`."""
+    load_starting_memory(d)
+    d.load_prompts()
     backend = build_backend(d, drafts.draft_store)
     graph = create_deep_agent(
         model=whole_answers(model or build_model(d, consolidating=True), d.limits),

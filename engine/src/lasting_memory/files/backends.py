@@ -6,8 +6,6 @@ repeat the rules: they refuse earlier, with a clearer message.
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 from deepagents import FilesystemPermission
@@ -23,6 +21,7 @@ from lasting_memory import journal, platform, validation
 from lasting_memory.controls import PAUSED, controls, in_temporary_conversation
 from lasting_memory.deployment import Deployment
 from lasting_memory.files.proposals import Memory
+from lasting_memory.files.seeded import starting_memory as starting_memory  # noqa: PLC0414  # beside `starting_files`
 from lasting_memory.journal import Began, Change, Revision
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.identity import Actor, Author
@@ -373,15 +372,6 @@ def interrupted_tools(deployment: Deployment) -> dict[str, bool | InterruptOnCon
 # --- What a new memory starts with
 
 
-@cache  # they do not change while a process runs
-def starting_memory(folder: Path) -> Mapping[str, str]:
-    """The files that a person without memory gets at the start of their first run, by key, such as `/preferences.md`: those of
-    a deployment's `seeds/memories/`. Folders for named users are put there by `python -m seeds`.
-    """
-    paths = sorted((folder / "seeds" / "memories").glob("*.*"))
-    return {f"/{path.name}": path.read_text("utf-8") for path in paths if path.is_file() and not path.name.startswith(".")}
-
-
 async def starting_files(
     store: BaseStore, actor: Actor, assistant: str, deployment: Deployment, *, write: bool
 ) -> Mapping[str, str]:
@@ -393,7 +383,7 @@ async def starting_files(
     begun = [SearchOp(place, limit=1) for place in (own, namespaces.journals(own))]
     if deployment.memory.is_shared or any(await store.abatch(begun)):
         return {}
-    texts = await platform.in_thread(starting_memory, deployment.folder)  # the first time it reads files
+    texts = await platform.in_thread(starting_memory, deployment.folder)  # without a graph it reads files the first time
     for key, text in texts.items() if write else ():
         new, began = _new(text), journal.began(actor)
         try:

@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from lasting_memory import platform
 from lasting_memory.agent.checks import check_graph
 from lasting_memory.deployment import Deployment
+from lasting_memory.files.seeded import starting_memory
 from lasting_memory.http import export_and_forget, files, views
 from lasting_memory.http.consolidation import router as consolidation
 from lasting_memory.http.middleware import DevGuard, RequestBounds
@@ -61,6 +62,8 @@ def build_http(
     """
     _ = deployment.agents  # raises, if a graph is missing
     _check_sign_in(deployment)
+    starting_memory(deployment.folder)  # as above: what requests need is read before the first
+    deployment.load_prompts()
     platform.isolate_store_calls()
     platform.log_no_queries()
     if platform.serves_in_memory():
