@@ -6,7 +6,6 @@ tokens, `run_requests.py` decides what of a request reaches a run, `people/ident
 stamp the evidence where clients cannot write.
 """
 
-import asyncio
 import logging
 import re
 from collections.abc import Callable, Collection, Coroutine, Mapping, MutableMapping
@@ -151,7 +150,7 @@ class _Handlers:
         if any(command.get(name) is not None for name in ("resume", "update", "goto")):
             self._check_state_write(ctx.user)
         run_requests.rebuild_run(value, operator=operator)
-        await asyncio.to_thread(run_requests.rebuild_state, kwargs)
+        await platform.in_thread(run_requests.rebuild_state, kwargs)
         if str(value["assistant_id"]) == identity.assistant_of(CONSOLIDATION_GRAPH):
             kwargs["durability"] = "exit"  # earlier checkpoints would keep what it read, also of conversations that are deleted
         # A run decides whether its new thread is temporary. An existing thread keeps what it is.

@@ -1,6 +1,5 @@
 """What consolidation adds to a person's own view: its runs, its proposals, and for operators what is due over all people."""
 
-import asyncio
 import json
 from contextlib import suppress
 from typing import Annotated, Any, Literal, Self
