@@ -12,11 +12,6 @@ PYPROJECT = tomllib.loads((ENGINE / "pyproject.toml").read_text("utf-8"))
 CONTRACTS = {contract["id"]: contract for contract in PYPROJECT["tool"]["importlinter"]["contracts"]}
 
 
-def test_no_module_is_long() -> None:
-    lengths = {str(path.relative_to(SOURCE)): len(path.read_text("utf-8").splitlines()) for path in SOURCE.rglob("*.py")}
-    assert {path: length for path, length in lengths.items() if length > 400} == {}
-
-
 _FENCE = re.compile(r"^ *(`{3,}|~{3,})[^\n]*\n(.*?)^ *\1[ \t]*$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"!?\[[^\]]*\]\(\s*<?([^)>\s]+)>?[^)]*\)")
 

@@ -140,8 +140,8 @@ class Consolidation:
     fact_words_kept: PositiveFloat = 2 / 3
     # Records of runs kept for a person.
     records_kept: PositiveInt = 100
-    # Runs at once in one process, beside one that somebody asked for and one dry run: with a sweep and `Limits.busy_threads`,
-    # fewer than its workers (N_JOBS_PER_WORKER).
+    # Runs at once in one process, beside one that somebody asked for, one dry run and one that waits for its turn: with a sweep
+    # and `Limits.busy_threads`, fewer than its workers (N_JOBS_PER_WORKER).
     at_once: PositiveInt = 2
     # Days after which the sweep (CONSOLIDATION_SCHEDULE) also tidies the memory of somebody with something new, e.g. 30; its
     # changes are proposed to them. None: only for who asks for it.

@@ -3,8 +3,9 @@
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import httpx
@@ -35,7 +36,7 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 
 class Worked:
-    """Stands for the runs that requests wait for: notes whose began, and lets each end when it is told to."""
+    """Stands for the runs that requests wait for: notes who began one, and lets one end when it is told to."""
 
     def __init__(self) -> None:
         self.began = list[str]()
@@ -46,13 +47,18 @@ class Worked:
         await self.ends.acquire()
         return {"dry_run": True, "files": {}, "reason": "it ran"}
 
+    async def by(self, *people: str) -> None:
+        """Wait until these have begun one, and nobody else."""
+        await until(lambda: len(self.began) >= len(people))
+        assert self.began == [*people]
+
 
 @pytest.fixture
-def worked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Worked]:
+def worked(monkeypatch: pytest.MonkeyPatch) -> Worked:
     share_of.cache_clear()
     worked = Worked()
     monkeypatch.setattr(routes, "_waited", worked)
-    yield worked
+    return worked
 
 
 async def rehearse(client: httpx.AsyncClient) -> str:
@@ -80,16 +86,16 @@ async def test_who_loops_takes_no_rehearsal_from_whoever_waits(worked: Worked, p
                 assert await rehearse(clients["ann"]) == "it ran"
 
         ann = asyncio.create_task(loop())
-        await until(lambda: worked.began == ["ann"])
+        await worked.by("ann")
         others = []
-        for name in ("bob", "cid"):
-            others.append(asyncio.create_task(rehearse(clients[name])))
-            await until(lambda: waiting()[-1:] == [name])
-        for wanted in (["ann", "bob"], ["ann", "bob", "cid"], ["ann", "bob", "cid", "ann"]):
-            await until(lambda: "ann" in waiting() or worked.began[-1] == "ann")  # she asks again before the next one ends
+        others.append(asyncio.create_task(rehearse(clients["bob"])))
+        await until(lambda: waiting() == ["bob"])
+        others.append(asyncio.create_task(rehearse(clients["cid"])))
+        await until(lambda: waiting() == ["bob", "cid"])
+        for next_one in (["bob"], ["bob", "cid"], ["bob", "cid", "ann"]):
+            await until(lambda: "ann" in waiting() or worked.began[-1] == "ann")  # she asks again before this one ends
             worked.ends.release()
-            await until(lambda: len(worked.began) == len(wanted))
-            assert worked.began == wanted
+            await worked.by("ann", *next_one)
         for _ in range(loops):
             worked.ends.release()
         assert await asyncio.gather(*others) == ["it ran", "it ran"]
@@ -103,7 +109,7 @@ async def test_who_waits_too_long_is_told_that_another_is_at_work(
     monkeypatch.setattr("lasting_memory.consolidation.TURN_SECONDS", 0.01)
     async with people("ann") as ann, people("bob") as bob:
         first = asyncio.create_task(rehearse(ann))
-        await until(lambda: worked.began == ["ann"])
+        await worked.by("ann")
         assert await rehearse(bob) == drafts.REHEARSING
         worked.ends.release()
         assert await first == "it ran"
@@ -116,14 +122,12 @@ async def test_texts_that_are_brought_along_have_turns_too(worked: Worked, peopl
     async with contextlib.AsyncExitStack() as stack:
         clients = {name: await stack.enter_async_context(people(name)) for name in names}
         bringing = {}
-        for name in names:
+        for number, name in enumerate(names):
             bringing[name] = asyncio.create_task(clients[name].post("/memory/bring", json={"text": "- likes leek"}))
-            count = min(names.index(name) + 1, 3)
-            await until(lambda: len(worked.began) == count)
+            await worked.by(*names[: min(number + 1, 3)])
         await until(lambda: len(routes._readings._turns._waiting) == 1)
-        assert worked.began == names[:3]
         worked.ends.release()
-        await until(lambda: worked.began == names)
+        await worked.by(*names)
         for _ in names:
             worked.ends.release()
         assert [(await each).status_code for each in bringing.values()] == [200] * 4
@@ -132,7 +136,7 @@ async def test_texts_that_are_brought_along_have_turns_too(worked: Worked, peopl
 async def test_a_request_that_is_cancelled_keeps_no_place(worked: Worked, people: Callable[..., Any]) -> None:
     async with people("ann") as ann, people("bob") as bob, people("cid") as cid:
         first = asyncio.create_task(rehearse(ann))
-        await until(lambda: worked.began == ["ann"])
+        await worked.by("ann")
         second = asyncio.create_task(rehearse(bob))
         await until(lambda: waiting() == ["bob"])
         second.cancel()
@@ -175,8 +179,12 @@ def blocked(run: Runs, graph: BuildGraph, monkeypatch: pytest.MonkeyPatch) -> di
     run.built.store = run.store
     events = {name: threading.Event() for name in ("ann", "bob", "cid")}
     for name, event in events.items():
-        run.model.script(lambda body, name=name: f"I am {name}." in str(body["messages"]), after(event, READY))
+        run.model.script(partial(is_of, name), after(event, READY))
     return events
+
+
+def is_of(person: str, body: Any) -> bool:
+    return f"I am {person}." in str(body["messages"])
 
 
 def runs_waiting() -> list[str]:

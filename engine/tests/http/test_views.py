@@ -371,7 +371,7 @@ async def test_many_changes_of_a_line_in_long_files_are_all_shown_up_to_200(
     assert [line for line in told["changes"][0]["diff"].splitlines() if line[0] in "+-"] == [f"+{SHUFFLED[948]}"]
 
 
-async def test_a_run_that_rewrote_a_file_often_is_one_change_whatever_it_costs(api: httpx.AsyncClient, store: BaseStore) -> None:
+async def test_a_run_that_rewrote_a_file_often_is_one_change(api: httpx.AsyncClient, store: BaseStore) -> None:
     put_history(store, "/a.md", [shuffled(number) for number in range(50)], run="run")
     put_history(store, "/b.md", [shuffled(number) for number in range(50)], run="run")
     told = (await api.get("/memory/changes")).json()

@@ -11,12 +11,12 @@ metadata that only this server sets. "rollback" takes back the run that was plan
 import asyncio
 import hashlib
 import logging
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 from uuid import uuid4
 
 from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse
@@ -329,51 +329,30 @@ def consolidated(d: Deployment) -> AgentMiddleware[Any, Any, Any] | None:
 # --- Everybody's
 
 
-class Swept(NamedTuple):
-    """What a sweep found and did: people with something new, runs that it planned, people for whom it planned one, and people
-    for whom one is planned already.
-    """
-
-    due: int
-    runs: int
-    started: int
-    planned: int
-
-    def __str__(self) -> str:
-        return (
-            f"Consolidation was started for {self.started} people. "
-            f"{self.due} were due, for {self.planned} of whom a run was planned already."
-        )
-
-
 async def sweep(deployment: Deployment, client: LangGraphClient, store: BaseStore) -> int:
     """Plan a consolidation for everyone who is due. Returns the number of runs. The cost follows activity."""
-    return (await sweep_all(deployment, client, store)).runs
+    return (await sweep_counted(deployment, client, store))["runs"]
 
 
-async def sweep_all(deployment: Deployment, client: LangGraphClient, store: BaseStore) -> Swept:
-    """Plan a consolidation for everyone who is due, as `sweep`."""
-    began = datetime.now(UTC).isoformat(timespec="microseconds")
-    owners = dict.fromkeys(owner for owner, _ in await _all_due(deployment, client, store))
-    started = set[Owner]()
-    planned = set[Owner]()
-    runs = 0
-    for owner in owners:
+async def sweep_counted(deployment: Deployment, client: LangGraphClient, store: BaseStore) -> Counter[str]:
+    """As `sweep`. Returns how many people were `due`, for how many it `started` one, for how many one was `planned` already;
+    and `runs`, with those that tidy.
+    """
+    began, counts = datetime.now(UTC).isoformat(timespec="microseconds"), Counter[str]()
+    for owner in dict.fromkeys([owner for owner, _ in await _all_due(deployment, client, store)]):
+        counts["due"] += 1
         try:
             if await journal.is_forgotten(store, journal.Began(owner.actor, began)):
                 continue
-            if await start(owner, client, seconds=runs * APART_SECONDS):
-                runs += 1
-                started.add(owner)
-            else:
-                planned.add(owner)
-            if await _tidy_is_due(owner, deployment, store) and await start(owner, client, "tidy", runs * APART_SECONDS):
-                runs += 1
-                started.add(owner)
+            is_new = await start(owner, client, seconds=counts["runs"] * APART_SECONDS)
+            counts["started" if is_new else "planned"] += 1
+            counts["runs"] += is_new
+            if await _tidy_is_due(owner, deployment, store):
+                counts["runs"] += await start(owner, client, "tidy", counts["runs"] * APART_SECONDS)
         except Exception as error:  # one person's failure is not everybody's; their conversations are due again
             logger.warning("No consolidation could be started for one person: %r. The next sweep tries.", error, exc_info=True)
     await store.aput(*namespaces.LAST_SWEEP, {"began": began}, index=False)
-    return Swept(len(owners), runs, len(started), len(planned))
+    return counts
 
 
 async def _tidy_is_due(owner: Owner, deployment: Deployment, store: BaseStore) -> bool:

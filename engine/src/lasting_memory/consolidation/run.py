@@ -165,10 +165,11 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
         await planning.delete_old(self._deployment, get_client(), get_store())
         if self._deployment.memory.is_shared:
             return SHARED
-        swept = await planning.sweep_all(self._deployment, get_client(), get_store())
-        counts = {"people": swept.started, "due": swept.due, "planned": swept.planned}
+        swept = await planning.sweep_counted(self._deployment, get_client(), get_store())
+        counts = {"people": swept["started"], "due": swept["due"], "planned": swept["planned"]}
         logger.info("consolidation %s", json.dumps({"status": "swept", "run_id": identity.current_run_id(), **counts}))
-        return str(swept)
+        others = f"{swept['due']} were due, for {swept['planned']} of whom a run was planned already."
+        return f"Consolidation was started for {swept['started']} people. {others}"
 
     # --- Change
 

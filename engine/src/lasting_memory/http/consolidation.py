@@ -71,10 +71,10 @@ async def consolidate(caller: Caller, query: Annotated[RunQuery, Query()], respo
     """Consolidate your conversations now.
 
     Queues a run; GET /memory/consolidations tells when it is done. With dry_run=true it waits for a run that applies nothing,
-    and answers (200) with what would change, or, where the model gave no answer, with `status` failed and the `reason`. Few
-    people's run at once: who had one longest ago comes first, and after a minute or two `reason` says that another is at work.
-    With tidy=true it is all of your memory that is put in order, also when nothing is new; what that would change is a
-    proposal. 409: memory is paused or shared here, or you were forgotten meanwhile. 502: the dry run failed.
+    and answers (200) with what would change, or, where the model gave no answer, with `status` failed and the `reason`. One
+    runs at a time: who had one longest ago comes first, and whoever waits for more than a minute or two reads in `reason` that
+    another is at work. With tidy=true it is all of your memory that is put in order, also when nothing is new; what that would
+    change is a proposal. 409: memory is paused or shared here, or you were forgotten meanwhile. 502: the dry run failed.
     """
     owner = await _owner(caller)
     trigger: Literal["tidy", "asked"] = "tidy" if query.tidy else "asked"
@@ -95,8 +95,8 @@ async def bring(caller: Caller, query: MemoryQuery, body: Text) -> Answer:
     """Bring along what another assistant knows about you: a text, Markdown or JSON.
 
     Waits for a run, and for its turn as a dry run does, and answers with the `proposal` of what would be added
-    (`GET /memory/proposals`), or null; `reason` says why, or what was left out. Nothing is kept of the text. 409: memory is paused, or shared here. 429: another text of yours is
-    being read. 502: the run failed.
+    (`GET /memory/proposals`), or null; `reason` says why, or what was left out. Nothing is kept of the text. 409: memory is
+    paused, or shared here. 429: another text of yours is being read. 502: the run failed.
     """
     caller.check_own()
     owner = await _owner(caller)

@@ -5,7 +5,19 @@ newest one. Two who began from the same one each put theirs; of two at least one
 docs/journal.md says more.
 """
 
-from lasting_memory.journal.revisions import NOTHING, Change, Revision, cut, diff, edits, line_origins, lines_of, merge, undone, work
+from lasting_memory.journal.revisions import (
+    NOTHING,
+    Change,
+    Revision,
+    cut,
+    diff,
+    edits,
+    line_origins,
+    lines_of,
+    merge,
+    undone,
+    work,
+)  # fmt: skip
 from lasting_memory.journal.writing import Began, MovedError, all_items, began, change, forget, histories, history, is_forgotten
 
 __all__ = [

@@ -116,7 +116,7 @@ class _Embedded(Embeddings):
 
 def _owner_of(op: Op) -> str:
     """Whose an operation is: the end of its namespace's label, the same for a person with whichever assistant."""
-    namespace: tuple[str, ...] = getattr(op, "namespace", None) or getattr(op, "namespace_prefix", ())
+    namespace: Any = getattr(op, "namespace", None) or getattr(op, "namespace_prefix", ())
     label = namespace[1] if len(namespace) > 1 else ""
     return ":".join(label.split(":")[-2:])
 
