@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from lasting_memory.controls import NEARLY_FULL
 from lasting_memory.deployment import DEFAULTS
@@ -161,6 +161,7 @@ def test_what_the_agent_would_write_waits_as_well(visitor: Visitor, elsewhere: E
 
 def test_memory_is_tidied_and_one_decides_line_by_line(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
     elsewhere.write(PREFERENCES, "- Metric units\n- Short answers\n- Metric units.\n- Sources for numbers\n- Short answers!\n")
+    elsewhere.write("/memories/topics/home.md", "- Likes rain\n- Likes rain.\n")
     visitor = visit()
     page = visitor.sign_in(me)
     visitor.button("Consolidation").click()
@@ -176,6 +177,27 @@ def test_memory_is_tidied_and_one_decides_line_by_line(visit: Visit, me: str, el
     dialog.get_by_role("button", name="Accept", exact=True).click()
     expect(dialog).to_contain_text("Nothing waits for you any more.")
     assert elsewhere.read(PREFERENCES) == "- Metric units\n- Short answers\n- Metric units.\n- Sources for numbers\n"
+    assert elsewhere.read("/memories/topics/home.md") == "- Likes rain\n", "a file without a choice is accepted whole"
+
+
+@pytest.mark.parametrize(("path", "opens", "says"), [
+    ("/memory/changes", "", "3 older changes are not shown here"),
+    ("/memory/proposals", "Proposed changes 4", "3 more proposals will be shown once"),
+])  # fmt: skip
+def test_what_an_answer_leaves_out_is_said(visit: Visit, me: str, path: str, opens: str, says: str) -> None:
+    visitor = visit()
+
+    def with_more(route: Route) -> None:
+        told = route.fetch().json()
+        one = {"id": "1", "at": "2026-01-01T00:00:00Z", "kind": "agent", "threads": [], "files": {}, "lines": {}}
+        proposals = {"proposals": [one]} if "proposals" in told else {}
+        route.fulfill(json={**told, **proposals, "more": 3})
+
+    visitor.page.route(f"**{path}", with_more)
+    page = visitor.sign_in(me)
+    if opens:
+        page.get_by_role("button", name=opens).click()
+    expect(page.get_by_text(says)).to_be_visible()
 
 
 def test_what_another_assistant_knows_is_brought_along_and_edited(visitor: Visitor, me: str, elsewhere: Elsewhere) -> None:
