@@ -4,7 +4,6 @@ import re
 import tomllib
 from pathlib import Path
 
-from lasting_memory.settings import ENGINE as SOURCE
 from lasting_memory.settings import VARIABLES, load_settings
 
 ENGINE = Path(__file__).parents[1]
