@@ -1,10 +1,13 @@
 """`make upgrade-engine`: another engine in place of the one in use; `make upgrade`: one set of versions in each file."""
 
 import json
+import shutil
 import subprocess
 import tomllib
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -115,6 +118,154 @@ def test_what_cannot_be_replaced_is_left_alone(template: Path, newer: Path, tmp_
     with pytest.raises(UpgradeError, match="write them so"):
         upgrade_engine(template, newer, "0.2.0")
     assert held(template) == {**before, "langgraph.json": "{}"}
+
+
+# --- Nothing is lost, and a step that fails changes nothing
+
+IGNORED = {".env": "KEY=1\n", "notes/private.txt": "mine\n", ".venv/bin/x": "", "src/lasting_memory/local.cfg": "a\n"}
+CACHES = {"src/lasting_memory/__pycache__/a.pyc": "", ".mypy_cache/x": "", "a.egg-info/PKG-INFO": "", "build/lib/x": ""}
+GITIGNORE = ".env\nnotes/\n.venv\n*.cfg\n__pycache__/\n.mypy_cache/\n*.egg-info/\nbuild/\n"
+
+
+def everything(folder: Path) -> dict[str, str | None]:
+    """Each path below a folder but git's, with a file's text and where a link leads."""
+    found = dict[str, str | None]()
+    for path in folder.rglob("*"):
+        if ".git" not in path.relative_to(folder).parts:
+            text = (
+                str(path.readlink()) if path.is_symlink() else path.read_bytes().decode("latin-1") if path.is_file() else None
+            )
+            found[path.relative_to(folder).as_posix()] = text
+    return found
+
+
+@pytest.fixture
+def used(tmp_path: Path) -> Path:
+    """A template whose engine's folder holds what git ignores."""
+    template = committed(write(tmp_path / "used", {**TEMPLATE, ".gitignore": GITIGNORE}))
+    return write(template, {f"engine/{name}": text for name, text in {**IGNORED, **CACHES}.items()})
+
+
+def test_what_git_ignores_is_kept_and_caches_are_not(used: Path, newer: Path, wheel: Path) -> None:
+    link = used / "engine" / "notes" / "link"
+    link.symlink_to("nowhere")
+    own = {f"engine/{name}": text for name, text in IGNORED.items()}
+    said = upgrade_engine(used, newer, "0.2.0")
+    engine = {f"engine/{name}": text for name, text in NEWER.items() if "__pycache__" not in name}
+    assert held(used) == OWN | {".gitignore": GITIGNORE} | engine | own
+    assert "was kept: .env, .venv, notes, src/lasting_memory/local.cfg" in said
+    assert link.is_symlink()
+    committed(used)
+    upgrade_engine(used, wheel, "0.3.0")
+    assert {name for name in held(used) if name.startswith("engine/")} == {*own}
+    committed(used)
+    upgrade_engine(used, newer, "0.3.0")
+    assert {name: text for name, text in held(used).items() if name.startswith("engine/")} == engine | own
+
+
+def test_an_ignored_file_that_the_new_engine_has_is_named(used: Path, newer: Path) -> None:
+    write(newer, {"src/lasting_memory/local.cfg": "theirs\n"})
+    before = everything(used)
+    with pytest.raises(UpgradeError, match=r"^git ignores .*/engine/src/lasting_memory/local\.cfg, and the new engine .*$"):
+        upgrade_engine(used, newer, "0.2.0")
+    assert everything(used) == before
+
+
+def broken_sources(folder: Path, used: Path) -> dict[str, tuple[Path, str]]:
+    """What is no engine, and the beginning of what is said of it."""
+    for name in ("dangling", "outside", "folder", "half", "toml", "bare"):
+        write(folder / name, NEWER)
+    (folder / "dangling/src/lasting_memory/gone.py").symlink_to("nowhere.py")
+    (folder / "outside/docs.md").symlink_to(used / "engine/.env")
+    (folder / "folder/docs").symlink_to(used)
+    (folder / "half/src/lasting_memory/__init__.py").unlink()
+    (folder / "toml/pyproject.toml").write_text("[project\n")
+    (folder / "bare/CHANGELOG.md").unlink()
+    (folder / "no.whl").write_text("no zip")
+    (folder / "text.txt").write_text("no wheel")
+    with zipfile.ZipFile(folder / "empty.whl", "w"):
+        pass
+    cannot = {name: (folder / name, "FROM is ") for name in ("toml", "bare", "no.whl", "text.txt", "empty.whl")}
+    links = {name: (folder / name, f"{folder / name}/") for name in ("dangling", "outside", "folder")}
+    return {**cannot, **links, "half": (folder / "half", f"{folder / 'half'} has no ")}
+
+
+@pytest.mark.parametrize(
+    "name", ["dangling", "outside", "folder", "half", "toml", "bare", "no.whl", "text.txt", "empty.whl"]
+)  # fmt: skip
+def test_what_is_no_whole_engine_changes_nothing(
+    used: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    source, said = broken_sources(tmp_path / "broken", used)[name]
+    before = everything(used)
+    monkeypatch.chdir(used)
+    monkeypatch.setattr("sys.argv", ["upgrade", str(source)])
+    with pytest.raises(SystemExit) as refused:
+        main()
+    assert str(refused.value).startswith(said)
+    assert "\n" not in str(refused.value)
+    assert everything(used) == before
+
+
+class Breaks:
+    """Lets so many steps of an upgrade be made, and raises once in place of the next, or right after it."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, error: BaseException, steps: int, *, after: bool) -> None:
+        self.error, self.left, self.after = error, steps, after
+        for place, name in ((shutil, "copy2"), (shutil, "copyfile"), (Path, "write_text"), (Path, "rename")):
+            patch.setattr(place, name, self.step(getattr(place, name)))
+
+    def step(self, real: Callable[..., Any]) -> Callable[..., Any]:
+        def made(*args: Any, **options: Any) -> Any:
+            is_next = self.left == 0
+            self.left -= 1
+            if is_next and not self.after:
+                raise self.error
+            done = real(*args, **options)
+            if is_next:
+                raise self.error
+            return done
+
+        return made
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()], ids=["full disk", "Ctrl-C"])
+@pytest.mark.parametrize("source", ["newer", "lasting_memory-0.3.0-py3-none-any.whl"], ids=["folder", "wheel"])
+@pytest.mark.usefixtures("newer", "wheel")
+def test_a_step_that_fails_changes_nothing(
+    used: Path, monkeypatch: pytest.MonkeyPatch, source: str, error: BaseException
+) -> None:
+    """Each copy, each text and each renaming in turn."""
+    before, after, steps = everything(used), False, 0
+    while True:
+        with monkeypatch.context() as patch:
+            breaks = Breaks(patch, error, steps, after=after)
+            try:
+                upgrade_engine(used, used.parent / source, "0.2.0")
+            except UpgradeError as refused:
+                said = str(refused)
+        if breaks.left >= 0:
+            break
+        assert said.startswith(("Nothing was changed: ", "Stopped; nothing was changed."))
+        assert "\n" not in said
+        assert everything(used) == before, (steps, after)
+        steps += after
+        after = not after
+    assert steps > 6, "all steps that an upgrade takes"
+    assert everything(used) != before
+
+
+@pytest.mark.parametrize("kind", ["a link", "a git repository of its own"])
+def test_an_engine_that_is_not_this_repository_s_is_left_alone(used: Path, newer: Path, kind: str) -> None:
+    if kind == "a link":
+        shutil.move(used / "engine", used.parent / "elsewhere")
+        (used / "engine").symlink_to(used.parent / "elsewhere")
+    else:
+        (used / "engine/.git").write_text("gitdir: elsewhere\n")
+    before = everything(used)
+    with pytest.raises(UpgradeError, match=f"^engine/ is {kind}, which cannot be replaced; "):
+        upgrade_engine(used, newer, "0.2.0")
+    assert everything(used) == before
 
 
 PROJECT = """[project]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from agent import build_agent
 from deepagents.backends.utils import create_file_data
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,7 +28,7 @@ from lasting_memory.settings import Settings, SettingsError
 from lasting_memory.testing.deployed import PROJECT, deployed
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text, tool_results
 from lasting_memory.validation import MAX_FILE_BYTES, RefusedWrite, before_write
-from tests.conftest import BuildGraph, build_agent, chat_on
+from tests.conftest import BuildGraph, chat_on
 from tests.http.conftest import MEMORIES, Open, exported, put
 
 ALICE = Actor("alice", "acme")
@@ -97,6 +98,7 @@ async def test_what_a_memory_starts_with_is_checked(store: BaseStore) -> None:
     assert stored(store) == "[]"
 
 
+NO_MODEL = chat_on("http://127.0.0.1:9")
 BAD_FIRST_FILES: list[tuple[str, str | bytes]] = [
     ("notes.md", "Zoë".encode("latin-1")),
     ("notes.txt", b"\xff\xfe"),
@@ -119,13 +121,13 @@ def forked_folder(folder: Path, *checks: Check) -> Deployment:
 @pytest.mark.parametrize("build", [build_agent, build_consolidation_agent])
 @pytest.mark.parametrize(("name", "content"), BAD_FIRST_FILES, ids=[str(number) for number in range(len(BAD_FIRST_FILES))])
 def test_what_no_new_memory_could_start_with_stops_the_building_of_a_graph(
-    graph: BuildGraph, tmp_path: Path, build: Any, name: str, content: str | bytes
+    tmp_path: Path, build: Any, name: str, content: str | bytes
 ) -> None:
     fork = forked_folder(tmp_path, no_secret)
     file = fork.folder / "seeds" / "memories" / name
     file.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(SettingsError, match=rf"^{re.escape(str(file))} (cannot be seeded\. |is not UTF-8).*$"):
-        graph(fork, build=build)
+        build(fork, NO_MODEL)
 
 
 @pytest.mark.parametrize("build", [build_agent, build_consolidation_agent, build_http])
@@ -140,15 +142,15 @@ def test_what_runs_and_requests_would_read_stops_the_start_of_graphs_and_routes(
     else:
         file.write_bytes("Zoë".encode("latin-1"))
     with pytest.raises(SettingsError, match=rf"^{re.escape(str(file))} is (not UTF-8|a link).*$"):
-        build(fork) if build is build_http else build(fork, chat_on("http://127.0.0.1:9"))
+        build(fork) if build is build_http else build(fork, NO_MODEL)
 
 
-def test_more_first_files_than_a_memory_may_hold_stop_the_start(graph: BuildGraph, tmp_path: Path) -> None:
+def test_more_first_files_than_a_memory_may_hold_stop_the_start(tmp_path: Path) -> None:
     fork = replace(forked_folder(tmp_path), limits=Limits(max_files=2))
     for name in ("a.md", "b.md"):
         (fork.folder / "seeds/memories" / name).write_text("x")
     with pytest.raises(SettingsError, match=r"seeds/memories has 3 files with .* for one person, and 2 files"):
-        graph(fork)
+        build_agent(fork, NO_MODEL)
 
 
 async def test_no_run_and_no_request_reads_the_first_files_again(calling: Open, graph: BuildGraph, tmp_path: Path) -> None:

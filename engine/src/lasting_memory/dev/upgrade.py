@@ -3,6 +3,7 @@
 python -m lasting_memory.dev.upgrade [FROM]
 
 Of an engine, a folder becomes `engine/`. A wheel goes into `wheels/`, `pyproject.toml` pins its version, and `engine/` goes.
+What git ignores in `engine/` stays, but caches. A step that fails changes nothing.
 `langgraph.json` and `pyproject.toml` say which of the two a deployment installs. Nothing else of a fork is touched.
 
 Without FROM come the newest releases that fit together, pinned for this machine and for the image alike. `constraints.txt` pins
@@ -11,12 +12,16 @@ versions in `pyproject.toml`, and `api_version` in `langgraph.json`, which is th
 """
 
 import json
+import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import tomllib
 import zipfile
+from collections.abc import Mapping
+from contextlib import ExitStack
 from email.parser import Parser
 from importlib.metadata import version
 from itertools import chain
@@ -25,10 +30,12 @@ from typing import Any
 
 NAME = "lasting-memory"
 _FOLDER, _WHEELS = "engine", "wheels"
-# Made on somebody's machine: no part of an engine.
-_SKIPPED = shutil.ignore_patterns(
-    ".git", ".venv*", ".env", ".*_cache", ".hypothesis", "__pycache__", "*.egg-info", "build", "node_modules"
-)
+# Made by tools, which make them again. Of what git ignores only these go with an old engine.
+_CACHES = (".*_cache", ".hypothesis", "__pycache__", "*.egg-info", "build")
+_MADE_ANEW = shutil.ignore_patterns(*_CACHES)
+# On somebody's machine: no part of an engine.
+_SKIPPED = shutil.ignore_patterns(*_CACHES, ".git", ".venv*", ".env", "node_modules", ".upgrade-*")
+_NAMED = 10  # paths in a message
 _FIND_LINKS = f'find-links = ["./{_WHEELS}"]  # where uv finds {NAME}\n'
 # A requirement of an exact version: its name, its extras, and the version.
 _PIN = re.compile(r'"([A-Za-z0-9._-]+)((?:\[[^\]"]*\])?)==([^";]+)"')
@@ -41,53 +48,210 @@ class UpgradeError(ValueError):
 def upgrade_engine(template: Path, source: Path, current: str) -> str:
     """Replace the engine of `template` by `source`. Returns what changes since the version `current`, and what was done.
 
-    Raises `UpgradeError`, before anything is changed, where `source` is no engine or git does not have all of `engine/`.
+    All is prepared in a folder beside the engine, then swapped by renaming. What git ignores in `engine/` is kept.
+
+    Raises `UpgradeError`, and nothing is changed, where `source` is no engine, git does not have the rest of `engine/`, or a
+    step fails.
     """
     number, changes, engine = _read(source)
     _refuse_to_lose(template)
-    texts = _named(template, number if engine.is_file() else None)
-    content = engine.read_bytes() if engine.is_file() else None  # it may be one of `wheels/`
-    for other in (template / _WHEELS).glob("lasting_memory-*.whl"):
-        other.unlink()
-    if engine.resolve() != (template / _FOLDER).resolve():
-        shutil.rmtree(template / _FOLDER, ignore_errors=True)
-        if content is None:
-            shutil.copytree(engine, template / _FOLDER, ignore=_SKIPPED)
-        else:
-            (template / _WHEELS).mkdir(exist_ok=True)
-            (template / _WHEELS / engine.name).write_bytes(content)
-    for path, text in texts.items():
-        path.write_text(text, "utf-8")
-    where = f"a wheel in {_WHEELS}/, which pyproject.toml pins; {_FOLDER}/ is gone" if content else f"the folder {_FOLDER}/"
+    is_wheel = engine.is_file()
+    texts = _named(template, number if is_wheel else None)
+    kept = _replace(template, engine, texts)
+    where = f"a wheel in {_WHEELS}/, which pyproject.toml pins; {_FOLDER}/ is gone" if is_wheel else f"the folder {_FOLDER}/"
+    if kept:
+        where += f"; what git ignores in {_FOLDER}/ was kept: {', '.join(kept[:_NAMED])}"
     _, heading, newer = f"\n{changes}".partition(f"\n## {current}")[0].partition("\n## ")
     told = f"{heading}{newer}".strip() or f"Nothing is listed since {current}."
     return f"{told}\n\nThe engine was {current} and is {number}, from {source}. It is {where}."
 
 
+def _replace(template: Path, engine: Path, texts: Mapping[Path, str]) -> list[str]:
+    """Put the engine and these texts into the template, all or nothing. Returns the paths in `engine/` that were kept."""
+    folder = template / _FOLDER
+    had_folder = folder.exists()
+    done = False
+    try:
+        side = Path(tempfile.mkdtemp(prefix=".upgrade-", dir=template))
+    except OSError as error:
+        raise UpgradeError(f"Nothing was changed: {_in_one_line(error)}.") from None
+    try:
+        new, kept = _prepared(template, engine, texts, side)
+        _swap(new, side / "old")
+        done = True
+    except OSError as error:
+        raise UpgradeError(f"Nothing was changed: {_in_one_line(error)}.") from None
+    except KeyboardInterrupt:
+        raise UpgradeError("Stopped; nothing was changed.") from None
+    finally:
+        if had_folder and not done and not folder.exists():  # it could not be put back
+            raise UpgradeError(f"{_FOLDER}/ is in {side}/old now; move it back.")
+        shutil.rmtree(side, ignore_errors=True)
+    return kept
+
+
+def _prepared(template: Path, engine: Path, texts: Mapping[Path, str], side: Path) -> tuple[dict[Path, Path | None], list[str]]:
+    """What is to come to each place, ready in the folder `side`, None for nothing; and the paths in `engine/` that are kept."""
+    folder, wheels = template / _FOLDER, template / _WHEELS
+    new = dict[Path, Path | None]()
+    for path, text in texts.items():
+        new[path] = side / path.name
+        (side / path.name).write_text(text, "utf-8")
+        shutil.copymode(path, side / path.name)
+    for wheel in wheels.glob("lasting_memory-*.whl"):  # one of them may be the new one
+        new[wheel] = None
+    if engine.is_file():
+        new[wheels / engine.name] = Path(shutil.copyfile(engine, side / engine.name))
+        kept = _keep_ignored(template, side / "new")
+        new[folder] = side / "new" if kept else None
+        return new, kept
+    if engine.resolve() == folder.resolve():
+        return new, []
+    _copy(engine, side / "new")
+    new[folder] = side / "new"
+    return new, _keep_ignored(template, side / "new")
+
+
+def _copy(engine: Path, new: Path) -> None:
+    """Copy the folder of an engine. Raises `UpgradeError` for one with links, or that is not whole."""
+    for folder, folders, files in os.walk(engine):
+        skipped = _SKIPPED(folder, [*folders, *files])
+        folders[:] = [name for name in folders if name not in skipped]
+        for name in [*folders, *files]:
+            path = Path(folder, name)
+            if path.is_symlink() and name not in skipped:
+                raise UpgradeError(f"{path} is a link, and an engine has none; put what it leads to in its place.")
+    shutil.copytree(engine, new, symlinks=True, ignore=_SKIPPED)
+    if not (new / "src" / "lasting_memory" / "__init__.py").is_file():
+        raise UpgradeError(f"{engine} has no src/lasting_memory/__init__.py; name a whole engine.")
+
+
+def _keep_ignored(template: Path, new: Path) -> list[str]:
+    """Copy what git ignores in `engine/`, but caches, into the new engine. Returns its paths there."""
+    kept = list[str]()
+    for old in _ignored(template):
+        path = old.relative_to(template / _FOLDER)
+        _keep(old, new / path)
+        kept.append(str(path))
+    return kept
+
+
+def _keep(old: Path, copy: Path) -> None:
+    """Copy a file or folder of the old engine into the new one. Raises `UpgradeError` for a file that the new one has, too."""
+    is_folder = old.is_dir() and not old.is_symlink()
+    if is_folder and copy.is_dir():
+        for part in sorted(old.iterdir()):
+            if not _MADE_ANEW("", [part.name]):
+                _keep(part, copy / part.name)
+    elif os.path.lexists(copy):
+        raise UpgradeError(f"git ignores {old}, and the new engine has one, too; move yours away first.")
+    elif is_folder:
+        shutil.copytree(old, copy, symlinks=True, ignore=_MADE_ANEW)
+    else:
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(old, copy, follow_symlinks=False)
+
+
+def _ignored(template: Path) -> list[Path]:
+    """The files and folders in `engine/` that git ignores, but caches. Of a folder that it ignores, the folder alone."""
+    folder = template / _FOLDER
+    command = ["git", "ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z", "--", _FOLDER]
+    listed = subprocess.run(command, cwd=template, capture_output=True, check=False).stdout  # noqa: S603
+    found = [template / os.fsdecode(name) for name in listed.split(b"\0") if name]
+    if folder in found:  # git has nothing in it
+        found = sorted(folder.iterdir())
+    return [path for path in found if not any(_MADE_ANEW("", [part]) for part in path.relative_to(folder).parts)]
+
+
+def _swap(new: Mapping[Path, Path | None], old: Path) -> None:
+    """Put each new file or folder into its place, None for nothing, by renaming. If one fails, all are as they were."""
+    old.mkdir()
+    with ExitStack() as undo:
+        for number, (place, path) in enumerate(new.items()):
+            was = old / str(number)
+            if not place.parent.exists():
+                undo.callback(_remove, place.parent)
+                place.parent.mkdir()
+            undo.callback(_put_back, place, was, existed=place.exists())
+            if place.exists():
+                place.rename(was)
+            if path is not None:
+                path.rename(place)
+        undo.pop_all()
+
+
+def _remove(folder: Path) -> None:
+    """Undo the making of a folder."""
+    if folder.exists():
+        folder.rmdir()
+
+
+def _put_back(place: Path, was: Path, *, existed: bool) -> None:
+    """Undo one swap, whether it was done, half done or not begun."""
+    if existed and not was.exists():
+        return
+    if place.exists():
+        place.rename(was.with_name(f"{was.name}-new"))
+    if existed:
+        was.rename(place)
+
+
+def _in_one_line(error: OSError) -> str:
+    """What failed first. `shutil.Error` has a list of all."""
+    if isinstance(error, shutil.Error) and isinstance(error.args[0], list):
+        path, _, reason = error.args[0][0]
+        return f"{path}: {reason}".replace("\n", " ")
+    return str(error).replace("\n", " ")
+
+
 def _read(source: Path) -> tuple[str, str, Path]:
     """The version of the engine in `source`, its changelog, and itself: the wheel, or the folder, which may be a template's."""
-    if source.suffix == ".whl" and source.is_file():
-        with zipfile.ZipFile(source) as wheel:
-            (name,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
-            told = Parser().parsestr(wheel.read(name).decode())
-        if told["Name"] == NAME:
-            return told["Version"], str(told.get_payload()).partition("# Changelog\n")[2], source
+    try:
+        found = _read_wheel(source) if source.suffix == ".whl" and source.is_file() else _read_folder(source)
+    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:  # no zip, no TOML, no text
+        raise UpgradeError(f"FROM is {str(source)!r}, which cannot be read as {NAME}: {error!r:.200}.") from None
+    if found is None:
+        raise UpgradeError(f"FROM is {str(source)!r}; name a folder or a wheel (.whl) of {NAME}, e.g. FROM=../newer/{_FOLDER}.")
+    return found
+
+
+def _read_wheel(source: Path) -> tuple[str, str, Path] | None:
+    with zipfile.ZipFile(source) as wheel:
+        (name,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
+        told = Parser().parsestr(wheel.read(name).decode())
+        if broken := wheel.testzip():
+            raise ValueError(f"{broken} in it is broken")
+    if told["Name"] != NAME:
+        return None
+    return told["Version"], str(told.get_payload()).partition("# Changelog\n")[2], source
+
+
+def _read_folder(source: Path) -> tuple[str, str, Path] | None:
     for folder in (source, source / _FOLDER) if source.name else ():
         path = folder / "pyproject.toml"
-        if path.is_file() and (project := tomllib.loads(path.read_text("utf-8"))["project"])["name"] == NAME:
-            return project["version"], (folder / "CHANGELOG.md").read_text("utf-8"), folder
-    raise UpgradeError(f"FROM is {str(source)!r}; name a folder or a wheel (.whl) of {NAME}, e.g. FROM=../newer/{_FOLDER}.")
+        if path.is_file():
+            project = tomllib.loads(path.read_text("utf-8"))["project"]
+            if project["name"] == NAME:
+                return project["version"], (folder / "CHANGELOG.md").read_text("utf-8"), folder
+    return None
 
 
 def _refuse_to_lose(template: Path) -> None:
     """What git has can be brought back: whoever edited the engine is told before it is replaced."""
-    if not (template / _FOLDER).exists():
+    folder = template / _FOLDER
+    if folder.is_symlink() or (folder / ".git").exists():
+        what = "a link" if folder.is_symlink() else "a git repository of its own"
+        raise UpgradeError(f"{_FOLDER}/ is {what}, which cannot be replaced; put the engine's files in its place first.")
+    if not folder.exists():
         return
     command = ["git", "status", "--porcelain", "--", _FOLDER]
     asked = subprocess.run(command, cwd=template, capture_output=True, text=True, check=False)  # noqa: S603
     if asked.returncode or asked.stdout:
         first = asked.stdout.partition("\n")[0].strip() or "it is in no git repository"
         raise UpgradeError(f"{_FOLDER}/ has changes that are not committed ({first}); commit or undo them first.")
+    command = ["git", "check-ignore", "--quiet", f"{_FOLDER}/pyproject.toml"]
+    if (folder / "pyproject.toml").exists() and not subprocess.run(command, cwd=template, check=False).returncode:  # noqa: S603
+        raise UpgradeError(f"git ignores {_FOLDER}/, so it could not be brought back; commit it first.")
 
 
 def _named(template: Path, pinned: str | None) -> dict[Path, str]:
@@ -156,6 +320,8 @@ def main() -> None:
             print(upgrade_engine(Path.cwd(), Path(sys.argv[1]), version(NAME)))  # noqa: T201  # a command's answer
     except UpgradeError as error:
         sys.exit(str(error))
+    except KeyboardInterrupt:
+        sys.exit("Stopped.")
 
 
 if __name__ == "__main__":
