@@ -84,8 +84,8 @@ def _one_search() -> re.Pattern[str]:
 _KEY = _one_search()
 # What nobody's key has in it. The last three are keys of Stripe's documentation.
 _FILLER = re.compile(r"example|placeholder|redacted|your[_-]|x{6}|0{8}|4eC39HqLyj|BQokikJOvB|tR3PYbcVNZ", re.IGNORECASE)
-# `glpat-your-token-here`: after the prefix words of one case, without a digit.
-_WORDS = re.compile(r"(?:sk-ant-[a-z]+\d\d|[^_-]+)(?:[_-]+(?:[a-z]+|[A-Z]+))+[_-]*")
+# `glpat-some-token-here`: after the prefix words of one case, without a digit.
+_WORDS = re.compile(r"(?:sk-ant-[a-z]+\d\d|[^_-]+)(?:[_-]+(?:[a-z]{1,15}|[A-Z]{1,15})(?![a-zA-Z])){2,}[_-]*")
 
 
 def find_credential(text: str) -> str | None:
