@@ -8,7 +8,7 @@ from playwright.sync_api import Route, expect
 from lasting_memory.controls import NEARLY_FULL
 from lasting_memory.deployment import DEFAULTS
 from lasting_memory.validation import MAX_FILE_BYTES
-from tests.page.browser import Elsewhere, Visitor
+from tests.page.browser import Elsewhere, Held, Visitor
 from tests.page.conftest import Visit
 from tests.page.test_person import METRIC, PREFERENCES
 
@@ -47,6 +47,80 @@ def test_memory_is_paused_and_resumed_by_a_switch(visitor: Visitor, me: str, els
     expect(page.get_by_text("Memory is paused: nothing new is remembered")).to_have_count(0)
     visitor.say(METRIC)
     assert "metric" in str(elsewhere.read(PREFERENCES))
+
+
+SWITCHES = {
+    "Pause memory": "Memory is paused",
+    "Show me changes first": "between conversations waits for your yes",
+    "Also what it writes while we talk": "while you talk waits for your yes",
+}
+
+
+def test_a_switch_changes_at_once_and_goes_back_with_a_word_if_the_server_refuses(visitor: Visitor) -> None:
+    page = visitor.page
+    alert = page.get_by_role("alert")
+    held = Held(page, "**/memory/controls", "PUT")
+    for label, note in SWITCHES.items():
+        switch = page.get_by_label(label)
+        switch.check()
+        put = held.next()
+        expect(switch).to_be_checked()
+        expect(alert).to_have_count(0)
+        put.fulfill(status=409, json={"detail": "You were forgotten meanwhile; call again."})
+        expect(alert).to_contain_text(label)
+        expect(alert).to_contain_text("You were forgotten meanwhile; call again.")
+        expect(switch).not_to_be_checked()
+        switch.check()  # while the word is there, which goes with the click
+        expect(alert).to_have_count(0)
+        held.next().continue_()
+        expect(page.locator(".decisions")).to_contain_text(re.compile(note.replace(" ", r"\s+")))
+        expect(switch).to_be_checked()
+    assert held.routes == []
+    page.reload()
+    for label in SWITCHES:
+        expect(page.get_by_label(label)).to_be_checked()
+
+
+def test_the_last_of_several_clicks_on_a_switch_counts(visitor: Visitor, elsewhere: Elsewhere) -> None:
+    page = visitor.page
+    pause = page.get_by_label("Pause memory")
+    review = page.get_by_label("Show me changes first")
+    held = Held(page, "**/memory/controls", "PUT")
+    for _ in range(2):
+        pause.check()
+        pause.uncheck()
+    review.check()
+    expect(pause).not_to_be_checked()
+    for body in ({"paused": True}, {"paused": False}, {"review": True}):
+        put = held.next()
+        assert put.request.post_data_json == body
+        assert held.routes == [], "one after the other"
+        put.continue_()
+    expect(page.get_by_text("waits for your yes")).to_be_visible()
+    expect(pause).not_to_be_checked()
+    expect(review).to_be_checked()
+    stored = elsewhere.get("/memory/controls").json()
+    assert (stored["paused"], stored["review"]) == (False, True)
+
+
+def test_a_message_waits_for_the_switch_that_was_clicked_before_it(visitor: Visitor, elsewhere: Elsewhere) -> None:
+    page = visitor.page
+    pause = page.get_by_label("Pause memory")
+    held = Held(page, "**/memory/controls", "PUT")
+    pause.check()
+    page.get_by_label("Message").fill(METRIC)
+    visitor.button("Send").click()
+    expect(visitor.button("Stop")).to_be_visible()
+    held.next().fulfill(status=503, json={"detail": "Too much to do."})
+    expect(page.get_by_text("It was not sent, since a switch went back. Too much to do.")).to_be_visible()
+    expect(page.get_by_label("Message")).to_have_value(METRIC)
+    pause.check()
+    visitor.button("Send").click()
+    expect(visitor.button("Stop")).to_be_visible()
+    held.next().continue_()
+    visitor.button("Send").wait_for()
+    expect(page.get_by_role("article").filter(has_text=METRIC)).to_have_count(1)
+    assert "metric" not in str(elsewhere.read(PREFERENCES))
 
 
 def test_each_line_of_a_file_says_why_it_is_known(visitor: Visitor, elsewhere: Elsewhere) -> None:
@@ -103,11 +177,11 @@ def test_consolidation_is_rehearsed_then_done_and_its_diff_shown(visitor: Visito
     expect(would).to_contain_text("+- I play the cello")
     assert "cello" not in str(elsewhere.read(PREFERENCES))
     visitor.button("Consolidate now").click()
-    expect(page.get_by_text("It is at work.")).to_have_count(0, timeout=30_000)
+    expect(page.get_by_text("It is at work.")).to_have_count(0)
     expect(page.locator(".runs li")).to_contain_text("+- I play the cello")
     assert "cello" in str(elsewhere.read(PREFERENCES))
     visitor.button("Consolidate now").click()
-    expect(page.get_by_text("There was nothing new.")).to_be_visible(timeout=30_000)
+    expect(page.get_by_text("There was nothing new.")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.get_by_role("list", name="Changes")).to_contain_text("Changed by consolidation")
     expect(page.get_by_role("list", name="Memory")).to_contain_text("I play the cello")
@@ -124,7 +198,7 @@ def test_what_is_proposed_waits_behind_a_badge_and_is_accepted_or_declined(
         visitor.say(said)
         visitor.button("Consolidation").click()
         visitor.button("Consolidate now").click()
-        expect(page.get_by_text("proposed: 1 conversation").first).to_be_visible(timeout=20_000)
+        expect(page.get_by_text("proposed: 1 conversation").first).to_be_visible()
         page.keyboard.press("Escape")
         badge = page.get_by_role("button", name="Proposed changes 1")
         badge.click()
@@ -166,7 +240,7 @@ def test_memory_is_tidied_and_one_decides_line_by_line(visit: Visit, me: str, el
     page = visitor.sign_in(me)
     visitor.button("Consolidation").click()
     visitor.button("Tidy").click()
-    expect(page.get_by_text("It waits for you under")).to_be_visible(timeout=30_000)
+    expect(page.get_by_text("It waits for you under")).to_be_visible()
     page.keyboard.press("Escape")
     page.get_by_role("button", name="Proposed changes 1").click()
     dialog = page.get_by_role("dialog")
@@ -207,7 +281,7 @@ def test_what_another_assistant_knows_is_brought_along_and_edited(visitor: Visit
     expect(dialog).to_contain_text("Write down everything that you remember or know about me")
     dialog.get_by_label("What it knows about you").fill("About me:\n- Plays the cello\n- Lives in Lyon\n- Likes leek")
     visitor.button("Show what would be added").click()
-    expect(dialog.get_by_role("heading", name="Preferences")).to_be_visible(timeout=30_000)
+    expect(dialog.get_by_role("heading", name="Preferences")).to_be_visible()
     assert "cello" not in str(elsewhere.read(PREFERENCES))
     assert visitor.inaccessible() == []
     dialog.get_by_label("+- Likes leek").uncheck()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from tests.page.browser import Elsewhere, Visitor
+from tests.page.browser import Elsewhere, Held, Visitor
 from tests.page.conftest import Visit
 
 pytestmark = [pytest.mark.server, pytest.mark.browser]
@@ -15,6 +15,17 @@ pytestmark = [pytest.mark.server, pytest.mark.browser]
 THREAD = "0199f0aa-0000-7000-8000-000000000001"
 PREFERENCES, NOTES = "/memories/preferences.md", "/memories/notes.md"
 METRIC = "Remember that I prefer metric units."
+# Brings an element into view, and tells where it is in that frame and the next twenty.
+PLACES_IN_VIEW = """(element) => new Promise((done) => {
+  element.scrollIntoView({ block: "center" });
+  const places = [];
+  const look = () => {
+    places.push(Math.round(element.getBoundingClientRect().top));
+    if (places.length > 20) done(places);
+    else requestAnimationFrame(look);
+  };
+  look();
+})"""
 
 
 def test_what_is_remembered_lights_up_beside_the_chat_and_is_undone(visitor: Visitor, elsewhere: Elsewhere) -> None:
@@ -98,6 +109,111 @@ def test_of_many_titles_the_first_are_shown_and_the_search_finds_every_one(visit
     page.get_by_label("Search in memory").fill("")
     page.get_by_role("button", name=re.compile(r"Show \d+ more titles")).click()
     expect(titles.last).to_contain_text("Said 109")
+
+
+def test_a_button_stays_where_it_came_into_view(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
+    for number in range(110):
+        lines = "- a line of it\n" * 8
+        elsewhere.write(f"/memories/topics/topic-{number:03}.md", f"# Topic {number:03}\n\n{lines}")
+    visitor = visit()
+    page = visitor.sign_in(me)
+    titles = page.get_by_role("list", name="Memory").locator("> li")
+    more = page.get_by_role("button", name=re.compile(r"Show \d+ more titles"))
+    places = more.evaluate(PLACES_IN_VIEW)
+    assert set(places) == {places[0]}
+    more.evaluate("(element) => element.scrollIntoView({ block: 'end' })")
+    box = more.bounding_box()
+    assert box is not None
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    expect(titles.last).to_contain_text("Topic 109")
+    visitor.button("Files").click()
+    places = visitor.button("New file").evaluate(PLACES_IN_VIEW)
+    assert set(places) == {places[0]}
+
+
+def test_what_is_below_a_list_comes_with_it(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
+    elsewhere.write(PREFERENCES, "- Tea\n" * 60)
+    visitor = visit()
+    page = visitor.page
+    held = Held(page, "**/memory/facts")
+    visitor.sign_in(me)
+    expect(visitor.button("New conversation")).to_be_visible()
+    expect(visitor.button("Files"), "the facts would push it away").to_have_count(0)
+    expect(page.get_by_label("Pause memory")).to_have_count(0)
+    held.next().continue_()
+    expect(visitor.button("Files")).to_have_count(1)
+    held = Held(page, "**/memory/file?*")
+    visitor.file(PREFERENCES)
+    expect(page.get_by_text("It is being read.")).to_be_visible()
+    expect(visitor.button("History"), "the text would push it away").to_have_count(0)
+    held.next().continue_()
+    expect(visitor.button("History")).to_be_visible()
+
+
+def test_a_conversation_that_is_being_opened_is_no_new_one(visitor: Visitor) -> None:
+    page = visitor.page
+    visitor.say("hello")
+    visitor.button("New conversation").click()
+    expect(page.get_by_text("What should it remember?")).to_be_visible()
+    held = Held(page, "**/threads/*", "GET")
+    page.get_by_role("list", name="Conversations").get_by_role("button").first.click()
+    expect(page.get_by_role("status").filter(has_text="Opening the conversation.")).to_be_visible()
+    expect(page.get_by_text("What should it remember?")).to_have_count(0)
+    held.next().continue_()
+    expect(page.get_by_text("hello", exact=True)).to_be_visible()
+    expect(page.get_by_text("Opening the conversation.")).to_have_count(0)
+
+
+def test_a_button_is_busy_until_the_server_has_answered_and_does_its_work_once(
+    visit: Visit, me: str, elsewhere: Elsewhere
+) -> None:
+    elsewhere.write(PREFERENCES, "- Tea\n- Tee\n- Milk\n")
+    visitor = visit()
+    page = visitor.sign_in(me)
+    lines = page.get_by_role("list", name="Preferences").get_by_role("listitem")
+    delete = lines.first.get_by_role("button", name="Delete")
+    held = Held(page, "**/memory/file?*")
+    delete.click()
+    expect(delete).to_have_attribute("aria-busy", "true")
+    expect(delete).to_be_focused()
+    delete.dispatch_event("click")
+    delete.press("Enter")
+    lines.last.get_by_role("button", name="Delete").click()
+    expect(lines.last.get_by_role("button", name="Delete")).to_have_attribute("aria-busy", "true")
+    first = held.next()
+    second = held.next()
+    assert held.routes == [], "one request for each line"
+    held.end()
+    first.continue_()
+    expect(lines).to_have_count(2)
+    second.abort()
+    expect(page.get_by_role("alert")).to_contain_text("The server cannot be reached")
+    expect(page.locator("[aria-busy=true]")).to_have_count(0)
+    assert elsewhere.read(PREFERENCES) == "- Tee\n- Milk\n"
+
+
+def test_a_removed_conversation_goes_at_once_and_comes_back_with_a_word_if_the_server_refuses(visitor: Visitor) -> None:
+    page = visitor.page
+    visitor.say("hello")
+    talks = page.get_by_role("list", name="Conversations").get_by_role("listitem")
+    held = Held(page, "**/threads/*", "DELETE")
+    talks.get_by_role("button", name="Remove").click()
+    visitor.button("Remove it").click()
+    expect(talks).to_have_count(0)
+    held.next().fulfill(status=503, json={"detail": "Too much to do; try again."})
+    expect(talks).to_have_count(1)
+    expect(page.get_by_role("alert")).to_have_text("Too much to do; try again.")
+
+
+def test_what_is_new_comes_back_where_having_seen_it_is_refused(visitor: Visitor) -> None:
+    page = visitor.page
+    visitor.say(METRIC)
+    held = Held(page, "**/memory/seen")
+    visitor.button("Seen").click()
+    expect(page.get_by_role("list", name="Changes")).to_have_count(0)
+    held.next().fulfill(status=503, json={"detail": "Too much to do; try again."})
+    expect(page.get_by_role("alert").filter(has_text="Too much to do")).to_be_visible()
+    expect(page.get_by_role("list", name="Changes")).to_be_visible()
 
 
 def test_the_profile_is_a_form_of_its_fields(visitor: Visitor, elsewhere: Elsewhere) -> None:
@@ -284,6 +400,97 @@ def test_another_person_sees_nothing_also_later_in_the_same_browser(visitor: Vis
         expect(page.get_by_text("Nothing yet.")).to_be_visible()
         assert "Quirin" not in page.content()
         visitor.button("Sign out").click()
+
+
+# --- Long answers ---------------------------------------------------------------------------------------------------
+
+# Of each 20,000 characters at most: what the library that reads Markdown takes seconds or minutes for.
+COSTLY = [
+    "a." * 9_999 + "@",
+    "-a" * 9_999 + "@",
+    "a" * 19_999 + "@",
+    "http://a" + ")" * 19_000,
+    "http://a" + ",." * 9_000,
+    "a@b." * 4_900 + "\n",
+    "*a_b" * 250 + "**",
+    "[a](" + "\\" * 19_000,
+    "`a" * 9_000,
+    "[" * 9_000 + "]" * 9_000,
+    "~~" + "\U0001f600" * 9_000,
+    '<a b="' * 3_000,
+    "  - a\n" * 400,
+    "_ _ " * 4_000 + "|\n|-|",
+    "[a]: b\n" * 2_000 + "===",
+    "> - " * 16 + "a",
+]
+WORDS = "The quick brown fox jumps over the lazy dog. " * 20
+LONGEST_TASK = """() => {
+  window.longest = 0;
+  const note = (list) => list.getEntries().forEach(({ duration }) => (window.longest = Math.max(window.longest, duration)));
+  new PerformanceObserver(note).observe({ type: "longtask" });
+}"""
+NOTICED_MILLISECONDS = 50  # the shortest task that a browser calls long
+
+
+def answered(elsewhere: Elsewhere, text: str) -> str:
+    """The id of a conversation with this answer, without a run."""
+    thread = str(elsewhere.post("/threads", json={"metadata": {"graph_id": "agent"}}).raise_for_status().json()["thread_id"])
+    messages = [{"role": "user", "content": "go on"}, {"role": "assistant", "content": text}]
+    state = {"values": {"messages": messages}, "as_node": "__start__"}
+    headers = {"x-auth-scheme": "langsmith"}
+    elsewhere.post(f"/threads/{thread}/state", json=state, headers=headers).raise_for_status()
+    return thread
+
+
+def longest_task(visitor: Visitor, thread: str) -> float:
+    """Milliseconds of the longest task while the page opens and shows this conversation; the least of three times."""
+    tries = list[float]()
+    for _ in range(3):
+        visitor.page.goto("about:blank")
+        visitor.page.goto(f"{visitor.url}/app#{thread}")
+        expect(visitor.page.get_by_role("heading", name="The end")).to_be_visible()
+        tries.append(visitor.page.evaluate("() => new Promise((done) => setTimeout(() => done(window.longest), 0))"))
+    return max(min(tries), NOTICED_MILLISECONDS)
+
+
+def test_no_text_of_an_answer_keeps_the_page_waiting(visitor: Visitor, elsewhere: Elsewhere) -> None:
+    costly = "\n\n".join(COSTLY)
+    harmless = "\n\n".join(WORDS for _ in range(len(costly) // len(WORDS)))
+    end = "\n\n# The end\n"
+    visitor.context.add_init_script(f"({LONGEST_TASK})()")
+    usual = longest_task(visitor, answered(elsewhere, harmless + end))
+    longest = longest_task(visitor, answered(elsewhere, costly + end))
+    assert longest < 10 * usual
+    answer = visitor.page.get_by_role("article").last
+    for text in COSTLY[:8]:
+        assert text.strip() in str(answer.text_content()), "it is shown as the text it is"
+
+
+def test_a_long_answer_is_made_of_markdown_in_slices(visitor: Visitor, elsewhere: Elsewhere) -> None:
+    parts = [f"## Part {n}\n\nSome **strong** words [of it][site], and `code`.\n\n- one\n- two\n" for n in range(300)]
+    fenced = "```\n" + "let a = [1, 2]; // *no* [sign](x) counts here\n" * 1_000 + "```\n"
+    text = "\n".join([*parts, fenced, "[site]: https://site.example/"])
+    # A clock by which a slice is over after two blocks, and the times at which headings came.
+    visitor.context.add_init_script("""
+      let time = 0;
+      performance.now = () => (time += 4);
+      window.batches = 0;
+      const isHeading = (node) => node.role === "heading" || node.querySelector?.("[role=heading]");
+      const look = (changes) => (window.batches += changes.some(({ addedNodes }) => [...addedNodes].some(isHeading)));
+      new MutationObserver(look).observe(document, { childList: true, subtree: true });
+    """)
+    page = visitor.page
+    page.goto("about:blank")
+    page.goto(f"{visitor.url}/app#{answered(elsewhere, text)}")
+    answer = page.get_by_role("article").last
+    expect(answer.get_by_role("heading")).to_have_count(301)  # with the unseen one that says whose answer it is
+    expect(answer.locator("strong")).to_have_count(300)
+    expect(answer.get_by_role("link", name="of it").last).to_have_attribute("href", "https://site.example/")
+    expect(answer.locator("pre")).to_contain_text("*no* [sign](x)")
+    assert page.evaluate("() => window.batches") > 50
+    log = page.get_by_role("group", name="What was said")
+    end = log.evaluate("(log) => log.scrollHeight - log.scrollTop - log.clientHeight")
+    assert end < 60, "who was at the end stays there"
 
 
 # --- On two pages at once -----------------------------------------------------------------------------------------

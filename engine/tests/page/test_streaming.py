@@ -62,13 +62,16 @@ def to_the_end() -> Iterator[threading.Event]:
     event.set()
 
 
-def slowly(to_the_end: threading.Event) -> Changed:
-    """The saying, which ends when the test says so, however slow the browser is. Until then spaces come."""
+def slowly(to_the_end: threading.Event, may_come: threading.Semaphore | None = None) -> Changed:
+    """The saying, which ends when the test says so, however slow the browser is. Until then spaces come.
+
+    With `may_come` each piece of it waits for the test as well.
+    """
 
     def change(events: list[bytes]) -> Iterable[bytes | float]:
         end = len(events) - 3
         for event in events[:end]:
-            if not to_the_end.is_set():
+            while may_come and not to_the_end.is_set() and not may_come.acquire(blocking=False):
                 yield BEAT_SECONDS
             yield event
         while not to_the_end.is_set():
@@ -176,15 +179,15 @@ def test_an_answer_that_grows_is_taken_up_after_a_reload_and_a_lost_connection_o
     visitor = visit()
     page, answer = visitor.page, visitor.page.get_by_role("article").last
     enter(visitor, me)
-    model.script("stop this", slowly(to_the_end))
+    may_come = threading.Semaphore(5)
+    model.script("stop this", slowly(to_the_end, may_come))
     ask(visitor, "stop this")
     expect(answer).to_contain_text("The quick")
-    lengths: list[int] = []
-    while len(set(lengths)) < 4 and len(lengths) < 60:
-        lengths.append(len(answer.inner_text()))
-        page.wait_for_timeout(200)
-    assert len(set(lengths)) == 4, "it does not grow"
-    assert lengths == sorted(lengths)
+    for step in range(1, 5):
+        more = SAYING[: DELTA_CHARACTERS * (5 * step + 2)].strip()
+        expect(answer).not_to_contain_text(more)
+        may_come.release(5)
+        expect(answer).to_contain_text(more)
     visitor.button("Stop").click()
     visitor.button("Send").wait_for()
     stopped = answer.inner_text()
@@ -337,6 +340,29 @@ def test_answers_are_markdown_with_links_that_open_apart(visitor: Visitor, model
     model.script("lie", [Text("[https://good.example/?to=evil.example](https://evil.example/login) <https://good.example/>")])
     visitor.say("lie")
     expect(answer).to_contain_text("https://good.example/?to=evil.example (evil.example) https://good.example/")
+
+
+# Counts the characters that the library which reads Markdown is given.
+COUNT_READ = """async () => {
+  const { Lexer } = await import(new URL("app/lib/marked.js", location.href.replace(/app.*/, "")).href);
+  const { blockTokens } = Lexer.prototype;
+  window.read = 0;
+  Lexer.prototype.blockTokens = function (text, ...more) {
+    window.read += text.length;
+    return blockTokens.call(this, text, ...more);
+  };
+}"""
+
+
+def test_only_the_part_of_an_answer_that_grows_is_read_again(visitor: Visitor, model: ScriptedAnthropic) -> None:
+    page = visitor.page
+    text = "\n\n".join(f"Part **{number}** of it." for number in range(100))
+    page.evaluate(COUNT_READ)
+    model.script("grow", [Text(text)])
+    visitor.say("grow")
+    expect(page.get_by_role("article").last.locator("strong")).to_have_count(100)
+    read = page.evaluate("() => window.read")
+    assert len(text) / 2 < read < 8 * len(text)
 
 
 def test_no_trick_of_markdown_does_anything(visitor: Visitor, model: ScriptedAnthropic) -> None:

@@ -1,6 +1,6 @@
 // The conversation as one sees it: what was said, what the agent did, and the box to write in.
 
-import { html, useLayoutEffect, useRef, useState } from "./lib/preact.js";
+import { html, useCallback, useLayoutEffect, useRef, useState } from "./lib/preact.js";
 import { Markdown } from "./markdown.js";
 import { useAct } from "./parts.js";
 import { Lines, Problem, added, plain } from "./text.js";
@@ -12,13 +12,20 @@ export function Chat({ talk, memory }) {
   const log = useRef();
   const box = useRef();
   const isAtEnd = useRef(true);
-  useLayoutEffect(() => {
+  const last = useRef(0); // how far one had scrolled
+  const stayAtEnd = useCallback(() => {
     if (isAtEnd.current) log.current.scrollTop = log.current.scrollHeight;
-  });
+  }, []);
+  useLayoutEffect(stayAtEnd);
   useLayoutEffect(() => {
     if (document.activeElement === document.body) box.current.focus(); // what had the focus is gone, with the sign-in
   }, []);
-  const onScroll = ({ target: at }) => (isAtEnd.current = at.scrollHeight - at.scrollTop - at.clientHeight < 60);
+  const onScroll = ({ target: at }) => {
+    const isNear = at.scrollHeight - at.scrollTop - at.clientHeight < 60;
+    const hasGrown = isAtEnd.current && at.scrollTop >= last.current; // nobody has scrolled up: there is more than before
+    isAtEnd.current = isNear || hasGrown;
+    last.current = at.scrollTop;
+  };
   const onKeyDown = (event) => event.key === "Enter" && !event.shiftKey && !event.isComposing && send(event);
   const pick = (words) => (talk.set({ draft: words }), box.current.focus());
   const send = (event) => {
@@ -30,11 +37,12 @@ export function Chat({ talk, memory }) {
   const messages = [...talk.messages.values()];
   const results = new Map(messages.filter(({ type }) => type === "tool").map((of) => [of.tool_call_id, of]));
   const isThinking = talk.isGoing && !(messages.at(-1)?.type === "ai" && plain(messages.at(-1).content));
-  const stop = html`<button type="button" key="stop" onClick=${talk.stop}>Stop</button>`;
+  const stop = html`<button type="button" key="stop" aria-busy=${talk.isStopping} aria-disabled=${talk.isStopping} onClick=${talk.stop}>Stop</button>`;
   return html`<section class="chat" aria-label="Conversation" aria-busy=${talk.isGoing}>
     <div class="log" tabindex="0" role="group" aria-label="What was said" ref=${log} onScroll=${onScroll}>
-      ${!messages.length && html`<${Start} pick=${pick} />`}
-      ${messages.map((message) => html`<${Said} key=${message.id} message=${message} results=${results} />`)}
+      ${talk.isLoading && html`<p class="quiet" role="status">Opening the conversation.</p>`}
+      ${!messages.length && !talk.isLoading && html`<${Start} pick=${pick} />`}
+      ${messages.map((message) => html`<${Said} key=${message.id} message=${message} results=${results} onMade=${stayAtEnd} />`)}
       ${isThinking && html`<p class="thinking"><span /><span /><span /><b class="unseen">It is working.</b></p>`}
       ${talk.note && html`<div class="note"><p>${talk.note}</p>
         ${talk.hasFailed && html`<button onClick=${talk.retry}>Retry</button>`}</div>`}
@@ -58,11 +66,11 @@ const Start = ({ pick }) => html`<div class="start">
   <p class="picks">${TRY.map((words) => html`<button onClick=${() => pick(words)}>${words}</button>`)}</p>
 </div>`;
 
-function Said({ message: { type, content, tool_calls: calls = [], response_metadata: about }, results }) {
+function Said({ message: { type, content, tool_calls: calls = [], response_metadata: about }, results, onMade }) {
   const text = plain(content);
   if (type === "human") return html`<article class="mine"><h3 class="unseen">You</h3><${Lines} text=${text} /></article>`;
   if (type !== "ai") return null;
-  const lines = text.trim() && html`<${Markdown} text=${text} />`;
+  const lines = text.trim() && html`<${Markdown} text=${text} onMade=${onMade} />`;
   const call = (of) => html`<${Call} key=${of.id} call=${of} result=${results.get(of.id)} />`;
   const cut = about?.cut && html`<p class="quiet">${String(about.cut)}</p>`;
   return html`<article><h3 class="unseen">The agent</h3>${lines}${cut}${calls.map(call)}</article>`;
@@ -106,7 +114,7 @@ const Agent = ({ talk }) => html`<label class="switch">Agent
 /** Whether the conversation is temporary, which is decided before its first message. */
 function Temporary({ talk }) {
   const isTemporary = talk.metadata.temporary === true;
-  const choose = ({ target }) => talk.set({ metadata: target.checked ? { temporary: true } : {} });
+  const choose = () => talk.set({ metadata: isTemporary ? {} : { temporary: true } });
   const note = "Temporary conversation: it knows nothing of you, and nothing of it is kept.";
   if (talk.id || talk.messages.size) return isTemporary && html`<p class="note">${note}</p>`;
   return html`<label class="switch">

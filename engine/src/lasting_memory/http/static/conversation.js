@@ -1,6 +1,6 @@
 // One conversation: what was said, and the run that is going, followed to its end whatever becomes of the connection.
 
-import { reason } from "./client.js";
+import { reason, refusal } from "./client.js";
 import { pause } from "./parts.js";
 import { plain } from "./text.js";
 
@@ -31,12 +31,13 @@ function because(kind, message) {
   const why = EXPLAINED.test(kind) ? message : REASONS.find(([pattern]) => pattern.test(kind))?.[1];
   return `There is no answer. ${why || FAILED}`;
 }
+const notSent = (error) => Promise.reject(refusal(409, `It was not sent, since a switch went back. ${reason(error)}`));
 const NOW = [429, 502, 503, 504]; // what a server refuses now, and not a little later
 
-/** A conversation with one of the `agents`. Calls `changed()` when there is something new to show, `wrote()` after a tool was used, `answered()` at the end. */
-export function conversation(client, agents, { changed, wrote, answered }) {
+/** A conversation with one of the `agents`. Calls `changed()` when there is something new to show, `decided()` to wait for decisions before it sends, `wrote()` after a tool was used, `answered()` at the end. */
+export function conversation(client, agents, { changed, decided, wrote, answered }) {
   // `metadata` is of the thread that the first message makes, `agent` whom it is with, `draft` what is in the message box.
-  const talk = { agents, agent: agents[0], id: null, messages: new Map(), metadata: {}, isGoing: false, note: "", hasFailed: false, draft: "" };
+  const talk = { agents, agent: agents[0], id: null, messages: new Map(), metadata: {}, isLoading: false, isGoing: false, isStopping: false, note: "", hasFailed: false, draft: "" };
   let pending = ""; // what was sent, until it has arrived
   let run = null;
   let isStopped = false;
@@ -59,13 +60,15 @@ export function conversation(client, agents, { changed, wrote, answered }) {
     leave();
     run = null;
     pending = "";
-    set({ id, metadata, messages: new Map(), isGoing: false, note: "", hasFailed: false });
+    set({ id, metadata, messages: new Map(), isLoading: Boolean(id), isGoing: false, isStopping: false, note: "", hasFailed: false });
     const { signal } = leaving;
     try {
-      if (id && !(await load(signal))) await follow(signal);
+      const isOver = !id || (await load(signal));
+      talk.isLoading = false;
+      if (!isOver) await follow(signal);
     } catch (error) {
       if (signal.aborted) return;
-      Object.assign(talk, ended(error, [403, 404, 422]));
+      Object.assign(talk, { isLoading: false }, ended(error, [403, 404, 422]));
     }
     changed();
   }
@@ -104,6 +107,7 @@ export function conversation(client, agents, { changed, wrote, answered }) {
     const { signal } = leaving;
     const send = (path, body) => client.json("POST", path, { body, signal });
     try {
+      await decided().catch(notSent); // who has paused memory means what they send next, too
       talk.id ??= (await send("/threads", { metadata: talk.metadata })).thread_id;
       run = (await send(`/threads/${talk.id}/runs`, { assistant_id: talk.agent, input, ...STREAMED })).run_id;
     } catch (error) {
@@ -120,12 +124,14 @@ export function conversation(client, agents, { changed, wrote, answered }) {
 
   /** End the answer that is coming. What it said so far stays on the page. */
   async function stop() {
+    if (talk.isStopping) return;
+    set({ isStopping: true });
     try {
       isStopped = true;
       if (await going()) await client.send("POST", `/threads/${talk.id}/runs/${run}/cancel`);
     } catch (error) {
       isStopped = false;
-      set({ note: reason(error) });
+      set({ note: reason(error), isStopping: false });
     }
   }
 
@@ -152,7 +158,7 @@ export function conversation(client, agents, { changed, wrote, answered }) {
       changed();
       if (!isOver) await pause(Math.min(300 * 2 ** tries, 5000));
     }
-    set({ isGoing: false });
+    set({ isGoing: false, isStopping: false });
     wrote();
     answered();
   }

@@ -17,6 +17,7 @@ export function Conversations({ session: { client, me }, current, version, onOpe
   const [count, setCount] = useState(PAGE);
   const [query, setQuery] = useState("");
   const [leaving, setLeaving] = useState(null);
+  const [removed, setRemoved] = useState([]); // ids of those that are being removed, and are not shown any more
   const [refusal, act] = useAct();
   // One search for each agent; together they are as many as are asked for, or fewer where there are no more.
   const ask = (signal) => async (agent) => {
@@ -35,7 +36,13 @@ export function Conversations({ session: { client, me }, current, version, onOpe
   const remove = act(async () => {
     const { thread_id: id } = leaving;
     setLeaving(null);
-    await client.send("DELETE", `/threads/${id}`);
+    setRemoved((ids) => [...ids, id]);
+    try {
+      await client.send("DELETE", `/threads/${id}`);
+    } catch (error) {
+      setRemoved((ids) => ids.filter((other) => other !== id));
+      throw error;
+    }
     if (id === current) onOpen(null);
     list.again();
   });
@@ -49,7 +56,8 @@ export function Conversations({ session: { client, me }, current, version, onOpe
     </li>`;
   };
   const older = html`<button class="wide" onClick=${() => setCount(count + PAGE)}>Show older</button>`;
-  const all = (threads) => html`<ul aria-label="Conversations">${threads.map(entry)}</ul>
+  const isThere = ({ thread_id: id }) => !removed.includes(id);
+  const all = (threads) => html`<ul aria-label="Conversations">${threads.filter(isThere).map(entry)}</ul>
     ${threads.length >= count && older}`;
   return html`<nav class="conversations" aria-label="Your conversations">
     <button class="main wide" onClick=${() => onOpen(null)}>New conversation</button>

@@ -23,7 +23,7 @@ export function Files({ session, first, onClose }) {
   return html`<${Dialog} title="Files" problem=${memory.problem} onClose=${onClose}>
     <p>What the agent reads and writes. ${plural(files.length, "file")}.</p>
     <ul class="files" aria-label="Files">${files.map(entry)}</ul>
-    <div class="row"><${NewFile} session=${session} onMade=${setOpen} /></div>
+    ${memory.groups && html`<div class="row"><${NewFile} session=${session} onMade=${setOpen} /></div>`}
   <//>`;
 }
 
@@ -45,10 +45,11 @@ function File({ session, path, revision, isGone, onGone }) {
   return html`<div class="file">
     <${Problem} text=${refused || problem} />
     ${file && (isText ? html`<${Lines} text=${file.content} />` : html`<p class="quiet">This file is not text.</p>`)}
-    <p class="row">
+    ${!file && !problem && html`<p class="quiet" role="status">It is being read.</p>`}
+    ${(file || problem) && html`<p class="row">
       ${isText && html`<button onClick=${() => setView("Edit")}>Edit</button>${opener("Why")}`}
       ${opener("History")}<button class="danger" onClick=${remove}>Delete</button>
-    </p>
+    </p>`}
     ${view === "Why" && html`<${Why} file=${file} />`}
     ${view === "History" && html`<${History} session=${session} path=${path} revision=${revision} />`}
   </div>`;
@@ -124,6 +125,7 @@ function History({ session: { client, memory }, path, revision: current }) {
   const none = "This file was put here around the history; its next change begins one.";
   return html`<div class="history">
     <${Problem} text=${refused || problem} />
+    ${!told && !problem && html`<p class="quiet" role="status">It is being looked up.</p>`}
     ${revisions && html`<ol aria-label="Revisions">${revisions.map(entry)}</ol>`}
     ${dropped > 0 && html`<p class="quiet">${plural(dropped, "older revision")} made room.</p>`}
     ${revisions?.length === 0 && html`<p class="quiet">${none}</p>`}

@@ -1,8 +1,9 @@
 // What the agent knows, beside the chat: facts under their titles, what changed since the last look, and what one decides.
 
+import { reason } from "./client.js";
 import { Lines, Profile } from "./facts.js";
-import { html, useState } from "./lib/preact.js";
-import { useAct, useTold } from "./parts.js";
+import { html, useReducer, useRef, useState } from "./lib/preact.js";
+import { useAct, useProblem, useTold } from "./parts.js";
 import { Changed, Problem, added, author, plural, size, when } from "./text.js";
 
 const TITLES_SHOWN = 100;
@@ -32,7 +33,7 @@ export function Knowledge({ session, switches, below, onFile }) {
     ${isOwn && html`<${Problem} text=${memory.problem} /><${News} memory=${memory} />
       <${Groups} session=${session} onFile=${onFile} />
       ${memory.shared.map((folder) => html`<${Shared} key=${folder.path} folder=${folder} />`)}
-      <${Decisions} session=${session} switches=${switches} below=${below} />`}
+      ${(memory.groups || memory.problem) && html`<${Decisions} session=${session} switches=${switches} below=${below} />`}`}
   </section>`;
 }
 
@@ -82,7 +83,7 @@ function Groups({ session, onFile }) {
       ${group.revision !== 0 && html`<button class="small" aria-label=${`File ${group.path}`} onClick=${() => onFile(group.path)}>File</button>`}
       </header>${body}</li>`;
   };
-  return html`${!isEmpty && html`<label class="unseen" for="find">Search in memory</label>
+  return html`${memory.groups && !isEmpty && html`<label class="unseen" for="find">Search in memory</label>
       <input id="find" type="search" placeholder="Search in memory" onInput=${({ target }) => setQuery(target.value.trim())} />`}
     ${isEmpty && html`<p class="quiet">Nothing yet. Tell it something to remember.</p>`}
     ${query && html`<p class="quiet" role="status">${plural(wanted.length, "title")} found</p>`}
@@ -104,28 +105,48 @@ function Shared({ folder: { path, claim, group, writes, groups } }) {
     <ul class="groups">${groups.map(entry)}</ul></section>`;
 }
 
+/** What the switches show, and what one of them does: [shown, flip, problem]. `shown` is null until the server has told. */
+function useSwitches({ client, memory }) {
+  const { told, tell, problem } = useTold(client, "/memory/controls", {}, memory.version);
+  const [refused, setRefused] = useProblem();
+  const [, changed] = useReducer((n) => n + 1, 0);
+  const clicks = useRef({}); // by name, the last click that the server has not answered: { isOn }
+  const isOn = (name) => clicks.current[name]?.isOn ?? told?.[name] ?? false;
+  const flip = (name, label) => async () => {
+    const click = { isOn: !isOn(name) }; // not what the element says: whatever is drawn between a click and this sets it back
+    const isLast = () => clicks.current[name] === click;
+    const put = async () => isLast() && tell(await client.json("PUT", "/memory/controls", { body: { [name]: click.isOn } }));
+    clicks.current[name] = click;
+    setRefused("");
+    changed();
+    try {
+      await memory.decide(put);
+    } catch (error) {
+      if (isLast()) setRefused(`“${label}” is as it was. ${reason(error)}`);
+    }
+    if (isLast()) delete clicks.current[name];
+    changed();
+    memory.refresh();
+  };
+  const clicked = Object.fromEntries(Object.keys(clicks.current).map((name) => [name, isOn(name)]));
+  const shown = told && { ...told, ...clicked };
+  return [shown, flip, refused || problem];
+}
+
 function Decisions({ session, switches, below }) {
-  const { client, memory } = session;
-  const { told: stored, tell, problem } = useTold(client, "/memory/controls", {}, memory.version);
-  const [refused, act] = useAct();
-  const [wanted, want] = useState({}); // a switch moves at once
-  const told = stored && { ...stored, ...wanted };
-  const decide = (name) => act(async () => {
-    const body = { [name]: !told[name] };
-    want((others) => ({ ...others, ...body }));
-    const done = () => want(({ [name]: _, ...others }) => others);
-    await memory.change("PUT", "/memory/controls", { body }).then(tell).finally(done);
-  });
+  const { memory } = session;
+  const [shown, flip, problem] = useSwitches(session);
+  // They are there before the server has told how they are: what is below them stays where it is.
   const option = ([name, label]) => html`<label class="switch">
-    <input type="checkbox" role="switch" checked=${told[name]} onChange=${decide(name)} />${label}</label>`;
+    <input type="checkbox" role="switch" checked=${shown?.[name] ?? false} disabled=${!shown} onChange=${flip(name, label)} />${label}</label>`;
   const { nearly_full: isFull, bytes, max_bytes: maxBytes, files, max_files: maxFiles } = memory.usage ?? {};
   return html`<div class="decisions">
     ${isFull && html`<p class="note">Memory is nearly full: ${size(bytes)} of ${size(maxBytes)},
       ${` ${plural(files, "file")}`} of ${maxFiles}. Delete what is no longer needed.</p>`}
-    ${told?.paused && html`<p class="note">${PAUSED}</p>`}
-    ${(told?.review || told?.review_agent) && html`<p class="note">${reviewed(told)}</p>`}
-    ${told && html`<p class="row">${Object.entries({ paused: "Pause memory", ...switches }).map(option)}</p>`}
-    <${Problem} text=${refused || problem} />
+    <p class="row">${Object.entries({ paused: "Pause memory", ...switches }).map(option)}</p>
+    ${shown?.paused && html`<p class="note">${PAUSED}</p>`}
+    ${(shown?.review || shown?.review_agent) && html`<p class="note">${reviewed(shown)}</p>`}
+    <${Problem} text=${problem} />
     ${below.map((Part) => html`<${Part} session=${session} />`)}
   </div>`;
 }

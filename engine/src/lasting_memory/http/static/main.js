@@ -86,7 +86,7 @@ function Signed({ client, me, last, onSignOut }) {
     if (idInAddress() !== talk.id) history.pushState(null, "", talk.id ? `#${talk.id}` : location.pathname);
     changed();
   };
-  const talk = useMemo(() => conversation(client, me.agents, { changed: moved, wrote: () => memory.refresh(), answered }), []);
+  const talk = useMemo(() => conversation(client, me.agents, { changed: moved, decided: memory.decided, wrote: () => memory.refresh(), answered }), []);
   const show = (id) => {
     setDialog(null);
     setPlace("chat");
@@ -119,6 +119,7 @@ function Signed({ client, me, last, onSignOut }) {
     () => html`<${Knowledge} session=${session} switches=${SWITCHES} below=${BELOW_SWITCHES} onFile=${onFile} />`,
     [memory.version],
   );
+  const isKnown = memory.groups || memory.problem; // what is below a list comes when the list is there, and stays where it is
   const version = `${answers} ${talk.id}`;
   const conversations = useMemo(
     () => html`<${Conversations} session=${session} current=${talk.id} version=${version} onOpen=${show} />`,
@@ -134,8 +135,8 @@ function Signed({ client, me, last, onSignOut }) {
       <${Chat} talk=${talk} memory=${memory} />
       <div class="beside">
         ${knowledge}
-        <p class="row">${Object.keys(dialogs).map(opener)}</p>
-        <${Data} session=${session} onForgotten=${forgotten} />
+        ${isKnown && html`<p class="row">${Object.keys(dialogs).map(opener)}</p>
+          <${Data} session=${session} onForgotten=${forgotten} />`}
       </div>
     </main>
     ${conversations}

@@ -1,47 +1,44 @@
 // Markdown as elements from a list: what is not on it is shown as the text it is. Nothing is made of HTML, and nothing is loaded.
 
-import { html, useMemo } from "./lib/preact.js";
-import { lexer } from "./lib/marked.js";
+import { definitions, linksOf, read, split } from "./blocks.js";
+import { html, useLayoutEffect, useMemo, useReducer, useRef, useState } from "./lib/preact.js";
+import { hasTime, later } from "./slices.js";
 import { Lines } from "./text.js";
 
-// Beyond these a text is shown as it is: the time to read a block grows with the square of its signs and of its lines, a table has
-// as many cells as its head in every row, and depth costs the stack.
-const MOST_CHARS = 20_000;
-const MOST_SIGNS = 1_000;
-const MOST_LINES = 500;
-const MOST_CELLS = 2_000;
-const MOST_DEEP = 16;
-const SIGNS = /[*_~[\]<`!]/g;
-const DEEP = new RegExp(String.raw`^[ \t]*(([>*+-]|\d{1,9}[.)])[ \t]*){${MOST_DEEP + 1}}`, "m");
+const MOST_DEEP = 32;
 
-const count = (text, sign) => (text.match(sign) ?? []).length;
-
-function isBoundedBlock(block) {
-  const lines = block.split("\n");
-  const columns = Math.max(...lines.map((line) => count(line, /\|/g)));
-  return lines.length <= MOST_LINES && columns * lines.length <= MOST_CELLS && count(block, SIGNS) <= MOST_SIGNS;
+/** Text that a model wrote. `onMade()` is called when a part of it has become elements, which may be higher than its text. */
+export function Markdown({ text, onMade }) {
+  const { blocks, rest } = useMemo(() => split(text), [text]);
+  const defined = useMemo(() => definitions(text), [text]);
+  const links = useMemo(() => linksOf(defined), [defined]);
+  const block = (source, n) => html`<${Block} key=${n} source=${source} links=${links} onMade=${onMade} />`;
+  return html`<div class="markdown">${blocks.map(block)}${rest && html`<${Lines} text=${rest} />`}</div>`;
 }
 
-const isBounded = (text) => text.length <= MOST_CHARS && !DEEP.test(text) && text.split(/\n[ \t]*\n/).every(isBoundedBlock);
-
-function read(text) {
-  try {
-    return isBounded(text) ? lexer(text) : null;
-  } catch {
-    return null;
-  }
+/** One block. It is read again only where it has changed, and shown as it was, or as its text, until there is time for that. */
+function Block({ source, links, onMade }) {
+  const [, changed] = useReducer((n) => n + 1, 0);
+  const made = useRef({}); // { source, links, shown }
+  const isMade = () => made.current.source === source && made.current.links === links;
+  const make = () => (made.current = { source, links, shown: shown(source, links) });
+  if (!isMade() && hasTime()) make();
+  useLayoutEffect(() => {
+    if (!isMade()) return later(() => (make(), changed()));
+    onMade?.();
+  });
+  return made.current.shown ?? html`<${Lines} text=${source} />`;
 }
 
-/** Text that a model wrote. */
-export function Markdown({ text }) {
-  const tokens = useMemo(() => read(text), [text]);
-  return tokens ? html`<div class="markdown">${elements(tokens)}</div>` : html`<${Lines} text=${text} />`;
+function shown(source, links) {
+  const tokens = read(source, links);
+  return tokens ? elements(tokens) : html`<${Lines} text=${source.trimEnd()} />`;
 }
 
 const elements = (tokens = [], deep = 0) => tokens.map((token) => element(token, deep + 1));
 
 function element(token, deep) {
-  const make = Object.hasOwn(MADE, token.type) && deep <= 2 * MOST_DEEP ? MADE[token.type] : () => undefined;
+  const make = Object.hasOwn(MADE, token.type) && deep <= MOST_DEEP ? MADE[token.type] : () => undefined;
   return make(token, (tokens) => elements(tokens, deep)) ?? token.raw;
 }
 
@@ -87,5 +84,10 @@ function address(href) {
   return to && /^https?:$/.test(to.protocol) && !to.username && !to.password ? to : null;
 }
 
-const Code = ({ text }) => html`<div class="code"><pre tabindex="0"><code>${text}</code></pre>
-  ${navigator.clipboard && html`<button class="small" onClick=${() => navigator.clipboard.writeText(text)}>Copy</button>`}</div>`;
+function Code({ text }) {
+  const [isCopied, setCopied] = useState(false);
+  const copy = () => navigator.clipboard.writeText(text).then(() => setCopied(true));
+  return html`<div class="code"><pre tabindex="0"><code>${text}</code></pre>
+    ${navigator.clipboard && html`<button class="small" onClick=${copy}>Copy</button>`}
+    <span class="unseen" role="status">${isCopied && "Copied."}</span></div>`;
+}

@@ -16,6 +16,7 @@ export function watched(client, changed) {
   let arrived = null; // when, by the server's clock
   let until = null; // when the changes were asked for
   let looking = null;
+  let deciding = Promise.resolve();
   let again = false;
 
   const set = (changes) => (Object.assign(memory, changes, { version: memory.version + 1 }), changed());
@@ -99,9 +100,30 @@ export function watched(client, changed) {
 
   /** Stop pointing out what has changed, also the next time. */
   async function seen() {
+    const { changes, more } = memory;
     set({ changes: [], more: 0 });
-    if (until) await client.json("PUT", "/memory/seen", { body: { until } });
+    if (!until) return;
+    try {
+      await client.json("PUT", "/memory/seen", { body: { until } });
+    } catch (error) {
+      if (!memory.changes.length) set({ changes, more });
+      throw error;
+    }
   }
 
-  return Object.assign(memory, { refresh, change, undo, rewrite, add, seen });
+  /** Do something that a person decided, after what they decided before. */
+  function decide(work) {
+    const decision = deciding.catch(() => {}).then(work);
+    deciding = decision;
+    const end = () => {
+      if (deciding === decision) deciding = Promise.resolve();
+    };
+    decision.then(end, end);
+    return decision;
+  }
+
+  /** Wait for what is being decided. Throws what the server refuses it with. */
+  const decided = () => deciding;
+
+  return Object.assign(memory, { refresh, change, undo, rewrite, add, seen, decide, decided });
 }

@@ -27,23 +27,54 @@ export function useAsked(ask, inputs) {
 export const useTold = (client, path, query = {}, version = 0) =>
   useAsked((signal) => client.json("GET", path, { query, signal }), [...Object.values(query), version]);
 
-/** Doing things: [why it did not work, act, isBusy]. `act(work)` is a handler; the next action clears the problem. */
-export function useAct() {
+/** Why something did not work, until the next action: [problem, setProblem]. */
+export function useProblem() {
   const [problem, setProblem] = useState("");
-  const [isBusy, setBusy] = useState(false);
   useEffect(() => {
     const clear = ({ target }) => target.closest("button, a, [type=checkbox]") && setProblem("");
     if (problem) addEventListener("click", clear, true);
     return () => removeEventListener("click", clear, true);
   }, [problem]);
+  return [problem, setProblem];
+}
+
+/** Doing things: [why it did not work, act, isBusy]. `act(work)` is a handler. Until the work is done its button looks busy and does nothing. */
+export function useAct() {
+  const [problem, setProblem] = useProblem();
+  const [isBusy, setBusy] = useState(false);
   const act = (work) => async (event) => {
     event.preventDefault();
+    const release = occupy(controlOf(event));
+    if (!release) return;
     setProblem("");
     setBusy(true);
     await work(event).catch((error) => setProblem(reason(error)));
     setBusy(false);
+    release();
   };
   return [problem, act, isBusy];
+}
+
+/** What one has clicked; of a form that was sent, its button. */
+function controlOf({ currentTarget, submitter }) {
+  if (submitter) return submitter;
+  if (currentTarget.localName === "form") return currentTarget.querySelector("button");
+  return currentTarget.closest("label") ?? currentTarget;
+}
+
+/**
+ * Makes a control look busy, with all others in the same `data-together`. It keeps the keyboard, which a disabled one would not.
+ * Returns what ends this; null where it is busy already.
+ */
+function occupy(control) {
+  const group = control.closest("[data-together]") ?? control;
+  if (group.getAttribute("aria-busy") === "true") return null;
+  group.setAttribute("aria-busy", "true");
+  control.setAttribute("aria-disabled", "true");
+  return () => {
+    group.removeAttribute("aria-busy");
+    control.removeAttribute("aria-disabled");
+  };
 }
 
 /** What has the keyboard may go, with what it did: then the nearest of what was around it has it. Returns what ends this. */

@@ -20,7 +20,7 @@ export function Trash({ session: { client, memory }, onClose }) {
   const isEmpty = told && !told.files.length && !told.lines.length;
   return html`<${Dialog} title="Trash" problem=${refused || problem} onClose=${onClose}>
     <p>What was deleted, as far as the history goes back. "Forget me" empties it, too.</p>
-    <p class="quiet" role="status">${!refused && note}</p>
+    <p class="quiet status" role="status">${!refused && note}</p>
     ${isEmpty && html`<p class="quiet">Nothing is in the trash.</p>`}
     ${told?.lines.length > 0 && html`<h3>Lines</h3><ul class="trash" aria-label="Deleted lines">${told.lines.map(line)}</ul>`}
     ${told?.files.length > 0 && html`<h3>Files</h3><ul class="trash" aria-label="Deleted files">${told.files.map(file)}</ul>`}

@@ -71,7 +71,7 @@ function Decisions({ act, memory, proposals, onDecided }) {
     const file = ([path, diff]) => html`<article key=${path}><h4>${title(memory, path)}</h4><p class="quiet">${path}</p>
       ${lines[path].length ? html`<ul class="choices">${lines[path].map(line(id, path))}</ul>` : html`<${Diff} text=${diff} />`}
       ${!isOne && buttons(` ${path}${which && `,${which}`}`, proposal, path)}</article>`;
-    return html`<section key=${id} aria-label=${`Proposal ${n + 1}`}><h3>${when(at)}${FROM[kind] && `, ${FROM[kind]}`}</h3>
+    return html`<section key=${id} data-together aria-label=${`Proposal ${n + 1}`}><h3>${when(at)}${FROM[kind] && `, ${FROM[kind]}`}</h3>
       ${Object.entries(files).map(file)}${buttons(which, proposal)}</section>`;
   };
   return proposals.map(section);
