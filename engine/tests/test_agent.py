@@ -219,7 +219,7 @@ async def test_two_agents_remember_recall_consolidate_and_export_as_the_scope_sa
     for graph, other in (("agent", "okapis"), ("support", "zebras")):
         (found,) = await person.called(ToolCall("search_past_conversations", {"query": other}), assistant=graph)
         assert f"keep {other}" in found
-    response = await person.http.client.get("/memory/export", timeout=60)
+    response = await person.http.client.get("/memory/export")
     exported = json.dumps(response.json()["conversations"])
     assert all(f"Remember that I keep {animal}." in exported for animal in ("zebras", "okapis"))
 
@@ -244,8 +244,8 @@ async def test_what_an_operator_put_into_a_memory_is_forgotten_with_its_person(t
     (server, scope), operator = two, two[0].as_operator()
     namespace = list(deployed(memory_scope=scope).memory.namespace(Actor(alice, ORG), assistant_of("support")))
     await operator.store.put_item(namespace, "/seeded.md", {"content": "- seeded", "encoding": "utf-8"})
-    exported = await server.as_user(alice).http.client.get("/memory/export", timeout=60)
+    exported = await server.as_user(alice).http.client.get("/memory/export")
     assert ("- seeded" in exported.text) is (scope != "assistant")
-    await server.as_user(alice).http.client.delete("/memory", timeout=60)
+    await server.as_user(alice).http.client.delete("/memory")
     left = (await operator.store.search_items(namespace))["items"]
     assert bool(left) is (scope == "assistant"), "shared memory stays"

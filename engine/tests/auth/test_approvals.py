@@ -297,7 +297,7 @@ NAMED: dict[str, tuple[int, Attempt]] = {
 async def test_every_way_to_resume_approves_what_it_names_and_nothing_else(pause: Pause) -> None:
     paused, answers = await tried(pause, UNNAMED | NAMED)
     assert "UnknownInterruptError" in answers["another interrupt"]
-    for _ in range(300):
+    for _ in range(3_000):
         written = {name for name, it in paused.items() if await it.written()}
         if len(written) >= len(NAMED):
             break

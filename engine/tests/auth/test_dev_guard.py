@@ -39,7 +39,7 @@ def raw(port: int, method: str, target: str, *headers: tuple[str, str], version:
     lines = [f"{method} {target} HTTP/{version}", *(f"{name}: {value}" for name, value in headers)]
     body = "{}" if method == "POST" else ""
     lines += ["Content-Type: text/plain", f"Content-Length: {len(body)}", "Connection: close", "", body]
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=300) as connection:
         connection.sendall("\r\n".join(lines).encode("latin-1"))
         answer = connection.makefile("rb").read()
     return int(answer.split(b" ", 2)[1])
@@ -82,7 +82,7 @@ async def test_studio_people_and_this_machine_s_commands_go_on_as_before(server:
     person = server.person(alice)
     await person.turn(thread := await person.thread(), "hello")
     user = {"Authorization": f"Bearer {dev_token('acme', alice)}"}
-    async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=60) as http:
+    async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=300) as http:
         for path in ("/ok", "/docs", "/openapi.json", "/metrics"):
             assert (await http.get(path)).status_code == 200, path
         asked = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "x-auth-scheme,content-type"}

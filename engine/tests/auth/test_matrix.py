@@ -18,7 +18,7 @@ from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic
 from tests.auth import matrix
 from tests.auth.matrix import OF_THE_PAGE, ROWS
 from tests.auth.rules import CALLERS, Cell, Row
-from tests.auth.world import Answer, World, _call, body_of, echo, filled
+from tests.auth.world import ANSWER_SECONDS, Answer, World, _call, body_of, echo, filled
 
 pytestmark = pytest.mark.server
 
@@ -144,7 +144,7 @@ def dev(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -
 async def clients(server: DevServer) -> AsyncIterator[httpx.AsyncClient]:
     # Less than the seconds after which the server closes an idle connection.
     limits = httpx.Limits(max_connections=200, keepalive_expiry=2)
-    async with httpx.AsyncClient(base_url=server.url, timeout=60, trust_env=False, limits=limits) as http:
+    async with httpx.AsyncClient(base_url=server.url, timeout=ANSWER_SECONDS, trust_env=False, limits=limits) as http:
         yield http
 
 

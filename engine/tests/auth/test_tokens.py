@@ -378,22 +378,25 @@ def keys() -> Iterator[KeyServer]:
 
 async def test_a_known_key_waits_for_nobody_and_unknown_ones_ask_once(keys: KeyServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokens, "COOLDOWN_SECONDS", -1)
-    monkeypatch.setattr(tokens, "FETCH_SECONDS", 1)
+    monkeypatch.setattr(tokens, "FETCH_SECONDS", 3)
     key_set = tokens.KeySet(keys.url)
     await key_set.key("one")
-    asked, keys.drips, started = keys.asked, True, time.monotonic()
+    asked = keys.asked
+    keys.drips = True
     unknown = [asyncio.create_task(key_set.key(f"made up {number}")) for number in range(20)]
-    await asyncio.sleep(0.1)
+    while keys.asked == asked:  # noqa: ASYNC110  # its thread sets no event
+        await asyncio.sleep(0.01)
     assert (await key_set.key("one")).key_id == "one", "while the others wait"
     assert not any(task.done() for task in unknown)
     unknown.pop().cancel()  # which ends it for nobody else
-    outcomes = await asyncio.gather(*unknown, return_exceptions=True)
+    async with asyncio.timeout(300):  # a drip comes for ever
+        outcomes = await asyncio.gather(*unknown, return_exceptions=True)
     assert all(isinstance(outcome, jwt.PyJWTError) for outcome in outcomes)
-    assert (keys.asked - asked, time.monotonic() - started < 10) == (1, True), "a drip comes for ever"
+    assert keys.asked - asked == 1
 
 
 async def test_keys_are_fetched_anew_and_not_believed_for_ever(keys: KeyServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, seconds in (("COOLDOWN_SECONDS", 0.05), ("REFRESH_SECONDS", 0.1), ("FETCH_SECONDS", 5)):
+    for name, seconds in (("COOLDOWN_SECONDS", 0.05), ("REFRESH_SECONDS", 0.1), ("FETCH_SECONDS", 300)):
         monkeypatch.setattr(tokens, name, seconds)
     key_set = tokens.KeySet(keys.url)
     await key_set.key("one")
@@ -469,11 +472,11 @@ def test_tokens_of_the_key_set_are_believed_and_no_others(
 
         def ask(token: str) -> httpx.Response:
             headers = {"Authorization": f"Bearer {token}"}
-            return httpx.post(f"{server.url}/threads", json={}, headers=headers, timeout=30, trust_env=False)
+            return httpx.post(f"{server.url}/threads", json={}, headers=headers, timeout=300, trust_env=False)
 
         def soon(token: str) -> bool:
-            """Whether a token is believed within a minute."""
-            deadline = time.monotonic() + 60
+            """Whether a token is believed in the end."""
+            deadline = time.monotonic() + 300
             while (status := ask(token).status_code) != 200 and time.monotonic() < deadline:
                 time.sleep(0.2)
             return status == 200

@@ -138,7 +138,7 @@ def while_it_works(do: Callable[[], Coroutine[Any, Any, Any]], reply: Any = READ
     return answer
 
 
-async def soon(ask: Callable[[], Awaitable[Any]], seconds: float = 60) -> Any:
+async def soon(ask: Callable[[], Awaitable[Any]], seconds: float = 300) -> Any:
     """The first answer that is not empty."""
     async with asyncio.timeout(seconds):
         while not (answer := await ask()):  # noqa: ASYNC110  # the server's

@@ -127,7 +127,7 @@ def run_evals(folder: Path, env: Mapping[str, str], *options: str) -> subprocess
     }
     command = [sys.executable, "-m", "pytest", "evals", "-q", "-p", "no:cacheprovider", *options]
     return subprocess.run(
-        command, cwd=folder / "project", env={**own, **env}, capture_output=True, text=True, check=False, timeout=300
+        command, cwd=folder / "project", env={**own, **env}, capture_output=True, text=True, check=False, timeout=900
     )
 
 

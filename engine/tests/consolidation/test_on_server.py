@@ -31,9 +31,9 @@ async def test_a_rehearsal_says_what_would_change_or_that_it_failed_and_writes_n
     http, rehearsal = ada.http.client, {"dry_run": "true"}
     await ada.chat("I like dill")
     ada.model.script(TASK, [append("- likes dill")], READY, Failure(400, "invalid_request_error", "no"))
-    told = await http.post("/memory/consolidate", params=rehearsal, timeout=30)
+    told = await http.post("/memory/consolidate", params=rehearsal)
     assert "+- likes dill" in told.json()["files"]["/memories/topics/food.md"]
-    failed = await http.post("/memory/consolidate", params=rehearsal, timeout=30)
+    failed = await http.post("/memory/consolidate", params=rehearsal)
     assert (failed.status_code, "dry run failed" in failed.json()["detail"]) == (502, True)
     assert await ada.read("/memories/topics/food.md") is None
     assert await ada.listed("consolidations") == []
@@ -82,9 +82,9 @@ async def test_without_an_answer_a_rehearsal_a_tidy_and_a_text_say_why_and_a_lat
 async def test_a_rehearsal_during_which_its_person_is_forgotten_did_not_fail(ada: Person) -> None:
     await ada.chat("I like dill")
     ada.model.script(TASK, Slow(60, [Text("late")]))
-    rehearsal = asyncio.create_task(ada.http.client.post("/memory/consolidate", params={"dry_run": "true"}, timeout=60))
+    rehearsal = asyncio.create_task(ada.http.client.post("/memory/consolidate", params={"dry_run": "true"}))
     await ada.model.asked(TASK, 1)
-    assert (await ada.http.client.delete("/memory", timeout=60)).is_success
+    assert (await ada.http.client.delete("/memory")).is_success
     assert (await rehearsal).status_code == 409, (await rehearsal).text
 
 

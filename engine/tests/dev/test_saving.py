@@ -38,7 +38,7 @@ def files_with(server: DevServer, text: str, pattern: str = "*") -> list[str]:
     return found
 
 
-async def until(condition: Callable[[], object], seconds: float = 60) -> None:
+async def until(condition: Callable[[], object], seconds: float = 300) -> None:
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110  # files tell nobody
             await asyncio.sleep(0.1)
@@ -54,10 +54,10 @@ async def test_after_a_state_was_read_or_a_disk_was_full_everybody_s_conversatio
     in_the_way = server.folder / ".langgraph_api" / "store.pckl.tmp"
     await until(lambda: not in_the_way.exists())
     in_the_way.mkdir()  # no file can be written there: an OSError as of a full disk
-    await until(lambda: "store.pckl could not be saved" in server.log, 20)
+    await until(lambda: "store.pckl could not be saved" in server.log)
     in_the_way.rmdir()
     await bob.turn(bobs, said)
-    await until(lambda: files_with(server, said, ".langgraph_checkpoint*") and files_with(server, said, ".langgraph_ops*"), 20)
+    await until(lambda: files_with(server, said, ".langgraph_checkpoint*") and files_with(server, said, ".langgraph_ops*"))
     server.kill()
     server.start()
     await server.close_clients()
@@ -82,7 +82,7 @@ async def test_forgetting_says_what_still_runs_and_finishes_once_it_has_ended(se
     (server.folder / "let_go").touch()
     while (await person.ask("DELETE", "/memory")).status_code == 503:
         pass
-    await until(lambda: not files_with(server, secret), 20)
+    await until(lambda: not files_with(server, secret))
 
 
 async def test_what_was_forgotten_or_deleted_is_in_no_file_after_a_flush_and_after_a_stop(
@@ -104,7 +104,7 @@ async def test_what_was_forgotten_or_deleted_is_in_no_file_after_a_flush_and_aft
     for how in ("deleted", "temporary"):
         await people[how].made("DELETE", f"/threads/{threads[how]}")
     kept = secrets.pop("kept")
-    await until(lambda: not any(files_with(server, secret) for secret in secrets.values()), 20)
+    await until(lambda: not any(files_with(server, secret) for secret in secrets.values()))
     server.stop()
     assert not any(files_with(server, secret) for secret in secrets.values())
     assert files_with(server, kept)

@@ -140,7 +140,7 @@ class _Handler(QuietHandler):
         self.head(200, "text/event-stream")
         for part in self.server.parts:
             self.wfile.write(part)
-        self.server.silent.wait(30)
+        self.server.silent.wait(300)
 
 
 @pytest.fixture

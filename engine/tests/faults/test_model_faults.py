@@ -78,7 +78,7 @@ async def _meet(server: DevServer, model: ScriptedAnthropic, name: str) -> None:
     requests = len(model.requests_for(text)) + (len(model.requests_for("note it")) if "subagent" in name else 0)
     assert requests <= fault.requests, name
     bound = LIMITS.max_run_seconds if fault.error == "RunTooLongError" else 3 * LIMITS.model_silence_seconds
-    assert seconds < bound + 10, f"{name}, with the queue's time, and that of a busy machine"
+    assert seconds < bound + 600, f"{name}, with the queue's time, and that of a busy machine: one fault would take an hour"
     model.script(f"and now, {person.name}", [Text("ok")])  # before what a run that gave up early left of the fault
     after = await person.turn(thread, f"and now, {person.name}?")
     assert after["messages"][-1]["content"] == "ok", name

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.server
 HERE, ORIGIN = Path(__file__).parent, "http://localhost:3000"
 INSTALL = ["npm", "install", "--no-package-lock", "--no-audit", "--no-fund", "--silent"]
 DOCUMENT = Path(__file__).parents[2] / "docs/front-ends.md"
-SECONDS = 120
+SECONDS = 600
 # fmt: off
 TSC = [
     "node", "node_modules/typescript/bin/tsc", "--strict", "--skipLibCheck", "--target", "es2022", "--module", "nodenext",
@@ -118,7 +118,7 @@ def compiled(shared_server: DevServer, tmp_path_factory: pytest.TempPathFactory)
     folder = tmp_path_factory.mktemp("javascript")
     for file in (HERE / "package.json", *HERE.glob("*.mjs")):
         shutil.copy(file, folder)
-    subprocess.run(INSTALL, cwd=folder, check=True, timeout=300)
+    subprocess.run(INSTALL, cwd=folder, check=True, timeout=900)
     sources = {folder / f"{name}.ts": text for name, text in modules(shared_server.url).items()}
     for path, text in sources.items():
         path.write_text(text)

@@ -131,7 +131,7 @@ async def throw(seed: int, connect: Connect | None = None, *, tight: bool = Fals
             if world.late and dice.random() < 0.1:
                 await store.abatch(world.late.pop(dice.randrange(len(world.late))))
 
-    async with connect() as store, asyncio.timeout(60):
+    async with connect() as store, asyncio.timeout(300):
         with patch.multiple(writing, lock_of=lambda *_: asyncio.Lock(), _TRIMS=trims, _WAIT=patience):
             writers = [asyncio.create_task(live(f"w{number}")) for number in range(dice.randint(2, 8))]
             await asyncio.gather(*writers, land(writers, store))

@@ -84,7 +84,7 @@ async def test_a_message_of_a_pause_counts_as_such_also_where_its_run_begins_aft
         return str((await ada.client.runs.create(thread, "agent", input=message, multitask_strategy="enqueue"))["run_id"])
 
     held, after = threads = [await ada.thread() for _ in range(2)]
-    ada.model.script("go on", *[lambda _: [Text("done" if over.wait(60) else "late")]] * 2)
+    ada.model.script("go on", *[lambda _: [Text("done" if over.wait(600) else "late")]] * 2)
     for thread in threads:
         await queue(thread, "go on")
     await ada.model.asked("go on", 2)
@@ -276,7 +276,7 @@ async def test_the_sweep_and_the_next_visit_delete_what_is_over(hasty: DevServer
         await who.turn(thread, "hello")
     await asyncio.sleep(2)
     kept = await ada.thread()  # a visit
-    await soon(lambda: gone(mine), 10)
+    await soon(lambda: gone(mine))
     assert await left() >= {kept, bobs, old}
     await asyncio.sleep(max(began + 6 - time.monotonic(), 0))
     kept = await ada.chat("hello")

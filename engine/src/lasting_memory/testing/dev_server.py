@@ -26,8 +26,8 @@ from lasting_memory.testing.people import OPERATOR, Person, dev_token, run_turn
 
 __all__ = ["DevServer", "dev_token", "environment", "run_turn"]
 
-START_SECONDS = 60.0
-STOP_SECONDS = 15.0
+START_SECONDS = 300.0
+STOP_SECONDS = 60.0
 # How often a server started from now on looks for runs; None for the platform's half a second, for which each turn waits.
 queue_seconds: float | None = None
 

@@ -48,7 +48,7 @@ class Person:
         *,
         model: Any = None,
         headers: Mapping[str, str] | None = None,
-        seconds: float = 120,
+        seconds: float = 300,
         **options: Any,
     ) -> None:
         self.name, self.org = name, org
@@ -100,7 +100,7 @@ class Person:
 
     async def idle(self) -> None:
         """Return when none of their conversations has a run going or waiting."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(300):
             while await self.client.threads.count(status="busy", metadata={"user_id": self.name}):  # noqa: ASYNC110  # the server's state
                 await asyncio.sleep(0.05)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from lasting_memory.testing.loopback import LoopbackServer, QuietHandler
 
-MAX_DELAY_SECONDS = 60.0
+MAX_DELAY_SECONDS = 600.0
 DELTA_CHARACTERS = 16
 MAX_DELTAS = 200  # about: a long text comes in longer pieces, and a tool's long input whole
 
@@ -130,8 +130,8 @@ class ScriptedAnthropic(LoopbackServer):
             return [body for body in self.requests if needle in _dumps(body)]
 
     async def asked(self, text: str, times: int = 1) -> None:
-        """Wait until so many requests contain `text`. Raises TimeoutError after a minute."""
-        async with asyncio.timeout(60):
+        """Wait until so many requests contain `text`. Raises TimeoutError after five minutes."""
+        async with asyncio.timeout(300):
             while len(self.requests_for(text)) < times:  # noqa: ASYNC110  # its threads set no event
                 await asyncio.sleep(0.02)
 
