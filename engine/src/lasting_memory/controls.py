@@ -17,6 +17,7 @@ from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import ConflictError, NotFoundError
 
+from lasting_memory import journal
 from lasting_memory.deployment import Deployment, Limits
 from lasting_memory.people import identity, namespaces
 from lasting_memory.validation import content_size
@@ -59,10 +60,13 @@ async def controls(store: BaseStore, actor: identity.Actor, deployment: Deployme
     return controls_of(await store.abatch(read_controls(actor)), deployment)
 
 
-async def set_controls(store: BaseStore, actor: identity.Actor, given: Mapping[str, bool]) -> None:
-    """Change the given controls, by name."""
+async def set_controls(
+    store: BaseStore, actor: identity.Actor, given: Mapping[str, bool], began: journal.Began | None = None
+) -> bool:
+    """Change the given controls, by name. Returns False if the person was forgotten since this `began`: nothing is changed."""
     namespace, at = namespaces.controls(actor), datetime.now(UTC).isoformat()
-    await store.abatch([PutOp(namespace, name, {"on": on, "at": at}, index=False) for name, on in given.items()])
+    ops = [PutOp(namespace, name, {"on": on, "at": at}, index=False) for name, on in given.items()]
+    return await journal.put_unless_forgotten(store, ops, began)
 
 
 # --- Until when a person has looked at what changed. The page points out what is newer.
@@ -76,9 +80,10 @@ async def seen_until(store: BaseStore, actor: identity.Actor) -> str:
     return str(item.value.get("until", "")) if item else ""
 
 
-async def set_seen(store: BaseStore, actor: identity.Actor, until: str) -> None:
-    """Note until when a person has seen the changes of their memory."""
-    await store.aput(namespaces.controls(actor), _SEEN, {"until": until}, index=False)
+async def set_seen(store: BaseStore, actor: identity.Actor, until: str, began: journal.Began | None = None) -> bool:
+    """Note until when a person has seen the changes of their memory. Returns False as `set_controls`."""
+    op = PutOp(namespaces.controls(actor), _SEEN, {"until": until}, index=False)
+    return await journal.put_unless_forgotten(store, [op], began)
 
 
 # --- Marks of threads

@@ -257,9 +257,8 @@ class Memory:
         """Keep a proposal. Raises `RefusedWrite` if its person was forgotten since this began."""
         place = namespaces.proposals(self.actor)
         value = await platform.in_thread(_PROPOSALS.dump_python, proposal, mode="json")
-        await self.store.aput(place, proposal.id, value, index=False)
-        if await journal.is_forgotten(self.store, self.began):
-            await self.store.adelete(place, proposal.id)
+        op = PutOp(place, proposal.id, value, index=False)
+        if not await journal.put_unless_forgotten(self.store, [op], self.began):
             raise RefusedWrite("What is remembered of this person was deleted meanwhile.")
 
     async def propose_write(self, key: str, change: Change, author: Author) -> None:

@@ -17,10 +17,21 @@ from lasting_memory.journal.revisions import (
     merge,
     undone,
     work,
-)  # fmt: skip
-from lasting_memory.journal.writing import Began, MovedError, all_items, began, change, forget, histories, history, is_forgotten
+)
+from lasting_memory.journal.writing import (
+    Began,
+    MovedError,
+    all_items,
+    began,
+    change,
+    forget,
+    histories,
+    history,
+    is_forgotten,
+    put_unless_forgotten,
+)
 
 __all__ = [
     "NOTHING", "Began", "Change", "MovedError", "Revision", "all_items", "began", "change", "cut", "diff", "edits", "forget",
-    "histories", "history", "is_forgotten", "line_origins", "lines_of", "merge", "undone", "work",
+    "histories", "history", "is_forgotten", "line_origins", "lines_of", "merge", "put_unless_forgotten", "undone", "work",
 ]  # fmt: skip

@@ -6,6 +6,7 @@ their run's id.
 """
 
 import asyncio
+import json
 import logging
 import random
 from collections import defaultdict
@@ -28,6 +29,8 @@ from lasting_memory.validation import RefusedWrite, check_room
 
 # Items of one search for all, and of one search for some.
 _ALL, _SEARCHED = 10_000, 500
+# Items of one batch of writes that bypass the journal.
+_PUT_AT_ONCE = 200
 # Looks at the log after one change, and seconds before the second and each further one: of several writers one merges for all.
 # Beyond these, others are writing so fast that one of them makes the next merge.
 _ROUNDS, _WAIT = 50, 0.02
@@ -71,6 +74,52 @@ async def forget(store: BaseStore, actor: identity.Actor) -> None:
 async def is_forgotten(store: BaseStore, began: Began | None) -> bool:
     """Whether the person was forgotten since then. For writes that bypass the journal; False without a server."""
     return began is not None and _time_in(await store.aget(namespaces.forgotten(began.actor), namespaces.FORGOTTEN)) >= began.at
+
+
+async def put_unless_forgotten(store: BaseStore, ops: Sequence[PutOp], began: Began | None) -> bool:
+    """Carry out puts and deletions for a person, unless they were forgotten since this `began`. Returns whether it did.
+
+    For writes that bypass the journal. A put may take seconds, because it embeds first. So this looks again afterwards, and
+    takes back what was put. A forgetting that begins after that finds the items and deletes them itself.
+    """
+    if await is_forgotten(store, began):
+        return False
+    for start in range(0, len(ops), _PUT_AT_ONCE):
+        some = ops[start : start + _PUT_AT_ONCE]
+        try:
+            await store.abatch(some)
+        finally:  # an error, or a cancellation, does not say what was put
+            taken_back = await asyncio.shield(_take_back(store, some, began))
+        if taken_back:
+            return False
+    return True
+
+
+async def _take_back(store: BaseStore, ops: Sequence[PutOp], began: Began | None) -> bool:
+    """Delete what these have put, if their person was forgotten since this `began`. Returns whether they were.
+
+    The person may have come back: a later run's value under the same key stays. It differs by a time, an id of a thread or a
+    text; where two values are equal they are derived from the same, and are made again when they are missed.
+    """
+    try:
+        if not await is_forgotten(store, began):
+            return False
+        puts = [op for op in ops if op.value is not None]
+        items = await store.abatch([GetOp(op.namespace, op.key) for op in puts])
+        deletions = list[Op]()
+        for op, item in zip(puts, items, strict=True):
+            if isinstance(item, Item) and _as_text(item.value) == _as_text(op.value):
+                deletions.append(PutOp(op.namespace, op.key, None))
+        await store.abatch(deletions)
+    except Exception:  # what was put is made, as the caller is told: a second failure must not say that it is not
+        logger.warning("The store failed after a put; whether its person was forgotten meanwhile is not known.", exc_info=True)
+        return False
+    return True
+
+
+def _as_text(value: object) -> str:
+    """A value as JSON, as a store may have changed it: its tuples are lists."""
+    return json.dumps(value, sort_keys=True, default=str)
 
 
 def _time_in(item: Item | None) -> str:
@@ -154,7 +203,7 @@ async def change(
                     check_room(found, path, len(after["content"].encode()), limits)
                 break
             except ValueError:
-                known = await history(store, files, path, limits)  # merges what others have not merged yet
+                known = await history(store, files, path, limits, began)  # merges what others have not merged yet
                 if adopted or not known or known[0].id == base.id or tries == _TRIES - 1:
                     raise
         newest = await _publish(file, base, [*adopted, made_of(base, after, author, uuid4().hex)])
@@ -209,15 +258,31 @@ async def _publish(file: _File, base: Revision, mine: Sequence[Revision]) -> Rev
         await file.store.abatch([PutOp(place, put(file.files, file.path, each, "").key, None) for each in mine])
         kept, _ = await (others := file._replace(began=None)).look()
         await others.put([], [NOTHING, *kept.history()[:1]][-1])
+        await _unnote(file)
         raise
     except Exception:  # the change is made, and whoever looks next merges it
         logger.warning("The store failed at the end of a change of %r, which is made.", file.path, exc_info=True)
     return newest
 
 
-async def history(store: BaseStore, files: Namespace, path: str, limits: Limits = DEFAULTS) -> list[Revision]:
-    """The last revisions of a file that are kept, newest first. Finishes what a writer who died has left."""
-    file = _File(store, files, path)
+async def _unnote(file: _File) -> None:
+    """Delete the note that a person has memory with an assistant, where no file and no history of theirs is left."""
+    noted = namespaces.noted(file.files)
+    if noted is None:
+        return
+    left = [SearchOp(place, limit=1) for place in (file.files, namespaces.journals(file.files))]
+    if not any(await file.store.abatch(left)):
+        await file.store.adelete(*noted)
+
+
+async def history(
+    store: BaseStore, files: Namespace, path: str, limits: Limits = DEFAULTS, began: Began | None = None
+) -> list[Revision]:
+    """The last revisions of a file that are kept, newest first. Finishes what a writer who died has left.
+
+    Raises `RefusedWrite` if the file's person was forgotten since this `began`, which would bring the file back.
+    """
+    file = _File(store, files, path, began)
     log, shown = await file.look()
     tips = log.tips()
     if shown and shown.id in {"", *log.known} and (len(tips) > 1 or (shown.id and [shown.id] != [tip.id for tip in tips])):
