@@ -2,21 +2,23 @@
 
 import asyncio
 import zlib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
 import pytest
-from langgraph.store.base import BaseStore, IndexConfig
+from langgraph.store.base import BaseStore, IndexConfig, PutOp, SearchOp
 from langgraph.store.memory import InMemoryStore
 
+from lasting_memory import journal
 from lasting_memory.people import namespaces
 from lasting_memory.recall import index as segments
 from lasting_memory.recall import results_text, retrieval, search
 from lasting_memory.recall.index import catch_up, forget
 from lasting_memory.testing.platform import Platform
-from lasting_memory.testing.stores import INDEX, SUBJECTS, embed
+from lasting_memory.testing.stores import INDEX, SUBJECTS, WrappedStore, embed
 from tests.recall.talks import ALICE, conversations, hits, human, left, many, say
 
 
@@ -80,6 +82,104 @@ async def test_a_clock_that_was_once_ahead_hides_nothing_that_is_said_later(stor
     assert await hits(store, threads, "later29") == ["new29"]
 
 
+async def merge(store: BaseStore) -> None:
+    """Another process merges all parts of the index."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(segments, "MERGE_AT", 1)
+        await segments._merge(store, ALICE, None)
+
+
+async def forget_person(store: BaseStore) -> None:
+    """Another process forgets the person; her conversations go last."""
+    await journal.forget(store, ALICE)
+    await forget(store, ALICE)
+
+
+async def drop_all(store: BaseStore) -> None:
+    """Another process finds the index damaged."""
+    await forget(store, ALICE)
+
+
+async def drop_one(store: BaseStore) -> None:
+    """Another process finds a conversation deleted."""
+    await segments.drop(store, ALICE, ["t1"])
+
+
+class OverError(Exception):
+    """A search has fewer batches."""
+
+
+async def answered_while(meanwhile: Callable[[BaseStore], Awaitable[None]], nth: int, told: int) -> tuple[int, list[Any]]:
+    """What a search finds where something happens before its batch of that number, and what is left in the index."""
+    inner, threads, batches, began = InMemoryStore(), Platform(), 0, journal.Began(ALICE)
+    many(threads, told)
+    await catch_up(inner, threads, ALICE, agents=["agent"])
+    many(threads, 6, start=told)
+
+    async def interleave(_: object) -> None:
+        nonlocal batches
+        batches += 1
+        if batches == nth:
+            await meanwhile(inner)
+
+    store = WrappedStore(inner, before=interleave)
+    results = await search(store, threads, ALICE, "usual", 20, agents=["agent"], began=began)
+    if batches < nth:
+        raise OverError
+    return len(results.matches), await left(inner)
+
+
+@pytest.mark.parametrize("meanwhile", [merge, drop_all, drop_one, forget_person])
+@pytest.mark.parametrize("told", [2, 9], ids=["few before", "as many as are merged"])
+async def test_a_search_is_answered_whatever_others_do_to_the_index_meanwhile(
+    monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[BaseStore], Awaitable[None]], told: int
+) -> None:
+    monkeypatch.setattr(segments, "MERGE_AT", 4)
+    found, nth = list[int](), 0
+    with suppress(OverError):
+        while True:
+            nth += 1
+            count, in_index = await answered_while(meanwhile, nth, told)
+            found.append(count)
+            if meanwhile is forget_person:
+                assert in_index == [], nth
+    assert nth > 15, "it was tried between all batches"
+    if meanwhile is not forget_person:
+        # What `drop` was told to be deleted is there still: it may be found, or be indexed with the next search.
+        least = told + 6 - (meanwhile is drop_one)
+        assert [nth for nth, count in enumerate(found, 1) if not least <= count <= told + 6] == []
+
+
+async def test_a_segment_that_another_process_makes_while_the_index_is_read_is_not_missed(threads: Platform) -> None:
+    inner = InMemoryStore()
+    await catch_up(inner, threads, ALICE, agents=["agent"])
+    places = list[str]()
+
+    async def merge_after_first(ops: list[Any]) -> None:
+        """The index moves to a segment once one of its parts was read."""
+        places.extend(op.namespace_prefix[0] for op in ops if isinstance(op, SearchOp))
+        if len(places) == 1:
+            await merge(inner)
+
+    index = await segments.load(WrappedStore(inner, after=merge_after_first), ALICE)
+    assert conversations(index) == 3
+    assert places == ["recall_new", "recall_segments"]
+
+
+async def test_a_process_that_notes_the_index_as_whole_while_another_drops_it_hides_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    inner, threads = InMemoryStore(), Platform()
+    many(threads, 25)
+
+    async def drop_before_note(ops: list[Any]) -> None:
+        if any(isinstance(op, PutOp) and op.key == segments.WATERMARK and op.value for op in ops):
+            await forget(inner, ALICE)
+
+    await catch_up(WrappedStore(inner, before=drop_before_note), threads, ALICE, agents=["agent"])
+    assert (await search(inner, threads, ALICE, "usual", 20, agents=["agent"])).searched == 25
+
+
 async def test_meaning_is_asked_where_the_store_knows_it(threads: Platform) -> None:
     store = InMemoryStore(index=INDEX)
     assert (await hits(store, threads, "vehicle"))[0] == "car"
@@ -96,6 +196,8 @@ async def test_meaning_is_asked_where_the_store_knows_it(threads: Platform) -> N
 
 
 _DIMS = len(SUBJECTS) + 300
+# Seconds after which something that is waited for will not come, on any machine.
+LONG = 300
 
 
 class Embedding:
@@ -151,16 +253,15 @@ async def test_a_search_waits_for_embeddings_only_a_moment(threads: Platform, mo
     monkeypatch.setattr(retrieval, "EMBED_SECONDS", 0.05)
     embedding = Embedding()
     embedding.may_go_on.clear()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(LONG):
         results = await search(embedding.store, threads, ALICE, "belt", 5, agents=["agent"])
     assert [item.conversation.thread_id for item in results.matches] == ["car"]
     assert results.outstanding == 3
     assert "[3 older conversations are not indexed yet; search again]" in results_text("belt", results)
     embedding.may_go_on.set()
-    waiting = namespaces.recall(ALICE, "waiting")
-    async with asyncio.timeout(5):
-        while await embedding.store.asearch(waiting):  # noqa: ASYNC110  # the store has no event
-            await asyncio.sleep(0.01)
+    async with asyncio.timeout(LONG):
+        await asyncio.gather(*segments._embedding.values())
+    assert await embedding.store.asearch(namespaces.recall(ALICE, "waiting")) == []
     assert await hits(embedding.store, threads, "pet") == ["dog"]
     assert len(embedding.texts) == 3
 

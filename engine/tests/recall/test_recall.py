@@ -1,5 +1,6 @@
 """Search of past conversations: what was said is found in any language, and nobody else's, in a result small enough to read."""
 
+import json
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from lasting_memory.settings import ENGINE
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import OPERATOR, Person
 from lasting_memory.testing.platform import Platform
-from lasting_memory.testing.scripted_anthropic import ToolCall
+from lasting_memory.testing.scripted_anthropic import Text, ToolCall
 from tests.recall.talks import ALICE, NOW, hits, human, say
 
 
@@ -310,3 +311,26 @@ async def test_an_operator_s_run_finds_its_person_s_conversations(server: DevSer
     assert own in found
     assert other not in found
     assert "There is no conversation" in refused
+
+
+@pytest.mark.server
+async def test_what_was_asked_often_does_not_hide_what_was_said_once(server: DevServer, ada: Person) -> None:
+    question, asked = "What did we say about the spare key?", list[str]()
+    told = await ada.chat("My spare key is with the neighbour called Ottilie.")
+    for _ in range(16):
+        ada.model.script(question, [searching("spare key", alternatives=["neighbour"])], [Text("I found something.")])
+        asked.append(await ada.chat(question))
+    found = await ada.made("GET", "/memory/search", q=question, limit=3)
+    assert told in [talk["thread_id"] for talk in found["conversations"]]
+    assert found["searched"] == 17
+    (answer,) = await ada.called(searching("spare key"))
+    assert "neighbour called Ottilie" in answer.split("\n\n")[0]
+    await ada.client.threads.delete(told)
+    found = await ada.made("GET", "/memory/search", q="Ottilie spare key", limit=20)
+    assert found["searched"] >= 17
+    assert "Ottilie" not in json.dumps(found["conversations"])
+    assert {turn["speaker"] for talk in found["conversations"] for turn in talk["turns"]} <= {"user", "assistant"}
+    shown, again = await ada.called(reading(asked[-1]), searching("Ottilie"))
+    assert "Ottilie" not in shown
+    assert "1. user: What did we say" in shown
+    assert "Ottilie" not in again

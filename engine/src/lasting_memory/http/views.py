@@ -40,6 +40,7 @@ _MARKER = re.compile(r"(?:[-*+]|\d{1,9}[.)])\s+")
 _SOURCE = re.compile(r" ?\((?:\d{4}-\d\d-\d\d, )?thread [0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\)$")
 # Of a turn of a conversation that a search found.
 _EXCERPT_CHARS = 240
+_FORGOTTEN = "You were forgotten meanwhile; call again."
 
 
 @router.get("/memory/facts")
@@ -214,7 +215,8 @@ async def seen(caller: Caller, query: AboutQuery, body: Seen) -> Answer:
     caller.check_not_shared()
     before, until = await controls.seen_until(caller.store, caller.actor), min(body.until, datetime.now(UTC))
     since = max(until.astimezone(UTC).isoformat(), before)
-    await controls.set_seen(caller.store, caller.actor, since)
+    if not await controls.set_seen(caller.store, caller.actor, since, caller.began):
+        raise HTTPException(409, _FORGOTTEN)
     return {"since": since}
 
 
@@ -328,8 +330,9 @@ async def search(caller: Caller, query: Annotated[Search, Query()]) -> Answer:
     async with get_client() as client:
         agents = caller.deployment.agents
         results = await recall.search(
-            caller.store, client.threads, caller.actor, query.q, query.limit, agents=agents, began=caller.began
-        )
+            caller.store, client.threads, caller.actor, query.q, query.limit, agents=agents, began=caller.began,
+            routes=caller.deployment.routes,
+        )  # fmt: skip
 
     def shown() -> list[Answer]:
         found = [(match.conversation, recall.excerpts(query.q, match, _EXCERPT_CHARS)) for match in results.matches]
@@ -364,9 +367,8 @@ async def write_controls(caller: Caller, query: AboutQuery, body: Switches) -> A
     """
     caller.check_own()
     caller.check_not_shared()
-    if await journal.is_forgotten(caller.store, caller.began):
-        raise HTTPException(409, "You were forgotten meanwhile; call again.")
     switched = body.model_dump(exclude_unset=True)
     before = await controls.controls(caller.store, caller.actor, caller.deployment)
-    await controls.set_controls(caller.store, caller.actor, switched)
+    if not await controls.set_controls(caller.store, caller.actor, switched, caller.began):
+        raise HTTPException(409, _FORGOTTEN)
     return replace(before, **switched).told()  # nothing that may fail comes after the change

@@ -2,7 +2,8 @@
 
 `search` is never older than the last thing a person said: what is not indexed yet it indexes. The index is derived data in the
 store: `catch_up` brings it up to date, `drop` takes conversations out. Behind this door: `conversations.py` (a thread as turns,
-and as numbers), `index.py`, `retrieval.py` with `ranking.py` (search, its answer, the model's tools), `lexical.py`.
+and as numbers) with `repetition.py` (what is no turn, or counts less), `index.py` with `meaning.py`, `retrieval.py` with
+`ranking.py` (search, its answer, the model's tools), `lexical.py`.
 """
 
 from lasting_memory.recall.conversations import (
@@ -14,12 +15,13 @@ from lasting_memory.recall.conversations import (
     piece_text,
     threads_by_id,
 )
-from lasting_memory.recall.index import MODEL, catch_up, changed_since, drop, nearest
+from lasting_memory.recall.index import MODEL, catch_up, changed_since, drop, stop_embedding
 from lasting_memory.recall.lexical import language, normalized, rank, stems
+from lasting_memory.recall.meaning import nearest
 from lasting_memory.recall.retrieval import Match, conversation_tools, excerpts, fused, results_text, search
 
 __all__ = [
     "MODEL", "Conversation", "Match", "Turn", "catch_up", "changed_since", "conversation", "conversation_tools", "drop",
     "excerpts", "fused", "language", "message_text", "nearest", "normalized", "owned_by", "piece_text", "rank", "results_text",
-    "search", "stems", "threads_by_id",
+    "search", "stems", "stop_embedding", "threads_by_id",
 ]  # fmt: skip

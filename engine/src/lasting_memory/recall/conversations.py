@@ -11,16 +11,18 @@ import itertools
 import json
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from operator import itemgetter
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from lasting_memory.people import identity
-from lasting_memory.recall import lexical
+from lasting_memory.people.namespaces import ROUTES
+from lasting_memory.recall import lexical, repetition
 from lasting_memory.recall.lexical import Array
 
 _SPEAKERS = {"human": "user", "ai": "assistant", "tool": "tool"}
@@ -37,12 +39,36 @@ class Threads(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One turn: speaker (user, assistant, tool), text, the id of its message, and the speaker's name, if any."""
+    """One turn: speaker (user, assistant, tool), text, the id of its message, and the speaker's name, if any.
+
+    `asks`: it asks for what was said before, or repeats that. `adds`: memory was written then, so it also says something new.
+    """
 
     speaker: str
     text: str
     message_id: str
     name: str = ""
+    asks: bool = False
+    adds: bool = False
+
+
+# How much a text counts: it tells something, stands beside a question about the past, or asks for the past and repeats it.
+TELLS, BESIDE, ASKS = range(3)
+# The weights of these, in tenths.
+TENTHS = np.array([10, 2, 1], "u1")
+
+
+def weighed(turn: Turn) -> Iterator[tuple[str, int]]:
+    """The text of a turn in pieces, each with how much it counts."""
+    if not turn.asks:
+        yield turn.text, TELLS
+        return
+    if turn.speaker != "user":
+        yield turn.text, ASKS
+        return
+    beside = TELLS if turn.adds else BESIDE
+    for is_question, group in itertools.groupby(repetition.sentences(turn.text), key=itemgetter(1)):
+        yield "".join(sentence for sentence, _ in group), ASKS if is_question else beside
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +82,52 @@ class Conversation:
     updated_at: str = ""
 
 
-def conversation(thread: Mapping[str, Any], speakers: Sequence[str] = SPEAKERS) -> Conversation:
-    """A thread of the platform, with its values, as a conversation: the turns of these speakers that have text."""
+def conversation(
+    thread: Mapping[str, Any], speakers: Sequence[str] = SPEAKERS, routes: Collection[str] = tuple(ROUTES)
+) -> Conversation:
+    """A thread of the platform, with its values, as a conversation: the turns of these speakers that have text.
+
+    What only repeats memory, past conversations, or the files of these routes is no turn.
+    """
     values = thread.get("values")
     messages = _mappings(values.get("messages") if isinstance(values, Mapping) else None)
-    said = (turn for message in messages for turn in _turns(message) if turn.speaker in speakers and turn.text)
+    calls, turns = dict[str, Mapping[str, Any]](), list[Turn]()
+    for exchange in _exchanges(messages):
+        turns += _exchanged(exchange, calls, routes)
+    shown = tuple(turn for turn in turns if turn.speaker in speakers and turn.text)
     updated_at = str(thread.get("updated_at") or "")
     created_at = str(thread.get("created_at") or updated_at)
-    return Conversation(str(thread["thread_id"]), updated_at[:10], tuple(said), created_at, updated_at)
+    return Conversation(str(thread["thread_id"]), updated_at[:10], shown, created_at, updated_at)
+
+
+def _exchanges(messages: Iterable[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
+    """The messages, in order: those of a person together with what they led to, until the person speaks again."""
+    exchange = list[Mapping[str, Any]]()
+    for message in messages:
+        if message.get("type") == "human" and exchange and exchange[-1].get("type") != "human":
+            yield exchange
+            exchange = []
+        exchange.append(message)
+    if exchange:
+        yield exchange
+
+
+def _exchanged(
+    exchange: Sequence[Mapping[str, Any]], calls: dict[str, Mapping[str, Any]], routes: Collection[str]
+) -> list[Turn]:
+    """The turns of an exchange. Adds its tool calls to `calls`, by id."""
+    turns, asks, adds = list[Turn](), False, False
+    for message in exchange:
+        for call in _mappings(message.get("tool_calls")):
+            calls[str(call.get("id"))] = call
+            asks = asks or repetition.asks(call, routes)
+            adds = adds or repetition.writes(call, routes)
+        for turn in _turns(message, calls, routes):
+            # What an assistant says once it has looked something up repeats that.
+            turns.append(replace(turn, asks=True) if asks and turn.speaker == "assistant" else turn)
+    if not asks:
+        return turns
+    return [replace(turn, asks=True, adds=adds) if turn.speaker == "user" else turn for turn in turns]
 
 
 def _mappings(items: object) -> list[Mapping[str, Any]]:
@@ -71,17 +135,29 @@ def _mappings(items: object) -> list[Mapping[str, Any]]:
     return [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
 
 
-def _turns(message: Mapping[str, Any]) -> Iterator[Turn]:
-    """A message's text, and each of its tool calls as a turn of its own, so that a search finds the step that worked."""
+def _turns(message: Mapping[str, Any], calls: Mapping[str, Mapping[str, Any]], routes: Collection[str]) -> Iterator[Turn]:
+    """A message's text, and each of its tool calls as a turn of its own, so that a search finds the step that worked.
+
+    `calls` are the thread's tool calls up to then, by id.
+    """
     texts = {key: value for key, value in message.items() if isinstance(value, str)}
     speaker, message_id = _SPEAKERS.get(texts.get("type", "")), texts.get("id", "")
     added = message.get("additional_kwargs")
     if speaker is None or (isinstance(added, Mapping) and added.get("lc_source") == "pinned_skill"):
         return
     text = message_text(message.get("content"))
-    failed = "failed: " if texts.get("status") == "error" and text else ""
-    yield Turn(speaker, failed + text, message_id, texts.get("name", "") if speaker != "tool" else "")
+    if speaker == "tool":
+        # Without its call, a result of a tool that reads files may be of any file.
+        call = calls.get(texts.get("tool_call_id", ""), {"name": texts.get("name")})
+        if repetition.result_repeats(call, routes):
+            return
+        failed = "failed: " if texts.get("status") == "error" and text else ""
+        yield Turn(speaker, failed + text, message_id)
+        return
+    yield Turn(speaker, text, message_id, texts.get("name", ""))
     for call in _mappings(message.get("tool_calls")):
+        if repetition.repeats(call, routes):
+            continue
         with suppress(RecursionError, ValueError):
             arguments = json.dumps(call.get("args") or {}, ensure_ascii=False, default=str)[:_CALL_CHARS]
             if isinstance(name := call.get("name"), str):
@@ -121,13 +197,16 @@ async def threads_by_id(
 
 
 # Count it up with a change of what follows: items of another format are dropped, and their conversations indexed again.
-FORMAT = 5
-# A conversation among others: its number, the time of its last change in microseconds, its first day, and its count of words.
-TABLE = np.dtype([("key", "<u8"), ("version", "<i8"), ("began", "<i4"), ("words", "<u4")])
-# A word of a conversation, by the conversation's place in the table, and the number of its passages with the word.
-POSTINGS = np.dtype([("term", "<u4"), ("place", "<u4"), ("count", "u1")])
-# A passage: its turn, speaker (index in `SPEAKERS`), the hash of the speaker's name (0 without one), and its count of words.
-PASSAGES = np.dtype([("turn", "<u4"), ("speaker", "u1"), ("name", "<u4"), ("words", "<u4")])
+FORMAT = 6
+# A conversation among others: its number, the time of its last change in microseconds, its first day, its count of words, and
+# of those that tell something.
+TABLE = np.dtype([("key", "<u8"), ("version", "<i8"), ("began", "<i4"), ("words", "<u4"), ("told", "<u4")])
+# A word of a conversation, by the conversation's place in the table; the number of its passages that tell something with the
+# word, and the weights of its other passages with the word, in tenths.
+POSTINGS = np.dtype([("term", "<u4"), ("place", "<u4"), ("count", "u1"), ("asked", "u1")])
+# A passage: its turn, speaker (index in `SPEAKERS`), how much it counts (`TELLS`, `BESIDE`, `ASKS`), the hash of the speaker's
+# name (0 without one), and its count of words.
+PASSAGES = np.dtype([("turn", "<u4"), ("speaker", "u1"), ("kind", "u1"), ("name", "<u4"), ("words", "<u4")])
 WORDS = np.dtype("<u4")
 
 # Characters of a passage: a few sentences. A long answer has several, so that its end counts as much as a short turn.
@@ -202,20 +281,24 @@ def read_document(item: Any) -> Document:
 def document(talk: Conversation) -> Document:
     """A conversation's document. Blocks for milliseconds per hundred turns."""
     spoken = lexical.language(" ".join(turn.text[:_SAMPLE_CHARS] for turn in talk.turns if turn.speaker != "tool"))
-    # Of an endless conversation the end.
-    pieces = [(number, text) for number, turn in enumerate(talk.turns) for text in _PASSAGE.findall(turn.text)][-MAX_PASSAGES:]
-    said = [lexical.stems(text, spoken) for _, text in pieces]
+    pieces = list[tuple[int, int, str]]()
+    for number, turn in enumerate(talk.turns):
+        for piece, kind in weighed(turn):
+            pieces += [(number, kind, text) for text in _PASSAGE.findall(piece)]
+    pieces = pieces[-MAX_PASSAGES:]  # of an endless conversation the end
+    said = [lexical.stems(text, spoken) for *_, text in pieces]
     if sum(map(len, said)) > MAX_WORDS:
         said = [list(dict.fromkeys(words))[: MAX_WORDS // len(said)] for words in said]
     # A search names speakers by their first name.
     names = {turn.name: sum(map(hash_of, lexical.stems(turn.name[:_NAME_CHARS], spoken)[:1])) for turn in talk.turns}
     passages = [
-        (number, SPEAKERS.index(talk.turns[number].speaker), names[talk.turns[number].name], len(words))
-        for (number, _), words in zip(pieces, said, strict=True)
+        (number, SPEAKERS.index(talk.turns[number].speaker), kind, names[talk.turns[number].name], len(words))
+        for (number, kind, _), words in zip(pieces, said, strict=True)
     ]
     words = np.array([hash_of(word) for word in itertools.chain.from_iterable(said)], WORDS)
     began = version_of((talk.created_at or talk.date)[:10]) // (24 * 3_600 * 1_000_000)
-    row = np.array([(key_of(talk.thread_id), version_of(talk.updated_at), began, len(words))], TABLE)
+    told = sum(len(words) for (_, kind, _), words in zip(pieces, said, strict=True) if kind == TELLS)
+    row = np.array([(key_of(talk.thread_id), version_of(talk.updated_at), began, len(words), told)], TABLE)
     return Document(talk.thread_id, row, spoken, np.array(passages, PASSAGES), words)
 
 
@@ -224,10 +307,15 @@ def postings(talk: Document) -> Array:
     passage = np.repeat(np.arange(len(talk.passages)), talk.passages["words"])
     named = np.flatnonzero(talk.passages["name"])
     words, places = np.concatenate([talk.words, talk.passages["name"][named]]), np.concatenate([passage, named])
-    distinct = np.unique(np.stack([words, places.astype("<u4")]), axis=1)[0]
-    terms, counts = np.unique(distinct, return_counts=True)
+    distinct, where = np.unique(np.stack([words, places.astype("<u4")]), axis=1)
+    terms, term = np.unique(distinct, return_inverse=True)
+    kinds = talk.passages["kind"][where]
+    told = np.bincount(term, kinds == TELLS, len(terms))
+    asked = np.bincount(term, np.where(kinds == TELLS, 0, TENTHS[kinds]), len(terms))
     rows = np.zeros(len(terms), POSTINGS)
-    rows["term"], rows["count"] = terms, np.minimum(counts, 255)
+    rows["term"] = terms
+    rows["count"] = np.minimum(told, 255)
+    rows["asked"] = np.minimum(asked, 255)
     return rows
 
 

@@ -20,23 +20,25 @@ with an item that cannot be read is made anew.
 
 import asyncio
 import logging
-import statistics
 import time
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cache
 from hashlib import blake2b
 from typing import Any, cast
 
 import numpy as np
-from langgraph.store.base import BaseStore, GetOp, Op, PutOp, SearchItem, SearchOp
+from langgraph.store.base import BaseStore, GetOp, Op, PutOp, SearchOp
 
 from lasting_memory import journal, platform
 from lasting_memory.controls import is_temporary
 from lasting_memory.people import identity, namespaces
+from lasting_memory.people.namespaces import ROUTES
 from lasting_memory.recall import conversations
 from lasting_memory.recall.conversations import Conversation, DamagedError, Part, Threads, key_of, newest, version_of
 from lasting_memory.recall.lexical import Array
+from lasting_memory.recall.meaning import text_ops
 
 logger = logging.getLogger("memory")
 
@@ -46,17 +48,12 @@ MERGE_AT, _BUCKET_ROWS = 64, 1_500
 WATERMARK, MODEL = "watermark", "model"
 # Seconds by which the clocks of two servers may differ.
 _CLOCK_SECONDS = 600
-# Items of one batch of writes, and far more items than merging lets there be.
-_PUT_PAGE, _MOST = 200, 1_000
+# Items that are deleted at once, and far more items than merging lets there be.
+_DELETE_PAGE, _MOST = 200, 1_000
+# Seconds that a forgetting waits for what is embedded at that moment.
+_STOP_SECONDS = 10.0
 # Threads of a page: listed (of the first page and the others), by which pages overlap, and read.
 _FIRST_PAGE, _PAGE, _OVERLAP, _READ_PAGE = 20, 1_000, 5, 50
-# Characters of a passage (a few turns, well within the limits of embedding models), passages of one conversation, and of those
-# that a search asks for.
-PASSAGE_CHARS, MAX_PASSAGES, FOUND = 800, 200, 50
-# How similar something meaningless is to a person's passages (the median of so many) tells what similarity is none: models
-# differ too much for one number. It must be exceeded by so much of the rest up to 1. With all-MiniLM-L6-v2 on LoCoMo 1-5, one
-# of 80 questions about something else then finds anything, and 10 of 760 real ones nothing.
-_MEANINGLESS, _MEANINGLESS_ITEMS, _CLEARLY = "zzz", 10, 0.15
 
 
 @dataclass(slots=True)
@@ -78,12 +75,25 @@ class Index:
 
 
 async def load(store: BaseStore, actor: identity.Actor) -> Index:
-    """The index in the store. Raises `DamagedError` if an item cannot be read."""
-    segments, new = (SearchOp(namespaces.recall(actor, part), limit=_MOST) for part in ("segments", "new"))
-    reads: list[Op] = [segments, new, GetOp(namespaces.recall(actor, "documents"), WATERMARK)]
-    old_parts, new_parts, watermark = cast("Any", await store.abatch(reads))
-    parts = [conversations.read_part(item) for item in [*old_parts, *new_parts]]
-    return Index(parts, watermark.value.get("version", 0) if watermark else 0)
+    """The index in the store. Raises `DamagedError` if an item cannot be read.
+
+    The store reads no two items at one time. What moves while this reads is found twice, never missed: it moves from `new` to
+    `segments`, which are read last, and the watermark, which says that all before it is there, is read first (langgraph's
+    stores get before they search). Without any part it says nothing: somebody is dropping the index.
+    """
+    new_parts = SearchOp(namespaces.recall(actor, "new"), limit=_MOST)
+    reads: list[Op] = [GetOp(namespaces.recall(actor, "documents"), WATERMARK), new_parts]
+    watermark, new = cast("Any", await store.abatch(reads))
+    segments = await store.asearch(namespaces.recall(actor, "segments"), limit=_MOST)
+    parts = [conversations.read_part(item) for item in [*segments, *new]]
+    return Index(parts, watermark.value.get("version", 0) if watermark and parts else 0)
+
+
+async def state_of(store: BaseStore, actor: identity.Actor) -> frozenset[tuple[str, datetime]]:
+    """The parts of the index, and when each was put. Another value says that somebody has changed the index."""
+    parts = await store.asearch(namespaces.recall(actor, "new"), limit=_MOST)
+    parts += await store.asearch(namespaces.recall(actor, "segments"), limit=_MOST)
+    return frozenset((part.key, part.updated_at) for part in parts)
 
 
 async def read_postings(store: BaseStore, actor: identity.Actor, parts: Sequence[Part], hashes: Collection[int]) -> Array:
@@ -125,7 +135,7 @@ async def drop(
     """Remove deleted conversations from a person's index: documents and texts now, postings with the next merges."""
     for key in map(key_of, thread_ids):
         # A row without words, newer than all before, marks a conversation as gone.
-        row = np.array([(key, time.time_ns() // 1_000, 0, 0)], conversations.TABLE)
+        row = np.array([(key, time.time_ns() // 1_000, 0, 0, 0)], conversations.TABLE)
         part = Part(namespaces.recall(actor, "new"), f"{key:016x}@gone", row, [], 1)
         ops = _part_ops(actor, part, np.zeros(0, conversations.POSTINGS))
         ops.append(PutOp(namespaces.recall(actor, "documents"), f"{key:016x}", None))
@@ -147,11 +157,7 @@ def _part_ops(actor: identity.Actor, part: Part, rows: Array) -> list[PutOp]:
 
 async def _write(store: BaseStore, actor: identity.Actor, ops: Sequence[PutOp], began: journal.Began | None) -> bool:
     """Write to a person's index; nothing if they were forgotten since the request of this `began`, or else the run, began."""
-    if await journal.is_forgotten(store, began or journal.began(actor)):
-        return False
-    for start in range(0, len(ops), _PUT_PAGE):
-        await store.abatch(ops[start : start + _PUT_PAGE])
-    return True
+    return await journal.put_unless_forgotten(store, ops, began or journal.began(actor))
 
 
 async def _merge(store: BaseStore, actor: identity.Actor, began: journal.Began | None) -> None:
@@ -159,13 +165,13 @@ async def _merge(store: BaseStore, actor: identity.Actor, began: journal.Began |
     if len(await store.asearch(namespaces.recall(actor, "new"), limit=MERGE_AT)) < MERGE_AT:
         return
     try:
-        parts = list[Part]()
-        for part in sorted((await load(store, actor)).parts, key=lambda part: (len(part.table), part.name)):
-            if len(part.table) <= max(1, sum(len(each.table) for each in parts)):
-                parts.append(part)
-        rows = await read_postings(store, actor, parts, range(max(part.buckets for part in parts)))
+        parts = _small(await load(store, actor))
+        buckets = max((part.buckets for part in parts), default=0)
+        rows = await read_postings(store, actor, parts, range(buckets))
     except DamagedError:
         return  # another process is merging them; what cannot be read, the search that needs it notices
+    if len(parts) < 2:  # noqa: PLR2004  # others have merged them, or forgotten their person, since they were counted
+        return
     table = conversations.joined([part.table for part in parts], conversations.TABLE)
     # Of a conversation that is there twice the newer row stays.
     kept = newest(table)
@@ -178,6 +184,16 @@ async def _merge(store: BaseStore, actor: identity.Actor, began: journal.Began |
     gone = [(part.namespace, part.name) for part in parts]
     gone += [(namespaces.recall(actor, "documents"), f"{part.name}/{n}") for part in parts for n in range(part.buckets)]
     await _write(store, actor, [PutOp(*key, None) for key in gone], began)
+
+
+def _small(index: Index) -> list[Part]:
+    """The parts of the index that are merged: the smallest ones, as long as none is larger than all before it."""
+    parts, size = list[Part](), 1
+    for part in sorted(index.parts, key=lambda part: (len(part.table), part.name)):
+        if len(part.table) <= size:
+            parts.append(part)
+            size = max(1, sum(len(one.table) for one in parts))
+    return parts
 
 
 # Who embeds for whom, by event loop and person.
@@ -194,11 +210,13 @@ async def catch_up(
     most: int | None = None,
     seconds: float | None = None,
     began: journal.Began | None = None,
+    routes: Collection[str] = tuple(ROUTES),
 ) -> Index:
     """Index the conversations that have changed since the watermark, and move it.
 
-    Leaves out the thread `current`, which is still being written, and all but the `most` newest: the index counts these. Waits
-    for embeddings at most so many seconds (None: until all are there).
+    Of tools that read files of `routes` nothing is indexed. Leaves out the thread `current`, which is still being written, and
+    all but the `most` newest: the index counts these. Waits for embeddings at most so many seconds (None: until all are there).
+    Raises `DamagedError` if others drop the index meanwhile: call again.
     """
     index = await _opened(store, actor, began)
     since, listed = max(0, index.watermark - _CLOCK_SECONDS * 1_000_000), dict[str, int]()
@@ -212,26 +230,55 @@ async def catch_up(
     stale = [thread_id for thread_id, version in others.items() if not version or known.get(key_of(thread_id)) != version]
     taken = stale[:most]
     for start in range(0, len(taken), _READ_PAGE):
-        read = await read_conversations(threads, actor, agents, taken[start : start + _READ_PAGE])
+        read = await read_conversations(threads, actor, agents, taken[start : start + _READ_PAGE], routes)
         await index_conversations(store, actor, read, began)
     if taken:
         index.parts = (await load(store, actor)).parts
+        if not known.keys() <= set(index.table["key"].tolist()):
+            raise DamagedError("Somebody dropped the index while conversations were put into it.")
     index.outstanding = len(stale) - len(taken)
     # A search by a person who has said little since the last one writes nothing.
     if not index.outstanding and (taken or len(listed) > _FIRST_PAGE):
         # A thread may have changed when the clock was ahead: what changes after it then would be below the watermark.
         last = min(max(others.values(), default=0), time.time_ns() // 1_000)
-        value = {"version": max(index.watermark, min(last, listed.get(current, last)))}
-        await _write(store, actor, [PutOp(namespaces.recall(actor, "documents"), WATERMARK, value, index=False)], began)
+        await _move_watermark(store, actor, index, max(index.watermark, min(last, listed.get(current, last))), began)
     waiting = namespaces.recall(actor, "waiting")
     if index.meaning and await store.asearch(waiting, limit=1):
         who = asyncio.get_running_loop(), actor
         if who not in _embedding:
-            _embedding[who] = asyncio.create_task(_embed_waiting(store, threads, actor, agents, began))
+            _embedding[who] = asyncio.create_task(_embed_waiting(store, threads, actor, agents, began=began, routes=routes))
             _embedding[who].add_done_callback(lambda _: _embedding.pop(who, None))
         await asyncio.wait({_embedding[who]}, timeout=seconds)
         index.outstanding += len(await store.asearch(waiting, limit=_MOST))
     return index
+
+
+async def _move_watermark(
+    store: BaseStore, actor: identity.Actor, index: Index, version: int, began: journal.Began | None
+) -> None:
+    """Note that all up to this version are indexed; not if somebody dropped the index meanwhile, which has to be made anew."""
+    watermark = PutOp(namespaces.recall(actor, "documents"), WATERMARK, {"version": version}, index=False)
+    if not await _write(store, actor, [watermark], began):
+        return
+    try:
+        present = await load(store, actor)
+    except DamagedError:  # whoever reads it next makes it anew
+        return
+    if not np.isin(index.table["key"], present.table["key"]).all():
+        await store.abatch([watermark._replace(value=None)])
+
+
+async def stop_embedding(actor: identity.Actor) -> None:
+    """End what this process embeds for a person behind their searches. Another process notices that they were forgotten."""
+    here, ended = asyncio.get_running_loop(), list[asyncio.Task[None]]()
+    for (loop, who), task in list(_embedding.items()):
+        if who == actor and loop is here:
+            task.cancel()
+            ended.append(task)
+        elif who == actor:
+            loop.call_soon_threadsafe(task.cancel)
+    if ended:
+        await asyncio.wait(ended, timeout=_STOP_SECONDS)
 
 
 async def _opened(store: BaseStore, actor: identity.Actor, began: journal.Began | None) -> Index:
@@ -263,14 +310,21 @@ def _warn_of_another_model(known: str, named: str) -> None:
 
 
 async def _embed_waiting(
-    store: BaseStore, threads: Threads, actor: identity.Actor, agents: Collection[str], began: journal.Began | None
+    store: BaseStore,
+    threads: Threads,
+    actor: identity.Actor,
+    agents: Collection[str],
+    *,
+    began: journal.Began | None,
+    routes: Collection[str],
 ) -> None:
+    """Embed the passages of the conversations that wait for it, newest first, until none does."""
     waiting = namespaces.recall(actor, "waiting")
     try:
         while items := await store.asearch(waiting, limit=_MOST):
             for item in sorted(items, key=lambda item: -int(item.value["version"])):
                 thread_id = str(item.value["thread_id"])
-                talks = await read_conversations(threads, actor, agents, [thread_id])
+                talks = await read_conversations(threads, actor, agents, [thread_id], routes)
                 ops = await text_ops(store, actor, key_of(thread_id), talks[0] if talks else None)
                 if not await _write(store, actor, [*ops, PutOp(waiting, item.key, None)], began):
                     return
@@ -296,63 +350,23 @@ async def changed_since(threads: Threads, metadata: Mapping[str, Any], since: fl
 
 
 async def read_conversations(
-    threads: Threads, actor: identity.Actor, agents: Collection[str], thread_ids: Sequence[str]
+    threads: Threads,
+    actor: identity.Actor,
+    agents: Collection[str],
+    thread_ids: Sequence[str],
+    routes: Collection[str] = tuple(ROUTES),
 ) -> list[Conversation]:
     """The person's conversations with these agents and of these ids, as they are now, without temporary ones."""
     select = ["thread_id", "created_at", "updated_at", "metadata", "values"]
     listed = await conversations.threads_by_id(threads, thread_ids, conversations.owned_by(actor, agents), select)
-    return [conversations.conversation(thread) for thread in listed if not is_temporary(thread)]
+    return [conversations.conversation(thread, routes=routes) for thread in listed if not is_temporary(thread)]
 
 
 async def forget(store: BaseStore, actor: identity.Actor) -> None:
     """Drop a person's index. The next search makes it anew."""
-    for part in namespaces.RECALL_PARTS:
-        while page := await store.asearch(namespaces.recall(actor, part), limit=_PUT_PAGE):
+    # The watermark first: while it stands without the parts, a search would take the index for whole. Then the parts, so that
+    # somebody who moves the watermark meanwhile notices that they are gone.
+    await store.adelete(namespaces.recall(actor, "documents"), WATERMARK)
+    for part in sorted(namespaces.RECALL_PARTS, key=lambda part: part == "documents"):
+        while page := await store.asearch(namespaces.recall(actor, part), limit=_DELETE_PAGE):
             await store.abatch([PutOp(item.namespace, item.key, None) for item in page])
-
-
-async def text_ops(store: BaseStore, actor: identity.Actor, key: int, talk: Conversation | None) -> list[PutOp]:
-    """The operations that replace the passages of a conversation, by its number, in the index; None removes them."""
-    namespace, listed = namespaces.recall(actor, "texts"), f"{key:016x}/passages"
-    item = await store.aget(namespace, listed)
-    # A repeated text counts once: langgraph's in-memory store embeds no text twice. Of an endless conversation the end.
-    first = {text: turn for turn, text in reversed(list(passages(talk)))} if talk else {}
-    new = [{"text": text, "turn": turn} for text, turn in first.items()][:MAX_PASSAGES]
-    made = {f"{key:016x}/{key_of(str(passage)):016x}": passage for passage in new}
-    before = set(item.value["passages"]) if item else set[str]()
-    ops = [PutOp(namespace, name, None) for name in before - made.keys()]
-    ops += [PutOp(namespace, name, made[name], index=["text"]) for name in made.keys() - before]
-    if talk or item:
-        ops.append(PutOp(namespace, listed, {"passages": sorted(made)} if talk else None, index=False))
-    return ops
-
-
-async def similar(store: BaseStore, actor: identity.Actor, query: str) -> dict[int, tuple[SearchItem, bool]]:
-    """For each conversation, by number, that is near to the query its nearest passage, and whether that is near at all."""
-    found = await nearest(store, namespaces.recall(actor, "texts"), query, FOUND) if query.strip() else []
-    # The best comes last, and stays.
-    return {int(item.key[:16], 16): (item, clear) for item, clear in reversed(found)}
-
-
-async def nearest(store: BaseStore, namespace: namespaces.Namespace, query: str, most: int) -> list[tuple[SearchItem, bool]]:
-    """The nearest items of a namespace, each with its score, and whether it is near at all: nonsense is near to nothing."""
-    ops = [SearchOp(namespace, query=query, limit=most), SearchOp(namespace, query=_MEANINGLESS, limit=_MEANINGLESS_ITEMS)]
-    found, meaningless = cast("list[list[SearchItem]]", await store.abatch(ops))
-    scores = [item.score for item in meaningless if item.score is not None]
-    none = statistics.median(scores) if scores else 0.0
-    return [(item, item.score > none + _CLEARLY * (1 - none)) for item in found if item.score is not None]
-
-
-def passages(talk: Conversation) -> Iterator[tuple[int, str]]:
-    """Passages: index of the first turn, and text. The end of a long turn is left to the search by words."""
-    first, lines = 0, list[str]()
-    for number, turn in enumerate(talk.turns):
-        line = f"{turn.name or turn.speaker}: {turn.text}"[:PASSAGE_CHARS]
-        # Postgres holds neither NUL nor half a character.
-        line = line.replace("\0", " ").encode(errors="replace").decode()
-        if lines and sum(map(len, lines)) + len(line) > PASSAGE_CHARS:
-            yield first, "\n".join(lines)
-            first, lines = number, []
-        lines.append(line)
-    if lines:
-        yield first, "\n".join(lines)

@@ -3,6 +3,9 @@
 A conversation counts with its best passage, because a turn answers a question, and half as much as a whole. For a quote, a
 passage counts together with its neighbours, because a short turn often makes sense only beside the one before it.
 
+What asks for the past, and what repeats it, counts a tenth, so that it does not come before what told it. The average lengths
+are those of what tells something, too.
+
 What each part gains is in docs/recall.md, by `python -m benchmarks.recall --ablate`.
 """
 
@@ -14,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lasting_memory.recall import lexical
-from lasting_memory.recall.conversations import SPEAKERS, Document, hash_of
+from lasting_memory.recall.conversations import SPEAKERS, TELLS, TENTHS, Document, hash_of
 from lasting_memory.recall.lexical import Array
 
 # Most characters and distinct words of a query, and of its alternatives.
@@ -70,12 +73,31 @@ def question(
     return Question([list(map(hash_of, word)) for word in words], len(own), [*([period] if period else []), *times][:4])
 
 
+class Scored(NamedTuple):
+    """A conversation's score and its turns. `tells`: not only what asks or repeats has words of the question."""
+
+    score: float
+    turns: Turns
+    tells: bool
+
+
 class Frequencies(NamedTuple):
-    """The number of conversations and of passages with each word of a question, among `total` conversations."""
+    """The number of conversations and of passages with each word of a question, among `total` conversations that tell anything.
+
+    `searched` also counts those that only ask.
+    """
 
     conversations: Array
     passages: Array
     total: int
+    searched: int
+
+
+def told_first(told: Array, counts: Array) -> Array:
+    """How often each word is told; or how often it is there, if nobody tells it. Questions make no word common that is told."""
+    frequencies: Array = told.sum(axis=1)
+    all_of_them: Array = counts.sum(axis=1)
+    return np.where(frequencies > 0, frequencies, all_of_them)
 
 
 def inverse_frequency(texts: Array, total: float) -> Array:
@@ -98,20 +120,26 @@ def counted(words: Sequence[Sequence[int]], terms: Array, places: Array, count: 
     return np.array([np.isin(hashes, word) for word in words], float).reshape(len(words), len(hashes)) @ counts
 
 
-def score(asked: Question, talks: Sequence[Document], frequencies: Frequencies) -> dict[int, tuple[float, Turns]]:
+def score(asked: Question, talks: Sequence[Document], frequencies: Frequencies) -> dict[int, Scored]:
     """The candidates that share a word or a time with the question, by number, with their scores. Blocks for milliseconds."""
     talks = [talk for talk in talks if len(talk.passages)]
     if not talks:
         return {}
     corpus = _Corpus(talks)
     # The mean of a word's rarity among conversations and among passages: a word of one conversation can be common there.
-    every = frequencies.total * len(corpus.lengths) / len(talks)
+    told_passages = int(corpus.tells.sum()) or len(corpus.lengths)
+    telling_talks = int(np.logical_or.reduceat(corpus.tells, corpus.starts[:-1]).sum()) or len(talks)
+    every = frequencies.total * told_passages / telling_talks
     rarity = inverse_frequency(frequencies.conversations, frequencies.total)
     weights = asked.weights * np.sqrt(rarity * inverse_frequency(frequencies.passages, every))
     counts = counted(asked.words, corpus.words, corpus.passage_of, len(corpus.lengths))
     matching = np.logical_or.reduceat(counts.any(axis=0), corpus.starts[:-1])
+    # A conversation counts as a whole as much as the best of its passages that have a word of the question.
+    kind_weights = np.maximum.reduceat(counts.any(axis=0) * TENTHS[corpus.kinds] / 10, corpus.starts[:-1])
+    telling = kind_weights == 1
     pairs, own = corpus.pairs(asked.words[: asked.own]), weights[: asked.own]
-    together = np.minimum((own[:-1] + own[1:]) / 2, inverse_frequency((pairs > 0).sum(axis=1), len(corpus.lengths)))
+    pair_counts = told_first((pairs > 0) & corpus.tells, pairs > 0)
+    together = np.minimum((own[:-1] + own[1:]) / 2, inverse_frequency(pair_counts, told_passages))
     each = np.concatenate([weights, PAIR_WEIGHT * together])
     passages, windows, wholes = corpus.scores(np.concatenate([counts, pairs]), each)
     said_by = {hashed for word in asked.words[: asked.own] for hashed in word} & set(corpus.speakers.tolist())
@@ -119,7 +147,7 @@ def score(asked: Question, talks: Sequence[Document], frequencies: Frequencies) 
         bonus = 1 + SPEAKER_BONUS * (corpus.speakers == said_by.pop())
         passages, windows = passages * bonus, windows * bonus
     fits, unit = asked.fit(np.concatenate([talk.row for talk in talks])), float(own.mean()) if asked.own else 1.0
-    scored = dict[int, tuple[float, Turns]]()
+    scored = dict[int, Scored]()
     for number, talk in enumerate(talks):
         part = slice(corpus.starts[number], corpus.starts[number + 1])
         if matching[number] or fits[number]:
@@ -127,8 +155,10 @@ def score(asked: Question, talks: Sequence[Document], frequencies: Frequencies) 
             # Each turn's best passage.
             order = order[np.sort(np.unique(talk.passages["turn"][order], return_index=True)[1])]
             turns = tuple(zip(talk.passages["turn"][order].tolist(), windows[part][order].tolist(), strict=True))
-            total = passages[part].max() + WHOLE_WEIGHT * wholes[number] + TIME_WEIGHT * fits[number] * unit
-            scored[int(talk.row["key"][0])] = float(total), turns
+            total = (
+                passages[part].max() + WHOLE_WEIGHT * kind_weights[number] * wholes[number] + TIME_WEIGHT * fits[number] * unit
+            )
+            scored[int(talk.row["key"][0])] = Scored(float(total), turns, tells=bool(telling[number] or not matching[number]))
     return scored
 
 
@@ -138,6 +168,7 @@ class _Corpus:
     def __init__(self, talks: Sequence[Document]) -> None:
         passages, self.said = np.concatenate([talk.passages for talk in talks]), np.concatenate([talk.words for talk in talks])
         self.speakers, self.lengths = passages["name"], passages["words"].astype(float)
+        self.kinds, self.tells = passages["kind"], passages["kind"] == TELLS
         # A speaker's name is a word of each of their passages.
         named = np.flatnonzero(self.speakers)
         self.words = np.concatenate([self.said, self.speakers[named]])
@@ -147,7 +178,8 @@ class _Corpus:
         turns = [(talk.passages["turn"], talk.passages["words"]) for talk in talks]
         words_of_turn = np.concatenate([np.bincount(turn, words)[turn] for turn, words in turns])
         long_answer = (passages["speaker"] == SPEAKERS.index("assistant")) & (words_of_turn > EXPLAINED_WORDS)
-        self.weights = np.where(long_answer | (passages["speaker"] == SPEAKERS.index("tool")), EXPLAINED_WEIGHT, 1.0)
+        explained = long_answer | (passages["speaker"] == SPEAKERS.index("tool"))
+        self.weights = np.where(explained, EXPLAINED_WEIGHT, TENTHS[self.kinds] / 10)
 
     def pairs(self, words: Sequence[Sequence[int]]) -> Array:
         """How often each two neighbouring words of the question are near each other in each passage, in either order."""
@@ -171,9 +203,15 @@ class _Corpus:
     def scores(self, counts: Array, weights: Array) -> tuple[Array, Array, Array]:
         """BM25 of each passage, of each passage with its neighbours, and of each conversation."""
         counts, lengths = counts * self.weights, self.lengths * self.weights
-        passages = saturated(counts, lengths, float(lengths.mean()))
+        passages = saturated(counts, lengths, _average(lengths, self.tells))
         lengths = self._windowed(lengths[None, :])[0]
-        windows = saturated(self._windowed(counts), lengths, float(lengths.mean()))
+        windows = saturated(self._windowed(counts), lengths, _average(lengths, self.tells))
         lengths = np.add.reduceat(self.lengths, self.starts[:-1])
-        wholes = saturated(np.add.reduceat(counts, self.starts[:-1], axis=1), lengths, float(lengths.mean()))
+        tells = np.logical_or.reduceat(self.tells, self.starts[:-1])
+        wholes = saturated(np.add.reduceat(counts, self.starts[:-1], axis=1), lengths, _average(lengths, tells))
         return weights @ passages * self.weights, weights @ windows * self.weights, weights @ wholes
+
+
+def _average(lengths: Array, tells: Array) -> float:
+    """The average length of the texts that tell something: questions are short, and would make them look long."""
+    return float(lengths[tells].mean() if tells.any() else lengths.mean())

@@ -4,9 +4,10 @@ Candidates come from the index, are ranked exactly, and are read from their thre
 a dozen segments, the buckets of the query's words, `CANDIDATES` documents, and the threads it shows.
 """
 
+import logging
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from itertools import islice
 from operator import itemgetter
@@ -16,25 +17,40 @@ from uuid import UUID
 import numpy as np
 from langchain.tools import ToolRuntime
 from langchain_core.tools import BaseTool, tool
-from langgraph.store.base import BaseStore, GetOp
+from langgraph.store.base import BaseStore, GetOp, SearchItem
 from langgraph_sdk import get_client
 
 from lasting_memory import journal, platform
 from lasting_memory.deployment import DEFAULTS, Deployment
 from lasting_memory.people import identity, namespaces
+from lasting_memory.people.namespaces import ROUTES
 from lasting_memory.recall import lexical, ranking
-from lasting_memory.recall.conversations import Conversation, DamagedError, Threads, key_of, newest, read_document
-from lasting_memory.recall.index import catch_up, drop, forget, read_conversations, read_postings, similar
+from lasting_memory.recall.conversations import (
+    ASKS,
+    TENTHS,
+    Conversation,
+    DamagedError,
+    Document,
+    Threads,
+    key_of,
+    newest,
+    read_document,
+)
+from lasting_memory.recall.index import Index, catch_up, drop, forget, read_conversations, read_postings, state_of
 from lasting_memory.recall.lexical import Array
+from lasting_memory.recall.meaning import similar
 from lasting_memory.recall.ranking import MAX_QUERY_CHARS
+
+logger = logging.getLogger("memory")
 
 # Conversations in an answer. Twelve in the same number of characters name all evidence more often than five, and quote as much
 # of it: the best turns are quoted, whichever conversations they are in (docs/recall.md).
 DEFAULT_LIMIT, MAX_LIMIT = 12, 20
 # Conversations that are ranked exactly: more than any answer shows, because the first ranking is rough.
 CANDIDATES = 48
-# Attempts of a search whose index is merged or damaged.
-_TRIES = 4
+# Attempts of a search whose index others change meanwhile; of one whose index stays the same, and cannot be read, before the
+# index is made anew.
+_TRIES, _TRIES_OF_DAMAGED = 20, 3
 # Unindexed conversations that a search reads and indexes at most, newest first; seconds that it waits for their embeddings.
 MAX_CATCH_UP, EMBED_SECONDS = 100, 3.0
 # Weight of similarity in meaning beside words, both up to 1. Higher ones find no more (docs/recall.md).
@@ -82,70 +98,128 @@ async def search(
     current: str | None = None,
     today: date | None = None,
     began: journal.Began | None = None,
+    routes: Collection[str] = tuple(ROUTES),
 ) -> Results:
     """The person's own past conversations with these agents that match a query, at most `limit`, without the thread `current`.
 
     `alternatives` are other words that people may have used: they count less. Conversations of `period` count more. Of a day
     without a year the last before `today` (default: UTC's) is meant. `began` says when a request did; None for the current
-    run. Once the person was forgotten, nothing is put into their index.
+    run. Once the person was forgotten, nothing is put into their index. Of tools that read files of `routes` nothing is found.
     """
-    own, limits = key_of(str(current)), dict[str, Any](most=MAX_CATCH_UP, seconds=EMBED_SECONDS)
-    for tries in range(_TRIES):
-        index = await catch_up(store, threads, actor, agents=agents, current=current or "", began=began, **limits)
-        languages = {name for part in index.parts for name in part.languages}
-        asked = ranking.question(query, languages, today or datetime.now(UTC).date(), alternatives, period)
+    current = current or ""
+    index, found = Index(), _Found()
+    seen, unchanged = None, 0
+    for _ in range(_TRIES):
         try:
-            rows = await read_postings(store, actor, index.parts, {hashed for word in asked.words for hashed in word})
-            keys, frequencies = await platform.in_thread(_matching, index.table, rows, asked, own)
-            near = await similar(store, actor, query[:MAX_QUERY_CHARS]) if index.meaning else {}
-            near.pop(own, None)
-            where = namespaces.recall(actor, "documents")
-            items = await store.abatch([GetOp(where, f"{key:016x}") for key in dict.fromkeys([*keys, *near])])
-            documents = [read_document(item) for item in items]
+            index = await catch_up(
+                store, threads, actor, agents=agents, current=current, began=began, routes=routes,
+                most=MAX_CATCH_UP, seconds=EMBED_SECONDS,
+            )  # fmt: skip
+            languages = {name for part in index.parts for name in part.languages}
+            asked = ranking.question(query, languages, today or datetime.now(UTC).date(), alternatives, period)
+            found = await _candidates(store, actor, index, asked, query=query, leave_out=key_of(current))
             break
-        except DamagedError:  # a segment was merged meanwhile; if not, an item cannot be read
-            if tries == _TRIES - 1:
-                raise
-            if tries == _TRIES - 2:
+        except DamagedError as error:
+            # Somebody merged parts, dropped a conversation or forgot the person meanwhile. If nothing has moved, it is damage.
+            state = await state_of(store, actor)
+            unchanged = unchanged + 1 if state == seen else 1
+            seen = state
+            logger.info("The index of past conversations could not be read: %s", error)
+            if unchanged >= _TRIES_OF_DAMAGED:
                 await forget(store, actor)
-    scored = await platform.in_thread(ranking.score, asked, documents, frequencies)
-    # What only meaning finds must be clearly near.
-    dense = {key: item.score or 0.0 for key, (item, clear) in near.items() if key in scored or clear}
-    scores = fused({key: score for key, (score, _) in scored.items()}, dense)
-    ids = {key_of(text.thread_id): text.thread_id for text in documents}
+    else:
+        # It is derived data: the next search finds what this one could not read.
+        logger.warning("Past conversations were not searched: their index changed %s times while it was read.", _TRIES)
+        return Results([], 0, max(1, len(index.table)))
+    scores = _fused(found)
+    ids = {key_of(text.thread_id): text.thread_id for text in found.documents}
     ranked = sorted(scores, key=lambda key: -scores[key])[:limit]
     # They are shown with their present text. Those that are gone leave the index.
-    talks = await read_conversations(threads, actor, agents, [ids[key] for key in ranked]) if ranked else []
+    talks = await read_conversations(threads, actor, agents, [ids[key] for key in ranked], routes) if ranked else []
     there = {key_of(talk.thread_id): talk for talk in talks}
     await drop(store, actor, [ids[key] for key in ranked if key not in there], began)
-    matches = [
-        Match(there[key], scored[key][1] if key in scored else ((near[key][0].value["turn"], 1.0),), key in scored)
-        for key in ranked
-        if key in there
-    ]
-    return Results(matches, frequencies.total, index.outstanding)
+    matches = list[Match]()
+    for key in ranked:
+        if key not in there:
+            continue
+        scored = found.scored.get(key)
+        turns = scored.turns if scored else ((found.near[key][0].value["turn"], 1.0),)
+        matches.append(Match(there[key], turns, by_words=scored is not None))
+    return Results(matches, found.total, index.outstanding)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Candidates of a search: their documents, scores by words, and nearest passages; and the number of conversations."""
+
+    documents: Sequence[Document] = ()
+    scored: Mapping[int, ranking.Scored] = field(default_factory=dict)
+    near: Mapping[int, tuple[SearchItem, bool]] = field(default_factory=dict)
+    total: int = 0
+
+
+async def _candidates(
+    store: BaseStore, actor: identity.Actor, index: Index, asked: ranking.Question, *, query: str, leave_out: int
+) -> _Found:
+    """The candidates for a question in the index. Raises `DamagedError` if an item cannot be read, or is gone meanwhile."""
+    rows = await read_postings(store, actor, index.parts, {hashed for word in asked.words for hashed in word})
+    keys, frequencies = await platform.in_thread(_matching, index.table, rows, asked, leave_out)
+    near = await similar(store, actor, query[:MAX_QUERY_CHARS]) if index.meaning else {}
+    near.pop(leave_out, None)
+    where = namespaces.recall(actor, "documents")
+    items = await store.abatch([GetOp(where, f"{key:016x}") for key in dict.fromkeys([*keys, *near])])
+    documents = [read_document(item) for item in items]
+    scored = await platform.in_thread(ranking.score, asked, documents, frequencies)
+    return _Found(documents, scored, near, frequencies.searched)
+
+
+def _fused(found: _Found) -> dict[int, float]:
+    """The score of each candidate by words and meaning, by number."""
+    by_words = {key: scored.score for key, scored in found.scored.items()}
+    # What only meaning finds must be clearly near.
+    dense = {key: item.score or 0.0 for key, (item, clear) in found.near.items() if key in by_words or clear}
+    telling = [scored.score for scored in found.scored.values() if scored.tells]
+    # Where no words tell anything, those of a question about the past are no hit by which others are measured.
+    best = max(telling) if telling else max(by_words.values(), default=0.0) * 10 / float(TENTHS[ASKS])
+    return fused(by_words, dense, best)
 
 
 def _matching(table: Array, rows: Array, asked: ranking.Question, leave_out: int) -> tuple[list[int], ranking.Frequencies]:
-    """Numbers of the conversations that match best as a whole, and the frequency of each word of the question."""
+    """Numbers of the conversations that match best as a whole, and the frequency of each word of the question.
+
+    What asks for the past takes no place from what tells something, and changes nothing of how its words count.
+    """
     live = newest(table) & (table["words"] > 0) & (table["key"] != leave_out)
-    counts = ranking.counted(asked.words, rows["term"], rows["place"], len(table), rows["count"]) * live
-    frequencies = ranking.Frequencies((counts > 0).sum(axis=1), counts.sum(axis=1), int(live.sum()))
+    tells = live & (table["told"] > 0)
+    known = tells if tells.any() else live
+    told = ranking.counted(asked.words, rows["term"], rows["place"], len(table), rows["count"]) * live
+    asking = ranking.counted(asked.words, rows["term"], rows["place"], len(table), rows["asked"] / 10) * live
+    counts = told + asking
+    frequencies = ranking.Frequencies(
+        ranking.told_first(told > 0, counts > 0), ranking.told_first(told, counts), int(known.sum()), int(live.sum())
+    )
     weights = asked.weights * ranking.inverse_frequency(frequencies.conversations, frequencies.total)
-    average = float(table["words"][live].mean()) if live.any() else 1.0
+    average = float(table["words"][known].mean()) if live.any() else 1.0
     unit = float(weights[: asked.own].mean()) if asked.own else 1.0
-    scores = weights @ ranking.saturated(counts, table["words"], average) + ranking.TIME_WEIGHT * unit * live * asked.fit(table)
-    # The newest win ties.
-    best = np.lexsort((table["version"], scores))[::-1][:CANDIDATES]
-    return [int(table["key"][place]) for place in best if scores[place] > 0], frequencies
+    fits = ranking.TIME_WEIGHT * unit * live * asked.fit(table)
+    chosen = dict[int, None]()
+    for some in (counts, told) if asking.any() else (counts,):
+        scores = weights @ ranking.saturated(some, table["words"], average) + fits
+        # The newest win ties.
+        best = np.lexsort((table["version"], scores))[::-1][:CANDIDATES]
+        chosen |= {int(table["key"][place]): None for place in best if scores[place] > 0}
+    return list(chosen), frequencies
 
 
-def fused(lexical_scores: Mapping[int, float], dense_scores: Mapping[int, float]) -> dict[int, float]:
-    """Weighted sum of scores by words, as shares of the best, and similarities, stretched from 0 for the lowest to 1."""
-    best = max(lexical_scores.values(), default=0.0) or 1.0
+def fused(lexical_scores: Mapping[int, float], dense_scores: Mapping[int, float], best: float = 0.0) -> dict[int, float]:
+    """Weighted sum of scores by words, as shares of the best, and similarities, stretched from 0 for the lowest to 1.
+
+    `best` is the score by words that counts as a whole one, if not the highest.
+    """
+    whole = best or max(lexical_scores.values(), default=0.0) or 1.0
     low, high = min(dense_scores.values(), default=0.0), max(dense_scores.values(), default=0.0)
     dense = {key: (value - low) / (high - low) if high > low else 1.0 for key, value in dense_scores.items()}
-    scores = {key: value / best for key, value in lexical_scores.items()}
+    scores = {key: value / whole for key, value in lexical_scores.items()}
     return scores | {key: scores.get(key, 0.0) + DENSE_WEIGHT * value for key, value in dense.items()}
 
 
@@ -253,8 +327,9 @@ def conversation_tools(d: Deployment) -> list[BaseTool]:
         current = str(runtime.config.get("configurable", {}).get("thread_id"))
         others = alternatives or []
         results = await search(
-            runtime.store, threads, actor, query, most, agents=d.agents, alternatives=others, period=period, current=current
-        )
+            runtime.store, threads, actor, query, most, agents=d.agents, alternatives=others, period=period, current=current,
+            routes=d.routes,
+        )  # fmt: skip
         answer = await platform.in_thread(results_text, query, results, others, d.limits.search_result_chars)
         memories = d.memory.namespace(actor, identity.current_assistant(d.default_assistant))
         files = await runtime.store.asearch(memories, limit=d.limits.max_files)
@@ -278,7 +353,7 @@ def conversation_tools(d: Deployment) -> list[BaseTool]:
             return f"Error: {thread_id[:80]!r} is no thread_id; take one that search_past_conversations named."
         # Searched, not fetched by id: an operator's run may see every thread, the person it acts for only their own.
         actor = identity.current_actor(d.settings)
-        talks = await read_conversations(get_client().threads, actor, d.agents, [thread])
+        talks = await read_conversations(get_client().threads, actor, d.agents, [thread], d.routes)
         if not talks:
             return f"There is no conversation {thread_id[:80]!r}."
         return await platform.in_thread(page_text, talks[0], around, d.limits.search_result_chars)
