@@ -17,7 +17,8 @@ from langgraph.store.memory import InMemoryStore
 
 from lasting_memory import journal
 from lasting_memory.consolidation import planning, start, sweep
-from lasting_memory.consolidation.planning import Due, IdleTrigger, Owner, consolidated, delete_old, find_due, put_positions
+from lasting_memory.consolidation.planning import Due, IdleTrigger, Owner, consolidated, delete_old, find_due
+from lasting_memory.consolidation.positions import put_positions
 from lasting_memory.deployment import Consolidation, Deployment, Limits
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor

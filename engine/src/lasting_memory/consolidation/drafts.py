@@ -26,7 +26,8 @@ from langgraph.store.memory import InMemoryStore
 from lasting_memory import journal, platform
 from lasting_memory.agent.prompt import sections
 from lasting_memory.consolidation.guard import Dated, shown_lines
-from lasting_memory.consolidation.planning import Due, Owner, Position, put_positions
+from lasting_memory.consolidation.planning import Due, Owner
+from lasting_memory.consolidation.positions import Position, put_positions
 from lasting_memory.consolidation.turns import Turns
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation
 from lasting_memory.files.proposals import Memory, texts
@@ -142,9 +143,10 @@ class Draft:
         """Log a record of the run, and keep it with its positions; not of a dry run, nor of who was forgotten meanwhile."""
         record.log()
         store, actor, namespace = self.memory.store, self.memory.actor, namespaces.run_records(self.memory.actor)
-        if not record.dry_run and not await journal.is_forgotten(store, self.memory.began):
-            await put_positions(store, actor, positions)
-            await store.aput(namespace, f"{record.started_at}-{record.run_id}", asdict(record), index=False)
+        if record.dry_run or not await put_positions(store, actor, positions, self.memory.began):
+            return
+        op = PutOp(namespace, f"{record.started_at}-{record.run_id}", asdict(record), index=False)
+        if await journal.put_unless_forgotten(store, [op], self.memory.began):
             old = (await journal.all_items(store, namespace))[: -self.rules.records_kept]
             await store.abatch([PutOp(namespace, item.key, None) for item in old])
 

@@ -1,8 +1,8 @@
 """When consolidation runs: some time after a person's last turn, when they ask for it, and in a sweep of all who are due. And
 what is new for it in their conversations.
 
-A position holds the hashes of a thread's consolidated messages: a message without its hash there is new, whatever was edited or
-deleted. The item in `namespaces.reading` holds the time before which nothing is due, so that a run reads no further back.
+`positions.py` keeps what of each conversation is consolidated. The item in `namespaces.reading` holds the time before which
+nothing is due, so that a run reads no further back.
 
 The platform's queue keeps the runs. Those of an owner are on one thread, which the platform runs one at a time. It is found by
 metadata that only this server sets. "rollback" takes back the run that was planned before: it has written nothing.
@@ -12,7 +12,7 @@ import asyncio
 import hashlib
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -22,13 +22,15 @@ from uuid import uuid4
 from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse
 from langchain_core.tools import BaseTool
 from langgraph.runtime import Runtime
-from langgraph.store.base import BaseStore, GetOp, Item, PutOp
+from langgraph.store.base import BaseStore, PutOp
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient, ThreadsClient
-from pydantic import TypeAdapter, ValidationError
+from langgraph_sdk.errors import NotFoundError
+from langgraph_sdk.schema import Run
 
 from lasting_memory import journal, platform
 from lasting_memory.agent.answers import NO_ANSWER
+from lasting_memory.consolidation.positions import Position, positions_of, put_positions
 from lasting_memory.controls import RUN_METADATA, delete_idle, in_temporary_conversation, may_set, stays_out
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation, Deployment
 from lasting_memory.people import identity, namespaces
@@ -78,28 +80,11 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
-    """How far one thread is consolidated."""
-
-    updated_at: str = ""  # its time stamp when it was read; without one it is due in any case
-    seen: frozenset[str] = frozenset()  # hashes of all consolidated messages
-    undone: int = 0  # runs whose changes from its new messages were refused
-    failed: int = 0  # runs in which the model gave no answer about them
-
-    @property
-    def setbacks(self) -> int:
-        return self.undone + self.failed
-
-
-_POSITIONS = TypeAdapter(Position)
-
-
-@dataclass(frozen=True, slots=True)
 class Due:
     """The new turns of one conversation, beyond its position. `whole`: no new turn is left out."""
 
     conversation: Conversation
-    position: Position = Position()
+    position: Position = Position()  # noqa: RUF009  # frozen
     whole: bool = True
 
     def advanced(self) -> Position:
@@ -144,8 +129,10 @@ def batch(due: Sequence[Due], tokens: int) -> list[Due]:
     return taken
 
 
-async def find_due(deployment: Deployment, threads: ThreadsClient, store: BaseStore, owner: Owner) -> list[Due]:
-    """An owner's conversations with new turns; more than a batch holds, if there are more.
+async def find_due(
+    deployment: Deployment, threads: ThreadsClient, store: BaseStore, owner: Owner, began: journal.Began | None = None
+) -> list[Due]:
+    """An owner's conversations with new turns; more than a batch holds, if there are more. `began` is the reading run's.
 
     It reads conversations that changed since all were consolidated, newest first, and stops there. What has no new turns is
     noted as read.
@@ -164,12 +151,13 @@ async def find_due(deployment: Deployment, threads: ThreadsClient, store: BaseSt
         known, left = {str(thread["thread_id"]): at for _, thread, at in left[:_READ_AT_ONCE]}, left[_READ_AT_ONCE:]
         found = await threads_by_id(threads, [*known], metadata, ["thread_id", "updated_at", "values"])
         new, old = await platform.in_thread(_new_turns, found, known)
-        await put_positions(store, owner.actor, old)
+        await put_positions(store, owner.actor, old, began)
         due += new
         read += sum(len(turn.text) // CHARS_PER_TOKEN for item in new for turn in item.conversation.turns)
     if changed:
         oldest = min(str(thread["updated_at"]) for _, thread, _ in changed) if due or left else newest
-        await store.aput(*noted, {"read_to": (time_of(oldest) - _MARGIN).isoformat()}, index=False)
+        note = PutOp(*noted, {"read_to": (time_of(oldest) - _MARGIN).isoformat()}, index=False)
+        await journal.put_unless_forgotten(store, [note], began)
     return due
 
 
@@ -214,22 +202,6 @@ def time_of(stamp: object) -> datetime:
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
-async def positions_of(store: BaseStore, threads: Iterable[tuple[identity.Actor, str]]) -> list[Position]:
-    """The positions of these people's threads. Where one is damaged, what was consolidated may be read again."""
-    positions = list[Position]()
-    for item in await store.abatch([GetOp(namespaces.positions(actor), thread_id) for actor, thread_id in threads]):
-        try:
-            positions.append(_POSITIONS.validate_python(item.value) if isinstance(item, Item) else Position())
-        except ValidationError:
-            positions.append(Position())
-    return positions
-
-
-async def put_positions(store: BaseStore, actor: identity.Actor, positions: Mapping[str, Position]) -> None:
-    place, values = namespaces.positions(actor), {key: _POSITIONS.dump_python(at, mode="json") for key, at in positions.items()}
-    await store.abatch([PutOp(place, thread_id, value, index=False) for thread_id, value in values.items()])
-
-
 # --- One person's runs
 
 
@@ -240,13 +212,18 @@ def current_owner(deployment: Deployment, runtime: Runtime[Any] | None = None) -
 
 
 async def start(
-    owner: Owner, client: LangGraphClient, trigger: Trigger = "sweep", seconds: int = 0, *, inside: bool = False
-) -> bool:
+    owner: Owner, client: LangGraphClient, trigger: Trigger = "sweep", seconds: int = 0, *, inside: bool = False,
+    store: BaseStore | None = None, began: journal.Began | None = None
+) -> bool:  # fmt: skip
     """Queue the owner's consolidation in `seconds`, in place of one that is planned. Returns whether it did.
 
     It does not where a run waits that will do: one that was asked for; for a sweep, any; for a turn, one behind a run that is
     at work. That is not taken back; `inside` says that it calls this itself. Runs that tidy have a thread of their own.
+
+    With a `store`: nor if the owner was forgotten since this `began`. Then no run and no thread of theirs is left of it.
     """
+    if store and await journal.is_forgotten(store, began):
+        return False
     async with lock_of("planning", owner):  # turns that end at once would each make the owner's first thread
         consolidates = f"tidy {owner.key}" if trigger == "tidy" else owner.key
         known = await client.threads.search(
@@ -261,7 +238,7 @@ async def start(
         if "asked" in planned or (will_do and planned):
             return False
         with may_set(*RUN_METADATA):
-            await client.runs.create(
+            run = await client.runs.create(
                 thread_id,
                 CONSOLIDATION_GRAPH,
                 input={"messages": []},
@@ -272,7 +249,18 @@ async def start(
                 if_not_exists="create",  # the new thread belongs to the run's person, also if an operator creates it
                 after_seconds=min(seconds, MAX_AFTER_SECONDS),  # of a sweep for very many people
             )
+        if store and await journal.is_forgotten(store, began):
+            await _withdraw(run, client)
+            return False
         return True
+
+
+async def _withdraw(run: Run, client: LangGraphClient) -> None:
+    """Delete the thread of a queued run; not if it has another run, by its owner who came back: then this finds nothing new."""
+    with suppress(NotFoundError):  # whoever forgets the owner has deleted it
+        runs = await client.runs.list(run["thread_id"], limit=_LISTED)
+        if all(other["run_id"] == run["run_id"] for other in runs):
+            await client.threads.delete(run["thread_id"])
 
 
 class IdleTrigger(AgentMiddleware[Any, Any, Any]):
@@ -311,8 +299,8 @@ class IdleTrigger(AgentMiddleware[Any, Any, Any]):
         try:
             owner = current_owner(self._deployment, runtime)
             await asyncio.sleep(self._delay)
-            if not await journal.is_forgotten(runtime.store, journal.began(owner.actor)):
-                await start(owner, get_client(), "idle", self._deployment.settings.consolidate_after_seconds)
+            began, seconds = journal.began(owner.actor), self._deployment.settings.consolidate_after_seconds
+            await start(owner, get_client(), "idle", seconds, store=runtime.store, began=began)
         except Exception as error:  # whatever it is, the turn is done and the next sweep finds the conversation
             logger.warning("No consolidation could be planned after a turn: %r. The sweep does it.", error, exc_info=True)
 
@@ -342,20 +330,22 @@ async def sweep_counted(deployment: Deployment, client: LangGraphClient, store: 
     for owner in dict.fromkeys([owner for owner, _ in await _all_due(deployment, client, store)]):
         counts["due"] += 1
         try:
-            if await journal.is_forgotten(store, journal.Began(owner.actor, began)):
+            since = journal.Began(owner.actor, began)
+            if await journal.is_forgotten(store, since):
                 continue
-            is_new = await start(owner, client, seconds=counts["runs"] * APART_SECONDS)
+            is_new = await start(owner, client, seconds=counts["runs"] * APART_SECONDS, store=store, began=since)
             counts["started" if is_new else "planned"] += 1
             counts["runs"] += is_new
-            if await _tidy_is_due(owner, deployment, store):
-                counts["runs"] += await start(owner, client, "tidy", counts["runs"] * APART_SECONDS)
+            if await _tidy_is_due(owner, deployment, store, since):
+                seconds = counts["runs"] * APART_SECONDS
+                counts["runs"] += await start(owner, client, "tidy", seconds, store=store, began=since)
         except Exception as error:  # one person's failure is not everybody's; their conversations are due again
             logger.warning("No consolidation could be started for one person: %r. The next sweep tries.", error, exc_info=True)
     await store.aput(*namespaces.LAST_SWEEP, {"began": began}, index=False)
     return counts
 
 
-async def _tidy_is_due(owner: Owner, deployment: Deployment, store: BaseStore) -> bool:
+async def _tidy_is_due(owner: Owner, deployment: Deployment, store: BaseStore, began: journal.Began) -> bool:
     """Whether `Consolidation.tidy_days` have passed since this was last so, or since the owner's first sweep."""
     if not (days := deployment.consolidation and deployment.consolidation.tidy_days):
         return False
@@ -363,8 +353,9 @@ async def _tidy_is_due(owner: Owner, deployment: Deployment, store: BaseStore) -
     item = await store.aget(place, key)
     is_due = item is not None and time_of(item.value.get("at")) <= now - timedelta(days=days)
     if is_due or item is None:
-        await store.aput(place, key, {"at": now.isoformat()}, index=False)
-    return is_due
+        note = PutOp(place, key, {"at": now.isoformat()}, index=False)
+        return await journal.put_unless_forgotten(store, [note], began) and is_due
+    return False
 
 
 async def find_backlog(deployment: Deployment, client: LangGraphClient, store: BaseStore) -> dict[str, Any]:

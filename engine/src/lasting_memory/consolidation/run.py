@@ -36,6 +36,7 @@ from lasting_memory.agent.tools import append_memory_tool
 from lasting_memory.agent.usage import Bounds
 from lasting_memory.consolidation import drafts, guard, planning
 from lasting_memory.consolidation.drafts import Draft
+from lasting_memory.consolidation.positions import positions_of
 from lasting_memory.controls import PAUSED, controls, delete_temporary, in_temporary_conversation
 from lasting_memory.deployment import Deployment
 from lasting_memory.files.backends import build_backend, build_permissions, starting_files
@@ -154,7 +155,9 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
             raise NothingToDoError(drafts.REHEARSING if dry else drafts.READING)
         least = 30 if planned in {"idle", "sweep"} else 3
         later = random.randint(least, 3 * least)  # noqa: S311  # so that they do not all come back at once
-        await planning.start(draft.owner, get_client(), planned or "asked", later, inside=True)
+        await planning.start(
+            draft.owner, get_client(), planned or "asked", later, inside=True, store=memory.store, began=memory.began
+        )
         raise NothingToDoError(f"{self._rules.at_once} consolidations are at work; another run is planned.")
 
     async def _for_everybody(self, *, dry: bool) -> str:
@@ -222,11 +225,13 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
         report = await asyncio.shield(commit)  # whoever cancels the run now cancels neither the commit nor the record
         if not dry and report.status in {"done", "proposed"}:
             try:
-                await catch_up(store, get_client().threads, actor, agents=self._deployment.agents)
+                await catch_up(
+                    store, get_client().threads, actor, agents=self._deployment.agents, routes=self._deployment.routes
+                )
             except Exception as error:  # whatever it is, memory is consolidated, and the next search does it
                 logger.warning("Conversations were not indexed for recall: %r.", error, exc_info=True)
         if draft.more and not stopped and not dry:
-            await planning.start(draft.owner, get_client(), inside=True)
+            await planning.start(draft.owner, get_client(), inside=True, store=store, began=draft.memory.began)
         return _answer(state, report, f"{report.conversations} conversations were consolidated.")
 
 
@@ -271,7 +276,7 @@ def _count_messages(draft: Draft) -> int:
 async def _read_conversations(draft: Draft, taken_since: str | None) -> str:
     """The batch as text: what is new in the oldest conversations that fit, which are then the draft's."""
     client, rules = get_client(), draft.rules
-    due = await planning.find_due(draft.memory.deployment, client.threads, draft.memory.store, draft.owner)
+    due = await planning.find_due(draft.memory.deployment, client.threads, draft.memory.store, draft.owner, draft.memory.began)
     draft.shown = await platform.in_thread(planning.batch, due, rules.batch_tokens)
     if not draft.shown:
         raise NothingToDoError("Nothing is new since the last consolidation.")
@@ -320,7 +325,7 @@ async def _commit(draft: Draft, changed: list[Changed], problem: str, left_out: 
         messages=_count_messages(draft),
         files=await platform.in_thread(diffs, changed),
     )
-    now = await planning.positions_of(memory.store, [(memory.actor, thread_id) for thread_id in known])
+    now = await positions_of(memory.store, [(memory.actor, thread_id) for thread_id in known])
     if not problem and not report.dry_run and now != [*known.values()]:
         problem = "Another consolidation of this person was faster; its work stands."
     if problem:

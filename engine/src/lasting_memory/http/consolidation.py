@@ -86,7 +86,9 @@ async def consolidate(caller: Caller, query: Annotated[RunQuery, Query()], respo
                     return await _waited(caller, owner, trigger, dry_run=True)
                 return {"dry_run": True, "files": {}, "reason": consolidation.REHEARSING}
     async with platform.acting_as_caller(caller.http), get_client() as client:
-        await consolidation.start(owner, client, trigger)
+        await consolidation.start(owner, client, trigger, store=caller.store, began=caller.began)
+    if await journal.is_forgotten(caller.store, caller.began):
+        raise HTTPException(409, "You were forgotten meanwhile; nothing is queued.")
     return {"queued": True}
 
 

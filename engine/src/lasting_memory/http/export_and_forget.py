@@ -35,7 +35,7 @@ from lasting_memory.http import requests
 from lasting_memory.http.requests import ROUTE, AboutQuery, Answer, Caller, MemoryQuery, NoBody, key_of
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.namespaces import Namespace
-from lasting_memory.recall import owned_by
+from lasting_memory.recall import owned_by, stop_embedding
 from lasting_memory.validation import RefusedWrite, before_write, file_bytes, stored_file
 
 logger = logging.getLogger("api")
@@ -247,6 +247,7 @@ async def forget(store: BaseStore, client: LangGraphClient, actor: identity.Acto
     files = {namespaces.person().namespace(actor, deployment.default_assistant)}
     for _ in range(_PASSES):
         await journal.forget(store, actor)
+        await stop_embedding(actor)
         going = await _stop_runs(client, actor, stopped, deadline)
         if counts["runs"] != len(stopped):
             counts["runs"] = len(stopped)

@@ -97,7 +97,7 @@ async def _item(caller: requests.PersonRequest, path: str) -> Item:
 async def _history(caller: requests.PersonRequest, path: str) -> list[Revision]:
     """The revisions of a readable file, newest first."""
     namespace, key, shared = caller.place(path)
-    known = await journal.history(caller.store, namespace, key, caller.deployment.limits)
+    known = await journal.history(caller.store, namespace, key, caller.deployment.limits, None if shared else caller.began)
     if not shared:
         return known
     # In which conversation somebody's agent wrote a line is that person's own.

@@ -1,0 +1,51 @@
+"""How far each of a person's conversations is consolidated.
+
+A position holds the hashes of a thread's consolidated messages: a message without its hash there is new, whatever was edited or
+deleted.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from langgraph.store.base import BaseStore, GetOp, Item, PutOp
+from pydantic import TypeAdapter, ValidationError
+
+from lasting_memory import journal
+from lasting_memory.people import identity, namespaces
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far one thread is consolidated."""
+
+    updated_at: str = ""  # its time stamp when it was read; without one it is due in any case
+    seen: frozenset[str] = frozenset()  # hashes of all consolidated messages
+    undone: int = 0  # runs whose changes from its new messages were refused
+    failed: int = 0  # runs in which the model gave no answer about them
+
+    @property
+    def setbacks(self) -> int:
+        return self.undone + self.failed
+
+
+_POSITIONS = TypeAdapter(Position)
+
+
+async def positions_of(store: BaseStore, threads: Iterable[tuple[identity.Actor, str]]) -> list[Position]:
+    """The positions of these people's threads. Where one is damaged, what was consolidated may be read again."""
+    positions = list[Position]()
+    for item in await store.abatch([GetOp(namespaces.positions(actor), thread_id) for actor, thread_id in threads]):
+        try:
+            positions.append(_POSITIONS.validate_python(item.value) if isinstance(item, Item) else Position())
+        except ValidationError:
+            positions.append(Position())
+    return positions
+
+
+async def put_positions(
+    store: BaseStore, actor: identity.Actor, positions: Mapping[str, Position], began: journal.Began | None = None
+) -> bool:
+    """Put the positions of these threads, unless their person was forgotten since this `began`. Returns whether it did."""
+    place, values = namespaces.positions(actor), {key: _POSITIONS.dump_python(at, mode="json") for key, at in positions.items()}
+    ops = [PutOp(place, thread_id, value, index=False) for thread_id, value in values.items()]
+    return await journal.put_unless_forgotten(store, ops, began)
