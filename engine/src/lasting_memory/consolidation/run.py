@@ -260,9 +260,9 @@ async def _end_failed(draft: Draft, state: Any, failure: str) -> dict[str, Any]:
 
 
 async def _keep_failed(draft: Draft, failed: drafts.Record) -> None:
-    positions = dict[str, planning.Position]()
+    positions = dict[str, Position]()
     ids = [item.conversation.thread_id for item in draft.shown]
-    now = await planning.positions_of(draft.memory.store, [(draft.memory.actor, thread_id) for thread_id in ids])
+    now = await positions_of(draft.memory.store, [(draft.memory.actor, thread_id) for thread_id in ids])
     for item, position in zip(draft.shown, now, strict=True):
         if position == item.position:  # another run of this person may have been faster
             positions[item.conversation.thread_id] = replace(position, failed=position.failed + 1)
