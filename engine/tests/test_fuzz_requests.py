@@ -210,7 +210,7 @@ async def test_no_request_shows_or_changes_what_is_another_s_and_the_server_goes
         await asyncio.sleep(1)
     wrong = [f"a run never ends: {thread}" for thread in going]
     for trial in trials:
-        # The platform's MCP answers 500 where its run is refused, as for a context with fields that there are not.
+        # The platform's MCP answers 500 to `params` that are no object, and to an odd cursor.
         if trial.status == 0 or (trial.status >= 500 and not trial.path.startswith("/mcp")):
             wrong.append(f"status {trial.status}: {trial}"[:500])
         wrong += [f"{secret} is shown: {trial}"[:500] for secret in of(trial.attacker) if secret in trial.text]

@@ -157,4 +157,8 @@ async def test_no_run_of_a_server_fails_of_odd_state(server: DevServer, ada: Per
         assert answer.status_code in {200, 422}, (request, answer.text)
         assert answer.status_code == 200 or answer.json()["detail"].startswith(("input", "command.update")), answer.text
         assert "__error__" not in answer.text, (request, answer.text)
+    call = {"name": "agent", "arguments": {"messages": 7}}
+    ada.raw.headers["accept"] = "application/json"
+    answer = await ada.ask("POST", "/mcp", {"jsonrpc": "2.0", "id": "1", "method": "tools/call", "params": call})
+    assert (answer.status_code, answer.json()["detail"][:14]) == (422, "input.messages"), answer.text
     assert (await ada.turn(thread, "and go on"))["messages"][-1]["content"] == "ok"

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
+from httpx import HTTPStatusError
 from langgraph.store.base import BaseStore
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -24,7 +25,7 @@ from lasting_memory.files.seeded import starting_memory
 from lasting_memory.http import export_and_forget, files, views
 from lasting_memory.http.consolidation import router as consolidation
 from lasting_memory.http.middleware import DevGuard, RequestBounds
-from lasting_memory.http.protocols import PeoplesAgents
+from lasting_memory.http.protocols import PeoplesAgents, refused_inside
 from lasting_memory.http.requests import HANDLERS
 from lasting_memory.settings import ENGINE, SettingsError, served_http
 
@@ -78,7 +79,8 @@ def build_http(
     middleware += [Middleware(PeoplesAgents, settings=deployment.settings)]
     middleware += [Middleware(Page, deployment=deployment)] if page else []
     # The server's own document has these routes; the handlers cover the server's routes, too.
-    api = FastAPI(openapi_url=None, middleware=middleware, exception_handlers=HANDLERS, lifespan=_check_agents)
+    handlers = {**HANDLERS, HTTPStatusError: refused_inside}
+    api = FastAPI(openapi_url=None, middleware=middleware, exception_handlers=handlers, lifespan=_check_agents)
     # The routes themselves, not `include_router`: the server puts its sign-in around each route's `app`, which an included
     # router does not have.
     for router in (files.router, views.router, export_and_forget.router, consolidation):

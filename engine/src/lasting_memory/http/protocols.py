@@ -11,7 +11,10 @@ from typing import Any
 from uuid import uuid4
 
 import orjson
+from httpx import HTTPStatusError
 from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lasting_memory.people.identity import is_operator
@@ -26,6 +29,17 @@ _UNKNOWN = orjson.dumps({"detail": "There is no such assistant for people."})
 _PAGE = 100
 # The request by one of the protocols within which the server calls itself.
 _asked: ContextVar[Scope | None] = ContextVar("asked", default=None)
+
+
+async def refused_inside(request: Request, error: Exception) -> Response:
+    """The answer to a request by MCP whose run was refused: that refusal. The platform would answer 500.
+
+    Raises `error` of other requests, and of what is no refusal.
+    """
+    if not isinstance(error, HTTPStatusError) or not error.response.is_client_error or not _PROTOCOLS.match(request.url.path):
+        raise error
+    await error.response.aread()
+    return Response(error.response.content, error.response.status_code, media_type="application/json")
 
 
 class PeoplesAgents:
