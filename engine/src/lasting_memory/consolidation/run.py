@@ -36,7 +36,7 @@ from lasting_memory.agent.tools import append_memory_tool
 from lasting_memory.agent.usage import Bounds
 from lasting_memory.consolidation import drafts, guard, planning
 from lasting_memory.consolidation.drafts import Draft
-from lasting_memory.consolidation.positions import positions_of
+from lasting_memory.consolidation.positions import Position, positions_of
 from lasting_memory.controls import PAUSED, controls, delete_temporary, in_temporary_conversation
 from lasting_memory.deployment import Deployment
 from lasting_memory.files.backends import build_backend, build_permissions, starting_files
