@@ -4,7 +4,10 @@ What is said in a paused or temporary conversation is marked in its thread's met
 copies a thread's metadata to its runs, and to copies of the thread.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass
@@ -16,8 +19,9 @@ from langgraph.store.base import BaseStore, GetOp, Item, PutOp
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import ConflictError, NotFoundError
+from langgraph_sdk.schema import RunStatus
 
-from lasting_memory import journal
+from lasting_memory import journal, platform
 from lasting_memory.deployment import Deployment, Limits
 from lasting_memory.people import identity, namespaces
 from lasting_memory.validation import content_size
@@ -151,10 +155,12 @@ async def delete_idle(
     wanted: Mapping[str, Any],
     before: datetime,
     spared: Callable[[list[Any]], Awaitable[Collection[str]]] | None = None,
+    store: BaseStore | None = None,
 ) -> list[Any]:
     """Delete the idle threads with this metadata that have not changed since then. Returns them.
 
-    `spared` gives the ids of those, of a page, that stay for now.
+    `spared` gives the ids of those, of a page, that stay for now. With a `store`, what their runs still try to write is
+    refused: one may go on although its thread is called idle, or begin at this moment.
     """
     deleted, left = list[Any](), 0
     while True:
@@ -163,15 +169,79 @@ async def delete_idle(
         )
         over = [thread for thread in page if datetime.fromisoformat(str(thread["updated_at"])) < before]
         stays = await spared(over) if spared else ()
+        goes = [thread for thread in over if thread["status"] != "busy" and thread["thread_id"] not in stays]
+        if store is not None:
+            await note_deleted(store, goes)
         for thread in over:
             left += 1
-            if thread["status"] != "busy" and thread["thread_id"] not in stays:
+            if thread in goes:
                 with suppress(ConflictError, NotFoundError):  # another request deleted it, or continues it
                     await client.threads.delete(str(thread["thread_id"]))
                     deleted.append(thread)
                     left -= 1
         if len(over) < _PAGE:
             return deleted
+
+
+# --- Stopping the runs of conversations that are deleted
+
+# Seconds that the cancelled runs of a conversation have to end. A slower one writes no memory.
+STOP_SECONDS = 10.0
+_RUNS, _LOOK_SECONDS = 100, 0.05
+# Threads that one search finds.
+_IDS = 1_000
+
+
+def slices(ids: Iterable[str]) -> Iterator[list[str]]:
+    """The ids in lists of so many, as one search takes them."""
+    every = sorted(ids)
+    for start in range(0, len(every), _IDS):
+        yield every[start : start + _IDS]
+
+
+async def cancel_runs(client: LangGraphClient, thread_id: str, stopped: set[str]) -> None:
+    """Cancel what runs or waits on a thread, but the runs in `stopped`, to which those are added."""
+    states: tuple[RunStatus, ...] = ("pending", "running")
+    with suppress(NotFoundError):  # the thread, or the last of its runs, ended meanwhile
+        runs = [run for state in states for run in await client.runs.list(thread_id, limit=_RUNS, status=state)]
+        if run_ids := {str(run["run_id"]) for run in runs} - stopped:
+            await client.runs.cancel_many(thread_id=thread_id, run_ids=[*run_ids])
+            stopped |= run_ids
+
+
+async def stop_runs(client: LangGraphClient, thread_ids: Collection[str]) -> None:
+    """Cancel the runs of these threads, and wait until they have ended, for at most `STOP_SECONDS`."""
+    stopped, deadline = set[str](), time.monotonic() + STOP_SECONDS
+    busy = await _going(client, thread_ids)
+    while busy and time.monotonic() < deadline:
+        for thread_id in busy:
+            await cancel_runs(client, thread_id, stopped)
+        await asyncio.sleep(_LOOK_SECONDS)
+        busy = await _going(client, thread_ids)
+
+
+async def _going(client: LangGraphClient, thread_ids: Collection[str]) -> set[str]:
+    """Those of these threads that have a run under way or queued."""
+    busy = set[str]()
+    for some in slices(thread_ids):
+        found = await client.threads.search(ids=some, status="busy", limit=len(some), select=["thread_id"])
+        busy |= {str(thread["thread_id"]) for thread in found}
+    if platform.runs_going is not None:
+        busy |= {thread_id for thread_id in thread_ids if platform.runs_going[thread_id] > 0}
+    return busy
+
+
+async def note_deleted(store: BaseStore, threads: Iterable[Mapping[str, Any]]) -> None:
+    """Have what the runs of these threads still try to write refused. The threads are read with their ids and metadata."""
+    owned = defaultdict[identity.Actor, list[str]](list)
+    for thread in threads:
+        metadata = thread["metadata"] or {}
+        owner = identity.Actor(str(metadata.get("user_id") or ""), str(metadata.get("org_id") or ""))
+        with suppress(identity.IdentityError):  # without an owner it has no memory
+            identity.check_person(owner)
+            owned[owner].append(str(thread["thread_id"]))
+    for owner, thread_ids in owned.items():
+        await journal.note_deleted(store, owner, thread_ids)
 
 
 # --- The used share of a memory's quota

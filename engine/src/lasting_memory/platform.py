@@ -10,7 +10,7 @@ import logging
 import os
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
 from functools import cache, partial
@@ -149,6 +149,17 @@ async def in_thread(function: Callable[Arguments, Result], /, *args: Arguments.a
     context = contextvars.copy_context()
     call = partial(context.run, function, *args, **options)
     return await asyncio.get_running_loop().run_in_executor(_THREADS, call)
+
+
+async def as_nobody(call: Coroutine[Any, Any, Result]) -> Result:
+    """The result of a call whose in-process clients act as nobody, also within a request: what people may do is no bound."""
+    from langgraph_api.utils import with_user  # noqa: PLC0415  # as above
+
+    async def called() -> Result:  # in a task of its own, whose context is its own
+        async with with_user():
+            return await call
+
+    return await asyncio.create_task(called())
 
 
 def lock_of(*key: object) -> asyncio.Lock:

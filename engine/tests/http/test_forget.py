@@ -404,3 +404,39 @@ async def test_a_consolidation_asked_for_by_somebody_forgotten_meanwhile_is_not_
 @asynccontextmanager
 async def nullcontext_async() -> AsyncIterator[None]:
     yield
+
+
+async def test_a_run_of_a_conversation_that_was_deleted_meanwhile_writes_nothing(
+    graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore
+) -> None:
+    await furnish(store, MEMORIES)
+    before, thread, agent = left(store), str(uuid.uuid4()), graph(build=build_agent)
+    model.script("take your time", Slow(1.0, WRITES), [Text("done")])
+    run = asyncio.create_task(turn(agent, "take your time", thread_id=thread))
+    await model.asked("take your time")
+    await journal.note_deleted(store, ALICE, [thread])
+    await run
+    told = tool_results(model.requests_for("take your time")[-1])
+    assert ["conversation was deleted since its run began" in each for each in told] == [True] * len(WRITES)
+    noted = namespaces.deleted_threads(ALICE)
+    assert {place: value for place, value in left(store).items() if place[0] != noted} == before
+    for later in (str(uuid.uuid4()), thread):
+        model.script(f"again {later}", [APPEND], [Text("done")])
+        await turn(agent, f"again {later}", thread_id=later)
+        assert store.get(MEMORIES, "/topics/more.md"), "another's run writes, and a later one of the same id"
+        store.delete(MEMORIES, "/topics/more.md")
+
+
+async def test_what_a_run_wrote_is_taken_back_as_if_it_had_not(store: BaseStore) -> None:
+    await furnish(store, MEMORIES)
+    before = await journal.history(store, MEMORIES, "/preferences.md")
+    for path in ("/preferences.md", "/new.md"):
+        author = Author("consolidation", "alice", run_id="a run")
+        await journal.change(store, MEMORIES, path, lambda _: create_file_data("late"), author)
+        await journal.take_back(store, MEMORIES, path, "a run")
+    assert await journal.history(store, MEMORIES, "/preferences.md") == before
+    kept = store.get(MEMORIES, "/preferences.md")
+    assert kept
+    assert kept.value["content"] == "two"
+    assert store.get(MEMORIES, "/new.md") is None
+    assert await journal.history(store, MEMORIES, "/new.md") == []

@@ -11,8 +11,8 @@ import pytest
 from lasting_memory.deployment import DEFAULTS
 from lasting_memory.http.requests import FAILED
 from lasting_memory.testing.dev_server import DevServer
-from lasting_memory.testing.people import OPERATOR
-from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, after
+from lasting_memory.testing.people import FILE, OPERATOR, Person
+from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, after
 from tests.conftest import served
 
 pytestmark = pytest.mark.server
@@ -127,3 +127,92 @@ async def test_runs_that_are_not_in_the_queue_yet_wait_on_their_thread(
     finally:
         over.set()
     await person.idle()
+
+
+async def test_expired_temporary_conversations_that_stay_are_in_the_log_once_a_minute(server: DevServer, alice: str) -> None:
+    unlucky, before = server.person(f"unlucky-{alice}"), len(server.log)
+    for _ in range(3):
+        await unlucky.thread()
+    async with asyncio.timeout(60):
+        while "the list is locked" not in server.log[before:]:  # noqa: ASYNC110  # a file
+            await asyncio.sleep(0.1)
+    lines = [line for line in server.log[before:].splitlines() if "temporary conversations were not deleted" in line]
+    assert len(lines) == 1
+    assert "the list is locked" in lines[0]
+
+
+NOTE = ToolCall("append_memory", {"path": FILE, "text": "- written late"})
+
+
+async def streamed(person: Person, path: str, body: Any) -> str:
+    """The whole stream."""
+    return (await person.ask("POST", path, body)).text
+
+
+@pytest.mark.parametrize("how", ["delete", "prune", "as an operator"])
+async def test_deleting_a_conversation_stops_its_run_which_writes_nothing_more(
+    server: DevServer, alice: str, model: ScriptedAnthropic, how: str
+) -> None:
+    over, person, said = threading.Event(), server.person(alice), f"take your time {alice}"
+    model.script(said, after(over, [NOTE]), [Text("done")])
+    thread, other = await person.thread(), await person.thread()
+    body = {"assistant_id": "agent", "input": {"messages": [{"role": "user", "content": said}]}}
+    stream = asyncio.create_task(streamed(person, f"/threads/{thread}/runs/stream", body))
+    await model.asked(said)
+    caller = server.person("", headers=OPERATOR) if "operator" in how else person
+    if how == "prune":
+        assert await caller.made("POST", "/threads/prune", {"thread_ids": [thread]}) == {"pruned_count": 1}
+    else:
+        assert (await caller.ask("DELETE", f"/threads/{thread}")).status_code == 204
+    async with asyncio.timeout(60):
+        await stream  # which ends
+    over.set()
+    assert (await person.ask("GET", f"/threads/{thread}")).status_code == 404
+    model.script("remember the other", [NOTE], [Text("done")])
+    await person.turn(other, "hello")
+    assert await person.read() is None
+    await person.turn(other, "remember the other")
+    assert await person.read() == "- written late\n", "a run of another conversation writes"
+    await person.made("POST", "/threads", {"thread_id": thread})
+    model.script("remember here", [NOTE], [Text("done")])
+    await person.turn(thread, "remember here")
+    assert str(await person.read()).count("written late") == 2, "so does a later one of the same id"
+
+
+async def test_nobody_stops_another_s_run_by_deleting_it(server: DevServer, alice: str, model: ScriptedAnthropic) -> None:
+    over, person, mallory = threading.Event(), server.person(alice), server.person(f"mallory-{alice}")
+    said = f"take your time {alice}"
+    model.script(said, after(over, [NOTE]), [Text("done")])
+    thread, own = await person.thread(), await mallory.thread()
+    turn = asyncio.create_task(person.turn(thread, said))
+    await model.asked(said)
+    assert (await mallory.ask("DELETE", f"/threads/{thread}")).status_code == 404
+    assert (await mallory.ask("POST", "/threads/prune", {"thread_ids": [own, thread]})).status_code == 404
+    over.set()
+    await turn
+    assert await person.read() == "- written late\n"
+
+
+async def test_a_consolidation_keeps_nothing_of_a_batch_of_which_a_conversation_was_deleted(
+    server: DevServer, alice: str, model: ScriptedAnthropic
+) -> None:
+    over, person = threading.Event(), server.person(alice)
+    gone, stays = await person.chat(f"my code is 4711 {alice}"), await person.chat(f"I like dill {alice}")
+    model.script("Conversations with something new", after(over, [NOTE]), [Text("done")])
+    consolidation = await person.thread()
+    run = asyncio.create_task(person.turn(consolidation, "go", "consolidation_agent"))
+    await model.asked("Conversations with something new")
+    assert (await person.ask("DELETE", f"/threads/{gone}")).status_code == 204
+    later = len(model.requests)
+    model.script("Conversations with something new", [Text("nothing")])
+    over.set()
+    await run
+    assert await person.read() is None
+    (record,) = [each for each in await person.listed("consolidations") if each["status"] == "undone"]
+    assert ("was deleted meanwhile" in record["reason"], record["files"]) == (True, {})
+    async with asyncio.timeout(120):
+        while not [each for each in await person.listed("consolidations") if each["status"] == "done"]:  # noqa: ASYNC110
+            await asyncio.sleep(0.2)
+    shown = str(model.requests[later:])
+    assert ("I like dill" in shown, stays in shown) == (True, True)
+    assert "my code is 4711" not in str(model.requests_for("Conversations with something new")[-1])

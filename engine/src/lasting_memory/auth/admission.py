@@ -7,10 +7,10 @@ share, and keeps it in memory. The installation's whole load, and callers withou
 import math
 from asyncio import sleep
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from time import monotonic
 from typing import Any
@@ -109,28 +109,37 @@ def share_of(_: Actor, limits: Limits) -> Share:
     return Share(limits)
 
 
-# The runs that the current request was admitted to create, and the shares that count them.
-_OF_REQUEST: ContextVar[list[tuple[Share, str]] | None] = ContextVar("runs of the request", default=None)
+@dataclass(slots=True)
+class OfRequest:
+    """What a request has done with runs so far."""
+
+    # Those it was admitted to create, by id, and the shares that count them.
+    admitted: list[tuple[Share, str]] = field(default_factory=list)
+    # Threads whose runs it has stopped.
+    stopped: set[str] = field(default_factory=set)
+
+    def answered(self) -> None:
+        """To be called when it is answered: what it has created is in the platform's counts, or was refused."""
+        for share, run_id in self.admitted:
+            share.admitted.pop(run_id, None)
+        self.admitted.clear()
+
+
+# None outside of requests: in a run, which deletes its temporary thread when it ends; and without this library's http app:
+# nobody would know there when a request is answered, so runs count once the platform lists them.
+of_request: ContextVar[OfRequest | None] = ContextVar("of_request", default=None)
 
 
 @contextmanager
-def creating_runs() -> Iterator[Callable[[], None]]:
-    """In this context, a request is carried out. Gives a function to call when it is answered: what it has created is in the
-    platform's counts then, or was refused. Without this context nobody would know, and runs count once the platform knows them.
-    """
-    admitted = list[tuple[Share, str]]()
-
-    def answered() -> None:
-        for share, run_id in admitted:
-            share.admitted.pop(run_id, None)
-        admitted.clear()
-
-    before = _OF_REQUEST.set(admitted)
+def carrying_out() -> Iterator[OfRequest]:
+    """Meanwhile, this task carries out a request."""
+    request = OfRequest()
+    before = of_request.set(request)
     try:
-        yield answered
+        yield request
     finally:
-        answered()
-        _OF_REQUEST.reset(before)
+        request.answered()
+        of_request.reset(before)
 
 
 async def check_run(person: Actor, value: Mapping[str, Any], deployment: Deployment) -> None:
@@ -154,11 +163,11 @@ async def check_run(person: Actor, value: Mapping[str, Any], deployment: Deploym
             raise HTTPException(
                 429, f"{limits.busy_threads} of your conversations have a run going; wait for one.", _RETRY_AFTER
             )
-        admitted = _OF_REQUEST.get()
-        if admitted is not None:
+        request = of_request.get()
+        if request is not None:
             run_id = str(value.get("run_id") or uuid4())
             share.admitted[run_id] = run
-            admitted.append((share, run_id))
+            request.admitted.append((share, run_id))
 
 
 async def _check_waiting(share: Share, thread_id: str, most: int) -> None:

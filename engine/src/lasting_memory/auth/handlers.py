@@ -9,8 +9,8 @@ stamp the evidence where clients cannot write.
 import logging
 import re
 from collections.abc import Callable, Collection, Coroutine, Mapping, MutableMapping
-from contextlib import suppress
 from dataclasses import asdict
+from time import monotonic
 from typing import Any
 
 from langgraph_sdk import Auth, get_client
@@ -18,10 +18,20 @@ from langgraph_sdk.schema import Thread
 
 from lasting_memory import platform
 from lasting_memory.auth import run_requests
-from lasting_memory.auth.admission import THREAD_IN_REQUESTS, check_run, share_of
+from lasting_memory.auth.admission import THREAD_IN_REQUESTS, check_run, of_request, share_of
 from lasting_memory.auth.run_requests import GROUP_CLAIMS, GROUP_CLAIMS_EXPIRE_AT, OWNER_KEYS
 from lasting_memory.auth.tokens import Tokens
-from lasting_memory.controls import HELD_WHILE_PAUSED, TEMPORARY, controls, delete_temporary, is_temporary, keep_out
+from lasting_memory.controls import (
+    HELD_WHILE_PAUSED,
+    TEMPORARY,
+    controls,
+    delete_temporary,
+    is_temporary,
+    keep_out,
+    note_deleted,
+    slices,
+    stop_runs,
+)
 from lasting_memory.deployment import Deployment
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.identity import Actor, Context, IdentityError, User, acting, check_person, claim
@@ -32,6 +42,9 @@ from lasting_memory.validation import RefusedWrite, check_policy, check_text
 # run ignores the answer and continues. With any other key than ids of interrupts it takes a whole resume as one answer to any.
 STRICT_RESUME = "__pregel_strict_resume"
 _INTERRUPT = re.compile("[0-9a-f]{32}")
+
+# Seconds between two lines of the log about a failure that lasts.
+_NOTED_SECONDS = 60
 
 logger = logging.getLogger("auth")
 HTTPException = Auth.exceptions.HTTPException
@@ -71,12 +84,14 @@ class _Handlers:
     def __init__(self, deployment: Deployment) -> None:
         self._deployment, self._settings = deployment, deployment.settings
         self._tokens = Tokens(deployment.settings, deployment.claims)
+        self._failures, self._noted_at = 0, float("-inf")
 
     def rules(self) -> dict[str, Handler]:
         """The handler of each action that can be opened to people."""
         return {
             **dict.fromkeys(("assistants:read", "assistants:search"), self.allow),
-            **dict.fromkeys(("threads:read", "threads:search", "threads:delete"), self.use_own_threads),
+            **dict.fromkeys(("threads:read", "threads:search"), self.use_own_threads),
+            "threads:delete": self.delete_threads,
             "threads:create": self.create_thread,
             "threads:update": self.update_thread,
             "threads:create_run": self.create_run,
@@ -126,6 +141,16 @@ class _Handlers:
     async def use_own_threads(self, ctx: AuthContext, value: Any) -> dict[str, str] | None:
         """People read, find and delete their own threads: those with this metadata. Operators see all of them."""
         return None if self._is_operator(ctx.user) else asdict(self._owner(ctx.user))
+
+    async def delete_threads(self, ctx: AuthContext, value: Any) -> dict[str, str] | None:
+        """People delete their own threads. Their runs are stopped first, and write nothing afterwards."""
+        owner, request = await self.use_own_threads(ctx, value), of_request.get()
+        thread_ids = {str(thread_id) for thread_id in value.get("thread_ids") or [value.get("thread_id")]}
+        if request is not None:  # of many threads the platform asks for all, and then for each
+            thread_ids -= request.stopped
+        if thread_ids and value.get("run_id") is None:  # with one, a run is deleted, and its thread stays
+            await platform.as_nobody(_end_threads(thread_ids, owner))
+        return owner
 
     async def update_thread(self, ctx: AuthContext, value: Any) -> dict[str, str] | None:
         """An update never changes the owner. Only operators write state where approvals depend on it."""
@@ -234,9 +259,20 @@ class _Handlers:
         return proved
 
     async def _delete_temporary(self, user: User) -> None:
-        """Delete the person's expired temporary conversations. Nothing of it concerns the request."""
-        with suppress(Exception):
+        """Delete the person's expired temporary conversations. A failure is for the log, and does not concern the request."""
+        try:
             await delete_temporary(get_client(), self._deployment.limits.temporary_hours, self._owner(user))
+        except Exception as error:  # noqa: BLE001  # whatever it is, the next conversation or the sweep tries again
+            self._note_failure(error)
+
+    def _note_failure(self, error: Exception) -> None:
+        """Log that expired temporary conversations stay, once a minute at most."""
+        self._failures += 1
+        if monotonic() - self._noted_at < _NOTED_SECONDS:
+            return
+        what = "Expired temporary conversations were not deleted; they stay until the next try"
+        logger.warning("%s. Failures since this was last said: %d. %r", what, self._failures, error, exc_info=error)
+        self._failures, self._noted_at = 0, monotonic()
 
     async def _note_pause(self, owner: Actor, thread: Thread | None) -> bool:
         """Whether the person's memory is paused. Then marks the thread: consolidation skips what was said during the pause."""
@@ -287,6 +323,24 @@ class _Handlers:
             raise HTTPException(403, "You may read your own memory and your organization's policies here, nothing else.")
         if any(isinstance(wanted, Mapping | list) for wanted in (value.get("filter") or {}).values()):
             raise HTTPException(422, "A filter takes texts, numbers and booleans.")  # "$gt" and others fail for some values
+
+
+async def _end_threads(thread_ids: set[str], owner: dict[str, str] | None) -> None:
+    """Stop the runs of an owner's threads, or of anybody's, before these are deleted; not where another's is among them.
+
+    Outside of a request a run deletes its own thread, and is at its end.
+    """
+    client, store, request = get_client(), await platform.store(), of_request.get()
+    found = list[Thread]()
+    for some in slices(thread_ids):
+        found += await client.threads.search(ids=some, metadata=owner, limit=len(some), select=["thread_id", "metadata"])
+    if owner is not None and len(found) < len(thread_ids):  # the platform refuses it
+        return
+    await note_deleted(store, found)
+    if request is not None:
+        await stop_runs(client, [thread["thread_id"] for thread in found])
+        await note_deleted(store, found)  # also for a run that began meanwhile
+        request.stopped |= thread_ids
 
 
 async def _thread_of(thread_id: object) -> Thread | None:

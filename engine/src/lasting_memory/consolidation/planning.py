@@ -149,7 +149,7 @@ async def find_due(
     due, left, read = list[Due](), changed, 0
     while left and (read <= rules.batch_tokens or len(due) < 2):  # noqa: PLR2004  # one more says that there is more
         known, left = {str(thread["thread_id"]): at for _, thread, at in left[:_READ_AT_ONCE]}, left[_READ_AT_ONCE:]
-        found = await threads_by_id(threads, [*known], metadata, ["thread_id", "updated_at", "values"])
+        found = await threads_by_id(threads, [*known], metadata, ["thread_id", "created_at", "updated_at", "values"])
         new, old = await platform.in_thread(_new_turns, found, known)
         await put_positions(store, owner.actor, old, began)
         due += new
@@ -389,7 +389,9 @@ async def delete_old(deployment: Deployment, client: LangGraphClient, store: Bas
         due = [] if deployment.memory.is_shared else await changed_in(late, deployment, store)
         return {str(thread["thread_id"]) for _, thread, _ in due}
 
-    deleted = [each for graph in deployment.agents for each in await delete_idle(client, {"graph_id": graph}, before, spared)]
+    deleted = list[Any]()
+    for graph in deployment.agents:
+        deleted += await delete_idle(client, {"graph_id": graph}, before, spared, store)
     owned = defaultdict[identity.Actor, list[str]](list)
     for thread in deleted:
         if owner := owner_of(thread, deployment):  # without one it has no index

@@ -42,10 +42,10 @@ from lasting_memory.deployment import Deployment
 from lasting_memory.files.backends import build_backend, build_permissions, starting_files
 from lasting_memory.files.proposals import MAX_PROPOSALS, Changed, Memory, Proposal, changes, diffs, texts
 from lasting_memory.files.seeded import load_starting_memory
-from lasting_memory.people import identity
+from lasting_memory.people import identity, namespaces
 from lasting_memory.people.identity import Context
 from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD
-from lasting_memory.recall import catch_up
+from lasting_memory.recall import catch_up, owned_by, threads_by_id
 from lasting_memory.settings import SettingsError
 
 logger = logging.getLogger(__name__)
@@ -58,6 +58,7 @@ _NOBODY = CompiledSubAgent(name="general-purpose", description="Does nothing.", 
 UNDECIDED = "The person has too many undecided proposals; new conversations wait until they decide."
 SHARED = "Nothing is consolidated under MEMORY_SCOPE=assistant: private conversations stay private."
 FORGOTTEN = "The person was forgotten; nothing is kept."
+GONE = "One of its conversations was deleted meanwhile; the others stay due."
 
 
 RETURNS = (
@@ -314,8 +315,10 @@ async def _judged(draft: Draft) -> tuple[list[Changed], str, str]:
 
 
 async def _commit(draft: Draft, changed: list[Changed], problem: str, left_out: str, *, review: bool) -> drafts.Record:
-    """Apply the draft, propose it, or leave its conversations due."""
-    memory, report = draft.memory, draft.report
+    """Apply the draft, propose it, or leave its conversations due. Of a batch with a deleted conversation nothing is kept."""
+    memory, report, proposal = draft.memory, draft.report, None
+    if await _is_gone(draft):
+        return await _dropped(draft)
     known = {item.conversation.thread_id: item.position for item in draft.shown}
     positions = {item.conversation.thread_id: item.advanced() for item in draft.shown}
     done = report.ended(
@@ -344,7 +347,31 @@ async def _commit(draft: Draft, changed: list[Changed], problem: str, left_out: 
         reason = "; ".join(f"{path}: {why}" for path, why in refused.items())
         shown = {path: text for path, text in done.files.items() if path not in refused}
         done = done.ended("undone", f"Not applied: {reason}", files=shown)
+    if await _is_gone(draft):  # as above, for what was deleted since
+        if proposal:
+            await memory.store.adelete(namespaces.proposals(memory.actor), proposal.id)
+        for change in () if report.dry_run else changed:
+            await journal.take_back(memory.store, memory.files, change.key, report.run_id)
+        return await _dropped(draft)
     await draft.keep(done, positions)
+    return done
+
+
+async def _is_gone(draft: Draft) -> bool:
+    """Whether a conversation of the batch was deleted since it was read, also where another one has its id now."""
+    read = {item.conversation.thread_id: item.conversation.created_at for item in draft.shown}
+    if not read:
+        return False
+    owned = owned_by(draft.owner.actor, draft.memory.deployment.agents)
+    found = await threads_by_id(get_client().threads, [*read], owned, ["thread_id", "created_at"])
+    return {str(thread["thread_id"]): str(thread["created_at"]) for thread in found} != read
+
+
+async def _dropped(draft: Draft) -> drafts.Record:
+    """Leave everything as it was; the next run reads the conversations that are left."""
+    draft.more = True
+    done = draft.report.ended("undone", GONE)
+    await draft.keep(done)
     return done
 
 

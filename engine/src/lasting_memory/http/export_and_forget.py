@@ -10,7 +10,6 @@ import logging
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Self
@@ -22,13 +21,11 @@ from fastapi.responses import Response, StreamingResponse
 from langgraph.store.base import BaseStore, PutOp, SearchOp
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
-from langgraph_sdk.errors import NotFoundError
-from langgraph_sdk.schema import RunStatus
 from pydantic import BaseModel, Field, model_validator
 from starlette.exceptions import HTTPException
 
 from lasting_memory import journal, platform
-from lasting_memory.controls import controls, is_temporary
+from lasting_memory.controls import cancel_runs, controls, is_temporary
 from lasting_memory.deployment import Deployment, Limits
 from lasting_memory.files.proposals import Memory
 from lasting_memory.http import requests
@@ -267,18 +264,13 @@ async def forget(store: BaseStore, client: LangGraphClient, actor: identity.Acto
 
 async def _stop_runs(client: LangGraphClient, actor: identity.Actor, stopped: set[str], deadline: float) -> set[str]:
     """Cancel all runs and wait until they have ended. Adds their ids to `stopped`; returns the threads in which one goes on."""
-    states: tuple[RunStatus, ...] = ("pending", "running")
     while True:
         busy = going = await _own(client, actor, status="busy")
         if platform.runs_going is not None:
             counted = [thread_id for thread_id, runs in platform.runs_going.items() if runs > 0]
             going = await _own(client, actor, ids=counted) if counted else set()
         for thread_id in busy | going:
-            with suppress(NotFoundError):  # the thread, or the last of its runs, ended meanwhile
-                runs = [run for state in states for run in await client.runs.list(thread_id, limit=_DELETED, status=state)]
-                if run_ids := {str(run["run_id"]) for run in runs} - stopped:
-                    await client.runs.cancel_many(thread_id=thread_id, run_ids=[*run_ids])
-                    stopped |= run_ids
+            await cancel_runs(client, thread_id, stopped)
         if not going or time.monotonic() > deadline:
             return going
         await asyncio.sleep(0.05)

@@ -15,7 +15,9 @@ from typing import Any
 from langgraph.checkpoint.memory import PersistentDict
 from langgraph_api._checkpointer import get_checkpointer  # type: ignore[import-untyped]  # all of them
 from langgraph_runtime_inmem import _persistence, checkpoint, ops  # type: ignore[import-untyped]
+from langgraph_runtime_inmem.database import connect  # type: ignore[import-untyped]
 from langgraph_runtime_inmem.inmem_stream import StreamManager  # type: ignore[import-untyped]
+from starlette.exceptions import HTTPException
 
 from lasting_memory import platform
 
@@ -46,6 +48,7 @@ def _know_which_runs_go_on() -> None:
                 yield done
         finally:
             going[str(thread_id)] -= 1
+            await _delete_late_checkpoints(thread_id)
 
     async def delete_and_tell(conn: Any, run_id: Any, *, thread_id: Any, **named: Any) -> Any:
         deleted = await delete(conn, run_id, thread_id=thread_id, **named)
@@ -60,6 +63,15 @@ def _know_which_runs_go_on() -> None:
     StreamManager.get_queues = StreamManager.get_control_queues
 
 
+async def _delete_late_checkpoints(thread_id: Any) -> None:
+    """Of a run that went on after its thread was deleted."""
+    async with connect() as conn:
+        is_there = any(str(thread["thread_id"]) == str(thread_id) for thread in conn.store["threads"])
+    if not is_there:
+        saver = await get_checkpointer()
+        await saver.adelete_thread(str(thread_id))
+
+
 def _delete_what_was_asked_for() -> None:
     """It left a deleted thread's messages in its files. Of a run it deletes the checkpoints before it looks whose it is: on
     Postgres `DELETE /threads/<own>/runs/<run>` with another's run emptied the other's conversation. And it waits between
@@ -67,9 +79,13 @@ def _delete_what_was_asked_for() -> None:
     """
     delete, delete_checkpoints, turn = ops.Threads.delete, ops._delete_checkpoints_for_thread, asyncio.Lock()  # noqa: SLF001
 
-    async def deleted_in_turn(*args: Any, **named: Any) -> Any:
+    async def deleted_in_turn(conn: Any, thread_id: Any, ctx: Any = None) -> Any:
+        # The handlers first, out of turn: they wait until a run has ended.
+        filters = await ops.Threads.handle_event(ctx, "delete", {"thread_id": thread_id})
         async with turn:
-            return await delete(*args, **named)
+            if filters and not await ops.Threads._get_with_filters(conn, thread_id, filters):  # noqa: SLF001
+                raise HTTPException(404, f"Thread with ID {thread_id} not found")
+            return await platform.as_nobody(delete(conn, thread_id))
 
     async def deleted(thread_id: Any, conn: Any, run_id: Any = None) -> None:
         saver = await get_checkpointer()

@@ -22,7 +22,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lasting_memory import platform
-from lasting_memory.auth.admission import BYTES_PER_REQUEST, Share, creating_runs, share_of
+from lasting_memory.auth.admission import BYTES_PER_REQUEST, Share, carrying_out, share_of
 from lasting_memory.auth.run_requests import operators_field
 from lasting_memory.deployment import Deployment
 from lasting_memory.people.identity import Actor, claim, is_operator
@@ -236,11 +236,11 @@ class RequestBounds:
     async def _carry_out(self, scope: Scope, receive: Receive, send: Send, path: str) -> HTTPException | None:
         """Have the app answer. Returns a refusal that is the answer instead."""
         # Nobody waits for an answer where a client has gone.
-        with suppress(ClientDisconnect), creating_runs() as answered:
+        with suppress(ClientDisconnect), carrying_out() as request:
 
             async def send_counted(message: Message) -> None:
                 if message["type"] == "http.response.start":
-                    answered()
+                    request.answered()
                 await send(message)
 
             if is_in_process(scope):

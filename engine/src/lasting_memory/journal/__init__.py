@@ -27,11 +27,15 @@ from lasting_memory.journal.writing import (
     forget,
     histories,
     history,
+    is_deleted,
     is_forgotten,
+    note_deleted,
     put_unless_forgotten,
+    take_back,
 )
 
 __all__ = [
     "NOTHING", "Began", "Change", "MovedError", "Revision", "all_items", "began", "change", "cut", "diff", "edits", "forget",
-    "histories", "history", "is_forgotten", "line_origins", "lines_of", "merge", "put_unless_forgotten", "undone", "work",
+    "histories", "history", "is_deleted", "is_forgotten", "line_origins", "lines_of", "merge", "note_deleted",
+    "put_unless_forgotten", "take_back", "undone", "work",
 ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 What began before its person was forgotten writes nothing afterwards. `http/export_and_forget.py` writes that time. A run's id
 is a UUIDv7, which says when the run was created; a request knows when it came. Every write compares the two. Subagents share
-their run's id.
+their run's id. Nor does a run write anything whose conversation was deleted since it began.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ import json
 import logging
 import random
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
@@ -42,10 +42,14 @@ _TRIMS, _MERGING_SECONDS = 25, 3
 # An item's path, author, ids and times, beside its text.
 _OVERHEAD_BYTES = 1_000
 _FORGOTTEN = "What is remembered of this person was deleted since this run began; it writes nothing."
+_NO_THREAD = "none"  # of what is no run
+_DELETED = "This conversation was deleted since its run began; it writes nothing."
+# How long the time of a deletion is kept: a run ends within a day. And how many older ones are deleted with one deletion.
+_DELETED_KEPT, _DELETED_DROPPED = timedelta(days=2), 100
 logger = logging.getLogger(__name__)
 
 
-# --- Who was forgotten
+# --- Who was forgotten, and which conversation deleted
 
 
 def _iso(at: datetime) -> str:
@@ -58,12 +62,13 @@ class Began:
 
     actor: identity.Actor
     at: str = field(default_factory=lambda: _iso(datetime.now(UTC)))
+    thread_id: str = ""  # of a run
 
 
 def began(actor: identity.Actor) -> Began | None:
     """When the current run began. None without a server, which gives run ids."""
     run_id = identity.current_run_id()
-    return None if run_id is None else Began(actor, identity.time_of_run(run_id))
+    return None if run_id is None else Began(actor, identity.time_of_run(run_id), identity.current_thread_id())
 
 
 async def forget(store: BaseStore, actor: identity.Actor) -> None:
@@ -72,8 +77,36 @@ async def forget(store: BaseStore, actor: identity.Actor) -> None:
 
 
 async def is_forgotten(store: BaseStore, began: Began | None) -> bool:
-    """Whether the person was forgotten since then. For writes that bypass the journal; False without a server."""
-    return began is not None and _time_in(await store.aget(namespaces.forgotten(began.actor), namespaces.FORGOTTEN)) >= began.at
+    """Whether the person was forgotten since then, or the run's conversation deleted. For writes that bypass the journal; False
+    without a server.
+    """
+    if began is None:
+        return False
+    if _time_in(await store.aget(namespaces.forgotten(began.actor), namespaces.FORGOTTEN)) >= began.at:
+        return True
+    return await is_deleted(store, began)
+
+
+async def is_deleted(store: BaseStore, began: Began) -> bool:
+    """Whether the conversation of a run was deleted since the run began. False for a request."""
+    if not began.thread_id:
+        return False
+    return _time_in(await store.aget(namespaces.deleted_threads(began.actor), began.thread_id)) >= began.at
+
+
+async def note_deleted(store: BaseStore, actor: identity.Actor, thread_ids: Iterable[str]) -> None:
+    """Write the time at which these conversations of a person are deleted: their runs that began before write nothing more."""
+    place = namespaces.deleted_threads(actor)
+    now = datetime.now(UTC)
+    old = await store.asearch(place, filter={"slot": {"$lt": _slot(now - _DELETED_KEPT)}}, limit=_DELETED_DROPPED)
+    value = {"at": _iso(now), "slot": _slot(now)}
+    gone = [PutOp(place, item.key, None) for item in old]
+    await store.abatch([*gone, *(PutOp(place, thread_id, value, index=False) for thread_id in thread_ids)])
+
+
+def _slot(at: datetime) -> str:
+    """A time as stores compare it: some as text, some as a number."""
+    return f"{int(at.timestamp()):010}"
 
 
 async def put_unless_forgotten(store: BaseStore, ops: Sequence[PutOp], began: Began | None) -> bool:
@@ -152,13 +185,20 @@ class _File(NamedTuple):
         return Log(items, forgotten), copied(self.files, self.path, item) if item else NOTHING
 
     async def read(self, *ops: Op) -> list[Any]:
-        """The results of a batch, and when the person was forgotten last. Raises `RefusedWrite` if the writer began before."""
-        marks = [GetOp(namespaces.forgotten(self.began.actor), namespaces.FORGOTTEN)] if self.began else []
-        found = cast("list[Any]", await self.store.abatch([*ops, *marks]))
-        forgotten = _time_in(found.pop()) if self.began else ""
-        if self.began and forgotten >= self.began.at:
+        """The results of a batch, and when the person was forgotten last. Raises `RefusedWrite` if the writer began before, or
+        before its conversation was deleted.
+        """
+        if self.began is None:
+            return [*cast("list[Any]", await self.store.abatch(ops)), ""]
+        actor = self.began.actor
+        marks = [GetOp(namespaces.forgotten(actor), namespaces.FORGOTTEN)]
+        marks.append(GetOp(namespaces.deleted_threads(actor), self.began.thread_id or _NO_THREAD))
+        *found, forgotten, deleted = cast("list[Any]", await self.store.abatch([*ops, *marks]))
+        if _time_in(forgotten) >= self.began.at:
             raise RefusedWrite(_FORGOTTEN)
-        return [*found, forgotten]
+        if _time_in(deleted) >= self.began.at:
+            raise RefusedWrite(_DELETED)
+        return [*found, _time_in(forgotten)]
 
     async def put(self, revisions: Sequence[Revision], newest: Revision) -> None:
         """Put revisions, and make the file a copy of the newest."""
@@ -253,16 +293,22 @@ async def _publish(file: _File, base: Revision, mine: Sequence[Revision]) -> Rev
                 made = await log.merged(file.path, tips)
                 newest, mine = [*tips, *made][-1], [*mine, *made]
                 await file.put(made, newest)
-    except RefusedWrite:  # the person was forgotten meanwhile: the file is what it is without these
-        place = namespaces.journal(file.files, file.path)
-        await file.store.abatch([PutOp(place, put(file.files, file.path, each, "").key, None) for each in mine])
-        kept, _ = await (others := file._replace(began=None)).look()
-        await others.put([], [NOTHING, *kept.history()[:1]][-1])
-        await _unnote(file)
+    except RefusedWrite:  # the person was forgotten meanwhile, or the conversation deleted
+        await _withdraw(file, mine)
         raise
     except Exception:  # the change is made, and whoever looks next merges it
         logger.warning("The store failed at the end of a change of %r, which is made.", file.path, exc_info=True)
     return newest
+
+
+async def _withdraw(file: _File, revisions: Sequence[Revision]) -> None:
+    """Delete revisions, and make the file what it is without them."""
+    place = namespaces.journal(file.files, file.path)
+    await file.store.abatch([PutOp(place, put(file.files, file.path, each, "").key, None) for each in revisions])
+    others = file._replace(began=None)
+    kept, _ = await others.look()
+    await others.put([], [NOTHING, *kept.history()[:1]][-1])
+    await _unnote(file)
 
 
 async def _unnote(file: _File) -> None:
@@ -273,6 +319,16 @@ async def _unnote(file: _File) -> None:
     left = [SearchOp(place, limit=1) for place in (file.files, namespaces.journals(file.files))]
     if not any(await file.store.abatch(left)):
         await file.store.adelete(*noted)
+
+
+async def take_back(store: BaseStore, files: Namespace, path: str, run_id: str) -> None:
+    """Delete what a run has changed in a file, as if it had not: not even the history says so."""
+    file = _File(store, files, path)
+    async with lock_of(files, path):
+        log, _ = await file.look()
+        own = [revision for revision in log.known.values() if revision.author.run_id == run_id]
+        if own:
+            await _withdraw(file, own)
 
 
 async def history(

@@ -222,6 +222,14 @@ def current_run_id() -> str | None:
     return str(run_id) if run_id else None
 
 
+def current_thread_id() -> str:
+    """The current run's thread; "" outside of a run."""
+    try:
+        return str(get_config().get("configurable", {}).get("thread_id") or "")
+    except RuntimeError:
+        return ""
+
+
 def time_of_run(run_id: str) -> str:
     """The time in a run's id, in ISO format, UTC. An id without one is older than any forgetting."""
     milliseconds = 0

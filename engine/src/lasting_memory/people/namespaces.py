@@ -220,6 +220,8 @@ controls = _of_person("controls")
 reading = _of_person("reading")
 # Changes that wait for a person's decision, and what was declined; keys are their ids.
 proposals = _of_person("proposals")
+# When each of a person's conversations was deleted, as long as a run of it may go on; keys are thread ids.
+deleted_threads = _of_person("deleted_threads")
 # The time at which a person was forgotten last. It stays, so that writes of older runs are refused.
 forgotten = _of_person("forgotten")
 FORGOTTEN = "last"  # its key
@@ -268,5 +270,5 @@ def namespaces_of(actor: Actor, files: Iterable[Namespace]) -> list[Namespace]:
     of their memory files.
     """
     of_files = [part for namespace in files for part in (namespace, journals(namespace))]
-    others = [of(actor) for of in (positions, reading, proposals, run_records, controls, assistants)]
+    others = [of(actor) for of in (positions, reading, proposals, run_records, controls, deleted_threads, assistants)]
     return [*of_files, *(recall(actor, part) for part in RECALL_PARTS), *others]
