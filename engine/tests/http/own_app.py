@@ -6,6 +6,7 @@ import asyncio
 import json
 import socket
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from lasting_memory import build_http, recall
-from lasting_memory.auth import handlers, run_requests
+from lasting_memory import build_http
 from lasting_memory.validation import RefusedWrite
 
 # Of the server's folder: the hosts whose addresses were asked for.
@@ -45,7 +45,13 @@ async def decodes(request: Request) -> Response:
     return JSONResponse(bytes([0xFF]).decode())
 
 
-_search, _rebuild, _resolve = recall.search, run_requests.rebuild_thread_metadata, socket.getaddrinfo
+# Untyped: other code takes the place of theirs.
+handlers: Any = import_module("lasting_memory.auth.handlers")
+recall: Any = import_module("lasting_memory.recall")
+run_requests: Any = import_module("lasting_memory.auth.run_requests")
+_search, _resolve = recall.search, socket.getaddrinfo
+_rebuild, _delete_temporary = run_requests.rebuild_thread_metadata, handlers.delete_temporary
+_handle = Runs.handle_event
 
 
 async def search(store: Any, threads: Any, actor: Any, query: str, *args: Any, **options: Any) -> Any:
@@ -82,8 +88,9 @@ async def delete_temporary(client: Any, hours: float, actor: Any) -> None:
     await _delete_temporary(client, hours, actor)
 
 
-_delete_temporary = handlers.delete_temporary
+recall.search = search
+run_requests.rebuild_thread_metadata = rebuild
+socket.getaddrinfo = resolve
+Runs.handle_event = handled
 handlers.delete_temporary = delete_temporary
-_handle, Runs.handle_event = Runs.handle_event, handled
-recall.search, run_requests.rebuild_thread_metadata, socket.getaddrinfo = search, rebuild, resolve  # type: ignore[assignment]
 app = build_http(DEPLOYMENT, routes=[*router.routes, Route("/own/decodes", decodes)])

@@ -138,7 +138,7 @@ class Checkpointer(AsyncPostgresSaver):
         return len(thread_ids)
 
     async def adelete_run(self, thread_id: str, run_id: str) -> None:
-        """Delete the checkpoints of a run in a thread that its caller may change (`dev/app.py` calls this)."""
+        """Delete the checkpoints of a run in a thread that its caller may change (`http/in_memory_runtime.py` calls this)."""
         key, run = "thread_id, checkpoint_ns, checkpoint_id", "thread_id = %s AND metadata->>'run_id' = %s"
         async with self._cursor() as cursor, cursor.connection.transaction():
             for table in ("checkpoint_writes", "checkpoints"):
