@@ -160,7 +160,7 @@ def test_a_conversation_that_is_being_opened_is_no_new_one(visitor: Visitor) -> 
     expect(page.get_by_role("status").filter(has_text="Opening the conversation.")).to_be_visible()
     expect(page.get_by_text("What should it remember?")).to_have_count(0)
     held.next().continue_()
-    expect(page.get_by_text("hello", exact=True)).to_be_visible()
+    expect(page.get_by_role("group", name="What was said").get_by_text("hello", exact=True)).to_be_visible()
     expect(page.get_by_text("Opening the conversation.")).to_have_count(0)
 
 
