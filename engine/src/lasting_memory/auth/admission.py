@@ -61,14 +61,23 @@ class Share:
         self.admitted = dict[str, Admitted]()
         self.listed = frozenset[str]()
 
-    def note_listed(self, busy: Collection[str]) -> None:
-        """Take note of the busy threads that the platform lists: a new one may be that of a run which was to create its own."""
-        named = {run.thread_id for run in self.admitted.values()}
+    def unlisted(self, admitted: Mapping[str, Admitted], busy: Collection[str]) -> dict[str, Admitted]:
+        """Of these admitted runs those that are not among the busy threads that the platform lists now.
+
+        A thread that is new among these may be that of a run which was to create its own: such a run is listed from now on.
+        """
+        named = {run.thread_id for run in admitted.values()}
         appeared = {*busy} - self.listed - named
-        unnamed = [run_id for run_id, run in self.admitted.items() if run.thread_id is None]
-        for run_id in unnamed[: len(appeared)]:
-            del self.admitted[run_id]
+        unnamed = [run_id for run_id, run in admitted.items() if run.thread_id is None]
+        listed = unnamed[: len(appeared)]
+        for run_id in listed:
+            self.admitted.pop(run_id, None)
         self.listed = frozenset(busy)
+        return {run_id: run for run_id, run in admitted.items() if run_id not in listed}
+
+    def admitted_on(self, thread_id: str) -> set[str]:
+        """Ids of the admitted runs on a thread."""
+        return {run_id for run_id, run in self.admitted.items() if run.thread_id == thread_id}
 
     def _refill(self) -> None:
         now = monotonic()
@@ -175,10 +184,11 @@ async def _check_waiting(share: Share, thread_id: str, most: int) -> None:
     people's.
     """
     runs, known = get_client().runs, list[Run]()
+    before = share.admitted_on(thread_id)  # as in `_busy_threads`
     with suppress(NotFoundError):
         known = await runs.list(thread_id, status="pending", limit=most)
     waiting = {str(run["run_id"]) for run in known}
-    unlisted = {run_id for run_id, run in share.admitted.items() if run.thread_id == thread_id} - waiting
+    unlisted = (before | share.admitted_on(thread_id)) - waiting
     if unlisted:
         with suppress(NotFoundError):
             unlisted -= {str(run["run_id"]) for run in await runs.list(thread_id, status="running", limit=1)}
@@ -191,12 +201,12 @@ async def _busy_threads(person: Actor, share: Share, thread_id: str | None) -> d
     apart. An admitted run whose thread has no name yet is a thread by itself.
     """
     client, crowded = get_client(), share.crowded
+    before = dict(share.admitted)  # the request of one of these may be answered before this list, which is older, arrives
     found = await client.threads.search(
         metadata=asdict(person), status="busy", limit=_BUSY_COUNTED, select=["thread_id", "metadata"]
     )
     busy = {str(one["thread_id"]): (one["metadata"] or {}).get("graph_id") == CONSOLIDATION_GRAPH for one in found}
-    share.note_listed(busy)
-    for run_id, run in share.admitted.items():
+    for run_id, run in share.unlisted({**before, **share.admitted}, busy).items():
         busy.setdefault(run.thread_id or run_id, run.consolidates)
     if thread_id in busy:
         crowded.add(thread_id)
