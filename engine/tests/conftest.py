@@ -51,6 +51,7 @@ def stores(*marks: pytest.MarkDecorator) -> list[object]:
 
 
 dev_server.queue_seconds = 0.05  # a tenth of what a turn waits on the platform's own
+dev_server.remember_types_of_blocks()
 
 # How long one example takes says nothing on a busy machine.
 hypothesis.settings.register_profile("project", deadline=None)
