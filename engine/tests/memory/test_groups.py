@@ -63,8 +63,8 @@ def test_a_group_is_no_claim_that_the_environment_names_for_something_else(named
         Deployment(PROJECT, Settings(**named), routes=routes)
 
 
-@pytest.mark.parametrize("name", ["", "a\nb", "x" * 65])
-def test_a_claim_has_a_name(name: str) -> None:
+@pytest.mark.parametrize("name", ["", " ", "a\nb", "x" * 65, ".a", "a.", "a..b", 5, None, ["a"], {"a": 1}])
+def test_a_claim_has_a_name(name: Any) -> None:
     with pytest.raises(SettingsError, match="team_id"):
         group(name)
 

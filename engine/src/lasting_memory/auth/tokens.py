@@ -145,6 +145,10 @@ class Tokens:
                 leeway=CLOCK_SKEW_SECONDS,
                 options={"require": ["exp", "sub"], "verify_aud": self._settings.auth_audience is not None},
             )
+        except jwt.InvalidSignatureError:
+            raise _refused("The token is not valid: its signature is not that of the key.") from None
+        except jwt.DecodeError:  # whose text may be Python's own, of a payload that is no JSON
+            raise _refused("The token is not valid: it is no JSON web token.") from None
         except jwt.PyJWTError as error:
             raise _refused(f"The token is not valid: {error}.") from None
 

@@ -123,6 +123,13 @@ def organization() -> Scope:
     return Scope("policies", ("org",))
 
 
+def _is_claim(name: object) -> bool:
+    """Whether this is the name of a claim, or a path of such names."""
+    if not isinstance(name, str) or not name.isprintable() or len(name.encode()) > _MAX_CLAIM_BYTES:
+        return False
+    return all(level.strip() for level in name.split("."))
+
+
 def group(claim: str, *, writes: GroupWrites = "deny", over_http: bool = True) -> Scope:
     """A folder of the people of one organization whose verified token has the same value of this claim, such as `team_id`.
 
@@ -136,8 +143,8 @@ def group(claim: str, *, writes: GroupWrites = "deny", over_http: bool = True) -
 
     Raises `SettingsError` for a claim that has no usable name, and for other values of `writes`.
     """
-    if not 0 < len(claim.encode()) <= _MAX_CLAIM_BYTES or not claim.isprintable():
-        raise SettingsError(f"group({claim[:80]!r}) names no claim; use a printable name, e.g. 'team_id'.")
+    if not _is_claim(claim):
+        raise SettingsError(f"group({claim!r:.80}) names no claim; use a printable name, e.g. 'team_id'.")
     if writes not in ("deny", "interrupt", "members"):
         raise SettingsError(f"group({claim!r}, writes={writes!r}): use one of 'deny', 'interrupt', 'members'.")
     return Scope("groups", ("org", "claim", "group"), claim, writes, over_http)
@@ -155,7 +162,7 @@ def check_routes(routes: Mapping[str, Scope], settings: Settings) -> None:
     claims = dict[str, str]()
     spellings = {route.lower(): route for route in (*ROUTES, *OFFLOADED)}
     for route, scope in routes.items():
-        if not _ROUTE.fullmatch(route) or route in OFFLOADED:
+        if not isinstance(route, str) or not _ROUTE.fullmatch(route) or route in OFFLOADED:
             raise SettingsError(f"routes has {route!r}, which names no folder of its own; use one like '/team/'.")
         # A model, and many disks that hold seeds, take two spellings for one folder.
         if (other := spellings.setdefault(route.lower(), route)) != route:
@@ -173,15 +180,22 @@ def check_routes(routes: Mapping[str, Scope], settings: Settings) -> None:
 
 def _check_claim(route: str, scope: Scope, settings: Settings) -> None:
     """Raise `SettingsError` for a group's claim that can say of nobody to which group they belong."""
-    if scope.claim == settings.org_claim:
+    if not scope.claim:
+        return
+    if _is_of(scope.claim, settings.org_claim):
         what = "names the organization (AUTH_ORG_CLAIM)"
-    elif scope.claim == settings.auth_permissions_claim:
+    elif _is_of(scope.claim, settings.auth_permissions_claim):
         what = "lists permissions (AUTH_PERMISSIONS_CLAIM)"
-    elif scope.claim in _NO_GROUPS:
+    elif scope.claim.partition(".")[0] in _NO_GROUPS:
         what = "is the token's own"
     else:
         return
     raise SettingsError(f'routes has "{route}": {scope}, whose claim {what}; use one that names a group, e.g. "team_id".')
+
+
+def _is_of(claim: str, other: str) -> bool:
+    """Whether two claims are the same, or one is a part of the other."""
+    return f"{claim}.".startswith(f"{other}.") or f"{other}.".startswith(f"{claim}.")
 
 
 # --- Namespaces of other items
