@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -376,42 +377,81 @@ def keys() -> Iterator[KeyServer]:
         yield keys
 
 
+@pytest.mark.parametrize(
+    "payload", [b"[" * 5_000, b'{"exp": ' + b"9" * 5_000 + b"}", b'{"sub": "\xff"}', b"[]", b'"text"', b""]
+)
+async def test_a_payload_that_is_no_object_of_json_is_refused_in_our_own_words(payload: bytes) -> None:
+    token = jwt.PyJWS().encode(payload, SECRET, "HS256")
+    assert await refusal(f"Bearer {token}", JWT) == "The token is not valid: it is no JSON web token."
+
+
+class Fetches:
+    """The times that fetches of keys may take: each is over when the test says so."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._limits = list[asyncio.Timeout]()
+        monkeypatch.setattr(tokens, "asyncio", SimpleNamespace(**{**vars(asyncio), "timeout": self._without_end}))
+
+    def _without_end(self, _: float) -> asyncio.Timeout:
+        self._limits.append(asyncio.timeout(None))
+        return self._limits[-1]
+
+    def end(self) -> None:
+        """Their time is over now."""
+        for limit in self._limits:
+            if limit.when() is None:
+                limit.reschedule(asyncio.get_running_loop().time())
+
+
+async def asked_again(keys: KeyServer, asked: int) -> None:
+    """Return when the provider was asked once more than so often."""
+    async with asyncio.timeout(300):
+        while keys.asked <= asked:  # noqa: ASYNC110  # its thread sets no event
+            await asyncio.sleep(0.01)
+
+
 async def test_a_known_key_waits_for_nobody_and_unknown_ones_ask_once(keys: KeyServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokens, "COOLDOWN_SECONDS", -1)
-    monkeypatch.setattr(tokens, "FETCH_SECONDS", 3)
-    key_set = tokens.KeySet(keys.url)
+    key_set, fetches = tokens.KeySet(keys.url), Fetches(monkeypatch)
     await key_set.key("one")
     asked = keys.asked
     keys.drips = True
     unknown = [asyncio.create_task(key_set.key(f"made up {number}")) for number in range(20)]
-    while keys.asked == asked:  # noqa: ASYNC110  # its thread sets no event
-        await asyncio.sleep(0.01)
+    await asked_again(keys, asked)
     assert (await key_set.key("one")).key_id == "one", "while the others wait"
     assert not any(task.done() for task in unknown)
     unknown.pop().cancel()  # which ends it for nobody else
-    async with asyncio.timeout(300):  # a drip comes for ever
+    fetches.end()  # a drip comes for ever
+    async with asyncio.timeout(300):
         outcomes = await asyncio.gather(*unknown, return_exceptions=True)
     assert all(isinstance(outcome, jwt.PyJWTError) for outcome in outcomes)
     assert keys.asked - asked == 1
 
 
 async def test_keys_are_fetched_anew_and_not_believed_for_ever(keys: KeyServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, seconds in (("COOLDOWN_SECONDS", 0.05), ("REFRESH_SECONDS", 0.1), ("FETCH_SECONDS", 300)):
+    for name, seconds in (("COOLDOWN_SECONDS", -1), ("REFRESH_SECONDS", -1)):
         monkeypatch.setattr(tokens, name, seconds)
-    key_set = tokens.KeySet(keys.url)
+    key_set, fetches = tokens.KeySet(keys.url), Fetches(monkeypatch)
     await key_set.key("one")
-    monkeypatch.setattr(tokens, "FETCH_SECONDS", 0.3)
     keys.drips = True
-    for _ in range(10):
+    for _ in range(3):
+        asked = keys.asked
         believed = asyncio.create_task(key_set.key("one"))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         assert believed.done(), "the old key waits for no new one"
-        await asyncio.sleep(0.05)
-    assert keys.asked >= 2
-    monkeypatch.setattr(tokens, "KEPT_SECONDS", 0.2)
+        await asked_again(keys, asked)
+        fetching = key_set._fetching
+        fetches.end()
+        assert fetching is not None
+        await asyncio.wait([fetching], timeout=300)
+    monkeypatch.setattr(tokens, "KEPT_SECONDS", 0)
+    waiting = asyncio.create_task(key_set.key("one"))
+    asked = keys.asked
+    await asked_again(keys, asked)
+    fetches.end()
     with pytest.raises(ServerError):
-        await key_set.key("one")
+        await waiting
 
 
 @pytest.mark.parametrize("status", [302, 500])

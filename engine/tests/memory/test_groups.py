@@ -55,10 +55,12 @@ def test_bad_routes_are_refused_with_their_fix(routes: Mapping[str, Scope], fix:
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.parametrize("claim", ["o.id", "o", "o.id.team"])
 @pytest.mark.parametrize("named", [{"auth_org_claim": "o.id"}, {"auth_permissions_claim": "o.id"}])
-def test_a_group_is_no_claim_that_the_environment_names_for_something_else(named: dict[str, Any]) -> None:
-    routes = {**ROUTES, "/team/": group("o.id")}
-    assert Deployment(PROJECT, Settings(), routes=routes).claims == {"o.id"}
+def test_a_group_is_no_claim_that_the_environment_names_for_something_else(named: dict[str, Any], claim: str) -> None:
+    routes = {**ROUTES, "/team/": group(claim)}
+    assert Deployment(PROJECT, Settings(), routes=routes).claims == {claim}
+    assert Deployment(PROJECT, Settings(**named), routes={**ROUTES, "/team/": group("o.team")}).claims == {"o.team"}
     with pytest.raises(SettingsError, match=next(iter(named)).upper()):
         Deployment(PROJECT, Settings(**named), routes=routes)
 

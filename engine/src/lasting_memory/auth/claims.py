@@ -56,7 +56,7 @@ def name_at(claims: Mapping[str, Any], path: str) -> str | None:
         return None
     name = value[0] if isinstance(value, list) and len(value) == 1 else value
     try:
-        label(name if name.strip() else "")
+        label(name)
     except (AttributeError, IdentityError):  # no text, or none that a store could hold
         fix = f"use a text of 1 to {MAX_IDENTITY_BYTES} bytes of UTF-8 without NUL, or a list with one"
         raise UnreadableClaimError(f"{path!r} is {shape_of(value)}; {fix}") from None
@@ -93,7 +93,7 @@ def shape_of(value: object) -> str:
 
 
 def _shape_of_text(text: str) -> str:
-    if not text.strip():
+    if not text:
         return "an empty text"
     if "\0" in text:
         return "a text with a NUL"
