@@ -399,8 +399,9 @@ class Fetches:
     def end(self) -> None:
         """Their time is over now."""
         for limit in self._limits:
-            if limit.when() is None:
+            with suppress(RuntimeError):  # that fetch has ended
                 limit.reschedule(asyncio.get_running_loop().time())
+        self._limits.clear()
 
 
 async def asked_again(keys: KeyServer, asked: int) -> None:
