@@ -210,7 +210,7 @@ async def test_a_consolidation_keeps_nothing_of_a_batch_of_which_a_conversation_
     assert await person.read() is None
     (record,) = [each for each in await person.listed("consolidations") if each["status"] == "undone"]
     assert ("was deleted meanwhile" in record["reason"], record["files"]) == (True, {})
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(600):
         while not [each for each in await person.listed("consolidations") if each["status"] == "done"]:  # noqa: ASYNC110
             await asyncio.sleep(0.2)
     shown = str(model.requests[later:])

@@ -243,12 +243,12 @@ async def test_temporary_is_said_with_true_or_not_at_all(ada: Person) -> None:
         assert await status(ada.client.runs.create(None, "agent", input=HELLO, **each)) == 422
 
 
-HASTY = ".parent, limits=Limits(temporary_hours=2 / 3600, conversation_days=6 / 86_400))"
+HASTY = ".parent, limits=Limits(temporary_hours=2 / 3600, conversation_days=20 / 86_400))"
 
 
 @pytest.fixture
 async def hasty(model: ScriptedAnthropic, tmp_path: Path) -> AsyncIterator[DevServer]:
-    """A server on which a temporary conversation is over after two seconds, and any after six."""
+    """A server on which a temporary conversation is over after two seconds, and any after twenty."""
     project = Path(shutil.copytree(PROJECT, tmp_path / "project"))
     text = (project / "deployment.py").read_text().replace(".parent)", HASTY)
     (project / "deployment.py").write_text(text.replace("import Deployment\n", "import Deployment, Limits\n"))
@@ -278,7 +278,7 @@ async def test_the_sweep_and_the_next_visit_delete_what_is_over(hasty: DevServer
     kept = await ada.thread()  # a visit
     await soon(lambda: gone(mine))
     assert await left() >= {kept, bobs, old}
-    await asyncio.sleep(max(began + 6 - time.monotonic(), 0))
+    await asyncio.sleep(max(began + 20 - time.monotonic(), 0))
     kept = await ada.chat("hello")
     await sweep()
     assert await gone(bobs)

@@ -326,7 +326,7 @@ async def test_an_operator_s_planned_run_acts_for_others_within_the_lifetime_of_
 async def test_what_is_approved_after_the_token_of_its_person_is_written_for_no_group(
     member: Member, model: ScriptedAnthropic
 ) -> None:
-    root, late = member("root"), member("may", seconds=3, board_id="b2")
+    root, late = member("root"), member("may", seconds=20, board_id="b2")
     model.script("vote later", [write("No.", "/board/vote.md")], [Text("done")])
     may, thread = member("may"), await late.thread()
     message: Any = {"messages": [{"role": "user", "content": "vote later"}]}

@@ -13,6 +13,7 @@ import pytest
 from deepagents.backends.utils import create_file_data
 from langgraph.store.base import BaseStore, GetOp, Op, PutOp, SearchOp
 from langgraph.store.postgres import AsyncPostgresStore
+from psycopg_pool import AsyncConnectionPool
 
 from lasting_memory.dev.server import ON_POSTGRES
 from lasting_memory.people import identity
@@ -186,8 +187,10 @@ async def test_who_embeds_much_and_slowly_holds_no_connection_and_stops_nobody(
         put = asyncio.create_task(carried_out(store, PutOp(alice, "/slow.md", {"content": "slow bread"})))
         while embedding.waiting < EMBEDDINGS_AT_ONCE:  # noqa: ASYNC110  # of the tasks above
             await asyncio.sleep(0)
-        stats = store.conn.get_stats()  # type: ignore[union-attr]  # a pool
-        assert stats["pool_available"] == stats["pool_size"], "a connection is held"
+        pool = cast("AsyncConnectionPool[Any]", store.conn)
+        # One that was used may be on its way back.
+        while pool.get_stats()["pool_available"] < pool.get_stats()["pool_size"]:  # noqa: ASYNC110  # it sets no event
+            await asyncio.sleep(0.01)
         for _ in range(10):
             ((found,),) = await carried_out(store, SearchOp(bob, query="vehicle", limit=1))
             assert found.key == "/car.md"

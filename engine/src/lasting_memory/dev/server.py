@@ -25,7 +25,7 @@ FIRST_PORT, PORTS = 2024, 100
 LOCK = Path(".dev.lock")
 HOST = "127.0.0.1"  # `langgraph dev` believes callers that claim to be Studio, so other machines must not reach it
 JOBS = "10"
-START_SECONDS, STOP_SECONDS = 60, 20
+START_SECONDS, STOP_SECONDS = 300, 20
 APP = "lasting_memory.dev.app:app"
 # What `make dev-postgres` adds to langgraph.json. It can be taken off, so nothing here imports it.
 POSTGRES = "lasting_memory.postgres.store"
