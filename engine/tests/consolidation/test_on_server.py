@@ -60,13 +60,13 @@ async def test_without_an_answer_a_rehearsal_a_tidy_and_a_text_say_why_and_a_lat
     await ada.write("/memories/topics/food.md", "- likes fennel\n")
     http, filtered = ada.http.client, Ended([], "refusal")
     ada.model.script(TASK, filtered, filtered)
-    told = (await http.post("/memory/consolidate", params={"dry_run": "true"}, timeout=60)).json()
+    told = (await http.post("/memory/consolidate", params={"dry_run": "true"}, timeout=300)).json()
     assert (told["status"], told["files"]) == ("failed", {})
     assert "refused to answer (refusal)" in told["reason"]
     assert await ada.listed("consolidations") == []
     for kind in ("Tidy this person's memory", "brought a text along"):
         ada.model.script(kind, filtered)
-    brought = (await http.post("/memory/bring", json={"text": "I like leek"}, timeout=60)).json()
+    brought = (await http.post("/memory/bring", json={"text": "I like leek"}, timeout=300)).json()
     assert brought["proposal"] is None
     assert "refused to answer (refusal)" in brought["reason"]
     await http.post("/memory/consolidate", params={"tidy": "true"})

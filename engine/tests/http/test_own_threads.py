@@ -15,7 +15,7 @@ async def test_memory_answers_while_all_threads_of_the_event_loop_wait(api: http
         loop.set_default_executor(threads)
         waiting = loop.run_in_executor(None, over.wait)
         try:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(300):
                 await put(api, "- metric units\n")
                 await put(api, "- metric units\n- green tea\n")
                 for path in ("/memory/facts", "/memory/changes", "/memory/trash"):
