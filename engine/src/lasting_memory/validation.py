@@ -17,7 +17,7 @@ from langgraph.store.base import Item
 from pydantic import BaseModel, ValidationError
 
 from lasting_memory.credentials import CREDENTIALS as CREDENTIALS  # noqa: PLC0414  # their kinds, for who tests a fork
-from lasting_memory.credentials import find_credential
+from lasting_memory.credentials import find_credential, find_credential_in_json
 from lasting_memory.deployment import Deployment, Limits
 from lasting_memory.people.identity import Author
 
@@ -109,16 +109,20 @@ def check_credentials(path: str, content: str) -> None:
     """Raise `RefusedWrite` for a path or a text that holds a credential. The error names its kind, never its value."""
     if kind := find_credential(path):
         raise RefusedWrite(f"The file was not written: its path would hold {kind}; use another name.")
-    if kind := find_credential(content):
+    if kind := find_credential_in_json(content):
         raise RefusedWrite(f"{path} was not written: it would hold {kind}; leave it out, memory is no place for it.")
 
 
 def _decoded(content: str) -> str:
-    """The text in base64, as far as it is text; "" for what is no base64."""
+    """The text in base64, as far as it is text; "" for what is no base64. What holds NUL bytes is read as UTF-16, too."""
     try:
-        return base64.b64decode(content).decode(errors="replace")
+        data = base64.b64decode(content)
     except ValueError:
         return ""
+    encodings = ["utf-8"]
+    if b"\x00" in data:
+        encodings += ["utf-16-le", "utf-16-be"]
+    return "\n".join(data.decode(encoding, errors="replace") for encoding in encodings)
 
 
 def read_skill(path: str, content: str) -> SkillMetadata:

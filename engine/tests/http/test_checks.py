@@ -204,6 +204,42 @@ async def test_no_door_writes_a_credential(calling: Open, graph: BuildGraph, sto
     assert secret not in str([(item.key, item.value) for item in store.search((), limit=1000)])
 
 
+ESCAPED = {
+    "a line before": r"Ann\n4111111111111111", "spaces": r"4111\u00a01111\u00a01111\u00a01111",
+    "a wide digit": r"\uff14111111111111111",
+    "digits": r"\u0034\u0031\u0031\u0031111111111111", "a key": r"ghp\u005f" + "4k9Xw" * 8,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("escaped", ESCAPED.values(), ids=ESCAPED)
+async def test_no_door_writes_a_credential_that_json_escapes(
+    calling: Open, graph: BuildGraph, store: BaseStore, escaped: str
+) -> None:
+    name, key = f'{{"name": "{escaped}"}}', f'{{"{escaped}": 1}}'
+    told = await graph().called(
+        ToolCall("save_profile", {"profile": {"name": json.loads(f'"{escaped}"')}}),
+        ToolCall("write_file", {"file_path": "/memories/p.json", "content": key}),
+    )
+    async with calling("alice") as api:
+        for answer in (
+            await put(api, name, path="/memories/profile.json"),
+            await put(api, name, path="/memories/n.json"),
+            await put(api, key, path="/memories/n.json"),
+            await api.post("/memory/import", json=exported({"path": "/memories/n.json", "content": name})),
+        ):
+            assert answer.is_client_error, answer.text
+            told.append(answer.text)
+    assert ["would hold a" in each for each in told] == [True] * len(told), told
+    assert {item.key for item in await store.asearch(MEMORIES)} <= {"/preferences.md"}
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_base64_of_utf_16_is_read(encoding: str) -> None:
+    content = base64.b64encode("Zoë: 4111 1111 1111 1111".encode(encoding)).decode()
+    with pytest.raises(RefusedWrite, match="would hold a card number"):
+        before_write(forked(), "/memories/photo.png", content, Author("agent"), "base64")
+
+
 @pytest.mark.parametrize("deleted", [True, False])
 async def test_a_file_that_consolidation_deletes_is_shown_as_deleted(store: BaseStore, deleted: bool) -> None:
     seen: list[str | None] = []

@@ -8,10 +8,10 @@ from datetime import date
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from lasting_memory.credentials import CARD_NUMBER, SERVICE_KEYS, find_credential
+from lasting_memory.credentials import CARD_NUMBER, SERVICE_KEYS, find_credential, find_credential_in_json
 from lasting_memory.validation import MAX_FILE_BYTES
 from tests.memory.test_validation import LOWER_HEX, WORD, made_up
 
@@ -38,7 +38,15 @@ ISSUED = [
 def cards(draw: Callable[[st.SearchStrategy[Any]], Any]) -> str:
     prefix, length = draw(st.sampled_from(ISSUED))
     missing = length - len(prefix) - 1
-    return with_check_digit(prefix + draw(st.text("0123456789", min_size=missing, max_size=missing)))
+    card = with_check_digit(prefix + draw(st.text("0123456789", min_size=missing, max_size=missing)))
+    assume(not is_ean(card))  # a product's number, which no one can tell from it
+    return card
+
+
+def is_ean(number: str) -> bool:
+    """Whether this is a valid EAN-13."""
+    digits = [int(digit) for digit in number]
+    return len(digits) == 13 and (sum(digits[0::2]) + 3 * sum(digits[1::2])) % 10 == 0
 
 
 SEPARATORS = ["", " ", "-", "\u00a0", "\u2009", "\u202f", "\u2013", "\u2011", " - ", "  ", "\u200b"]
@@ -68,6 +76,69 @@ def test_a_card_s_number_is_found_however_it_is_written(card: str, separator: st
     written = separator.join(part for part in parts if part)
     written = written.translate(str.maketrans(string.digits, script))
     assert find_credential(around.format(written, written)) == CARD_NUMBER
+
+
+def cards_written(*texts: str) -> list[str]:
+    return [text.replace("@", "4111") for text in texts]
+
+
+SPELLINGS = [
+    *cards_written(
+        "Visa-@ 1111 1111 1111", "Visa-@111111111111", "card-@-1111-1111-1111", "my Mastercard_@111111111111",
+        "card@111111111111",
+        "_@ 1111 1111 1111_", "__@111111111111__", "_@111111111111_", "@.1111.1111.1111", "@\u00b71111\u00b71111\u00b71111",
+        "@/1111/1111/1111", "@_1111_1111_1111", "|@|1111|1111|1111|", "@ 1111 1111 1111x",
+        "x@ 1111 1111 1111", "Karte: @.1111.1111.1111.",
+        "card_number_@111111111111", "on 30-02-2015 @ 1111 1111 1111 is",
+    ),
+    "3782.822463.10005", "_3782 822463 10005_", "4222222222222", "4222 2222 2222 2",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", SPELLINGS)
+def test_a_card_s_number_is_found_in_unusual_spellings(text: str) -> None:
+    assert find_credential(text) == CARD_NUMBER
+    assert find_credential(f"a {text} b") == CARD_NUMBER
+
+
+ESCAPED = [
+    *cards_written(
+        r"Ann\n@111111111111", r"Ann\t@ 1111 1111 1111", r"@\u00a01111\u00a01111\u00a01111", r"\uff14111111111111111",
+        r"\u0034\u0031\u0031\u0031111111111111", r"\ud835\udfd2111111111111111", r"@\/1111\/1111\/1111", r"Ann\\n@111111111111",
+        r"\x34111111111111111",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ESCAPED)
+def test_a_card_s_number_is_found_behind_escapes(text: str) -> None:
+    for around in ("{}", '{{"name": "{}"}}', '{{"{}": 1}}', 'say {{"a": ["{}"]}}'):
+        assert find_credential(around.format(text)) == CARD_NUMBER
+
+
+def test_a_key_is_found_behind_escapes() -> None:
+    body = made_up(WORD, 36)
+    for text in (r"gh\u0070_" + body, r"ghp\u005f" + body, r"Ann\n" + "gh" + "p_" + body, r"\u0067hp_" + body):
+        assert find_credential(f'{{"name": "{text}"}}') == "a GitHub token"
+
+
+@pytest.mark.parametrize("number", ["4111111111111111", "4111111111111111.0", "4.111111111111111e15", "41111111111111110E-1"])
+def test_a_number_of_json_is_read_as_its_value(number: str) -> None:
+    assert find_credential_in_json(f'{{"a": [1.5, 1e999999999, {number}]}}') == CARD_NUMBER
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, "{", "[1.5, NaN, -4.111111111111111e15, 4111111111111111.5]", "9" * 5_000, '"\\ud835"']
+)
+def test_other_json_has_no_card_s_number(text: str) -> None:
+    assert find_credential_in_json(text) is None
+
+
+@given(st.text(string.digits, min_size=11, max_size=11))
+def test_a_product_s_number_is_no_card_s(body: str) -> None:
+    known = next(f"4{body}{digit}" for digit in range(10) if is_ean(f"4{body}{digit}"))
+    assert find_credential(f"Buy {known} again") is None
+    assert find_credential(f"{known[0]} {known[1:7]} {known[7:]}") is None
 
 
 @given(cards(), st.integers(1, 9))
@@ -111,7 +182,9 @@ NUMBERS = [
     "https://shop.example/items/4111111111111111", "3.4111111111111111", "41111111111111111111", "1764115200000",
     "1764115200000000000", "IMEI 490154203237518", "IMEI 35-209900-176148-1", "ISBN 978-3-16-148410-0", "1Z999AA10123456784",
     "9400 1000 0000 0000 0000 00", "0034 0434 1610 9412 3456", "4111 1111 1111 1112", "4111,1111,1111,1111",
-    "4111\n1111\n1111\n1111",
+    "4111\n1111\n1111\n1111", "30-02-2015 20-12-2017", "EAN 4222222222222", "barcode: 4222222222222", "GTIN-13: 4222222222222",
+    "555-123456 555-43217", "AB12-4111 1111 1111 1111", "1.4111.1111.1111.1111", "4111.1111.1111.1111.1111.1",
+    r"C:\\notes\\u0034",
 ]  # fmt: skip
 
 
@@ -161,6 +234,22 @@ KEYS = [
     ("a Grafana token", "gl" + "sa_" + made_up(WORD, 32) + "_" + made_up(LOWER_HEX, 8)),
     ("a Vault token", "hv" + "s." + made_up(WORD, 30)),
     ("a Telegram bot token", "123456789:" + "AA" + made_up(WORD, 33)),
+    ("an AWS access key", "AB" + "SK" + made_up(WORD, 120)),
+    ("a Perplexity API key", "pp" + "lx-" + made_up(WORD, 48)),
+    ("a Replicate token", "r" + "8_" + made_up(WORD, 37)),
+    ("an NVIDIA API key", "nv" + "api-" + made_up(WORD + "-_", 64)),
+    ("a Tavily API key", "tv" + "ly-dev-" + made_up(WORD, 32)),
+    ("a Tavily API key", "tv" + "ly-" + made_up(WORD, 32)),
+    ("a Linear API key", "lin" + "_api_" + made_up(WORD, 40)),
+    ("a Notion token", "nt" + "n_" + made_up(WORD, 46)),
+    ("a Notion token", "sec" + "ret_" + made_up(WORD, 43)),
+    ("a Figma token", "fi" + "gd_" + made_up(WORD + "-_", 40)),
+    ("a Databricks token", "da" + "pi" + made_up(LOWER_HEX, 32)),
+    ("a Postman API key", "PM" + "AK-" + made_up(LOWER_HEX, 24) + "-" + made_up(LOWER_HEX, 34)),
+    ("a Sentry token", "snt" + "rys_eyJ" + made_up(WORD, 60)),
+    ("a Supabase token", "sb" + "p_" + made_up(LOWER_HEX, 40)),
+    ("a Twilio API key", "S" + "K" + made_up(LOWER_HEX, 32)),
+    ("a Mailgun API key", "ke" + "y-" + made_up(LOWER_HEX, 32)),
     ("an age secret key", "AGE-SECRET" + "-KEY-1" + made_up(string.ascii_uppercase, 58)),
 ]  # fmt: skip
 
@@ -169,6 +258,24 @@ KEYS = [
 def test_a_key_is_found_at_each_length_that_its_provider_gives(kind: str, secret: str) -> None:
     for around in ("{}", "The key is {}.", "a\n{}\nb", "first sk-your-key, then {}"):
         assert find_credential(around.format(secret)) == kind
+
+
+IN_A_WORD = ["_{}_", "__{}__", "TOKEN_{}", "TOKEN={}", "key:{}", "my_access_token_{}", "**{}**", "token-{}"]
+SHORT_KEYS = [
+    ("a GitHub token", "gh" + "p_" + made_up(WORD, 36)),
+    ("an AWS access key", "AK" + "IA" + made_up(string.ascii_uppercase, 16)),
+    ("a Google API key", "AI" + "za" + made_up(WORD, 35)),
+    ("a Hugging Face token", "h" + "f_" + made_up(WORD, 34)),
+    ("an npm token", "np" + "m_" + made_up(WORD, 36)),
+    ("an Anthropic API key", "sk-" + "ant-api03-" + made_up(WORD, 30) + "9A"),
+    ("an OpenAI API key", "sk-" + made_up(WORD, 22) + "9"),
+]
+
+
+@pytest.mark.parametrize("around", IN_A_WORD)
+@pytest.mark.parametrize(("kind", "secret"), SHORT_KEYS, ids=[kind for kind, _ in SHORT_KEYS])
+def test_a_key_is_found_in_markdown_and_behind_a_name(kind: str, secret: str, around: str) -> None:
+    assert find_credential(around.format(secret)) == kind
 
 
 def test_each_service_s_key_is_tested() -> None:
@@ -182,7 +289,11 @@ PLACEHOLDERS = [
     "xoxb-not-a-real-token-this-will-not-work", "xoxb-000000000000-000000000000-xxxxxxxxxxxxxxxxxxxxxxxx",
     "github_pat_put_your_own_token_here_please", "hf_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", "sk_test_xxxxxxxxxxxxxxxxxxxxxxxx",
     "sk-proj-xxxxxxxxxxxxxxxxxxxxT3BlbkFJxxxxxxxxxxxxxxxxxxxx", "lsv2_pt_" + "x" * 32 + "_" + "x" * 10,
-    "-----BEGIN RSA PRIVATE KEY-----",
+    "-----BEGIN RSA PRIVATE KEY-----", "_ghp_" + "x" * 36 + "_", "TOKEN_ghp_" + "x" * 36, r"ghp\u005f" + "x" * 36,
+    "pplx-your-api-key", "pplx-" + "x" * 48, "r8_" + "x" * 37, "nvapi-" + "x" * 64, "tvly-YOUR_API_KEY",
+    "lin_api_" + "x" * 40, "ntn_...",
+    "secret_manager_of_the_whole_company_account_x", "figd_your-personal-access-token-goes-in-here-please", "dapi" + "0" * 32,
+    "PMAK-" + "x" * 24 + "-" + "x" * 34, "sbp_" + "0" * 40, "SK" + "x" * 32, "key-" + "x" * 32, "key-" + "0" * 32,
     "A file that begins with -----BEGIN PRIVATE KEY----- is a secret: never paste one of these.",
     "-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\n" + "x" * 64 + "\n-----END",
     "-----BEGIN EC PRIVATE KEY-----\n<your key>\n-----END EC PRIVATE KEY-----",
@@ -200,6 +311,8 @@ HOSTILE = {
     "accounts apart": "4111111111111112 AA11 ", "addresses": "http://4111111111111112", "telephones": "+4111 1111 1111 1112 ",
     "hyphens": "-", "tokens": "eyJ", "tokens' parts": "eyJaaaaaaaaaaaa.", "headers": "-----BEGIN PRIVATE KEY-----",
     "headers and lines": "-----BEGIN PRIVATE KEY-----\nabc: \nabc: \n", "words": "glpat-a-", "prefixes": "sk-proj-",
+    "escapes": "\\", "escaped digits": "\\u0034", "names": "a_", "names of keys": "_sk-ant-", "names of tokens": "_eyJ",
+    "emphasis": "_", "numbers of json": "4.1e1,", "groups": "4111.", "groups in words": "a4111|", "dates": "30-02-2015 ",
     "placeholders": "sk-your-key-aaaaaaaaaaaaaa1A ", "names of secrets": "aws_secret_access_key is ",
 }  # fmt: skip
 
