@@ -86,7 +86,7 @@ _KINDS = [*CREDENTIALS, *SERVICE_KEYS]
 # They begin with words, or with hyphens. All others begin a word (with hyphens), so that each word is read a few times at most.
 _ANYWHERE = {"an AWS secret key", "an Azure storage key", "a private key"}
 # What may stand in the same word before a key: Markdown's emphasis, or a name as in `TOKEN_ghp_...`.
-_NAME_BEFORE = r"(?<![\w-])(?:_{1,3}|(?:[A-Za-z0-9]{1,20}[_-]){1,4}?)??"
+_NAME_BEFORE = r"(?<![\w-])(?=\w)(?:_{1,3}|(?:[A-Za-z0-9]{1,20}[_-]){1,4}?)??"
 
 
 def _one_search() -> re.Pattern[str]:
