@@ -1,6 +1,7 @@
 """What a provider says that is no answer: filtered, refused, cut, empty, malformed. The real clients over HTTP, by provider."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
@@ -19,13 +20,20 @@ from pydantic import SecretStr
 
 from lasting_memory import Consolidation, build_consolidation_agent
 from lasting_memory.agent import models
-from lasting_memory.agent.answers import CUT, CutAnswerError, EmptyAnswerError, FilteredAnswerError
+from lasting_memory.agent.answers import (
+    CUT,
+    SILENT,
+    CutAnswerError,
+    EmptyAnswerError,
+    FilteredAnswerError,
+    SilentModelError,
+)
 from lasting_memory.consolidation import records
 from lasting_memory.consolidation import run as run_module
 from lasting_memory.dev import chat
 from lasting_memory.people.identity import Context
 from lasting_memory.recall import conversation
-from lasting_memory.testing import scripted_google, scripted_messages, scripted_ollama, scripted_openai
+from lasting_memory.testing import scripted_google, scripted_messages, scripted_ollama, scripted_openai, scripted_provider
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.platform import Platform
 from lasting_memory.testing.scripted_provider import Said, ScriptedProvider, Speak
@@ -68,6 +76,7 @@ NOTHING = [
     ("anthropic", Said(ending="max_tokens"), EmptyAnswerError, f"{LIMIT} .max_tokens"),
     ("anthropic", Said(), EmptyAnswerError, EMPTY),
     ("anthropic", Said(words=(" ", "\n")), EmptyAnswerError, EMPTY),
+    ("anthropic", Said(ending="pause_turn"), EmptyAnswerError, "paused before it said anything .pause_turn"),
     ("openai", Said(ending="content_filter"), FilteredAnswerError, f"{FILTERED} .content_filter"),
     ("openai", Said(ending="length"), EmptyAnswerError, f"{LIMIT} .length"),
     ("openai", Said(), EmptyAnswerError, EMPTY),
@@ -98,6 +107,7 @@ SOMETHING = [
     ("anthropic", Said(WORDS, ending="refusal"), TEXT, "refused to answer, or to go on (refusal)"),
     ("anthropic", Said(WORDS, ending="max_tokens"), TEXT, "limit of tokens (max_tokens)"),
     ("anthropic", Said(WORDS, ending="model_context_window_exceeded"), TEXT, "(model_context_window_exceeded)"),
+    ("anthropic", Said(("Let ", "me"), ending="pause_turn"), "Let me", "paused before it had finished (pause_turn)"),
     ("openai", Said(WORDS, ending="content_filter"), TEXT, "by the filter of the model's provider (content_filter)"),
     ("openai", Said(WORDS, ending="length"), TEXT, "limit of tokens (length)"),
     ("openai", Said(refusal=REFUSAL), REFUSAL, "refused to answer"),
@@ -220,6 +230,121 @@ async def test_a_silent_end_after_a_tool_is_an_error_and_what_the_tool_did_stays
     with pytest.raises(EmptyAnswerError, match=EMPTY):
         await graph.turn("I like dill")
     assert [message.type for message in await messages_of(graph)] == ["human", "ai", "tool"]
+
+
+INVISIBLE = [
+    ("<think>hmm</think>",),
+    ("<think>", "h", "mm"),
+    ("<thinking>\nhmm\n</thinking>", "\n\n"),
+    ("hmm</think>\n",),
+    ("\u200b\u2060", "\ufeff\u00ad"),
+    ("\u00a0\u2028\ue000",),
+    ("\u3164\u2800",),
+]
+
+
+@pytest.mark.parametrize("words", INVISIBLE, ids=repr)
+async def test_a_text_in_which_nobody_sees_anything_is_no_answer(
+    provided: Callable[[str], Provided], consolidation: Callable[[Provided], Runs], words: tuple[str, ...]
+) -> None:
+    for name, ending, why in (("openai", "", EMPTY), ("ollama", "", EMPTY), ("openai", "length", LIMIT)):
+        provider, graph = provided(name), provided(name).graph()
+        provider.server.script(usual=Said(words, ending=ending))
+        with pytest.raises(EmptyAnswerError, match=why):
+            await graph.turn("wombats?")
+        run = consolidation(provider)
+        await run("r1", t=["I like dill"])
+        (record,) = await records(run.store, ALICE)
+        assert record["status"] == "failed"
+        assert await run.consolidated() == set()
+
+
+async def test_what_is_said_after_a_thought_is_an_answer(provided: Callable[[str], Provided]) -> None:
+    provider, graph = provided("openai"), provided("openai").graph()
+    for text in ("<think>hmm</think>\n" + TEXT, "hmm</think>" + TEXT, TEXT + "<think>"):
+        provider.server.script(Said((text,)))
+        assert (await graph.turn("wombats?"))[-1] == text
+
+
+REPORTED = "broke off: its provider reported an error in the middle"
+
+
+def _failing_responses(said: Said, body: Any) -> list[bytes]:
+    """As Responses fails: the answer's status says it."""
+    done = scripted_openai.responses(said, body)[-1].replace(b"response.completed", b"response.failed")
+    done = done.replace(b'"completed"', b'"failed", "error": {"code": "server_error", "message": "secret"}')
+    return [*scripted_openai.responses(said, body)[:-1], done]
+
+
+def _ending_in_an_error(speak: Speak, kept: int) -> Speak:
+    """The first events of an answer, and one that is an error."""
+    event: dict[str, Any] = {"type": "error", "code": "server_error", "message": "secret", "param": None, "sequence_number": 9}
+    event["error"] = {"type": "server_error", "message": "secret"}
+    error = scripted_provider.sse(event)
+
+    def spoken(said: Said, body: Any) -> list[bytes]:
+        return [*speak(said, body)[:kept], *error]
+
+    return spoken
+
+
+REPORTS = [
+    pytest.param("responses", _failing_responses, id="response.failed"),
+    pytest.param("responses", _ending_in_an_error(scripted_openai.responses, 3), id="responses"),
+    pytest.param("responses", _ending_in_an_error(scripted_openai.responses, 0), id="responses, at once"),
+    pytest.param("openai", _ending_in_an_error(scripted_openai.completions, 2), id="openai"),
+    pytest.param("openai", _ending_in_an_error(scripted_openai.completions, 0), id="openai, at once"),
+    pytest.param("anthropic", _ending_in_an_error(scripted_messages.messages, 3), id="anthropic"),
+    pytest.param("anthropic", _ending_in_an_error(scripted_messages.messages, 0), id="anthropic, at once"),
+]
+
+
+@pytest.mark.parametrize(("name", "speak"), REPORTS)
+async def test_an_error_that_a_provider_reports_in_its_answer_is_a_sentence_and_tried_again(
+    provided: Callable[[str], Provided],
+    consolidation: Callable[[Provided], Runs],
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    speak: Speak,
+) -> None:
+    provider, graph, run = provided(name), provided(name).graph(), consolidation(provided(name))
+    monkeypatch.setattr(provider.server, "speak", speak)
+    provider.server.script(usual=Said(WORDS))
+    with pytest.raises(CutAnswerError, match=REPORTED) as raised:
+        await graph.turn("wombats?")
+    assert "secret" not in str(raised.value)
+    assert len(provider.server.requests) == 1 + deployed().limits.model_retries
+    assert REPORTED in await run("r1", t=["I like dill"])
+    assert REPORTED in (await records(run.store, ALICE))[0]["reason"]
+
+
+class BrokenError(RuntimeError):
+    """An error of somebody else's code."""
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (BrokenError("secret"), "The run failed: BrokenError; see the server's log."),
+        (SilentModelError("The model said nothing for 1 seconds."), "The model said nothing for 1 seconds."),
+    ],
+)
+async def test_the_record_of_a_run_that_failed_has_a_sentence(
+    provided: Callable[[str], Provided],
+    consolidation: Callable[[Provided], Runs],
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+    reason: str,
+) -> None:
+    async def fail(*_: Any, **__: Any) -> None:
+        raise error
+
+    run = consolidation(provided("openai"))
+    monkeypatch.setattr(run_module, "_judged", fail)
+    with pytest.raises(type(error)):
+        await run("r1", t=["I like dill"])
+    (record,) = await records(run.store, ALICE)
+    assert (record["status"], record["reason"]) == ("failed", reason)
 
 
 # --- Consolidation
@@ -421,7 +546,19 @@ def test_the_terminal_prints_what_was_said_with_its_spaces_and_why_it_is_not_all
     assert printed[0].strip() == TEXT
     assert printed[1].startswith(TEXT)
     assert printed[1].count(f"{limit}).") == 1
-    assert "EmptyAnswerError: The model ended its answer without a word" in printed[2]
+    assert printed[2].split("\n") == ["", SILENT, "", ""]
+
+
+@pytest.mark.parametrize(("name", "said", "why"), [(name, said, why) for name, said, _, why in NOTHING])
+def test_the_terminal_says_once_and_without_a_class_why_there_is_no_answer(
+    provided: Callable[[str], Provided], name: str, said: Said, why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    provider, client = provided(name), Streams(provided(name).graph())
+    provider.server.script(usual=said)
+    asyncio.run(chat.Chat(client, "agent").say("wombats?"))  # type: ignore[arg-type]
+    (line,) = [text for text in capsys.readouterr().out.split("\n") if text.strip()]
+    assert re.search(why, line)
+    assert "Error" not in line
 
 
 @pytest.mark.parametrize("name", ["openai", "openai unstreamed", "responses"])

@@ -18,6 +18,7 @@ from langgraph.types import Command
 from langgraph_sdk import Auth
 
 from lasting_memory import Context, build_consolidation_agent
+from lasting_memory.agent.offline_model import OfflineModel
 from lasting_memory.auth.run_requests import rebuild_state
 from lasting_memory.testing.contract import Scripted
 from lasting_memory.testing.deployed import deployed
@@ -39,6 +40,18 @@ NO_MESSAGES: list[Any] = [
     7, {}, [7], [None], [{"role": "user"}], [{"role": "x", "content": "x"}], [["human"]], {"__overwrite__": 7},
     [{**HELLO, "content": 7}], [{**HELLO, "id": [1]}], [{**HELLO, "name": 7}], [{**HELLO, "additional_kwargs": 7}],
     [{"type": "tool", "content": "x"}], [{"type": "ai", "content": "", "tool_calls": 7}],
+]  # fmt: skip
+ODD_CONTENTS: list[Any] = [
+    [{"type": "text", "text": 5}], [{"type": "text", "text": None}], [{"type": "text"}], [{"type": "text", "text": ["x"]}],
+    ["x", {"type": 5, "text": "x"}], [{"text": "x"}], [{}], [{"type": "text", "text": "x"}, 5], [None], {"type": "text"}, 5,
+]  # fmt: skip
+ODD_MESSAGES: list[Any] = [
+    *({"role": "user", "content": content} for content in ODD_CONTENTS),
+    *(["human", content] for content in ODD_CONTENTS),
+    *({"role": "tool", "content": content, "tool_call_id": "1"} for content in ODD_CONTENTS),
+    {"role": "tool", "content": "x", "tool_call_id": 5}, {**HELLO, "id": 5}, {**HELLO, "name": 5},
+    {"lc": 1, "type": "constructor", "id": ["langchain", "schema", "messages", "HumanMessage"],
+     "kwargs": {"content": [{"type": "text", "text": 5}]}},
 ]  # fmt: skip
 NULLS: list[dict[str, Any]] = [
     {"messages": None},
@@ -127,6 +140,47 @@ def test_whatever_state_is_taken_the_run_goes_well(state: Any, name: str) -> Non
         asyncio.run(run(name, request))
 
 
+@pytest.mark.parametrize("message", ODD_MESSAGES, ids=lambda message: json.dumps(message)[:80])
+def test_a_message_that_would_break_its_conversation_is_refused_with_its_number(message: Any) -> None:
+    messages = [HELLO, message]
+    for request in (
+        {"input": {"messages": messages}},
+        {"command": {"update": {"messages": messages}}},
+        {"command": {"update": [["messages", messages]]}},
+    ):
+        with pytest.raises(Auth.exceptions.HTTPException, match="number 1") as refused:
+            rebuild_state(request)
+        assert refused.value.status_code == 422
+
+
+async def test_messages_with_other_blocks_pass() -> None:
+    blocks = ["x", {"type": "text", "text": ""}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,eA=="}}]
+    calls = [{"name": "ls", "args": {}, "id": "1", "type": "tool_call"}]
+    sent = [
+        {**HELLO, "content": blocks, "id": None, "name": None},
+        {"role": "assistant", "content": None, "tool_calls": calls},
+        {"role": "tool", "content": blocks[:2], "tool_call_id": "1"},
+        HELLO,
+    ]
+    assert taken({"input": {"messages": sent}})
+    await run("agent", {"input": {"messages": sent}})
+
+
+@pytest.mark.parametrize("state", [{"messages": []}, {"messages": None}, {}], ids=repr)
+async def test_the_offline_model_says_of_no_message_that_there_is_none(state: dict[str, Any]) -> None:
+    request: dict[str, Any] = {"input": state}
+    assert taken(request)
+    graph = build_agent(deployed(), OfflineModel())
+    graph.store, graph.checkpointer = InMemoryStore(), InMemorySaver()
+    for said in ([], ["Remember that I like dill"]):
+        config: RunnableConfig = {"configurable": {"thread_id": str(uuid.uuid4())}}
+        for text in said:
+            message = {"messages": [{"role": "user", "content": text}]}
+            await graph.ainvoke(message, config, context=Context("alice", "acme"))
+        answered = await graph.ainvoke(request["input"] or {"messages": []}, config, context=Context("alice", "acme"))
+        assert answered["messages"][-1].text.startswith("You have said nothing new")
+
+
 NO_UPDATES: list[Any] = [7, "x", [7], [["messages"]], [["messages", 7]], {"files": 7}, {}, [], {"files": None}]
 
 
@@ -150,7 +204,7 @@ async def test_no_run_of_a_server_fails_of_odd_state(server: DevServer, ada: Per
     """By a run, a command's update and the thread's state: of each, what is refused is refused in a sentence."""
     thread = await ada.thread()
     await ada.turn(thread, "hello")
-    requests = [{"input": state} for state in (*ODD[::3], 7, [], "x")]
+    requests = [{"input": state} for state in (*ODD[::3], {"messages": [{**HELLO, "content": ODD_CONTENTS[0]}]}, 7, [], "x")]
     requests += [{"command": {"update": state}} for state in ODD[1::3]]
     for request in requests:
         answer = await ada.ask("POST", f"/threads/{thread}/runs/wait", {"assistant_id": "agent", **request})

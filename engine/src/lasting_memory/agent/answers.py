@@ -5,6 +5,7 @@ A text that was cut is kept, and its metadata say so. An answer without text and
 
 import json
 import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -31,7 +32,7 @@ class Endings:
 
 # By package.
 ENDINGS: dict[str, Endings] = {
-    "langchain_anthropic": Endings(("stop_reason",), frozenset({"end_turn", "tool_use", "stop_sequence", "pause_turn"})),
+    "langchain_anthropic": Endings(("stop_reason",), frozenset({"end_turn", "tool_use", "stop_sequence"})),
     "langchain_openai": Endings(("finish_reason", "status"), frozenset({"stop", "tool_calls", "function_call", "completed"})),
     "langchain_google_genai": Endings(("finish_reason",), frozenset({"STOP"})),
     "langchain_ollama": Endings(("done_reason",), frozenset({"stop"})),
@@ -47,23 +48,39 @@ _FILTERS = {
     "spii", "image_safety", "image_prohibited_content", "image_recitation", "model_armor", "jailbreak",
 }  # fmt: skip
 _REFUSALS = {"refusal"}
+_PAUSES = {"pause_turn"}
+_KINDS = {
+    **dict.fromkeys(_MALFORMED, "malformed"),
+    **dict.fromkeys(_LIMITS, "limit"),
+    **dict.fromkeys(_FILTERS, "filter"),
+    **dict.fromkeys(_REFUSALS, "refusal"),
+    **dict.fromkeys(_PAUSES, "pause"),
+}
 # In the `response_metadata` of a text that is not whole: a sentence that says why, for people.
 CUT = "cut"
 _CUT_BY = {
     "limit": "This was cut at the model's limit of tokens ({}).",
     "filter": "This was cut by the filter of the model's provider ({}).",
     "refusal": "The model refused to answer, or to go on ({}).",
+    "pause": "The model paused before it had finished ({}); ask it to go on.",
     "other": "The model's provider ended this early ({}).",
 }
 _SILENT_BY = {
     "limit": "The model reached its limit of tokens before it said anything ({}); ask for less at once.",
     "filter": "The model's provider filtered this answer ({}); say it in other words, or begin a new conversation.",
     "refusal": "The model refused to answer ({}); say it in other words, or begin a new conversation.",
+    "pause": "The model paused before it said anything ({}); ask it to go on.",
     "other": "The model's provider ended this answer before it said anything ({}); try again, or say it in other words.",
 }
 SILENT = "The model ended its answer without a word; try again, or ask for what is missing."
 # Blocks of an answer that a person can see or hear, though they are no text.
 _SHOWN = {"image", "image_url", "audio", "video", "file"}
+# What a local model thinks, where its server leaves it in the text: closed, or not closed before the end.
+_THOUGHTS = re.compile(r"<(think|thinking|thought|reasoning)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
+# The end of a thought that the model's own template has begun.
+_THOUGHT_END = re.compile(r"</(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
+# Invisible, though Unicode calls them letters, marks or symbols: fillers, selectors of variants, Braille's blank.
+_BLANK = "\u034f\u115f\u1160\u2800\u3164\uffa0\ufe0e\ufe0f"
 _REASON_CHARS = 60
 # Of one answer with its calls, which some integrations repeat in the content: a stream without an end would fill the memory.
 MAX_ANSWER_CHARS = 2_000_000
@@ -115,7 +132,8 @@ class Answer:
         self._detail = ""  # of the reason, where its provider says more
         self._is_blocked = False  # the question, before there was an answer
         self._is_refused = False
-        self._says_something = False
+        self._texts: list[str] = []
+        self._shows_something = False  # beside the text
         self._is_noted = False  # that it was cut
         self._calls: dict[object, str] = {}  # the arguments, as JSON
         self._chars = 0
@@ -133,8 +151,8 @@ class Answer:
         self._chars += len(str(message.content))
         if self._chars > MAX_ANSWER_CHARS:
             raise BadAnswerError(f"The model's answer has more than {MAX_ANSWER_CHARS:,} characters.")
-        if not self._says_something:
-            self._says_something = says_something(message)
+        self._texts.append(str(message.text))
+        self._shows_something = self._shows_something or _shows_something(message)
         self._add_ending({**(info or {}), **message.response_metadata}, has_content=bool(message.content))
         if self._reason and not self._is_noted:  # once: the texts of chunks are added up
             self._note_cut(message)
@@ -148,9 +166,12 @@ class Answer:
             raise CutAnswerError(f"The model's answer broke off: its provider cannot read it ({self._shown_reason()}).")
         if self._calls:
             self._check_calls()
-        elif not self._says_something and kind != "whole":
+        elif kind != "whole" and not self._says_something():
             error = FilteredAnswerError if kind in {"filter", "refusal"} else EmptyAnswerError
             raise error(_SILENT_BY[kind].format(self._shown_reason()))
+
+    def _says_something(self) -> bool:
+        return self._shows_something or has_words("".join(self._texts))
 
     def _add_calls(self, message: BaseMessage) -> None:
         if isinstance(message, AIMessageChunk):
@@ -181,20 +202,27 @@ class Answer:
 
     def _note_cut(self, message: BaseMessage) -> None:
         cut = _CUT_BY.get(self._kind())
-        if cut:
+        if cut and not self._will_fail():
             self._is_noted = True
             message.response_metadata[CUT] = cut.format(self._shown_reason())
 
+    def _will_fail(self) -> bool:
+        """Whether `check_end` raises for the ending that is known now: then its error says why, and nothing else does."""
+        return self._has_half_call() if self._calls else not self._says_something()
+
+    def _has_half_call(self) -> bool:
+        return self._endings.known and bool(self._reason) and self._reason not in self._endings.whole
+
     def _kind(self) -> str:
         """How it ended: whole, malformed, or as in `_CUT_BY`."""
-        word = (self._detail or self._reason).casefold()
-        if word in _MALFORMED:
-            return "malformed"
-        if word in _LIMITS:
-            return "limit"
-        if self._is_blocked or word in _FILTERS:
+        kind = _KINDS.get((self._detail or self._reason).casefold(), "")
+        if kind in {"malformed", "limit"}:
+            return kind
+        if self._is_blocked:
             return "filter"
-        if self._is_refused or word in _REFUSALS:
+        if kind:
+            return kind
+        if self._is_refused:
             return "refusal"
         if not self._reason or not self._endings.known or self._reason in self._endings.whole:
             return "whole"
@@ -208,7 +236,7 @@ class Answer:
         return ": ".join(part for part in parts if part)
 
     def _check_calls(self) -> None:
-        if self._endings.known and self._reason and self._reason not in self._endings.whole:
+        if self._has_half_call():
             raise BadAnswerError(f"The model's answer ended with {self._shown_reason()}, in which a tool call may be half.")
         try:
             # langchain would complete a half. A thread with NaN, long integers or deep nesting can never be read again.
@@ -221,9 +249,20 @@ class Answer:
 
 def says_something(message: BaseMessage) -> bool:
     """Whether a message has text, or something else that a person can see or hear."""
-    if str(message.text).strip() or "audio" in message.additional_kwargs:
-        return True
-    return any(isinstance(block, dict) and block.get("type") in _SHOWN for block in message.content)
+    return _shows_something(message) or has_words(str(message.text))
+
+
+def has_words(text: str) -> bool:
+    """Whether a person can see something of a whole text of a model, which is no thought that its server left in it."""
+    said = _THOUGHT_END.split(_THOUGHTS.sub("", text))[-1]
+    return any(unicodedata.category(char)[0] not in "ZC" and char not in _BLANK for char in said)
+
+
+def _shows_something(message: BaseMessage) -> bool:
+    """Whether a message has something other than text that a person can see or hear."""
+    return "audio" in message.additional_kwargs or any(
+        isinstance(block, dict) and block.get("type") in _SHOWN for block in message.content
+    )
 
 
 def check_said(message: BaseMessage) -> None:

@@ -6,14 +6,18 @@ answer without text and tool calls is an error that says why. A text that was cu
 """
 
 import asyncio
+import json
 import sys
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import replace
 from importlib import import_module
+from traceback import walk_tb
 from typing import Any
 
+import httpx
 from langchain.chat_models import init_chat_model
+from langchain_core.exceptions import ModelConnectionError
 from langchain_core.language_models import BaseChatModel
 from langchain_core.language_models.chat_models import agenerate_from_stream
 from langchain_core.messages import BaseMessage
@@ -42,6 +46,11 @@ __all__ = [
 
 # Before the first retry; each further one waits twice as long.
 RETRY_DELAY_SECONDS = 1.0
+_REPORTED = "its provider reported an error in the middle of it"
+# The status of an answer that had begun, by the clients of Anthropic, and of Ollama.
+_BEGUN = {200, -1}
+# Where langchain_openai raises a `ValueError` for an event of Responses that is an error.
+_OF_RESPONSES = "_convert_responses_chunk_to_generation_chunk"
 
 
 def build_model(d: Deployment, *, consolidating: bool = False) -> BaseChatModel:
@@ -162,8 +171,30 @@ async def _following(
         if silence.expired():
             raise SilentModelError(f"The model said nothing for {silence_seconds:g} seconds.") from error
         if began:
-            raise CutAnswerError(f"The model's answer broke off: {type(error).__name__}.") from error
+            raise CutAnswerError(f"The model's answer broke off: {_why_cut(error)}.") from error
+        if _came_in_stream(error):
+            raise CutAnswerError(f"The model's answer broke off: {_REPORTED}.") from error
         raise
+
+
+def _why_cut(error: Exception) -> str:
+    """What ended an answer that had begun, for people. The classes are their client's or Python's."""
+    if isinstance(error, (httpx.TransportError, ModelConnectionError, OSError)):
+        return "the connection to its provider was lost"
+    if isinstance(error, (json.JSONDecodeError, ValidationError, LookupError, TypeError, AttributeError)):
+        return "its provider sent what cannot be read"
+    return _REPORTED
+
+
+def _came_in_stream(error: Exception) -> bool:
+    """Whether a provider reported an error as the first event of an answer: its client makes no other attempt then."""
+    status = getattr(error, "status_code", None)
+    if status is not None:
+        return status in _BEGUN
+    if type(error).__name__ == "APIError":  # of OpenAI's client; its errors before a stream have other names
+        return True
+    frames = [frame.f_code.co_name for frame, _ in walk_tb(error.__traceback__)]
+    return isinstance(error, ValueError) and frames[-1:] == [_OF_RESPONSES]
 
 
 if __name__ == "__main__":  # `make dev` checks the deployment of the current directory before it starts a server

@@ -57,16 +57,22 @@ class OfflineModel(BaseChatModel):
 def answer(messages: Sequence[BaseMessage], tools: Collection[str]) -> AIMessage:
     """The next message of a conversation, or of a consolidation."""
     prompt = "\n".join(message.text for message in messages if isinstance(message, SystemMessage))
-    asked = max((at for at, message in enumerate(messages) if isinstance(message, HumanMessage)), default=0)
+    asked = max((at for at, message in enumerate(messages) if isinstance(message, HumanMessage)), default=len(messages))
     results = {message.tool_call_id: str(message.text) for message in messages[asked:] if isinstance(message, ToolMessage)}
     if "search_recent_conversations" in tools:
         return consolidate(prompt, [*results.values()])
     own = [message for message in messages if isinstance(message, AIMessage)]
-    text = str(messages[asked].text)
+    text = "".join(str(message.text) for message in messages[asked : asked + 1])
     turn = Turn(prompt, tools, "de" if _GERMAN.search(text[:MAX_CHARS]) else "en")
-    if results:
+    is_answered = isinstance(messages[-1], AIMessage)
+    if results and not is_answered:
         return _message(turn.told(call, results.get(str(call["id"]), "")) for call in own[-1].tool_calls)
-    heard = [("temporary", "")] if "<temporary>" in prompt and "<memory>" not in prompt else hear(text)
+    if is_answered or asked == len(messages):  # a request without messages
+        heard = [("nothing", "")]
+    elif "<temporary>" in prompt and "<memory>" not in prompt:
+        heard = [("temporary", "")]
+    else:
+        heard = hear(text)
     # Said once: at the beginning of a conversation, to a person of whom nothing is remembered.
     heard += [] if turn.known or own else [("stand_in", "")]
     return _message(turn.answer(do, what) for do, what in heard)

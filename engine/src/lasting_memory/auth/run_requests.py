@@ -137,10 +137,42 @@ def _readable(messages: object) -> object:
     """Messages of a request, as they are. Raises `ValueError` for the first that langchain cannot read."""
     for number, message in enumerate(messages if isinstance(messages, list) else [messages]):
         try:
-            convert_to_messages([message])
+            (read,) = convert_to_messages([message])
         except Exception:  # noqa: BLE001  # it raises whatever it comes across; the run would fail with that
             raise ValueError(f'number {number} is no message; send {{"role": "user", "content": "..."}}') from None
+        if problem := _unreadable(message) or _unreadable_content(read.content):
+            raise ValueError(f"message number {number}: {problem}")
     return messages
+
+
+def _unreadable(message: object) -> str:
+    """What of a message, as it was sent, graphs and models could not read, though langchain takes it; "" if nothing."""
+    if isinstance(message, list | tuple):  # a role, and the content
+        return _unreadable_content(message[-1])
+    if not isinstance(message, Mapping):
+        return ""
+    for name in ("id", "name", "tool_call_id"):
+        if not isinstance(message.get(name), str | None):
+            return f"its {name} is no text"
+    return _unreadable_content(message.get("content"))
+
+
+def _unreadable_content(content: object) -> str:
+    """The same of a message's content, which is text, or a list of texts and objects. Null is no content."""
+    if isinstance(content, str | None):
+        return ""
+    if not isinstance(content, list):
+        return "its content is neither text nor a list"
+    for number, block in enumerate(content):
+        if isinstance(block, str):
+            continue
+        if not isinstance(block, Mapping):
+            return f"block {number} of its content is neither text nor an object"
+        if not isinstance(block.get("type"), str):
+            return f"block {number} of its content has no type that is text"
+        if block["type"] == "text" and not isinstance(block.get("text"), str):
+            return f'block {number} of its content has no text; send {{"type": "text", "text": "..."}}'
+    return ""
 
 
 def _merged(files: dict[str, Any]) -> dict[str, Any]:

@@ -152,11 +152,21 @@ class Draft:
 
     async def fail(self, error: BaseException) -> None:
         """Leave a record of the run that an error or a cancellation ended."""
-        failed = self.report.ended("failed", type(error).__name__ if isinstance(error, Exception) else "It was cancelled.")
+        failed = self.report.ended("failed", _why_failed(error))
         try:
             await self.keep(failed)
         except Exception as failure:  # a store raises what its driver raises; the run's own error counts
             logger.warning("The record of consolidation %s could not be kept: %r.", failed.run_id, failure, exc_info=True)
+
+
+def _why_failed(error: BaseException) -> str:
+    """Why a run ended, in a sentence. Of an error that is not this library's, its message may be of no use to a person."""
+    if not isinstance(error, Exception):
+        return "It was cancelled."
+    is_own = type(error).__module__.partition(".")[0] == __name__.partition(".")[0]
+    if is_own and str(error):
+        return str(error)
+    return f"The run failed: {type(error).__name__}; see the server's log."
 
 
 async def records(store: BaseStore, actor: identity.Actor) -> list[dict[str, Any]]:

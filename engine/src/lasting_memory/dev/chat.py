@@ -19,12 +19,19 @@ from langgraph_sdk.client import LangGraphClient
 from rich.console import Console
 
 from lasting_memory import settings
-from lasting_memory.agent.answers import CUT
+from lasting_memory.agent.answers import CUT, NO_ANSWER, SilentModelError
+from lasting_memory.agent.usage import RunTooLongError, TokenBudgetError
+from lasting_memory.people.identity import IdentityError
+from lasting_memory.people.namespaces import NotAMemberError
 from lasting_memory.recall import message_text, piece_text
 
 HELP = """/files lists what is remembered, /undo <path> <revision> makes a file what it was,
 /forget everything deletes all that is yours. Ctrl-C stops an answer, Ctrl-D ends. More: /app in a browser."""
 NOBODY = "AS is empty; say who you are, e.g. make chat AS=alice@example.com ORG=acme, or give your token, make chat TOKEN=..."
+
+# The platform gives their messages, as of every `RuntimeError`.
+_OWN_KINDS = (*NO_ANSWER, SilentModelError, RunTooLongError, TokenBudgetError, IdentityError, NotAMemberError)
+OWN_ERRORS = {kind.__name__ for kind in _OWN_KINDS}
 
 out = Console(highlight=False, soft_wrap=True, markup=False)
 
@@ -91,9 +98,14 @@ def _print_piece(message: dict[str, Any]) -> None:
 
 
 def _error_line(error: Any) -> str:
-    """What the platform says of a run that failed: the error's class, and its message where people may know it."""
+    """What the platform says of a run that failed: the error's class, and its message where people may know it.
+
+    The messages of this library's own errors are sentences for people, and need no class.
+    """
     if not isinstance(error, dict):
         return str(error)
+    if error.get("error") in OWN_ERRORS and error.get("message"):
+        return str(error["message"])
     return ": ".join(str(error[key]) for key in ("error", "message") if error.get(key))
 
 
