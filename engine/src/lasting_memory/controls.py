@@ -211,37 +211,75 @@ async def cancel_runs(client: LangGraphClient, thread_id: str, stopped: set[str]
 
 async def stop_runs(client: LangGraphClient, thread_ids: Collection[str]) -> None:
     """Cancel the runs of these threads, and wait until they have ended, for at most `STOP_SECONDS`."""
-    stopped, deadline = set[str](), time.monotonic() + STOP_SECONDS
-    busy = await _going(client, thread_ids)
-    while busy and time.monotonic() < deadline:
-        for thread_id in busy:
+    stopped = set[str]()
+    deadline = time.monotonic() + STOP_SECONDS
+    while True:
+        busy = going = await _busy(client, thread_ids)
+        if platform.runs_going is not None:  # what only waited has ended once it is cancelled, whatever the thread's status
+            going = {thread_id for thread_id in thread_ids if platform.runs_going[thread_id] > 0}
+        for thread_id in busy | going:
             await cancel_runs(client, thread_id, stopped)
+        if not going or time.monotonic() > deadline:
+            return
         await asyncio.sleep(_LOOK_SECONDS)
-        busy = await _going(client, thread_ids)
 
 
-async def _going(client: LangGraphClient, thread_ids: Collection[str]) -> set[str]:
-    """Those of these threads that have a run under way or queued."""
+async def _busy(client: LangGraphClient, thread_ids: Collection[str]) -> set[str]:
+    """Those of these threads that the platform calls busy: with a run under way or queued, or with none after a kill."""
     busy = set[str]()
     for some in slices(thread_ids):
         found = await client.threads.search(ids=some, status="busy", limit=len(some), select=["thread_id"])
         busy |= {str(thread["thread_id"]) for thread in found}
-    if platform.runs_going is not None:
-        busy |= {thread_id for thread_id in thread_ids if platform.runs_going[thread_id] > 0}
     return busy
+
+
+async def stop_run(client: LangGraphClient, thread_id: str, run_id: str) -> None:
+    """Cancel one run, and wait until it has ended, for at most `STOP_SECONDS`. Others of its thread go on."""
+    deadline = time.monotonic() + STOP_SECONDS
+    with suppress(NotFoundError):  # it has ended
+        await client.runs.cancel_many(thread_id=thread_id, run_ids=[run_id])
+    while await _goes_on(client, thread_id, run_id):
+        if time.monotonic() > deadline:
+            return
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
+async def _goes_on(client: LangGraphClient, thread_id: str, run_id: str) -> bool:
+    """Whether a run is under way; where the platform itself says it, also whether it is queued."""
+    if platform.run_ids_going is not None:
+        return platform.run_ids_going[run_id] > 0
+    try:
+        run = await client.runs.get(thread_id, run_id)
+    except NotFoundError:
+        return False
+    return run["status"] in {"pending", "running"}
 
 
 async def note_deleted(store: BaseStore, threads: Iterable[Mapping[str, Any]]) -> None:
     """Have what the runs of these threads still try to write refused. The threads are read with their ids and metadata."""
     owned = defaultdict[identity.Actor, list[str]](list)
     for thread in threads:
-        metadata = thread["metadata"] or {}
-        owner = identity.Actor(str(metadata.get("user_id") or ""), str(metadata.get("org_id") or ""))
-        with suppress(identity.IdentityError):  # without an owner it has no memory
-            identity.check_person(owner)
+        if owner := _owner_of(thread):
             owned[owner].append(str(thread["thread_id"]))
     for owner, thread_ids in owned.items():
         await journal.note_deleted(store, owner, thread_ids)
+
+
+async def note_deleted_run(store: BaseStore, thread: Mapping[str, Any], run_id: str) -> None:
+    """Have what a run of this thread still tries to write refused. The thread is read with its metadata."""
+    if owner := _owner_of(thread):
+        await journal.note_deleted(store, owner, [run_id])
+
+
+def _owner_of(thread: Mapping[str, Any]) -> identity.Actor | None:
+    """The owner in a thread's metadata; None for a thread without one, which has no memory."""
+    metadata = thread["metadata"] or {}
+    owner = identity.Actor(str(metadata.get("user_id") or ""), str(metadata.get("org_id") or ""))
+    try:
+        identity.check_person(owner)
+    except identity.IdentityError:
+        return None
+    return owner
 
 
 # --- The used share of a memory's quota

@@ -45,6 +45,8 @@ _IDS = 1_000
 # How many runs go on in each thread, whoever's, by its id; None where the platform's own status of a thread says whether one
 # does. `langgraph dev` calls a thread idle whose cancelled run goes on, and after a kill one busy in which none does.
 runs_going: Counter[str] | None = None
+# The runs themselves that go on, by their ids; None where the platform's own status of a run says whether it does.
+run_ids_going: Counter[str] | None = None
 # Writes to disk what is deleted now; None where a deletion is on disk already. `langgraph dev` does so every ten seconds.
 flush: Callable[[], Awaitable[None]] | None = None
 _LOCKS: WeakValueDictionary[tuple[object, ...], asyncio.Lock] = WeakValueDictionary()

@@ -85,6 +85,21 @@ async def test_forgetting_says_what_still_runs_and_finishes_once_it_has_ended(se
     await until(lambda: not files_with(server, secret))
 
 
+async def test_a_deleted_run_that_cannot_be_stopped_leaves_its_conversation_free_once_it_has_ended(
+    server: DevServer, alice: str
+) -> None:
+    person = server.person(alice)
+    thread = await person.thread()
+    said = {"assistant_id": "stubborn", "input": {"messages": [{"role": "user", "content": "hold"}]}}
+    run = await person.made("POST", f"/threads/{thread}/runs", said)
+    await until(lambda: files_with(server, thread, ".langgraph_checkpoint*"))
+    assert (await person.ask("DELETE", f"/threads/{thread}/runs/{run['run_id']}")).status_code == 204
+    assert (await person.made("GET", f"/threads/{thread}"))["status"] == "busy", "it goes on"
+    (server.folder / "let_go").touch()
+    await person.idle()
+    await person.say("hello")
+
+
 async def test_what_was_forgotten_or_deleted_is_in_no_file_after_a_flush_and_after_a_stop(
     server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:

@@ -1,6 +1,7 @@
 """Being forgotten: nothing is left, nothing of anybody else's is touched, and what was going writes nothing afterwards."""
 
 import asyncio
+import threading
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
@@ -31,7 +32,7 @@ from lasting_memory.testing.contract import http_client
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.people import AGENT, SignedIn
 from lasting_memory.testing.platform import Platform
-from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall, tool_results
+from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall, after, tool_results
 from lasting_memory.testing.stores import SUBJECTS, WrappedStore, embed
 from lasting_memory.validation import RefusedWrite
 from tests.conftest import BUILDERS, SUBAGENTS, BuildGraph, Graph
@@ -425,6 +426,27 @@ async def test_a_run_of_a_conversation_that_was_deleted_meanwhile_writes_nothing
         await turn(agent, f"again {later}", thread_id=later)
         assert store.get(MEMORIES, "/topics/more.md"), "another's run writes, and a later one of the same id"
         store.delete(MEMORIES, "/topics/more.md")
+
+
+async def test_a_run_that_was_deleted_meanwhile_writes_nothing_and_others_of_its_conversation_do(
+    graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore
+) -> None:
+    await furnish(store, MEMORIES)
+    before, thread, agent = left(store), str(uuid.uuid4()), graph(build=build_agent)
+    over, run_id = threading.Event(), str(uuid7())
+    model.script("take your time", after(over, WRITES), [Text("done")])
+    run = asyncio.create_task(turn(agent, "take your time", thread_id=thread, run_id=run_id))
+    await model.asked("take your time")
+    await journal.note_deleted(store, ALICE, [run_id])
+    over.set()
+    await run
+    told = tool_results(model.requests_for("take your time")[-1])
+    assert ["run was deleted since it began" in each for each in told] == [True] * len(WRITES)
+    noted = namespaces.deleted_threads(ALICE)
+    assert {place: value for place, value in left(store).items() if place[0] != noted} == before
+    model.script("again", [APPEND], [Text("done")])
+    await turn(agent, "again", thread_id=thread)
+    assert store.get(MEMORIES, "/topics/more.md")
 
 
 async def test_what_a_run_wrote_is_taken_back_as_if_it_had_not(store: BaseStore) -> None:

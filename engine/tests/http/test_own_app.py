@@ -179,6 +179,77 @@ async def test_deleting_a_conversation_stops_its_run_which_writes_nothing_more(
     assert str(await person.read()).count("written late") == 2, "so does a later one of the same id"
 
 
+@pytest.mark.parametrize("how", ["by its owner", "as an operator"])
+async def test_deleting_a_run_stops_it_and_it_writes_nothing_more(
+    server: DevServer, alice: str, model: ScriptedAnthropic, how: str
+) -> None:
+    over, person = threading.Event(), server.person(alice)
+    caller = server.person("", headers=OPERATOR) if "operator" in how else person
+    threads = [await person.thread() for _ in range(DEFAULTS.busy_threads)]
+    streams = []
+    for number, thread in enumerate(threads):
+        said = f"take your time, {number} {alice}"
+        model.script(said, after(over, [NOTE]), [Text("done")])
+        body = {"assistant_id": "agent", "input": {"messages": [{"role": "user", "content": said}]}}
+        streams.append(asyncio.create_task(streamed(person, f"/threads/{thread}/runs/stream", body)))
+        await model.asked(said)
+        (run,) = await person.made("GET", f"/threads/{thread}/runs")
+        assert (await caller.ask("DELETE", f"/threads/{thread}/runs/{run['run_id']}")).status_code == 204
+        assert await person.made("GET", f"/threads/{thread}/runs") == []
+        left = await person.made("GET", f"/threads/{thread}")
+        assert (left["status"], said in str(left)) == ("idle", False)
+    async with asyncio.timeout(60):
+        await asyncio.gather(*streams)  # which end
+    over.set()
+    await person.say("hello")  # none of the deleted ones counts as going
+    assert await person.read() is None
+    model.script("remember here", [NOTE], [Text("done")])
+    await person.turn(threads[0], "remember here")
+    assert await person.read() == "- written late\n", "a later run of the conversation writes"
+
+
+async def test_deleting_a_run_that_waits_leaves_the_one_at_work(
+    server: DevServer, alice: str, model: ScriptedAnthropic
+) -> None:
+    over, person, said = threading.Event(), server.person(alice), f"take your time {alice}"
+    model.script(said, after(over, [NOTE]), [Text("done")])
+    thread = await person.thread()
+    turn = asyncio.create_task(person.turn(thread, said))
+    await model.asked(said)
+    body = {"assistant_id": "agent", "input": {"messages": [{"role": "user", "content": "and then"}]}}
+    waits = await person.made("POST", f"/threads/{thread}/runs", {**body, "multitask_strategy": "enqueue"})
+    assert (await person.ask("DELETE", f"/threads/{thread}/runs/{waits['run_id']}")).status_code == 204
+    assert (await person.made("GET", f"/threads/{thread}"))["status"] == "busy"
+    over.set()
+    await turn
+    await person.idle()
+    assert await person.read() == "- written late\n"
+
+
+@pytest.mark.parametrize("who", ["its owner", "an operator"])
+@pytest.mark.parametrize("how", ["delete", "prune", "delete the run"])
+async def test_deleting_a_stateless_run_s_conversation_says_that_it_did(
+    server: DevServer, alice: str, model: ScriptedAnthropic, how: str, who: str
+) -> None:
+    """Stopping the run makes the platform delete its thread: it is not one that was not there."""
+    over, person, said = threading.Event(), server.person(alice), f"take your time {alice}"
+    caller = server.person("", headers=OPERATOR) if "operator" in who else person
+    model.script(said, after(over, [NOTE]), [Text("done")])
+    message = {"messages": [{"role": "user", "content": said}]}
+    run = await person.made("POST", "/runs", {"assistant_id": "agent", "input": message, "on_completion": "delete"})
+    thread = run["thread_id"]
+    await model.asked(said)
+    if how == "prune":
+        assert await caller.made("POST", "/threads/prune", {"thread_ids": [thread]}) == {"pruned_count": 1}
+    else:
+        path = f"/threads/{thread}/runs/{run['run_id']}" if how == "delete the run" else f"/threads/{thread}"
+        assert (await caller.ask("DELETE", path)).status_code == 204
+    over.set()
+    assert (await caller.ask("DELETE", f"/threads/{thread}")).status_code == 404, "there is nothing left of it"
+    await person.say("hello")
+    assert await person.read() is None
+
+
 async def test_nobody_stops_another_s_run_by_deleting_it(server: DevServer, alice: str, model: ScriptedAnthropic) -> None:
     over, person, mallory = threading.Event(), server.person(alice), server.person(f"mallory-{alice}")
     said = f"take your time {alice}"
@@ -187,6 +258,9 @@ async def test_nobody_stops_another_s_run_by_deleting_it(server: DevServer, alic
     turn = asyncio.create_task(person.turn(thread, said))
     await model.asked(said)
     assert (await mallory.ask("DELETE", f"/threads/{thread}")).status_code == 404
+    (run,) = await person.made("GET", f"/threads/{thread}/runs")
+    for path in (f"/threads/{thread}/runs/{run['run_id']}", f"/threads/{own}/runs/{run['run_id']}"):
+        assert (await mallory.ask("DELETE", path)).status_code == 404
     assert (await mallory.ask("POST", "/threads/prune", {"thread_ids": [own, thread]})).status_code == 404
     over.set()
     await turn

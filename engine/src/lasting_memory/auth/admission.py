@@ -124,7 +124,7 @@ class OfRequest:
 
     # Those it was admitted to create, by id, and the shares that count them.
     admitted: list[tuple[Share, str]] = field(default_factory=list)
-    # Threads whose runs it has stopped.
+    # Threads whose runs it has stopped, and runs.
     stopped: set[str] = field(default_factory=set)
 
     def answered(self) -> None:

@@ -14,6 +14,7 @@ from time import monotonic
 from typing import Any
 
 from langgraph_sdk import Auth, get_client
+from langgraph_sdk.errors import NotFoundError
 from langgraph_sdk.schema import Thread
 
 from lasting_memory import platform
@@ -29,7 +30,9 @@ from lasting_memory.controls import (
     is_temporary,
     keep_out,
     note_deleted,
+    note_deleted_run,
     slices,
+    stop_run,
     stop_runs,
 )
 from lasting_memory.deployment import Deployment
@@ -143,12 +146,17 @@ class _Handlers:
         return None if self._is_operator(ctx.user) else asdict(self._owner(ctx.user))
 
     async def delete_threads(self, ctx: AuthContext, value: Any) -> dict[str, str] | None:
-        """People delete their own threads. Their runs are stopped first, and write nothing afterwards."""
+        """People delete their own threads, and runs of these. The runs are stopped first, and write nothing afterwards."""
         owner, request = await self.use_own_threads(ctx, value), of_request.get()
+        if (run_id := value.get("run_id")) is not None:  # the thread stays
+            if request is not None and str(run_id) not in request.stopped:
+                await platform.as_nobody(_end_run(str(value["thread_id"]), str(run_id), owner))
+                request.stopped.add(str(run_id))
+            return owner
         thread_ids = {str(thread_id) for thread_id in value.get("thread_ids") or [value.get("thread_id")]}
         if request is not None:  # of many threads the platform asks for all, and then for each
             thread_ids -= request.stopped
-        if thread_ids and value.get("run_id") is None:  # with one, a run is deleted, and its thread stays
+        if thread_ids:
             await platform.as_nobody(_end_threads(thread_ids, owner))
         return owner
 
@@ -341,6 +349,23 @@ async def _end_threads(thread_ids: set[str], owner: dict[str, str] | None) -> No
         await stop_runs(client, [thread["thread_id"] for thread in found])
         await note_deleted(store, found)  # also for a run that began meanwhile
         request.stopped |= thread_ids
+
+
+async def _end_run(thread_id: str, run_id: str, owner: dict[str, str] | None) -> None:
+    """Stop a run of an owner's thread, or of anybody's, before a request deletes it; not a run of another's.
+
+    A request that rolls runs back deletes those that have not begun: they are cancelled here, and there is nothing to wait for.
+    """
+    client = get_client()
+    found = await client.threads.search(ids=[thread_id], metadata=owner, limit=1, select=["thread_id", "metadata"])
+    if not found:  # the platform refuses it
+        return
+    try:
+        await client.runs.get(thread_id, run_id)
+    except NotFoundError:  # as above
+        return
+    await note_deleted_run(await platform.store(), found[0], run_id)
+    await stop_run(client, thread_id, run_id)
 
 
 async def _thread_of(thread_id: object) -> Thread | None:

@@ -7,7 +7,7 @@ import asyncio
 import logging
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cache
 from typing import Any
@@ -35,38 +35,96 @@ def correct() -> None:
 def _know_which_runs_go_on() -> None:
     """It calls a thread idle while a cancelled run goes on in it, and forgetting would not wait. And if nobody streams a run
     that is rolled back, it deletes the run at once, as if it had not begun; its thread stayed busy for ever. So did that of a
-    planned run which is rolled back.
+    planned run which is rolled back, and that of a run which was deleted and went on.
     """
-    enter, delete, going = ops.Runs.enter, ops.Runs.delete, Counter[str]()
-    platform.runs_going = going
+    enter, delete = ops.Runs.enter, ops.Runs.delete
+    going, run_ids = Counter[str](), Counter[str]()
+    platform.runs_going, platform.run_ids_going = going, run_ids
 
     @asynccontextmanager
     async def enter_counted(run_id: Any, thread_id: Any, *args: Any) -> AsyncIterator[Any]:
         going[str(thread_id)] += 1
+        run_ids[str(run_id)] += 1
         try:
             async with enter(run_id, thread_id, *args) as done:
                 yield done
         finally:
-            going[str(thread_id)] -= 1
+            _count_down(going, str(thread_id))
+            _count_down(run_ids, str(run_id))
+            await _tell_status(thread_id)
             await _delete_late_checkpoints(thread_id)
 
-    async def delete_and_tell(conn: Any, run_id: Any, *, thread_id: Any, **named: Any) -> Any:
-        deleted = await delete(conn, run_id, thread_id=thread_id, **named)
-        in_thread = {run["status"] for run in conn.store["runs"] if str(run["thread_id"]) == str(thread_id)}
-        if not going[str(thread_id)] and not in_thread & {"pending", "running"}:
-            for thread in conn.store["threads"]:
-                if str(thread["thread_id"]) == str(thread_id) and thread["status"] == "busy":
-                    thread["status"] = "idle"
+    async def delete_and_tell(conn: Any, run_id: Any, *, thread_id: Any, ctx: Any = None) -> Any:
+        thread = _thread(conn, thread_id)
+        was_there = thread is not None and _has_run(conn, thread_id, run_id)
+        was_alone = _active_runs(conn, thread_id) == {str(run_id)}
+        shown = {name: thread.get(name) for name in ("values", "interrupts")} if thread else {}
+        # The handlers first: they stop the run. With it ends the thread of a stateless run.
+        filters = await ops.Runs.handle_event(ctx, "delete", {"run_id": run_id, "thread_id": thread_id})
+        if was_there and _thread(conn, thread_id) is None and _is_seen(thread, filters):
+            return _one(run_id)
+        deleted = await delete(conn, run_id, thread_id=thread_id, ctx=ctx)
+        listed = _has_run(conn, thread_id, run_id)  # still, if the caller may not delete it
+        if thread and was_alone and not (listed or going[str(thread_id)] or _active_runs(conn, thread_id)):
+            # As before the run, of which the stop has shown what it had come to: its checkpoints are gone.
+            thread.update(shown, status="interrupted" if shown["interrupts"] else "idle")
+        await _tell_status(thread_id)
         return deleted
 
     ops.Runs.enter, ops.Runs.delete = staticmethod(enter_counted), staticmethod(delete_and_tell)
     StreamManager.get_queues = StreamManager.get_control_queues
 
 
+def _count_down(counts: Counter[str], key: str) -> None:
+    """Count one less, and drop what has none left."""
+    counts[key] -= 1
+    if counts[key] <= 0:
+        del counts[key]
+
+
+def _thread(conn: Any, thread_id: Any) -> dict[str, Any] | None:
+    """The thread in the platform's list; None if it is not there."""
+    found = (thread for thread in conn.store["threads"] if str(thread["thread_id"]) == str(thread_id))
+    return next(found, None)
+
+
+def _has_run(conn: Any, thread_id: Any, run_id: Any) -> bool:
+    """Whether the platform lists this run of this thread."""
+    ids = (str(thread_id), str(run_id))
+    return any((str(run["thread_id"]), str(run["run_id"])) == ids for run in conn.store["runs"])
+
+
+def _active_runs(conn: Any, thread_id: Any) -> set[str]:
+    """Ids of the runs of this thread that the platform lists as waiting or at work."""
+    in_thread = [run for run in conn.store["runs"] if str(run["thread_id"]) == str(thread_id)]
+    return {str(run["run_id"]) for run in in_thread if run["status"] in {"pending", "running"}}
+
+
+def _is_seen(thread: Mapping[str, Any] | None, filters: Any) -> bool:
+    """Whether whom the handlers gave these filters sees this thread."""
+    return thread is not None and (not filters or ops._check_filter_match(thread["metadata"], filters))  # noqa: SLF001
+
+
+async def _one(item: Any) -> AsyncIterator[Any]:
+    yield item
+
+
+async def _tell_status(thread_id: Any) -> None:
+    """Have a thread called busy while a run of it is listed as waiting or at work, and idle once its last one has ended."""
+    async with connect() as conn:
+        thread = _thread(conn, thread_id)
+        if thread is None:
+            return
+        if _active_runs(conn, thread_id):
+            thread["status"] = "busy"
+        elif thread["status"] == "busy" and (platform.runs_going is None or not platform.runs_going[str(thread_id)]):
+            thread["status"] = "idle"
+
+
 async def _delete_late_checkpoints(thread_id: Any) -> None:
     """Of a run that went on after its thread was deleted."""
     async with connect() as conn:
-        is_there = any(str(thread["thread_id"]) == str(thread_id) for thread in conn.store["threads"])
+        is_there = _thread(conn, thread_id) is not None
     if not is_there:
         saver = await get_checkpointer()
         await saver.adelete_thread(str(thread_id))
@@ -76,27 +134,42 @@ def _delete_what_was_asked_for() -> None:
     """It left a deleted thread's messages in its files. Of a run it deletes the checkpoints before it looks whose it is: on
     Postgres `DELETE /threads/<own>/runs/<run>` with another's run emptied the other's conversation. And it waits between
     finding a thread's place in its list and deleting what is there: with two deletions at once, another person's thread.
+
+    Stopping a stateless run, which a deletion does first, ends its thread, too: that is deleted then, and not "not found".
     """
+    prune = ops.Threads.prune
     delete, delete_checkpoints, turn = ops.Threads.delete, ops._delete_checkpoints_for_thread, asyncio.Lock()  # noqa: SLF001
 
     async def deleted_in_turn(conn: Any, thread_id: Any, ctx: Any = None) -> Any:
         # The handlers first, out of turn: they wait until a run has ended.
+        before = _thread(conn, thread_id)
         filters = await ops.Threads.handle_event(ctx, "delete", {"thread_id": thread_id})
         async with turn:
+            if _is_seen(before, filters) and _thread(conn, thread_id) is None:
+                return _one(thread_id)
             if filters and not await ops.Threads._get_with_filters(conn, thread_id, filters):  # noqa: SLF001
                 raise HTTPException(404, f"Thread with ID {thread_id} not found")
             return await platform.as_nobody(delete(conn, thread_id))
+
+    async def pruned(thread_ids: Sequence[Any], strategy: Any = "delete", batch_size: int = 100, ctx: Any = None) -> int:
+        async with connect() as conn:
+            before = {str(thread_id): _thread(conn, thread_id) for thread_id in thread_ids}
+            filters = await ops.Threads.handle_event(ctx, "delete", {"thread_ids": thread_ids})
+            ended = {name for name, thread in before.items() if _is_seen(thread, filters) and _thread(conn, name) is None}
+        left = [thread_id for thread_id in thread_ids if str(thread_id) not in ended]
+        return len(ended) + int(await prune(left, strategy, batch_size, ctx))
 
     async def deleted(thread_id: Any, conn: Any, run_id: Any = None) -> None:
         saver = await get_checkpointer()
         if run_id is None:
             await saver.adelete_thread(str(thread_id))
-        elif any((str(run["thread_id"]), str(run["run_id"])) == (str(thread_id), str(run_id)) for run in conn.store["runs"]):
+        elif _has_run(conn, thread_id, run_id):
             # A checkpointer of one's own is told the run's id alone, and a copy of a thread has the same runs in its history.
             delete_run = getattr(saver, "adelete_run", None)
             await (delete_run(str(thread_id), str(run_id)) if delete_run else delete_checkpoints(thread_id, conn, run_id))
 
-    ops.Threads.delete, ops._delete_checkpoints_for_thread = staticmethod(deleted_in_turn), deleted  # noqa: SLF001
+    ops.Threads.delete, ops.Threads.prune = staticmethod(deleted_in_turn), staticmethod(pruned)
+    ops._delete_checkpoints_for_thread = deleted  # noqa: SLF001
 
 
 def _save_conversations() -> None:

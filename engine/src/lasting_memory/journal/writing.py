@@ -2,7 +2,7 @@
 
 What began before its person was forgotten writes nothing afterwards. `http/export_and_forget.py` writes that time. A run's id
 is a UUIDv7, which says when the run was created; a request knows when it came. Every write compares the two. Subagents share
-their run's id. Nor does a run write anything whose conversation was deleted since it began.
+their run's id. Nor does a run write anything that was deleted since it began, or whose conversation was.
 """
 
 import asyncio
@@ -44,6 +44,7 @@ _OVERHEAD_BYTES = 1_000
 _FORGOTTEN = "What is remembered of this person was deleted since this run began; it writes nothing."
 _NO_THREAD = "none"  # of what is no run
 _DELETED = "This conversation was deleted since its run began; it writes nothing."
+_RUN_DELETED = "This run was deleted since it began; it writes nothing."
 # How long the time of a deletion is kept: a run ends within a day. And how many older ones are deleted with one deletion.
 _DELETED_KEPT, _DELETED_DROPPED = timedelta(days=2), 100
 logger = logging.getLogger(__name__)
@@ -63,12 +64,13 @@ class Began:
     actor: identity.Actor
     at: str = field(default_factory=lambda: _iso(datetime.now(UTC)))
     thread_id: str = ""  # of a run
+    run_id: str = ""
 
 
 def began(actor: identity.Actor) -> Began | None:
     """When the current run began. None without a server, which gives run ids."""
     run_id = identity.current_run_id()
-    return None if run_id is None else Began(actor, identity.time_of_run(run_id), identity.current_thread_id())
+    return None if run_id is None else Began(actor, identity.time_of_run(run_id), identity.current_thread_id(), run_id)
 
 
 async def forget(store: BaseStore, actor: identity.Actor) -> None:
@@ -77,8 +79,8 @@ async def forget(store: BaseStore, actor: identity.Actor) -> None:
 
 
 async def is_forgotten(store: BaseStore, began: Began | None) -> bool:
-    """Whether the person was forgotten since then, or the run's conversation deleted. For writes that bypass the journal; False
-    without a server.
+    """Whether the person was forgotten since then, or the run or its conversation deleted. For writes that bypass the journal;
+    False without a server.
     """
     if began is None:
         return False
@@ -88,20 +90,21 @@ async def is_forgotten(store: BaseStore, began: Began | None) -> bool:
 
 
 async def is_deleted(store: BaseStore, began: Began) -> bool:
-    """Whether the conversation of a run was deleted since the run began. False for a request."""
-    if not began.thread_id:
-        return False
-    return _time_in(await store.aget(namespaces.deleted_threads(began.actor), began.thread_id)) >= began.at
+    """Whether a run, or its conversation, was deleted since the run began. False for a request."""
+    place = namespaces.deleted_threads(began.actor)
+    ids = [deleted_id for deleted_id in (began.thread_id, began.run_id) if deleted_id]
+    marks = await store.abatch([GetOp(place, deleted_id) for deleted_id in ids]) if ids else []
+    return any(_time_in(cast("Item | None", mark)) >= began.at for mark in marks)
 
 
-async def note_deleted(store: BaseStore, actor: identity.Actor, thread_ids: Iterable[str]) -> None:
-    """Write the time at which these conversations of a person are deleted: their runs that began before write nothing more."""
+async def note_deleted(store: BaseStore, actor: identity.Actor, ids: Iterable[str]) -> None:
+    """Write when these conversations of a person, or runs, are deleted: runs that began before write nothing more."""
     place = namespaces.deleted_threads(actor)
     now = datetime.now(UTC)
     old = await store.asearch(place, filter={"slot": {"$lt": _slot(now - _DELETED_KEPT)}}, limit=_DELETED_DROPPED)
     value = {"at": _iso(now), "slot": _slot(now)}
     gone = [PutOp(place, item.key, None) for item in old]
-    await store.abatch([*gone, *(PutOp(place, thread_id, value, index=False) for thread_id in thread_ids)])
+    await store.abatch([*gone, *(PutOp(place, deleted_id, value, index=False) for deleted_id in ids)])
 
 
 def _slot(at: datetime) -> str:
@@ -186,18 +189,21 @@ class _File(NamedTuple):
 
     async def read(self, *ops: Op) -> list[Any]:
         """The results of a batch, and when the person was forgotten last. Raises `RefusedWrite` if the writer began before, or
-        before its conversation was deleted.
+        before it or its conversation was deleted.
         """
         if self.began is None:
             return [*cast("list[Any]", await self.store.abatch(ops)), ""]
         actor = self.began.actor
         marks = [GetOp(namespaces.forgotten(actor), namespaces.FORGOTTEN)]
         marks.append(GetOp(namespaces.deleted_threads(actor), self.began.thread_id or _NO_THREAD))
-        *found, forgotten, deleted = cast("list[Any]", await self.store.abatch([*ops, *marks]))
+        marks.append(GetOp(namespaces.deleted_threads(actor), self.began.run_id or _NO_THREAD))
+        *found, forgotten, deleted, run_deleted = cast("list[Any]", await self.store.abatch([*ops, *marks]))
         if _time_in(forgotten) >= self.began.at:
             raise RefusedWrite(_FORGOTTEN)
         if _time_in(deleted) >= self.began.at:
             raise RefusedWrite(_DELETED)
+        if _time_in(run_deleted) >= self.began.at:
+            raise RefusedWrite(_RUN_DELETED)
         return [*found, _time_in(forgotten)]
 
     async def put(self, revisions: Sequence[Revision], newest: Revision) -> None:

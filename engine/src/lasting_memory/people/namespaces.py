@@ -234,7 +234,8 @@ controls = _of_person("controls")
 reading = _of_person("reading")
 # Changes that wait for a person's decision, and what was declined; keys are their ids.
 proposals = _of_person("proposals")
-# When each of a person's conversations was deleted, as long as a run of it may go on; keys are thread ids.
+# When each of a person's conversations, or a run of one, was deleted, as long as the run may go on; keys are ids of threads and
+# runs.
 deleted_threads = _of_person("deleted_threads")
 # The time at which a person was forgotten last. It stays, so that writes of older runs are refused.
 forgotten = _of_person("forgotten")
