@@ -247,3 +247,105 @@ async def test_conversations_that_were_indexed_before_are_indexed_again(
         before.setattr(repetition, "result_repeats", lambda *_: False)
         assert await hits(store, threads, "quetzal") == ["t"]
     assert await hits(store, threads, "quetzal") == []
+
+
+# The agent remembers: it answers from the memory in its prompt, and calls no tool.
+PAPERS = "Remember that my insurance papers are kept at the notary Brindlemoor."
+KNOWN = "Your insurance papers are kept at the notary Brindlemoor."
+EVERYTHING = "You have a dog named Pixel, you work as a baker, and your insurance papers are kept at the notary Brindlemoor."
+ASKED = {
+    "same": ["Where are my insurance papers kept?"],
+    "varied": [
+        "Where are my insurance papers kept?",
+        "Do you remember where my insurance papers are?",
+        "Insurance papers, where?",
+        "Can you remind me who keeps the insurance papers for me, the notary?",
+        "Hi! I need my insurance papers. Where did I put them?",
+        "At which notary are my insurance papers?",
+    ],
+    "without a mark": ["where are my insurance papers kept", "where are my insurance papers", "insurance papers"],
+    "about everything": ["What do you know about me?"],
+}
+
+
+def answer_from_the_prompt(
+    threads: Platform, questions: Sequence[str], answers: Sequence[str], *, count: int = 30, seconds: float = 0
+) -> None:
+    """So many conversations that ask, newer than all others; so many seconds apart, or else some minutes."""
+    for number in range(count):
+        messages = [human(questions[number % len(questions)]), answer(answers[number % len(answers)])]
+        apart = seconds / 86_400 or 1 / 1_000
+        put(threads, f"from-prompt-{number}", *messages, days=0.2 - number * apart)
+
+
+@pytest.mark.parametrize("index", [None, INDEX], ids=["words", "words and meaning"])
+@pytest.mark.parametrize("days", [12, 0.21], ids=["days before", "on the same day"])
+@pytest.mark.parametrize("answers", [
+    [KNOWN],
+    ["I cannot answer that."],
+    ["I have no information about your insurance papers."],
+    [KNOWN, EVERYTHING, f"Sure! {KNOWN} Shall I remind you of anything else?"],
+], ids=["repeated", "cannot answer", "knows nothing", "repeated in other words"])  # fmt: skip
+@pytest.mark.parametrize("questions", ASKED)
+async def test_a_question_answered_without_a_tool_does_not_push_out_the_one_that_told(
+    questions: str, answers: list[str], days: float, index: Any
+) -> None:
+    store, threads = InMemoryStore(index=index), Platform()
+    put(threads, "told", human(PAPERS), answer("I will remember that."), days=days)
+    answer_from_the_prompt(threads, ASKED[questions], answers, seconds=10)
+    searched = ["insurance papers", "Where are my insurance papers kept?", "notary Brindlemoor", *ASKED[questions]]
+    for query in searched:
+        if query not in ASKED["about everything"]:
+            assert "told" in await hits(store, threads, query, limit=3), query
+            assert "told" in await hits(store, threads, query, limit=3, alternatives=["documents", "policy"]), query
+
+
+async def test_nor_do_more_of_them_without_a_tool_than_are_ranked() -> None:
+    store, threads = InMemoryStore(), Platform()
+    put(threads, "told", human(PAPERS), days=12)
+    answer_from_the_prompt(threads, ASKED["same"], [KNOWN], count=150)
+    await catch_up(store, threads, ALICE, agents=["agent"])
+    for query in ["insurance papers", "where did I put the insurance papers", *ASKED["same"]]:
+        assert "told" in await hits(store, threads, query, limit=3), query
+
+
+async def test_a_correction_is_found_beside_what_it_corrects() -> None:
+    store, threads = InMemoryStore(), Platform()
+    put(threads, "told", human(PAPERS), answer("Noted."), days=12)
+    answer_from_the_prompt(threads, ASKED["varied"], [KNOWN])
+    put(threads, "corrected", human("Actually the insurance papers are now at the bank."), answer("Noted."), days=0.1)
+    for number in range(30):
+        asks = human(ASKED["varied"][number % 6])
+        put(threads, f"after-{number}", asks, answer("Your insurance papers are at the bank."), days=0.05)
+    for query in ["insurance papers", ASKED["same"][0]]:
+        assert {"told", "corrected"} <= set(await hits(store, threads, query, limit=3)), query
+    assert (await hits(store, threads, "insurance papers bank"))[0] == "corrected"
+
+
+@pytest.mark.parametrize("mark", [True, False], ids=["with a mark", "without a mark"])
+@pytest.mark.parametrize(("statement", "question", "repeated"), [
+    ("मेरे बीमा के कागज़ात नोटरी ब्रिंडलमूर के पास रखे हैं।",
+     "मेरे बीमा के कागज़ात कहाँ रखे हैं?", "आपके बीमा के कागज़ात नोटरी ब्रिंडलमूर के पास रखे हैं।"),
+    ("أوراق التأمين محفوظة عند كاتب العدل برندلمور.",
+     "أين أوراق التأمين محفوظة؟", "أوراق التأمين محفوظة عند كاتب العدل برندلمور."),
+    ("我的保险文件放在公证人布林德莫尔那里。", "我的保险文件放在哪里？", "你的保险文件放在公证人布林德莫尔那里。"),
+    ("Meine Versicherungspapiere liegen beim Notar Brindlemoor.", "Wo liegen meine Versicherungspapiere?",
+     "Deine Versicherungspapiere liegen beim Notar Brindlemoor."),
+    (PAPERS, ASKED["same"][0], KNOWN),
+], ids=["hi", "ar", "zh", "de", "en"])  # fmt: skip
+async def test_without_a_tool_in_any_script(statement: str, question: str, repeated: str, mark: bool) -> None:
+    store, threads = InMemoryStore(), Platform()
+    put(threads, "told", human(statement), days=12)
+    asks = question if mark else question[:-1]
+    answer_from_the_prompt(threads, [asks], [repeated, "…"])
+    assert "told" in await hits(store, threads, asks, limit=3)
+    assert "told" in await hits(store, threads, question, limit=3)
+
+
+async def test_what_a_person_asked_and_what_was_answered_stay_findable() -> None:
+    store, threads = InMemoryStore(), Platform()
+    put(threads, "party", human("There was wine at the party, and my shirt has stains."), answer("Oh no."), days=9)
+    advice = "Blot the wine stains with a cloth, then use salt and soda water, and wash it cold. " * 6
+    put(threads, "asked", human("How do I get wine stains out of a white shirt?"), answer(advice), days=5)
+    for query in ["wine stains", "how to get wine stains out of a white shirt", "salt and soda water"]:
+        assert "asked" in await hits(store, threads, query, limit=2), query

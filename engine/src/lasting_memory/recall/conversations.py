@@ -197,7 +197,7 @@ async def threads_by_id(
 
 
 # Count it up with a change of what follows: items of another format are dropped, and their conversations indexed again.
-FORMAT = 6
+FORMAT = 7
 # A conversation among others: its number, the time of its last change in microseconds, its first day, its count of words, and
 # of those that tell something.
 TABLE = np.dtype([("key", "<u8"), ("version", "<i8"), ("began", "<i4"), ("words", "<u4"), ("told", "<u4")])
@@ -208,6 +208,8 @@ POSTINGS = np.dtype([("term", "<u4"), ("place", "<u4"), ("count", "u1"), ("asked
 # name (0 without one), and its count of words.
 PASSAGES = np.dtype([("turn", "<u4"), ("speaker", "u1"), ("kind", "u1"), ("name", "<u4"), ("words", "<u4")])
 WORDS = np.dtype("<u4")
+# Whether a word is in a question.
+IN_QUESTION = np.dtype("u1")
 
 # Characters of a passage: a few sentences. A long answer has several, so that its end counts as much as a short turn.
 PASSAGE_CHARS = 400
@@ -258,24 +260,28 @@ def hash_of(word: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A conversation for ranking: its passages, and the hashes of the words of all of them, one after the other."""
+    """A conversation for ranking: its passages, and the hashes of the words of all of them, one after the other.
+
+    `in_question` says of each word whether it is in a sentence with a question mark.
+    """
 
     thread_id: str
     row: Array
     language: str
     passages: Array
     words: Array
+    in_question: Array
 
     def stored(self) -> dict[str, Any]:
         """The item's value."""
-        arrays = {"row": self.row, "passages": self.passages, "words": self.words}
+        arrays = {"row": self.row, "passages": self.passages, "words": self.words, "in_question": self.in_question}
         return packed(arrays, thread_id=self.thread_id, language=self.language)
 
 
 def read_document(item: Any) -> Document:
     """The inverse of `Document.stored`, of its item."""
-    row, passages, words = unpacked(item, row=TABLE, passages=PASSAGES, words=WORDS)
-    return Document(item.value["thread_id"], row, item.value["language"], passages, words)
+    row, passages, words, in_question = unpacked(item, row=TABLE, passages=PASSAGES, words=WORDS, in_question=IN_QUESTION)
+    return Document(item.value["thread_id"], row, item.value["language"], passages, words, in_question)
 
 
 def document(talk: Conversation) -> Document:
@@ -286,7 +292,7 @@ def document(talk: Conversation) -> Document:
         for piece, kind in weighed(turn):
             pieces += [(number, kind, text) for text in _PASSAGE.findall(piece)]
     pieces = pieces[-MAX_PASSAGES:]  # of an endless conversation the end
-    said = [lexical.stems(text, spoken) for *_, text in pieces]
+    said = [_words_of(text, spoken) for *_, text in pieces]
     if sum(map(len, said)) > MAX_WORDS:
         said = [list(dict.fromkeys(words))[: MAX_WORDS // len(said)] for words in said]
     # A search names speakers by their first name.
@@ -295,11 +301,21 @@ def document(talk: Conversation) -> Document:
         (number, SPEAKERS.index(talk.turns[number].speaker), kind, names[talk.turns[number].name], len(words))
         for (number, kind, _), words in zip(pieces, said, strict=True)
     ]
-    words = np.array([hash_of(word) for word in itertools.chain.from_iterable(said)], WORDS)
+    every_word = list(itertools.chain.from_iterable(said))
+    words = np.array([hash_of(word) for word, _ in every_word], WORDS)
+    in_question = np.array([is_question for _, is_question in every_word], IN_QUESTION)
     began = version_of((talk.created_at or talk.date)[:10]) // (24 * 3_600 * 1_000_000)
     told = sum(len(words) for (_, kind, _), words in zip(pieces, said, strict=True) if kind == TELLS)
     row = np.array([(key_of(talk.thread_id), version_of(talk.updated_at), began, len(words), told)], TABLE)
-    return Document(talk.thread_id, row, spoken, np.array(passages, PASSAGES), words)
+    return Document(talk.thread_id, row, spoken, np.array(passages, PASSAGES), words, in_question)
+
+
+def _words_of(text: str, language: str) -> list[tuple[str, bool]]:
+    """The words of a passage, stemmed, in order, each with whether it is in a question."""
+    words = list[tuple[str, bool]]()
+    for sentence, is_question in repetition.sentences(text):
+        words += [(word, is_question) for word in lexical.stems(sentence, language)]
+    return words
 
 
 def postings(talk: Document) -> Array:

@@ -30,6 +30,8 @@ WHOLE_WEIGHT = 0.5
 K1, B = 1.5, 0.75
 # Weight of a tool's text, and of an assistant's turn of more words than that, beside the person's own words.
 EXPLAINED_WEIGHT, EXPLAINED_WORDS = 0.3, 60
+# Weight of what repeats, or only asks for, what the person stated in another conversation (`_Corpus.weigh_echoes`).
+ECHO_WEIGHT = 0.2
 # Weight of two neighbouring words of the question that are at most so many words apart in a passage.
 PAIR_WEIGHT, PAIR_SPAN = 1.0, 2
 # Weight of days that fit a time in the question.
@@ -126,21 +128,25 @@ def score(asked: Question, talks: Sequence[Document], frequencies: Frequencies) 
     if not talks:
         return {}
     corpus = _Corpus(talks)
+    counts = counted(asked.words, corpus.words, corpus.passage_of, len(corpus.lengths))
+    echoes = corpus.weigh_echoes(asked.words[: asked.own], np.concatenate([talk.row for talk in talks]))
+    frequencies = corpus.without(echoes, counts, frequencies)
     # The mean of a word's rarity among conversations and among passages: a word of one conversation can be common there.
     told_passages = int(corpus.tells.sum()) or len(corpus.lengths)
     telling_talks = int(np.logical_or.reduceat(corpus.tells, corpus.starts[:-1]).sum()) or len(talks)
     every = frequencies.total * told_passages / telling_talks
     rarity = inverse_frequency(frequencies.conversations, frequencies.total)
     weights = asked.weights * np.sqrt(rarity * inverse_frequency(frequencies.passages, every))
-    counts = counted(asked.words, corpus.words, corpus.passage_of, len(corpus.lengths))
     matching = np.logical_or.reduceat(counts.any(axis=0), corpus.starts[:-1])
     # A conversation counts as a whole as much as the best of its passages that have a word of the question.
-    kind_weights = np.maximum.reduceat(counts.any(axis=0) * TENTHS[corpus.kinds] / 10, corpus.starts[:-1])
+    passage_weights = np.where(echoes, ECHO_WEIGHT, TENTHS[corpus.kinds] / 10)
+    kind_weights = np.maximum.reduceat(counts.any(axis=0) * passage_weights, corpus.starts[:-1])
     telling = kind_weights == 1
     pairs, own = corpus.pairs(asked.words[: asked.own]), weights[: asked.own]
     pair_counts = told_first((pairs > 0) & corpus.tells, pairs > 0)
     together = np.minimum((own[:-1] + own[1:]) / 2, inverse_frequency(pair_counts, told_passages))
     each = np.concatenate([weights, PAIR_WEIGHT * together])
+    counts[: asked.own][corpus.silent] = 0
     passages, windows, wholes = corpus.scores(np.concatenate([counts, pairs]), each)
     said_by = {hashed for word in asked.words[: asked.own] for hashed in word} & set(corpus.speakers.tolist())
     if len(said_by) == 1:
@@ -180,6 +186,92 @@ class _Corpus:
         long_answer = (passages["speaker"] == SPEAKERS.index("assistant")) & (words_of_turn > EXPLAINED_WORDS)
         explained = long_answer | (passages["speaker"] == SPEAKERS.index("tool"))
         self.weights = np.where(explained, EXPLAINED_WEIGHT, TENTHS[self.kinds] / 10)
+        self.score_weights = self.weights
+        self.speech = passages["speaker"]
+        # Where all have names, people talk with each other: nobody there is an assistant who repeats.
+        unnamed = [not (talk.passages["name"] > 0)[talk.passages["speaker"] != SPEAKERS.index("tool")].all() for talk in talks]
+        self.with_assistant = np.array(unnamed)[self.talk_of]
+        self.by_user = self.speech == SPEAKERS.index("user")
+        self.in_question = np.concatenate([talk.in_question for talk in talks]).astype(bool)
+
+    def weigh_echoes(self, words: Sequence[Sequence[int]], rows: Array) -> Array:
+        """Weigh the passages less that only ask for or repeat what the person stated elsewhere; which ones these are.
+
+        `words` are the question's own, `rows` the conversations' in the table. An echo is
+
+        - a passage of the person's that has words of the question in its questions only, or that has no word which the person
+          had not said in an earlier conversation (beside a question: of whose words fewer than half are new). At least half
+          of its words of the question are
+        - or a passage of an assistant's, no long explanation, all of whose words of the question were asked for in its
+          conversation or are, by that day,
+
+        in one passage that the person stated in another conversation. `silent` are an echo's words that no such passage has:
+        they count nothing.
+        """
+        count, passage_of = len(self.lengths), self.passage_of[: len(self.said)]
+        stating = ~self.in_question & (self.by_user & self.tells)[passage_of]
+        has = counted(words, self.said, passage_of, count) > 0
+        stated = counted(words, self.said[stating], passage_of[stating], count) > 0
+        self.silent = np.zeros((len(words), count), bool)
+        asked_words = self.in_question & self.by_user[passage_of]
+        asked = counted(words, self.said[asked_words], passage_of[asked_words], count) > 0
+        asked_in_talk = np.logical_or.reduceat(asked, self.starts[:-1], axis=1)
+        asks = self.by_user & ~stated.any(axis=0)
+        new_words = self._new_words(passage_of, rows)
+        mixed = np.bincount(passage_of, self.in_question, count) > 0
+        known = self.by_user & ((new_words == 0) | (mixed & (2 * new_words < self.lengths)))
+        repeats = (self.speech == SPEAKERS.index("assistant")) & (self.weights == 1)
+        began, sources = rows["began"][self.talk_of], np.flatnonzero(stated.any(axis=0))
+        said = counted(words, self.said[~self.in_question], passage_of[~self.in_question], count) > 0
+        echoes = np.zeros(count, bool)
+        for passage in np.flatnonzero(has.any(axis=0) & self.tells & self.with_assistant & (asks | known | repeats)):
+            # Whether an assistant offers something more says nothing.
+            matched = np.flatnonzero(said[:, passage] if repeats[passage] and said[:, passage].any() else has[:, passage])
+            shared = stated[np.ix_(matched, sources)].sum(axis=0)
+            enough = 2 * shared >= len(matched)
+            if repeats[passage]:
+                answered = asked_in_talk[matched, self.talk_of[passage]]
+                enough &= (stated[np.ix_(matched, sources)] | answered[:, None]).all(axis=0)
+            elsewhere = self.talk_of[sources] != self.talk_of[passage]
+            before = asks[passage] | (began[sources] <= began[passage])
+            same = repeats[passage] | (self.speakers[sources] == self.speakers[passage])
+            found = sources[enough & elsewhere & before & same]
+            echoes[passage] = len(found) > 0
+            if len(found):
+                self.silent[: len(words), passage] = ~stated[:, found].any(axis=1)
+        self.score_weights = np.where(echoes, ECHO_WEIGHT, self.weights)
+        self.tells = self.tells & ~echoes
+        return echoes
+
+    def without(self, echoes: Array, counts: Array, frequencies: Frequencies) -> Frequencies:
+        """The frequencies without these echoes: what repeats a word does not make it common."""
+        has = counts > 0
+        starts = self.starts[:-1]
+        told = np.logical_or.reduceat(has & self.tells, starts, axis=1)
+        echoed = np.logical_or.reduceat(has & echoes, starts, axis=1) & ~told
+        # Of the conversations that are no candidates, as many only repeat it as of these.
+        share = told.sum(axis=1) / np.maximum(1, told.sum(axis=1) + echoed.sum(axis=1))
+        share = np.where(share > 0, share, 1.0)
+        gone = float((frequencies.conversations * (1 - share)).max(initial=0.0))
+        echoing = (has & echoes).sum(axis=1)
+        telling = (has & self.tells).sum(axis=1)
+        passage_share = np.where(telling > 0, telling / np.maximum(1, telling + echoing), 1.0)
+        return frequencies._replace(
+            conversations=frequencies.conversations * share,
+            passages=frequencies.passages * passage_share,
+            total=max(1, round(frequencies.total - gone)),
+        )
+
+    def _new_words(self, passage_of: Array, rows: Array) -> Array:
+        """How many words of each passage the person had not said in an earlier conversation."""
+        order = np.empty(len(rows), int)
+        order[np.lexsort((rows["version"], rows["began"]))] = np.arange(len(rows))
+        moment = order[self.talk_of][passage_of]
+        terms, term = np.unique(self.said, return_inverse=True)
+        first = np.full(len(terms), len(rows))
+        by_user = self.by_user[passage_of]
+        np.minimum.at(first, term[by_user], moment[by_user])
+        return np.bincount(passage_of, first[term] >= moment, len(self.lengths))
 
     def pairs(self, words: Sequence[Sequence[int]]) -> Array:
         """How often each two neighbouring words of the question are near each other in each passage, in either order."""
@@ -202,14 +294,15 @@ class _Corpus:
 
     def scores(self, counts: Array, weights: Array) -> tuple[Array, Array, Array]:
         """BM25 of each passage, of each passage with its neighbours, and of each conversation."""
-        counts, lengths = counts * self.weights, self.lengths * self.weights
-        passages = saturated(counts, lengths, _average(lengths, self.tells))
-        lengths = self._windowed(lengths[None, :])[0]
-        windows = saturated(self._windowed(counts), lengths, _average(lengths, self.tells))
+        by_passage, lengths = counts * self.score_weights, self.lengths * self.score_weights
+        passages = saturated(by_passage, lengths, _average(lengths, self.tells))
+        # In quotes an echo counts as ever: within its conversation it is often what makes sense of its neighbour.
+        lengths = self._windowed((self.lengths * self.weights)[None, :])[0]
+        windows = saturated(self._windowed(counts * self.weights), lengths, _average(lengths, self.tells))
         lengths = np.add.reduceat(self.lengths, self.starts[:-1])
         tells = np.logical_or.reduceat(self.tells, self.starts[:-1])
-        wholes = saturated(np.add.reduceat(counts, self.starts[:-1], axis=1), lengths, _average(lengths, tells))
-        return weights @ passages * self.weights, weights @ windows * self.weights, weights @ wholes
+        wholes = saturated(np.add.reduceat(by_passage, self.starts[:-1], axis=1), lengths, _average(lengths, tells))
+        return weights @ passages * self.score_weights, weights @ windows * self.weights, weights @ wholes
 
 
 def _average(lengths: Array, tells: Array) -> float:

@@ -48,6 +48,8 @@ logger = logging.getLogger("memory")
 DEFAULT_LIMIT, MAX_LIMIT = 12, 20
 # Conversations that are ranked exactly: more than any answer shows, because the first ranking is rough.
 CANDIDATES = 48
+# The oldest of those with most of the question's words, beside these.
+OLDEST = 48
 # Attempts of a search whose index others change meanwhile; of one whose index stays the same, and cannot be read, before the
 # index is made anew.
 _TRIES, _TRIES_OF_DAMAGED = 20, 3
@@ -208,6 +210,10 @@ def _matching(table: Array, rows: Array, asked: ranking.Question, leave_out: int
         # The newest win ties.
         best = np.lexsort((table["version"], scores))[::-1][:CANDIDATES]
         chosen |= {int(table["key"][place]): None for place in best if scores[place] > 0}
+    # The oldest of those with the most words of the question: however many repeat it, the first that told it is there.
+    own = weights[: asked.own] @ (told[: asked.own] > 0)
+    oldest = np.lexsort((-table["version"], own))[::-1][:OLDEST]
+    chosen |= {int(table["key"][place]): None for place in oldest if own[place] > 0}
     return list(chosen), frequencies
 
 
