@@ -180,12 +180,15 @@ class Deployment:
     offline_model: bool = True
 
     def __post_init__(self) -> None:
+        self._check_kinds()
         check_routes(self.routes, self.settings)
         object.__setattr__(self, "routes", MappingProxyType({**self.routes}))
         object.__setattr__(self, "schemas", MappingProxyType({**self.schemas}))
         object.__setattr__(self, "checks", tuple(self.checks))
         for path, schema in self.schemas.items():
-            if not path.startswith("/") or not (inspect.isclass(schema) and issubclass(schema, BaseModel)):
+            if not (isinstance(path, str) and path.startswith("/")) or not (
+                inspect.isclass(schema) and issubclass(schema, BaseModel)
+            ):
                 raise SettingsError(f"schemas has {path!r}: {schema!r}; use a path like {PROFILE_PATH} and a pydantic model.")
         for check in self.checks:
             if not callable(check) or inspect.iscoroutinefunction(check):
@@ -196,6 +199,22 @@ class Deployment:
             raise SettingsError(f"limits: conversation_days is {days}, and consolidation None: nothing sweeps; leave it out.")
         if needed := [name for name, about in getattr(self.profile, "model_fields", {}).items() if about.is_required()]:
             raise SettingsError(f"schemas: the profile's field {needed[0]!r} has no default; give it one, such as None.")
+
+    def _check_kinds(self) -> None:
+        """Raise `SettingsError` for an argument of another kind than it says."""
+        kinds: dict[str, tuple[type | tuple[type, ...], str]] = {
+            "folder": (Path, "Path(__file__).parent"),
+            "settings": (Settings, "load_settings(), or leave it out"),
+            "schemas": (Mapping, f'a mapping, e.g. {{"{PROFILE_PATH}": Profile}}'),
+            "routes": (Mapping, 'a mapping, e.g. {"/memories/": person(), ...}'),
+            "checks": ((list, tuple), "a list of functions"),
+            "limits": (Limits, "Limits(...)"),
+            "consolidation": ((Consolidation, type(None)), "Consolidation(...), or None"),
+        }
+        for name, (kind, fix) in kinds.items():
+            value = getattr(self, name)
+            if not isinstance(value, kind):
+                raise SettingsError(f"{name} is {value!r:.80}; use {fix}.")
 
     @property
     def profile(self) -> type[BaseModel] | None:

@@ -122,7 +122,9 @@ class Settings:
     local_dev: bool = False
     exposed: bool = False
     served_as: str = ""
-    cors_origins: frozenset[str] = frozenset()
+    cors_origins: frozenset[str] = Field(
+        default=frozenset(), title="http.cors.allow_origins", description='a list of origins, e.g. ["https://example.com"]'
+    )
     cors_origin_regex: re.Pattern[str] | None = Field(
         default=None, title="http.cors.allow_origin_regex", description="a regular expression of origins"
     )
@@ -180,7 +182,7 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
         given["operators"] = {name.strip() for name in names.split(",")} - {""}
     served_as = urlsplit(environ.get("LANGGRAPH_API_URL", "")).hostname or ""
     if environ.get("LANGSMITH_LANGGRAPH_API_VARIANT") == "local_dev":
-        cors = (json.loads(environ.get("LANGGRAPH_HTTP") or "{}") or {}).get("cors") or {}
+        cors = _mapping(_http_of(environ.get("LANGGRAPH_HTTP")).get("cors"), "LANGGRAPH_HTTP: cors", _CORS)
         given |= {
             "local_dev": True,
             "exposed": not is_loopback(served_as),
@@ -200,19 +202,57 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
     return settings
 
 
+_HTTP = '{"app": "./http_api.py:app", "enable_custom_route_auth": true}'
+_CORS = '{"allow_origins": ["https://example.com"]}'
+_GRAPHS = '{"agent": "./agent.py:agent"}'
+
+
+def _parsed(text: str, where: str) -> Any:
+    """The value of a JSON text. Raises `SettingsError`, which names where it stands."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        place = f"{error.msg} in line {error.lineno}, column {error.colno}"
+        raise SettingsError(f"{where} is no JSON ({place}); correct it there.") from None
+    except RecursionError:
+        raise SettingsError(f"{where} is nested too deeply; write it flatter.") from None
+
+
+def _mapping(value: object, where: str, example: str) -> dict[str, Any]:
+    """A JSON object; an empty one for null. Raises `SettingsError` for anything else."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise SettingsError(f"{where} is {value!r:.80}; use an object, e.g. {example}.")
+    return value
+
+
+def _http_of(served: str | None) -> dict[str, Any]:
+    """The `http` block that the platform hands to its server in LANGGRAPH_HTTP."""
+    return _mapping(_parsed(served, "LANGGRAPH_HTTP") if served else None, "LANGGRAPH_HTTP", _HTTP)
+
+
 def project_config(folder: Path) -> dict[str, Any]:
-    """What langgraph.json of a folder says. Raises `SettingsError` if it is not there."""
+    """What langgraph.json of a folder says. Raises `SettingsError` if it is not there, or no JSON object."""
     path = folder / "langgraph.json"
     try:
-        return cast("dict[str, Any]", json.loads(path.read_text("utf-8")))
+        text = path.read_text("utf-8")
     except OSError:
         raise SettingsError(f"{path.absolute()} is not there; run this in the project's folder.") from None
+    except UnicodeDecodeError:
+        raise SettingsError(f"{path} is not UTF-8 text; save it as UTF-8.") from None
+    config = _parsed(text, str(path))
+    if not isinstance(config, dict):
+        raise SettingsError(f'{path} is {config!r:.80}; use an object, e.g. {{"graphs": {_GRAPHS}}}.')
+    return config
 
 
 def registered_graphs(folder: Path) -> tuple[str, ...]:
     """Ids of all graphs that the server has; without a server, that langgraph.json names. Raises as `project_config`."""
     served = os.environ.get("LANGSERVE_GRAPHS")
-    return tuple(json.loads(served) if served else project_config(folder).get("graphs", ()))
+    if served:
+        return tuple(_mapping(_parsed(served, "LANGSERVE_GRAPHS"), "LANGSERVE_GRAPHS", _GRAPHS))
+    return tuple(_mapping(project_config(folder).get("graphs"), f"{folder / 'langgraph.json'}: graphs", _GRAPHS))
 
 
 def served_http(folder: Path) -> dict[str, Any]:
@@ -221,8 +261,14 @@ def served_http(folder: Path) -> dict[str, Any]:
     Raises as `project_config`.
     """
     served = os.environ.get("LANGGRAPH_HTTP")
-    block = json.loads(served) if served else project_config(folder).get("http")
-    return cast("dict[str, Any]", block or {})
+    if served:
+        return _http_of(served)
+    return project_http(folder)
+
+
+def project_http(folder: Path) -> dict[str, Any]:
+    """The `http` block of langgraph.json; an empty one if it has none. Raises as `project_config`."""
+    return _mapping(project_config(folder).get("http"), f"{folder / 'langgraph.json'}: http", _HTTP)
 
 
 def local_environ(folder: Path = Path()) -> dict[str, str]:

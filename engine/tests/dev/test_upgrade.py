@@ -207,6 +207,63 @@ def test_what_is_no_whole_engine_changes_nothing(
     assert everything(used) == before
 
 
+def wheel_of(path: Path, files: dict[str, bytes]) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+
+
+INFO = "lasting_memory-0.3.0.dist-info/METADATA"
+IN_WORDS = [
+    ("no-toml", "pyproject.toml is no TOML ("),
+    ("latin", "pyproject.toml is not UTF-8 text"),
+    ("number", "pyproject.toml has version = 5; use a text, e.g. version = "),
+    ("no-version", "pyproject.toml has no version; use a text"),
+    ("bare", "CHANGELOG.md is not there; name a whole engine"),
+    ("latin-changes", "CHANGELOG.md is not UTF-8 text"),
+    ("no.whl", "it is no zip file"),
+    ("empty.whl", "it has 0 files *.dist-info/METADATA"),
+    ("two.whl", "it has 2 files *.dist-info/METADATA"),
+    ("latin.whl", "its METADATA is not UTF-8 text"),
+    ("no-version.whl", "its METADATA has no Version"),
+    ("no-project", "name a folder or a wheel (.whl) of lasting-memory"),
+    ("no-name", "name a folder or a wheel (.whl) of lasting-memory"),
+    ("no-table", "name a folder or a wheel (.whl) of lasting-memory"),
+]
+
+
+def unreadable(folder: Path) -> None:
+    head = '[project]\nname = "lasting-memory"\n'
+    projects = {
+        "no-toml": "[project\n", "number": f"{head}version = 5\n", "no-version": head, "no-project": "a = 1\n",
+        "no-name": "[project]\n", "no-table": "project = 1\n", "latin": f'{head}version = "\xff"\n',
+    }  # fmt: skip
+    for name, text in projects.items():
+        write(folder / name, NEWER)
+        (folder / name / "pyproject.toml").write_text(text, "latin-1")
+    for name in ("bare", "latin-changes"):
+        write(folder / name, NEWER)
+    (folder / "bare/CHANGELOG.md").unlink()
+    (folder / "latin-changes/CHANGELOG.md").write_bytes(b"\xff")
+    (folder / "no.whl").write_text("no zip")
+    wheel_of(folder / "empty.whl", {})
+    wheel_of(folder / "two.whl", {INFO: b"", f"other/{INFO}": b""})
+    wheel_of(folder / "latin.whl", {INFO: b"\xff"})
+    wheel_of(folder / "no-version.whl", {INFO: b"Name: lasting-memory\n"})
+
+
+@pytest.mark.parametrize(("name", "said"), IN_WORDS)
+def test_what_is_wrong_with_an_engine_is_said_in_plain_words(used: Path, tmp_path: Path, name: str, said: str) -> None:
+    unreadable(tmp_path / "broken")
+    before = everything(used)
+    with pytest.raises(UpgradeError) as refused:
+        upgrade_engine(used, tmp_path / "broken" / name, "0.2.0")
+    assert said in str(refused.value)
+    for word in ("Error", "codec", "Errno", "Traceback", "\n"):
+        assert word not in str(refused.value)
+    assert everything(used) == before
+
+
 class Breaks:
     """Lets so many steps of an upgrade be made, and raises once in place of the next, or right after it."""
 
@@ -307,3 +364,17 @@ def test_what_does_not_fit_together_changes_nothing(tmp_path: Path, monkeypatch:
         run(tmp_path, monkeypatch, "exit 1")
     assert (tmp_path / "pyproject.toml").read_text() == PROJECT
     assert not (tmp_path / "constraints.txt").exists()
+
+
+def test_uv_is_found_beside_the_interpreter_where_make_puts_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "resolved").write_text(RESOLVED)
+    write(tmp_path, {"pyproject.toml": PROJECT, "langgraph.json": SERVER, ".venv/bin/uv": "#!/bin/sh\ncat resolved\n"})
+    (tmp_path / ".venv/bin/uv").chmod(0o755)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/cat").symlink_to(str(shutil.which("cat")))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setattr("sys.executable", str(tmp_path / ".venv/bin/python"))
+    monkeypatch.setattr("sys.argv", ["upgrade"])
+    main()
+    assert (tmp_path / "constraints.txt").read_text() == RESOLVED

@@ -20,7 +20,7 @@ from lasting_memory.auth.handlers import build_auth
 from lasting_memory.deployment import Deployment
 from lasting_memory.http.app import FOLDER, HEADERS, build_http
 from lasting_memory.people.identity import Actor
-from lasting_memory.settings import SettingsError
+from lasting_memory.settings import SettingsError, load_settings
 from lasting_memory.testing.deployed import PROJECT, deployed
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import OPERATOR, Person
@@ -49,7 +49,8 @@ def test_consolidation_without_its_graph_does_not_start(tmp_path: Path) -> None:
     assert build_http(replace(without, consolidation=None))
 
 
-UNGUARDED = [{"app": "./http_api.py:app"}, {"app": "./http_api.py:app", "enable_custom_route_auth": False}]
+APP = {"app": "./http_api.py:app"}
+UNGUARDED = [APP, *({**APP, "enable_custom_route_auth": no} for no in (False, None, "false", "no", "true", 1, [True]))]
 
 
 @pytest.mark.parametrize("block", UNGUARDED, ids=str)
@@ -102,6 +103,61 @@ def test_a_route_that_no_sign_in_could_surround_is_refused() -> None:
     with pytest.raises(SettingsError, match=r"router\.routes"):
         build_http(deployed(), routes=included)
     assert build_http(deployed(), routes=router.routes)
+
+
+BAD_FILES = [
+    ("{", "is no JSON (Expecting property name enclosed in double quotes in line 1, column 2); "),
+    ("[]", "is []; use an object, e.g. "),
+    ("\xff", "is not UTF-8 text; save it as UTF-8."),
+    *(
+        (f'{{"http": {bad}, "graphs": {{"agent": "./agent.py:agent"}}}}', "http is ")
+        for bad in ('"x"', "[1]", "[]", "5", "false")
+    ),
+    *((f'{{"graphs": {bad}}}', "graphs is ") for bad in ('"agent"', '["agent"]', "7")),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), BAD_FILES)
+def test_a_langgraph_json_that_says_nothing_usable_is_refused_in_one_line(text: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "langgraph.json").write_text(text, "latin-1")
+    with pytest.raises(SettingsError) as refused:
+        build_http(replace(WITHOUT, folder=tmp_path))
+    assert str(tmp_path / "langgraph.json") in str(refused.value)
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["LANGGRAPH_HTTP", "LANGSERVE_GRAPHS"])
+@pytest.mark.parametrize(
+    ("value", "said"), [("garbage", "is no JSON ("), ('"x"', "is 'x'; use an object"), ("[1]", "is [1]; use")]
+)
+def test_what_the_server_runs_with_is_refused_in_one_line(
+    name: str, value: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(SettingsError) as refused:
+        build_http(replace(WITHOUT))
+    assert str(refused.value).startswith(f"{name} {said}")
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("served", "said"), [
+    ("garbage", "LANGGRAPH_HTTP is no JSON ("),
+    ("[1]", "LANGGRAPH_HTTP is [1]; use an object"),
+    ('{"cors": "x"}', "LANGGRAPH_HTTP: cors is 'x'; use an object"),
+    ('{"cors": {"allow_origins": 5}}', "http.cors.allow_origins is '5'; use a list of origins"),
+])  # fmt: skip
+def test_settings_of_a_development_server_are_refused_in_one_line(served: str, said: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        load_settings({"LANGSMITH_LANGGRAPH_API_VARIANT": "local_dev", "LANGGRAPH_HTTP": served})
+    assert str(refused.value).startswith(said)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("routes", [None, 5, "/hello", {"/hello": 1}, ["/hello"]])
+def test_routes_that_are_none_are_refused_in_one_line(routes: Any) -> None:
+    with pytest.raises(SettingsError, match=r"^routes .* router\.routes\.$"):
+        build_http(deployed(), routes=routes)
 
 
 HELLO = """

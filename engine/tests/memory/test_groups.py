@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 from urllib.parse import quote
@@ -14,7 +14,7 @@ from hypothesis import assume, given
 
 from lasting_memory.auth.tokens import Tokens
 from lasting_memory.deployment import Deployment
-from lasting_memory.people.namespaces import REQUIRED, ROUTES, Scope, group, organization, person
+from lasting_memory.people.namespaces import REQUIRED, ROUTES, group, organization, person
 from lasting_memory.settings import Settings, SettingsError
 from lasting_memory.testing.deployed import PROJECT
 from lasting_memory.testing.dev_server import DevServer, dev_token
@@ -24,6 +24,7 @@ from tests.conftest import served, status
 from tests.dev.test_commands import CLAIMS, claims, searching, smoke
 from tests.memory.test_identity import identities, quickly, within_limit
 
+NUMBERED: Any = {**REQUIRED, 5: person()}
 TEAM, NOTE = group("team_id"), "/team/plan.md"
 SECRET = "AUTH" + "x" * 40  # of a test
 
@@ -47,15 +48,38 @@ SECRET = "AUTH" + "x" * 40  # of a test
         ({**ROUTES, "/team/": group(name)}, "; use one that names a group, e.g. ")
         for name in ("exp", "iat", "nbf", "iss", "aud", "sub", "jti", "scope", "identity", "permissions", "org_id")
     ),
+    *(({**ROUTES, "/team/": group(name)}, "; use one that names a group, e.g. ") for name in ("EXP", "Sub", "Iss.x", "ORG_ID")),
+    ({**ROUTES, "/team/": "person"}, "routes has \"/team/\": 'person'; use person(), assistant(), organization() or group("),
+    ({**ROUTES, "/team/": None}, 'routes has "/team/": None; use person()'),
+    ({**ROUTES, "/memories/": person}, 'routes has "/memories/": <function person'),
+    (NUMBERED, "routes has 5, which names no folder of its own; use one like '/team/'"),
+    (["/memories/", "/policies/"], "routes is ['/memories/', '/policies/']; use a mapping, e.g. "),
+    (None, "routes is None; use a mapping, e.g. "),
 ])  # fmt: skip
-def test_bad_routes_are_refused_with_their_fix(routes: Mapping[str, Scope], fix: str) -> None:
+def test_bad_routes_are_refused_with_their_fix(routes: Any, fix: str) -> None:
     with pytest.raises(SettingsError) as refused:
         Deployment(PROJECT, Settings(), routes=routes)
     assert fix in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("claim", ["o.id", "o", "o.id.team"])
+@pytest.mark.parametrize("given", [
+    {"folder": "."}, {"settings": {}}, {"schemas": "x"}, {"schemas": {5: 5}}, {"schemas": None}, {"checks": 5},
+    {"limits": None}, {"limits": {}}, {"consolidation": True},
+])  # fmt: skip
+def test_an_argument_of_another_kind_is_refused_with_its_fix(given: dict[str, Any]) -> None:
+    arguments: Any = {"folder": PROJECT, "settings": Settings(), **given}
+    with pytest.raises(SettingsError, match=f"^{next(iter(given))} .*; use ") as refused:
+        Deployment(**arguments)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["user_id", "is_authenticated", "display_name", "claims", "expires_at"])
+def test_a_group_s_claim_may_have_the_name_of_a_field_of_the_user(name: str) -> None:
+    """Claims are kept apart from the fields."""
+    assert Deployment(PROJECT, Settings(), routes={**ROUTES, "/team/": group(name)}).claims == {name}
+
+
 @pytest.mark.parametrize("named", [{"auth_org_claim": "o.id"}, {"auth_permissions_claim": "o.id"}])
 def test_a_group_is_no_claim_that_the_environment_names_for_something_else(named: dict[str, Any], claim: str) -> None:
     routes = {**ROUTES, "/team/": group(claim)}
@@ -65,7 +89,9 @@ def test_a_group_is_no_claim_that_the_environment_names_for_something_else(named
         Deployment(PROJECT, Settings(**named), routes=routes)
 
 
-@pytest.mark.parametrize("name", ["", " ", "a\nb", "x" * 65, ".a", "a.", "a..b", 5, None, ["a"], {"a": 1}])
+@pytest.mark.parametrize(
+    "name", ["", " ", "a\nb", "x" * 65, ".a", "a.", "a..b", " exp", "exp ", "a. b", "a .b", 5, None, ["a"], {"a": 1}]
+)
 def test_a_claim_has_a_name(name: Any) -> None:
     with pytest.raises(SettingsError, match="team_id"):
         group(name)
@@ -79,7 +105,7 @@ async def claims_in(token: str, **settings: Any) -> Any:
 @quickly
 @given(identities, identities)
 async def test_a_development_token_names_claims_percent_encoded(name: str, value: str) -> None:
-    assume(within_limit(name) and within_limit(value) and not name.startswith("langgraph-"))
+    assume(within_limit(name) and within_limit(value) and value.strip() and not name.startswith("langgraph-"))
     token = f"{dev_token('acme', name)}?team_id={quote(value, safe='')}&shoe=44"
     user = await Tokens(Settings(local_dev=True), {"team_id"}).user(f"Bearer {token}")
     assert user == {"identity": name, "org_id": "acme", "permissions": [], "claims": {"team_id": value}}

@@ -87,6 +87,7 @@ class Bounds(ModelRetryMiddleware):
     - No call of an agent on other files than the deployment's, nor of a subagent without policies: `SettingsError`.
     """
 
+    state_schema = checks.LimitedState
     trace_policy = SPANS_WITHOUT_PAYLOAD
 
     def __init__(self, deployment: Deployment, seconds: float | None = None, *, consolidating: bool = False) -> None:

@@ -8,12 +8,12 @@ from starlette.applications import Starlette
 
 from lasting_memory.dev.server import LOCK
 from lasting_memory.http import in_memory_runtime
-from lasting_memory.settings import project_config
+from lasting_memory.settings import project_http
 
 
 def _configured() -> Starlette:
     """The app of the project in the current directory; an empty one if it has none."""
-    named = (project_config(Path()).get("http") or {}).get("app")
+    named = project_http(Path()).get("app")
     app: Starlette | None = load_custom_app(named) if named else None
     return app or Starlette()
 

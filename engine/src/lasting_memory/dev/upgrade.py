@@ -20,6 +20,7 @@ import sys
 import tempfile
 import tomllib
 import zipfile
+import zlib
 from collections.abc import Mapping
 from contextlib import ExitStack
 from email.parser import Parser
@@ -204,36 +205,75 @@ def _in_one_line(error: OSError) -> str:
     return str(error).replace("\n", " ")
 
 
+class _UnreadableError(ValueError):
+    """What is wrong with FROM, in words that follow a colon."""
+
+
 def _read(source: Path) -> tuple[str, str, Path]:
     """The version of the engine in `source`, its changelog, and itself: the wheel, or the folder, which may be a template's."""
     try:
         found = _read_wheel(source) if source.suffix == ".whl" and source.is_file() else _read_folder(source)
-    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:  # no zip, no TOML, no text
-        raise UpgradeError(f"FROM is {str(source)!r}, which cannot be read as {NAME}: {error!r:.200}.") from None
+    except _UnreadableError as error:
+        raise UpgradeError(f"FROM is {str(source)!r}, which cannot be read as {NAME}: {error}.") from None
+    except OSError as error:
+        reason = f"{error.filename or source}: {error.strerror or 'it cannot be read'}"
+        raise UpgradeError(f"FROM is {str(source)!r}, which cannot be read as {NAME}: {reason}.") from None
     if found is None:
         raise UpgradeError(f"FROM is {str(source)!r}; name a folder or a wheel (.whl) of {NAME}, e.g. FROM=../newer/{_FOLDER}.")
     return found
 
 
 def _read_wheel(source: Path) -> tuple[str, str, Path] | None:
-    with zipfile.ZipFile(source) as wheel:
-        (name,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
-        told = Parser().parsestr(wheel.read(name).decode())
-        if broken := wheel.testzip():
-            raise ValueError(f"{broken} in it is broken")
-    if told["Name"] != NAME:
+    try:
+        with zipfile.ZipFile(source) as wheel:
+            names = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
+            if len(names) != 1:
+                raise _UnreadableError(f"it has {len(names)} files *.dist-info/METADATA, and a wheel has one")
+            text = wheel.read(names[0]).decode()
+            broken = wheel.testzip()
+    except UnicodeDecodeError:
+        raise _UnreadableError("its METADATA is not UTF-8 text") from None
+    except zipfile.BadZipFile:
+        raise _UnreadableError("it is no zip file, or a damaged one; copy or build the wheel again") from None
+    except (zlib.error, EOFError, NotImplementedError, RuntimeError):  # damaged, packed in an unknown way, or with a password
+        raise _UnreadableError("what is in it cannot be unpacked; copy or build the wheel again") from None
+    if broken:
+        raise _UnreadableError(f"{broken} in it is damaged; copy or build the wheel again")
+    metadata = Parser().parsestr(text)
+    if metadata["Name"] != NAME:
         return None
-    return told["Version"], str(told.get_payload()).partition("# Changelog\n")[2], source
+    if not metadata["Version"]:
+        raise _UnreadableError("its METADATA has no Version")
+    return metadata["Version"], str(metadata.get_payload()).partition("# Changelog\n")[2], source
 
 
 def _read_folder(source: Path) -> tuple[str, str, Path] | None:
     for folder in (source, source / _FOLDER) if source.name else ():
         path = folder / "pyproject.toml"
-        if path.is_file():
-            project = tomllib.loads(path.read_text("utf-8"))["project"]
-            if project["name"] == NAME:
-                return project["version"], (folder / "CHANGELOG.md").read_text("utf-8"), folder
+        if not path.is_file():
+            continue
+        try:
+            project = tomllib.loads(_text(path)).get("project")
+        except tomllib.TOMLDecodeError as error:
+            raise _UnreadableError(f"{path} is no TOML ({error})") from None
+        if not isinstance(project, dict) or project.get("name") != NAME:
+            continue
+        number = project.get("version")
+        if not isinstance(number, str) or not number:
+            what = f"has version = {number!r:.80}" if "version" in project else "has no version"
+            raise _UnreadableError(f'{path} {what}; use a text, e.g. version = "0.3.0"')
+        changelog = folder / "CHANGELOG.md"
+        if not changelog.is_file():
+            raise _UnreadableError(f"{changelog} is not there; name a whole engine")
+        return number, _text(changelog), folder
     return None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except UnicodeDecodeError:
+        raise _UnreadableError(f"{path} is not UTF-8 text") from None
 
 
 def _refuse_to_lose(template: Path) -> None:
@@ -275,7 +315,8 @@ def _named(template: Path, pinned: str | None) -> dict[Path, str]:
 
 def upgrade_packages(template: Path) -> None:
     """Pin the newest releases that fit together. Raises `UpgradeError` where there are none, or no uv."""
-    uv, engine = shutil.which("uv"), template / _FOLDER / "pyproject.toml"
+    uv = shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))  # `make` puts it into the environment
+    engine = template / _FOLDER / "pyproject.toml"
     if uv is None:
         raise UpgradeError("make upgrade needs uv: https://docs.astral.sh/uv/")
     given = [str(engine), "--all-extras"] if engine.is_file() else ["--find-links", _WHEELS]

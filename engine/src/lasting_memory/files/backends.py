@@ -209,6 +209,11 @@ class RouteFiles(ScopedFiles):
         super().__init__(deployment, self._place, route=path.rstrip("/"))
         self._scope, self._is_memory, self._drafts = deployment.scope(path), path == "/memories/", drafts
 
+    @property
+    def deployment(self) -> Deployment:
+        """Whose route it is."""
+        return self._deployment
+
     def _actor(self) -> Actor:
         return identity.current_actor(self._deployment.settings)
 

@@ -5,6 +5,7 @@ caller; an operator may name another person with `?user_id=&org_id=`. Errors are
 are the only public ones of this project; the page fetches its data from /memory.
 """
 
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 
@@ -71,6 +72,8 @@ def build_http(
         from lasting_memory.http import in_memory_runtime  # noqa: PLC0415  # no other server has what it imports
 
         in_memory_runtime.correct()
+    if not isinstance(routes, Sequence) or isinstance(routes, str | bytes):
+        raise SettingsError(f"routes of build_http is {routes!r:.80}; use a list of routes, e.g. router.routes.")
     if bare := [route for route in routes if not hasattr(route, "app")]:
         raise SettingsError(f"routes has {bare[0]!r}, which no sign-in can surround; give the routes, router.routes.")
     # The server adds its own routes, so this middleware surrounds all of them.
@@ -93,11 +96,13 @@ def build_http(
 def _check_sign_in(deployment: Deployment) -> None:
     """Raise `SettingsError` if the server would answer this app's routes to anybody, without a sign-in."""
     http = served_http(deployment.folder)
-    if http.get("app") and not http.get("enable_custom_route_auth"):
-        file, fix = deployment.folder / "langgraph.json", 'add "enable_custom_route_auth": true beside "app"'
-        raise SettingsError(
-            f"{file}: http lacks enable_custom_route_auth, so its app's routes would ask nobody to sign in; {fix}."
-        )
+    if not http.get("app"):
+        return
+    asks = http.get("enable_custom_route_auth", False)
+    if asks is not True:  # a text, such as "false", would count as true
+        file = deployment.folder / "langgraph.json"
+        what = f"enable_custom_route_auth is {json.dumps(asks):.80}, so its app's routes would ask nobody to sign in"
+        raise SettingsError(f'{file}: in http {what}; put "enable_custom_route_auth": true beside "app".')
 
 
 @asynccontextmanager

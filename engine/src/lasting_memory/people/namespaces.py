@@ -127,7 +127,7 @@ def _is_claim(name: object) -> bool:
     """Whether this is the name of a claim, or a path of such names."""
     if not isinstance(name, str) or not name.isprintable() or len(name.encode()) > _MAX_CLAIM_BYTES:
         return False
-    return all(level.strip() for level in name.split("."))
+    return all(level and level == level.strip() for level in name.split("."))
 
 
 def group(claim: str, *, writes: GroupWrites = "deny", over_http: bool = True) -> Scope:
@@ -163,7 +163,8 @@ def check_routes(routes: Mapping[str, Scope], settings: Settings) -> None:
     spellings = {route.lower(): route for route in (*ROUTES, *OFFLOADED)}
     for route, scope in routes.items():
         if not isinstance(route, str) or not _ROUTE.fullmatch(route) or route in OFFLOADED:
-            raise SettingsError(f"routes has {route!r}, which names no folder of its own; use one like '/team/'.")
+            raise SettingsError(f"routes has {route!r:.80}, which names no folder of its own; use one like '/team/'.")
+        _check_scope(route, scope)
         # A model, and many disks that hold seeds, take two spellings for one folder.
         if (other := spellings.setdefault(route.lower(), route)) != route:
             fix = f"use {other!r}, or another name"
@@ -178,6 +179,13 @@ def check_routes(routes: Mapping[str, Scope], settings: Settings) -> None:
             raise SettingsError(f"routes has {scope} twice, so {other} and {route} would be the same files; keep one.")
 
 
+def _check_scope(route: str, scope: object) -> None:
+    """Raise `SettingsError` for what is no scope, such as a text or a function that was not called."""
+    if not isinstance(scope, Scope):
+        fix = 'person(), assistant(), organization() or group("<claim>")'
+        raise SettingsError(f'routes has "{route}": {scope!r:.80}; use {fix}.')
+
+
 def _check_claim(route: str, scope: Scope, settings: Settings) -> None:
     """Raise `SettingsError` for a group's claim that can say of nobody to which group they belong."""
     if not scope.claim:
@@ -186,7 +194,7 @@ def _check_claim(route: str, scope: Scope, settings: Settings) -> None:
         what = "names the organization (AUTH_ORG_CLAIM)"
     elif _is_of(scope.claim, settings.auth_permissions_claim):
         what = "lists permissions (AUTH_PERMISSIONS_CLAIM)"
-    elif scope.claim.partition(".")[0] in _NO_GROUPS:
+    elif scope.claim.partition(".")[0].casefold() in _NO_GROUPS:
         what = "is the token's own"
     else:
         return
@@ -194,7 +202,9 @@ def _check_claim(route: str, scope: Scope, settings: Settings) -> None:
 
 
 def _is_of(claim: str, other: str) -> bool:
-    """Whether two claims are the same, or one is a part of the other."""
+    """Whether two claims are the same but for capital letters, or one is a part of the other."""
+    claim = claim.casefold()
+    other = other.casefold()
     return f"{claim}.".startswith(f"{other}.") or f"{other}.".startswith(f"{claim}.")
 
 
