@@ -80,6 +80,7 @@ def test_a_group_s_claim_may_have_the_name_of_a_field_of_the_user(name: str) -> 
     assert Deployment(PROJECT, Settings(), routes={**ROUTES, "/team/": group(name)}).claims == {name}
 
 
+@pytest.mark.parametrize("claim", ["o.id", "o", "o.id.team"])
 @pytest.mark.parametrize("named", [{"auth_org_claim": "o.id"}, {"auth_permissions_claim": "o.id"}])
 def test_a_group_is_no_claim_that_the_environment_names_for_something_else(named: dict[str, Any], claim: str) -> None:
     routes = {**ROUTES, "/team/": group(claim)}
