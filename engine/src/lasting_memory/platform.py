@@ -26,6 +26,7 @@ from langgraph.types import TracePolicy, omit_payload
 from langgraph_sdk.client import LangGraphClient
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Scope
 
 if TYPE_CHECKING:
     from langgraph.pregel import Pregel
@@ -137,6 +138,12 @@ def serves_in_memory() -> bool:
     """Whether this process is a server on the in-memory runtime: `langgraph dev`."""
     runtime = sys.modules.get("langgraph_runtime") if "langgraph_api.server" in sys.modules else None
     return getattr(runtime, "RUNTIME_EDITION", None) == "inmem"
+
+
+def is_in_process(scope: Scope) -> bool:
+    """Whether a call comes from inside the server (`get_client()`). No request can set the root path."""
+    root = scope.get("root_path", "")
+    return bool(root == "/noauth" or root.startswith("/noauth/"))
 
 
 def acting_as_caller(request: Request) -> AbstractAsyncContextManager[None]:

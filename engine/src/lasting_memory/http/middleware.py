@@ -64,7 +64,7 @@ class DevGuard:
     def _refusal(self, scope: Scope) -> str | None:
         """The reason to refuse a request, in one line, or None."""
         match = _CLOSED.match(str(scope["path"]).removeprefix(scope.get("root_path", "")))
-        area, in_process, headers = match[1].lower() if match else "", is_in_process(scope), Headers(scope=scope)
+        area, in_process, headers = match[1].lower() if match else "", platform.is_in_process(scope), Headers(scope=scope)
         if area == "internal":
             return "/internal/* is closed: it wipes or shows everything and asks nobody who they are."
         # Studio's page deploys, and says its Origin.
@@ -94,12 +94,6 @@ class DevGuard:
         expression = self.settings.cors_origin_regex
         is_own = origin.lower() in (f"http://{host}".lower(), f"https://{host}".lower())
         return is_own or origin in self.settings.cors_origins or bool(expression and re.fullmatch(expression, origin))
-
-
-def is_in_process(scope: Scope) -> bool:
-    """Whether a call comes from inside the server (`get_client()`). No request can set the root path."""
-    root = scope.get("root_path", "")
-    return bool(root == "/noauth" or root.startswith("/noauth/"))
 
 
 def _shown(values: list[str]) -> str:
@@ -243,7 +237,7 @@ class RequestBounds:
                     request.answered()
                 await send(message)
 
-            if is_in_process(scope):
+            if platform.is_in_process(scope):
                 await self.app(scope, receive, send_counted)
                 return None
             with _Bounded(scope, receive, send_counted, path, self._deployment) as bounded:

@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from lasting_memory import platform
 from lasting_memory.people.identity import is_operator
 from lasting_memory.settings import CONSOLIDATION_GRAPH, Settings
 
@@ -56,14 +57,15 @@ class PeoplesAgents:
             await self.app(scope, receive, send)
             return
         path = str(scope["path"]).removeprefix(scope.get("root_path", ""))
-        asked = _asked.get()
-        if asked is None and _PROTOCOLS.match(path):
-            token = _asked.set(scope)
+        if not platform.is_in_process(scope):
+            # Set for every request: on a connection that is kept, uvicorn may begin a request in the context of the one before.
+            token = _asked.set(scope if _PROTOCOLS.match(path) else None)
             try:
                 await self.app(scope, receive, send)
             finally:
                 _asked.reset(token)
             return
+        asked = _asked.get()
         if asked is not None and _FINDS.fullmatch(path) and not self._is_operators(asked):
             send = _WithoutConsolidation(send).send
         await self.app(scope, receive, send)
