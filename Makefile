@@ -103,7 +103,7 @@ clean: ## remove the environment and everything the local server keeps
 
 # Not the interpreter itself: its date is that of the machine's Python.
 $(VENV)/.created:
-	test -x $(PYTHON) || $(if $(UV),$(UV) venv --quiet $(VENV),python3 -m venv $(VENV))
+	test -x $(PYTHON) || $(if $(UV),$(UV) venv --quiet --seed $(VENV),python3 -m venv $(VENV))
 	@$(if $(UV),:,$(PYTHON) -m pip install --quiet --disable-pip-version-check -c constraints.txt uv || echo "uv cannot be installed here; pip takes minutes.")
 	@touch $@
 
