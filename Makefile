@@ -69,7 +69,7 @@ test: check test-mine ## check, the tests of this fork, and the engine's (but th
 	@$(if $(FOLDER),cd engine && "$(BIN)/python" -m pytest -m "not proof" $(AS_SHIPPED) $(PARALLEL))
 
 # Those that need neither a server nor Postgres nor a browser: five of six.
-test-fast: $(VENV)/.installed ## the engine's tests that take seconds, for the inner loop
+test-fast: $(VENV)/.installed ## the engine's tests without a server, Postgres or a browser, for the inner loop
 	@$(if $(FOLDER),cd engine && "$(BIN)/python" -m pytest -q -m "not proof and not server and not postgres and not browser" $(AS_SHIPPED) -n 3 --dist loadfile --no-loadscope-reorder)
 
 proof: check test-mine ## the same with the engine's long proofs

@@ -35,7 +35,17 @@ USES = [
 ]
 # Values of the fields that the graphs take, most of which failed a run before there was a rule for them.
 NO_SKILLS: list[Any] = [7, True, [{}], [["a"]], {"__overwrite__": 7}]
-NO_FILES: list[Any] = [7, "x", [], {"/x": 7}, {"/x": {"content": 7}}, {"/x": {}}, {"__overwrite__": 7}]
+NO_FILES: list[Any] = [
+    7,
+    "x",
+    [],
+    {"/x": 7},
+    {"/x": {"content": 7}},
+    {"/x": {}},
+    {"__overwrite__": 7},
+    {"role": []},
+    {"type": {}},
+]
 NO_MESSAGES: list[Any] = [
     7, {}, [7], [None], [{"role": "user"}], [{"role": "x", "content": "x"}], [["human"]], {"__overwrite__": 7},
     [{**HELLO, "content": 7}], [{**HELLO, "id": [1]}], [{**HELLO, "name": 7}], [{**HELLO, "additional_kwargs": 7}],

@@ -95,7 +95,8 @@ def test_the_last_of_several_clicks_on_a_switch_counts(visitor: Visitor, elsewhe
         put = held.next()
         assert put.request.post_data_json == body
         assert held.routes == [], "one after the other"
-        put.continue_()
+        with page.expect_response("**/memory/controls"):
+            put.continue_()
     expect(page.get_by_text("waits for your yes")).to_be_visible()
     expect(pause).not_to_be_checked()
     expect(review).to_be_checked()

@@ -204,7 +204,7 @@ def rebuild_state(kwargs: MutableMapping[str, Any]) -> None:
         given = {name: of for name, of in given.items() if of is not None or name not in _STATE_FIELDS}
         kwargs["input"] = given
     if given is not None:
-        _checked(_STATE, given, "input")
+        _check_state(given, "input")
     _check_update(kwargs.get("command") or {})
 
 
@@ -215,10 +215,28 @@ def _check_update(command: Mapping[str, Any]) -> None:
     if update in ({}, []) and command.get("resume") is None and not command.get("goto"):
         raise HTTPException(422, "command.update is empty, and there is nothing beside it; leave the command out.")
     if not isinstance(update, list):
-        _checked(_STATE, update, "command.update")
+        _check_state(update, "command.update")
         return
     for name, of in _checked(_PAIRS, update, "command.update"):  # as the platform also takes it
-        _checked(_STATE, {name: of}, "command.update")
+        _check_state({name: of}, "command.update")
+
+
+def _check_state(given: object, where: str) -> None:
+    """Raise `HTTPException` 422 for fields of the state that would break a run."""
+    _checked(_STATE, given, where)
+    if not isinstance(given, Mapping):
+        return
+    for name, value in given.items():
+        items = value if isinstance(value, list) else [value]
+        if name != "messages" and any(_is_half_a_message(item) for item in items):
+            raise HTTPException(422, f"{where}.{str(name)[:100]} has a role or a type that is no text; leave that out.")
+
+
+def _is_half_a_message(item: object) -> bool:
+    """Whether langgraph, which looks for messages in any field, would fail at this."""
+    if not isinstance(item, Mapping):
+        return False
+    return any(not isinstance(item.get(key), str | None) for key in ("role", "type"))
 
 
 def rebuild_run(value: MutableMapping[str, Any], *, operator: bool) -> None:
