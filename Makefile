@@ -73,7 +73,7 @@ test-fast: $(VENV)/.installed ## the engine's tests without a server, Postgres o
 	@$(if $(FOLDER),cd engine && "$(BIN)/python" -m pytest -q -m "not proof and not server and not postgres and not browser" $(AS_SHIPPED) -n 3 --dist loadfile --no-loadscope-reorder)
 
 proof: check test-mine ## the same with the engine's long proofs
-	@$(if $(FOLDER),cd engine && "$(BIN)/python" -m pytest $(AS_SHIPPED) $(PARALLEL))
+	@$(if $(FOLDER),cd engine && DRAW_ANEW=1 "$(BIN)/python" -m pytest $(AS_SHIPPED) $(PARALLEL))
 
 eval: $(VENV)/.installed ## judge the model in .env by the cases of evals/ (with LANGSMITH_API_KEY: an experiment there)
 	@$(PYTHON) -m pytest evals -q -n 2 --dist load
