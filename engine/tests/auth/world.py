@@ -20,6 +20,8 @@ from tests.auth.rules import CALLERS, LATER, YEARLY, Row
 ANSWER_SECONDS = 300.0  # a limit, not a wait: an answer ends by itself, or holds what is looked for
 ACCEPT = {"Accept": "application/json, text/event-stream"}
 _MARKS = re.compile(r"(?:said|kept|plan|rule|skill)-[0-9a-f]{32}")
+# Of server-sent events, such as `: heartbeat`.
+_COMMENTS = re.compile(r"^:[^\r\n]*\r?\n\r?\n", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -215,7 +217,8 @@ def filled(template: Any, names: dict[str, Any]) -> Any:
 
 
 def body_of(answer: Answer) -> str:
-    return answer.text.partition("\n\n")[2]
+    """The body, without the comments by which a stream says on a slow machine that its connection lives."""
+    return _COMMENTS.sub("", answer.text.partition("\n\n")[2])
 
 
 def echo(body: Body) -> list[Text]:
