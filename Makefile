@@ -15,8 +15,9 @@ AS_SHIPPED := $(if $(TEMPLATE),,--ignore=tests/template)
 
 COMMA := ,
 
-# Six workers also on two cores: most of a server test is waiting for the server's queue. A module's tests share its servers.
-PARALLEL := -n 6 --dist loadfile --no-loadscope-reorder
+# Eight workers also on two cores: most of a server test is waiting, and they get their share of a busy machine. A module's tests
+# share its servers.
+PARALLEL := -n 8 --dist loadfile --no-loadscope-reorder
 # Every server would compile the project again.
 unexport PYTHONDONTWRITEBYTECODE
 

@@ -1,7 +1,10 @@
 """The whole deployment on the real `langgraph dev`: what lasts, what fails alone, what bad input does."""
 
 import asyncio
+import http.client
+import select
 import shutil
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -102,3 +105,15 @@ def test_an_agent_without_a_part_that_keeps_it_safe_stops_the_start(tmp_path: Pa
         DevServer(tmp_path, project=project),
     ):
         pass
+
+
+@pytest.mark.proof
+def test_an_idle_connection_is_left_to_its_client_to_close(server: DevServer) -> None:
+    """httpx keeps one for five seconds, as long as uvicorn would: a request in the moment of its closing would be lost."""
+    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+        connection.sendall(b"GET /ok HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        answer = http.client.HTTPResponse(connection)
+        answer.begin()
+        assert answer.read()
+        closed, _, _ = select.select([connection], [], [], 8)
+        assert not closed

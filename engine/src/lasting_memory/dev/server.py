@@ -30,9 +30,11 @@ APP = "lasting_memory.dev.app:app"
 # What `make dev-postgres` adds to langgraph.json. It can be taken off, so nothing here imports it.
 POSTGRES = "lasting_memory.postgres.store"
 ON_POSTGRES = {name: {"path": f"{settings.ENGINE}/postgres/store.py:{name}"} for name in ("store", "checkpointer")}
-# `langgraph dev` waits for every answer before it ends, and so for a model that hangs. This one waits a second.
-SERVER = """import functools, langgraph_api.cli, langgraph_cli.cli
-langgraph_api.cli.run_server = functools.partial(langgraph_api.cli.run_server, timeout_graceful_shutdown=1)
+# Options of uvicorn. `langgraph dev` waits for every answer before it ends, even for a model that hangs: here that is a second.
+# It closes an idle connection after 5 s, and so does httpx: a request sent in that moment is lost. Here clients close first.
+SERVING = {"timeout_graceful_shutdown": 1, "timeout_keep_alive": 75}
+SERVER = f"""import functools, langgraph_api.cli, langgraph_cli.cli
+langgraph_api.cli.run_server = functools.partial(langgraph_api.cli.run_server, **{SERVING})
 langgraph_cli.cli.cli()"""
 
 NEXT = """

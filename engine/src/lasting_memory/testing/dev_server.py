@@ -20,7 +20,7 @@ from langchain_core.messages import content as langchain_content
 from langgraph_sdk.client import LangGraphClient
 from langsmith.utils import get_env_var
 
-from lasting_memory.dev.server import configuration
+from lasting_memory.dev.server import SERVING, configuration
 from lasting_memory.settings import project_config
 from lasting_memory.testing.deployed import PROJECT
 from lasting_memory.testing.people import OPERATOR, Person, dev_token, run_turn
@@ -225,6 +225,7 @@ def _serve(folder: Path, command: list[str], env: dict[str, str], seconds: float
     import uvicorn  # noqa: PLC0415  # as the next
     from langgraph_cli.cli import cli  # noqa: PLC0415  # it reads the environment
 
+    uvicorn.run = partial(uvicorn.run, timeout_keep_alive=SERVING["timeout_keep_alive"])
     if seconds is not None:
         uvicorn.run = partial(_run_looking, seconds, uvicorn.run)
     get_env_var.cache_clear()  # type: ignore[attr-defined]  # of lru_cache, which an overload hides
