@@ -5,6 +5,7 @@ caller; an operator may name another person with `?user_id=&org_id=`. Errors are
 are the only public ones of this project; the page fetches its data from /memory.
 """
 
+import html
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -14,7 +15,8 @@ from httpx import HTTPStatusError
 from langgraph.store.base import BaseStore
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.responses import HTMLResponse
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -23,7 +25,7 @@ from lasting_memory import platform
 from lasting_memory.agent.checks import check_graph
 from lasting_memory.deployment import Deployment
 from lasting_memory.files.seeded import starting_memory
-from lasting_memory.http import export_and_forget, files, views
+from lasting_memory.http import export_and_forget, files, texts, views
 from lasting_memory.http.consolidation import router as consolidation
 from lasting_memory.http.middleware import DevGuard, RequestBounds
 from lasting_memory.http.protocols import PeoplesAgents, refused_inside
@@ -47,6 +49,8 @@ HEADERS = {
     "cache-control": "no-cache",
 }
 
+CHOSEN = {"vary": "accept-language"}
+
 
 def build_http(
     deployment: Deployment,
@@ -59,8 +63,8 @@ def build_http(
 
     `routes` are a deployment's own, of Starlette or FastAPI. They have the same sign-in (`request.user`) and bounds, as long as
     `enable_custom_route_auth` is in langgraph.json. Raises `SettingsError` if it is not, for one that the sign-in cannot
-    surround, and for a deployment that consolidates without the graph that does it. The server does not start, either, with an
-    agent that lacks a part which keeps it safe.
+    surround, for texts of the page that cannot be used, and for a deployment that consolidates without the graph that does
+    it. The server does not start, either, with an agent that lacks a part which keeps it safe.
     """
     _ = deployment.agents  # raises, if a graph is missing
     _check_sign_in(deployment)
@@ -80,7 +84,8 @@ def build_http(
     middleware = [Middleware(DevGuard, settings=deployment.settings)] if deployment.settings.local_dev else []
     middleware += [Middleware(RequestBounds, deployment=deployment)]
     middleware += [Middleware(PeoplesAgents, settings=deployment.settings)]
-    middleware += [Middleware(Page, deployment=deployment)] if page else []
+    if page:
+        middleware += [Middleware(Page, deployment=deployment, languages=texts.load(deployment.folder / "texts"))]
     # The server's own document has these routes; the handlers cover the server's routes, too.
     handlers = {**HANDLERS, HTTPStatusError: refused_inside}
     api = FastAPI(openapi_url=None, middleware=middleware, exception_handlers=handlers, lifespan=_check_agents)
@@ -120,13 +125,31 @@ async def _check_agents(app: FastAPI) -> AsyncIterator[None]:
 class Page:
     """ASGI middleware that answers /app, before the sign-in that the platform puts around routes."""
 
-    def __init__(self, app: ASGIApp, deployment: Deployment) -> None:
+    def __init__(self, app: ASGIApp, deployment: Deployment, languages: dict[str, texts.Texts]) -> None:
         self.app = app
+        self.texts = languages
         parts = [part for part in PARTS if deployment.consolidation or not part.startswith("consolidation/")]
-        html = (FOLDER / "index.html").read_text("utf-8").replace("{parts}", " ".join(parts))
-        html = html.replace("{sign-in}", deployment.settings.sign_in)  # the page cannot ask without a token
-        index = Route("/app", lambda _: HTMLResponse(html))
-        self.page = Starlette(routes=[index, Mount("/app", StaticFiles(directory=FOLDER))])
+        index = (FOLDER / "index.html").read_text("utf-8").replace("{parts}", " ".join(parts))
+        self.index = index.replace("{sign-in}", deployment.settings.sign_in)  # the page cannot ask without a token
+        routes = [Route("/app", self.show), Route("/app/texts", self.tell_texts), Mount("/app", StaticFiles(directory=FOLDER))]
+        self.page = Starlette(routes=routes)
+
+    def show(self, request: Request) -> Response:
+        """The page, with what is there before its script: its language and a few texts."""
+        language = self.language(request)
+        shown = self.index.replace("{language}", language)
+        for key in ("page.title", "page.noscript"):
+            shown = shown.replace(f"{{{key}}}", html.escape(str(self.texts[language][key])))
+        return HTMLResponse(shown, headers=CHOSEN | {"content-language": language})
+
+    def tell_texts(self, request: Request) -> Response:
+        """The page's own texts, in the language that the browser's owner likes best."""
+        language = self.language(request)
+        told = {"language": language, "texts": self.texts[language]}
+        return JSONResponse(told, headers=CHOSEN | {"content-language": language})
+
+    def language(self, request: Request) -> str:
+        return texts.chosen(request.headers.get("accept-language", ""), self.texts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_guarded(message: Message) -> None:

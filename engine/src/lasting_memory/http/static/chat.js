@@ -4,9 +4,10 @@ import { html, useCallback, useLayoutEffect, useRef, useState } from "./lib/prea
 import { Markdown } from "./markdown.js";
 import { useAct } from "./parts.js";
 import { Lines, Problem, added, plain } from "./text.js";
+import { t } from "./texts.js";
 
 const MOST_TOLD = 3;
-const TRY = ["Remember that I prefer metric units.", "What do you know about me?", "What are the policies?"];
+const TRY = [t("chat.try_remember"), t("chat.try_know"), t("chat.try_policies")];
 
 export function Chat({ talk, memory }) {
   const log = useRef();
@@ -37,22 +38,22 @@ export function Chat({ talk, memory }) {
   const messages = [...talk.messages.values()];
   const results = new Map(messages.filter(({ type }) => type === "tool").map((of) => [of.tool_call_id, of]));
   const isThinking = talk.isGoing && !(messages.at(-1)?.type === "ai" && plain(messages.at(-1).content));
-  const stop = html`<button type="button" key="stop" aria-busy=${talk.isStopping} aria-disabled=${talk.isStopping} onClick=${talk.stop}>Stop</button>`;
-  return html`<section class="chat" aria-label="Conversation" aria-busy=${talk.isGoing}>
-    <div class="log" tabindex="0" role="group" aria-label="What was said" ref=${log} onScroll=${onScroll}>
-      ${talk.isLoading && html`<p class="quiet" role="status">Opening the conversation.</p>`}
+  const stop = html`<button type="button" key="stop" aria-busy=${talk.isStopping} aria-disabled=${talk.isStopping} onClick=${talk.stop}>${t("chat.stop")}</button>`;
+  return html`<section class="chat" aria-label=${t("chat.label")} aria-busy=${talk.isGoing}>
+    <div class="log" tabindex="0" role="group" aria-label=${t("chat.said")} ref=${log} onScroll=${onScroll}>
+      ${talk.isLoading && html`<p class="quiet" role="status">${t("chat.opening")}</p>`}
       ${!messages.length && !talk.isLoading && html`<${Start} pick=${pick} />`}
       ${messages.map((message) => html`<${Said} key=${message.id} message=${message} results=${results} onMade=${stayAtEnd} />`)}
-      ${isThinking && html`<p class="thinking"><span /><span /><span /><b class="unseen">It is working.</b></p>`}
+      ${isThinking && html`<p class="thinking"><span /><span /><span /><b class="unseen">${t("chat.working")}</b></p>`}
       ${talk.note && html`<div class="note"><p>${talk.note}</p>
-        ${talk.hasFailed && html`<button onClick=${talk.retry}>Retry</button>`}</div>`}
+        ${talk.hasFailed && html`<button onClick=${talk.retry}>${t("chat.retry")}</button>`}</div>`}
       <${Remembered} talk=${talk} memory=${memory} />
     </div>
     <form onSubmit=${send}>
-      <label class="unseen" for="message">Message</label>
-      <textarea id="message" ref=${box} rows="1" value=${talk.draft} placeholder="Say something"
+      <label class="unseen" for="message">${t("chat.message")}</label>
+      <textarea id="message" ref=${box} rows="1" value=${talk.draft} placeholder=${t("chat.say")}
         onInput=${({ target }) => talk.set({ draft: target.value })} onKeyDown=${onKeyDown}></textarea>
-      ${talk.isGoing ? stop : html`<button class="main" key="send" disabled=${!talk.draft.trim()}>Send</button>`}
+      ${talk.isGoing ? stop : html`<button class="main" key="send" disabled=${!talk.draft.trim()}>${t("chat.send")}</button>`}
     </form>
     ${talk.agents.length > 1 && html`<${Agent} talk=${talk} />`}
     <${Temporary} talk=${talk} />
@@ -60,20 +61,19 @@ export function Chat({ talk, memory }) {
 }
 
 const Start = ({ pick }) => html`<div class="start">
-  <h2>What should it remember?</h2>
-  <p>Tell it something about yourself. What it writes down appears beside this conversation, and you can take it back
-    there.</p>
+  <h2>${t("chat.start")}</h2>
+  <p>${t("chat.start_about")}</p>
   <p class="picks">${TRY.map((words) => html`<button onClick=${() => pick(words)}>${words}</button>`)}</p>
 </div>`;
 
 function Said({ message: { type, content, tool_calls: calls = [], response_metadata: about }, results, onMade }) {
   const text = plain(content);
-  if (type === "human") return html`<article class="mine"><h3 class="unseen">You</h3><${Lines} text=${text} /></article>`;
+  if (type === "human") return html`<article class="mine"><h3 class="unseen">${t("chat.you")}</h3><${Lines} text=${text} /></article>`;
   if (type !== "ai") return null;
   const lines = text.trim() && html`<${Markdown} text=${text} onMade=${onMade} />`;
   const call = (of) => html`<${Call} key=${of.id} call=${of} result=${results.get(of.id)} />`;
   const cut = about?.cut && html`<p class="quiet">${String(about.cut)}</p>`;
-  return html`<article><h3 class="unseen">The agent</h3>${lines}${cut}${calls.map(call)}</article>`;
+  return html`<article><h3 class="unseen">${t("chat.agent")}</h3>${lines}${cut}${calls.map(call)}</article>`;
 }
 
 /** What was written down in the last answer and not looked at yet, in short, where one's eyes are. */
@@ -88,26 +88,28 @@ function Remembered({ talk, memory }) {
     author.kind !== "person" && author.thread_id === talk.id && ![...hidden, ...before.current].includes(key);
   const change = talk.id && !talk.isGoing && memory.changes.find(isShown);
   if (!change) return html`<${Problem} text=${problem} />`;
-  const what = change.deleted ? [`Deleted: ${change.path}`] : added(change.diff).slice(0, MOST_TOLD);
-  return html`<aside class="remembered" aria-label="Remembered"><p>
-      <b>${what.length ? "Remembered" : "Memory changed"}</b>${what.map((line) => html`<span>${line}</span>`)}</p>
-    <p class="row">${change.changes && html`<button class="small" onClick=${act(() => memory.undo(change))}>Take back</button>`}
-      <button class="small" onClick=${() => hide([...hidden, change.key])}>OK</button></p><${Problem} text=${problem} /></aside>`;
+  const what = change.deleted ? [t("chat.deleted", { path: change.path })] : added(change.diff).slice(0, MOST_TOLD);
+  return html`<aside class="remembered" aria-label=${t("chat.remembered")}><p>
+      <b>${t(what.length ? "chat.remembered" : "chat.changed")}</b>${what.map((line) => html`<span>${line}</span>`)}</p>
+    <p class="row">${change.changes && html`<button class="small" onClick=${act(() => memory.undo(change))}>${t("chat.take_back")}</button>`}
+      <button class="small" onClick=${() => hide([...hidden, change.key])}>${t("chat.ok")}</button></p><${Problem} text=${problem} /></aside>`;
 }
 
-/** How a tool call ended. A write that waits is an error for deepagents' tools, which know only done or not. */
-const ended = ({ status, content }) =>
-  plain(content).includes("waits among their proposed changes") ? " (waits for your yes)" : status === "error" ? " (failed)" : "";
+/** A tool call and how it ended. A write that waits is an error for deepagents' tools, which know only done or not. */
+function ended(tool, { status, content }) {
+  if (plain(content).includes("waits among their proposed changes")) return t("chat.call_waits", { tool });
+  return status === "error" ? t("chat.call_failed", { tool }) : tool;
+}
 
 const Call = ({ call, result }) => html`<details class="call">
-  <summary>${String(call.name)}${result && ended(result)}</summary>
+  <summary>${result ? ended(String(call.name), result) : String(call.name)}</summary>
   <div class="text">${JSON.stringify(call.args, null, 1)}</div>
   ${result && html`<div class="text">${plain(result.content)}</div>`}
 </details>`;
 
 /** Whom the conversation is with, which is chosen before its first message. */
-const Agent = ({ talk }) => html`<label class="switch">Agent
-  <select aria-label="Agent" value=${talk.agent} disabled=${talk.id || talk.messages.size > 0} onChange=${({ target }) => talk.set({ agent: target.value })}>
+const Agent = ({ talk }) => html`<label class="switch">${t("chat.with_agent")}
+  <select aria-label=${t("chat.with_agent")} value=${talk.agent} disabled=${talk.id || talk.messages.size > 0} onChange=${({ target }) => talk.set({ agent: target.value })}>
     ${talk.agents.map((name) => html`<option value=${name}>${name}</option>`)}
   </select></label>`;
 
@@ -115,8 +117,7 @@ const Agent = ({ talk }) => html`<label class="switch">Agent
 function Temporary({ talk }) {
   const isTemporary = talk.metadata.temporary === true;
   const choose = () => talk.set({ metadata: isTemporary ? {} : { temporary: true } });
-  const note = "Temporary conversation: it knows nothing of you, and nothing of it is kept.";
-  if (talk.id || talk.messages.size) return isTemporary && html`<p class="note">${note}</p>`;
+  if (talk.id || talk.messages.size) return isTemporary && html`<p class="note">${t("chat.temporary_about")}</p>`;
   return html`<label class="switch">
-    <input type="checkbox" checked=${isTemporary} onChange=${choose} />Temporary conversation</label>`;
+    <input type="checkbox" checked=${isTemporary} onChange=${choose} />${t("chat.temporary")}</label>`;
 }

@@ -1,5 +1,7 @@
 // The server, as one person: JSON requests, and a run's events as they come. The token is in here and nowhere else.
 
+import { t } from "./texts.js";
+
 const BASE = new URL(".", location.origin + location.pathname);
 
 /** An answer of the server that is no success; the message is a sentence for people. */
@@ -8,8 +10,8 @@ export const refusal = (status, message) => Object.assign(new Error(message), { 
 /** What went wrong, in a sentence with what to do. */
 export function reason(error) {
   if (error.status) return error.message;
-  if (error instanceof SyntaxError) return "This is not JSON; choose a document that was exported here.";
-  return "The server cannot be reached; see that it is running, then try again.";
+  if (error instanceof SyntaxError) return t("client.no_json");
+  return t("client.unreachable");
 }
 
 /** What to take in place of an answer that was refused with this status. */
@@ -27,7 +29,7 @@ export function connect(token, onSignedOut) {
     const response = await fetch(url, options);
     if (response.ok) return response;
     const { detail } = await response.json().catch(() => ({}));
-    const said = typeof detail === "string" && detail ? detail : `The server answered ${response.status}; try again.`;
+    const said = typeof detail === "string" && detail ? detail : t("client.refused", { status: String(response.status) });
     if (response.status === 401) onSignedOut(said);
     throw refusal(response.status, said);
   }

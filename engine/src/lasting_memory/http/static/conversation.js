@@ -3,35 +3,36 @@
 import { reason, refusal } from "./client.js";
 import { pause } from "./parts.js";
 import { plain } from "./text.js";
+import { t } from "./texts.js";
 
 const RETRIES = 8;
 const STREAMED = { stream_mode: ["messages-tuple", "updates"], stream_resumable: true };
-const LOST = "The connection was lost; it is being taken up again.";
-const STOPPED = "You stopped this answer. The agent will not know what it had begun to say.";
+const LOST = t("conversation.lost");
+const STOPPED = t("conversation.stopped");
 const CANCELED = ["CancelledError", "UserInterrupt", "UserRollback"];
 // By the class of an error, which is all that the server says of it: what a person can do about it.
 const REASONS = [
-  [/Authentication|PermissionDenied|Unauthorized|Forbidden/, "The model's provider refused the key: the operator has to look."],
-  [/RateLimit|ResourceExhausted|Overloaded/, "The model's provider has too much to do, or its limit is reached; try again in a minute."],
-  [/SilentModel|RunTooLong|Timeout/, "The answer took too long."],
-  [/CutAnswer|BadAnswer/, "The model's answer broke off, or made no sense."],
-  [/Connect|InternalServer|ServiceUnavailable|APIStatus/, "The model's provider cannot be reached, or has a problem of its own."],
-  [/BadRequest|InvalidRequest|ContextOverflow|RequestTooLarge/, "The model's provider refused the request; the conversation may be too long for it: begin a new one."],
-  [/NotFound/, "The model's provider does not know this model: the operator has to look."],
-  [/TokenBudget/, "What you may use today is used up; go on tomorrow."],
-  [/GraphRecursion/, "It took more steps than one answer may take; ask for less at once."],
+  [/Authentication|PermissionDenied|Unauthorized|Forbidden/, t("conversation.key_refused")],
+  [/RateLimit|ResourceExhausted|Overloaded/, t("conversation.busy")],
+  [/SilentModel|RunTooLong|Timeout/, t("conversation.too_long")],
+  [/CutAnswer|BadAnswer/, t("conversation.broke_off")],
+  [/Connect|InternalServer|ServiceUnavailable|APIStatus/, t("conversation.unreachable")],
+  [/BadRequest|InvalidRequest|ContextOverflow|RequestTooLarge/, t("conversation.refused")],
+  [/NotFound/, t("conversation.no_model")],
+  [/TokenBudget/, t("conversation.used_up")],
+  [/GraphRecursion/, t("conversation.too_many_steps")],
 ];
-const FAILED = "Something went wrong that only the server's log says more about.";
-const WAITS = "This waits for an operator's approval; it goes on by itself once there is one.";
-const GONE = "There is no such conversation; this is a new one.";
+const FAILED = t("conversation.failed");
+const WAITS = t("conversation.waits");
+const GONE = t("conversation.gone");
 // Of these the server says why, in a sentence for people.
 const EXPLAINED = /^(FilteredAnswer|EmptyAnswer)Error$/;
 /** Why an answer failed, as far as a person may know. */
 function because(kind, message) {
   const why = EXPLAINED.test(kind) ? message : REASONS.find(([pattern]) => pattern.test(kind))?.[1];
-  return `There is no answer. ${why || FAILED}`;
+  return t("conversation.no_answer", { why: String(why || FAILED) });
 }
-const notSent = (error) => Promise.reject(refusal(409, `It was not sent, since a switch went back. ${reason(error)}`));
+const notSent = (error) => Promise.reject(refusal(409, t("conversation.not_sent", { why: reason(error) })));
 const NOW = [429, 502, 503, 504]; // what a server refuses now, and not a little later
 
 /** A conversation with one of the `agents`. Calls `changed()` when there is something new to show, `decided()` to wait for decisions before it sends, `wrote()` after a tool was used, `answered()` at the end. */

@@ -2,7 +2,8 @@
 
 import { html, useState } from "./lib/preact.js";
 import { Dialog, pause, useAct, useAsked } from "./parts.js";
-import { Problem, plain, plural, when } from "./text.js";
+import { Problem, plain, when } from "./text.js";
+import { t } from "./texts.js";
 
 const PAGE = 40;
 const TITLE_CHARS = 80;
@@ -11,7 +12,7 @@ const SHOWN = { select: ["thread_id", "updated_at", "metadata"], extract: { titl
 
 /** What a conversation was renamed to, or was said first in it. */
 const titled = ({ metadata, extracted }) =>
-  String(metadata?.title ?? plain(extracted?.title)).trim().slice(0, TITLE_CHARS) || "(nothing said yet)";
+  String(metadata?.title ?? plain(extracted?.title)).trim().slice(0, TITLE_CHARS) || t("conversations.nothing_said");
 
 export function Conversations({ session: { client, me }, current, version, onOpen }) {
   const [count, setCount] = useState(PAGE);
@@ -49,38 +50,39 @@ export function Conversations({ session: { client, me }, current, version, onOpe
   const entry = (thread) => {
     const [id, title] = [thread.thread_id, titled(thread)];
     return html`<li key=${id} class=${id === current ? "current" : ""}>
-      <button class="open" aria-label=${`Open: ${title}`} aria-current=${id === current ? "true" : undefined}
+      <button class="open" aria-label=${t("conversations.open", { title })} aria-current=${id === current ? "true" : undefined}
         onClick=${() => onOpen(id)}>${title}</button>
-      <p class="quiet">${when(thread.updated_at)}${thread.metadata?.temporary ? ", temporary" : ""}
-        <button class="small" aria-label=${`Remove: ${title}`} onClick=${() => setLeaving(thread)}>Remove</button></p>
+      <p class="quiet">${thread.metadata?.temporary ? t("conversations.temporary", { when: when(thread.updated_at) }) : when(thread.updated_at)}
+        <button class="small" aria-label=${t("conversations.remove_title", { title })} onClick=${() => setLeaving(thread)}>${t("conversations.remove")}</button></p>
     </li>`;
   };
-  const older = html`<button class="wide" onClick=${() => setCount(count + PAGE)}>Show older</button>`;
+  const older = html`<button class="wide" onClick=${() => setCount(count + PAGE)}>${t("conversations.older")}</button>`;
   const isThere = ({ thread_id: id }) => !removed.includes(id);
-  const all = (threads) => html`<ul aria-label="Conversations">${threads.filter(isThere).map(entry)}</ul>
+  const all = (threads) => html`<ul aria-label=${t("conversations.list")}>${threads.filter(isThere).map(entry)}</ul>
     ${threads.length >= count && older}`;
-  return html`<nav class="conversations" aria-label="Your conversations">
-    <button class="main wide" onClick=${() => onOpen(null)}>New conversation</button>
-    <label class="unseen" for="search">Search past conversations</label>
-    <input id="search" type="search" placeholder="Search what was said"
+  return html`<nav class="conversations" aria-label=${t("conversations.label")}>
+    <button class="main wide" onClick=${() => onOpen(null)}>${t("conversations.new")}</button>
+    <label class="unseen" for="search">${t("conversations.search")}</label>
+    <input id="search" type="search" placeholder=${t("conversations.search_hint")}
       onInput=${({ target }) => setQuery(target.value.trim())} />
     <${Problem} text=${refusal || search.problem || list.problem} />
     ${query && search.told ? html`<${Found} ...${search.told} onOpen=${onOpen} />` : all(list.told ?? [])}
-    ${leaving && html`<${Dialog} title="Remove this conversation?" onClose=${() => setLeaving(null)}>
+    ${leaving && html`<${Dialog} title=${t("conversations.remove_question")} onClose=${() => setLeaving(null)}>
       <p>${titled(leaving)}</p>
-      <p>It cannot be brought back. What was remembered from it stays.</p>
-      <p class="row"><button class="danger" onClick=${remove}>Remove it</button></p>
+      <p>${t("conversations.remove_about")}</p>
+      <p class="row"><button class="danger" onClick=${remove}>${t("conversations.remove_it")}</button></p>
     <//>`}
   </nav>`;
 }
 
 function Found({ conversations, searched, outstanding, onOpen }) {
-  const counts = `${plural(conversations.length, "match", "matches")} in ${plural(searched, "conversation")}`;
-  const more = outstanding ? "; older ones are still being read, search again" : "";
+  const matches = t("conversations.matches", { count: conversations.length });
+  const counts = t("conversations.searched", { matches, count: searched });
+  const more = outstanding ? t("conversations.outstanding") : "";
   const found = ({ thread_id: id, updated_at: at, turns }) => html`<li key=${id}>
     <button class="open" onClick=${() => onOpen(id)}>${when(at)}</button>
     ${turns.map(({ speaker, text }) => html`<p class="excerpt"><b>${speaker}</b> ${text}</p>`)}
   </li>`;
   return html`<p class="quiet" role="status">${counts}${more}</p>
-    <ul aria-label="Found">${conversations.map(found)}</ul>`;
+    <ul aria-label=${t("conversations.found")}>${conversations.map(found)}</ul>`;
 }

@@ -2,9 +2,33 @@
 
 import { html, useState } from "./lib/preact.js";
 import { Dialog, useAct } from "./parts.js";
-import { Problem, plural } from "./text.js";
+import { Problem } from "./text.js";
+import { filled, t } from "./texts.js";
 
-const DONE = { create: "is new", append: "got the lines it lacked", keep: "stays as it is", same: "was there" };
+const DONE = {
+  create: t("data.done_create"),
+  append: t("data.done_append"),
+  keep: t("data.done_keep"),
+  same: t("data.done_same"),
+};
+
+// What was deleted, by what the server calls it; everything else is counted together.
+const DELETED = {
+  threads: (count) => t("data.threads", { count }),
+  runs: (count) => t("data.runs", { count }),
+  memories: (count) => t("data.memories", { count }),
+};
+
+function deletedLines(counts) {
+  const lines = [];
+  let others = 0;
+  for (const [what, count] of Object.entries(counts)) {
+    if (DELETED[what]) lines.push(DELETED[what](count));
+    else others += count;
+  }
+  return others ? [...lines, t("data.others", { count: others })] : lines;
+}
+
 
 export function Data({ session, onForgotten }) {
   const { client, memory, me } = session;
@@ -22,11 +46,11 @@ export function Data({ session, onForgotten }) {
     setImported((await memory.change("POST", "/memory/import", { body: JSON.parse(text) })).files);
   });
   const choose = html`<input type="file" accept=".json,application/json" onChange=${merge} />`;
-  return html`<section class="data" aria-label="Your data">
+  return html`<section class="data" aria-label=${t("data.label")}>
     <${Problem} text=${problem} />
-    <p class="row"><button onClick=${download}>Export</button>
-      ${!me.routes["/memories/"].shared && html`<label class="button">Import${choose}</label>`}
-      <button class="danger" aria-hidden=${isForgetting} onClick=${() => setForgetting(true)}>Forget me</button></p>
+    <p class="row"><button onClick=${download}>${t("data.export")}</button>
+      ${!me.routes["/memories/"].shared && html`<label class="button">${t("data.import")}${choose}</label>`}
+      <button class="danger" aria-hidden=${isForgetting} onClick=${() => setForgetting(true)}>${t("data.forget_me")}</button></p>
     ${imported && html`<${Imported} files=${imported} onClose=${() => setImported(null)} />`}
     ${isForgetting &&
     html`<${Forget} session=${session} onForgotten=${onForgotten} onClose=${() => setForgetting(false)} />`}
@@ -37,8 +61,8 @@ export function Data({ session, onForgotten }) {
 function Imported({ files, onClose }) {
   const file = ({ path, action }) => html`<article key=${path}><h3>${path}</h3>
     <p class="quiet">${DONE[action] ?? action}</p></article>`;
-  return html`<${Dialog} title="What was imported" onClose=${onClose}>
-    <p>Nothing was taken away.</p>${files.map(file)}
+  return html`<${Dialog} title=${t("data.imported")} onClose=${onClose}>
+    <p>${t("data.nothing_lost")}</p>${files.map(file)}
   <//>`;
 }
 
@@ -52,18 +76,16 @@ function Forget({ session: { client, me }, onForgotten, onClose }) {
     onForgotten();
   });
   const type = ({ target }) => setTyped(target.value);
-  const counted = ([what, count]) => html`<li>${plural(count, what.replace(/s$/, "").replaceAll("_", " "))}</li>`;
-  const title = told ? "You are forgotten" : "Everything of yours is deleted, for good";
-  const done = () => html`<h3>Deleted</h3><ul>${Object.entries(told.deleted).map(counted)}</ul>
-    <h3>What stays</h3><ul>${told.kept.map((text) => html`<li>${text}</li>`)}</ul>`;
+  const title = t(told ? "data.forgotten" : "data.forget_title");
+  const done = () => html`<h3>${t("data.deleted")}</h3><ul>${deletedLines(told.deleted).map((line) => html`<li>${line}</li>`)}</ul>
+    <h3>${t("data.stays")}</h3><ul>${told.kept.map((text) => html`<li>${text}</li>`)}</ul>`;
   const asked = () => html`
-    <p>Your files with their history, your conversations, and whatever was made of them. Nobody can bring it back;
-      export it first if you may want it again.</p>
+    <p>${t("data.forget_about")}</p>
     <form class="editor" onSubmit=${forget}>
-      <p>Type <b>${me.user_id}</b> to go on.</p>
-      <label>Identity<input value=${typed} autocomplete="off" onInput=${type} /></label>
+      <p>${filled("data.forget_type", { identity: html`<b>${me.user_id}</b>` })}</p>
+      <label>${t("data.identity")}<input value=${typed} autocomplete="off" onInput=${type} /></label>
       <${Problem} text=${problem} />
-      <p class="row"><button class="danger" disabled=${isBusy || typed !== me.user_id}>Forget me</button></p>
+      <p class="row"><button class="danger" disabled=${isBusy || typed !== me.user_id}>${t("data.forget_me")}</button></p>
     </form>`;
   return html`<${Dialog} title=${title} onClose=${onClose}>${told ? done() : asked()}<//>`;
 }

@@ -3,6 +3,7 @@
 import { html, useLayoutEffect, useRef, useState } from "./lib/preact.js";
 import { Form, Toggle, useAct, useAsked } from "./parts.js";
 import { Problem, author, isId, when } from "./text.js";
+import { filled, t } from "./texts.js";
 
 const LINES_SHOWN = 400;
 const CONVERSATIONS_NAMED = 3;
@@ -29,7 +30,7 @@ export function Lines({ session, group, lit, isWanted, act }) {
   };
   return html`<ul class="facts" aria-label=${group.title}>${shown.map(line)}</ul>
     ${shown.length < named.length && html`<button class="small" onClick=${() => setAll(true)}>
-      Show ${named.length - shown.length} more</button>`}`;
+      ${t("facts.more", { count: named.length - shown.length })}</button>`}`;
 }
 
 function Edited({ session: { memory }, group, onClose }) {
@@ -41,8 +42,8 @@ function Edited({ session: { memory }, group, onClose }) {
     await memory.rewrite(group, group.fact, text || null);
     onClose();
   });
-  return html`<li><${Form} save="Save" problem=${problem} onSave=${save} onCancel=${onClose}>
-    <label class="unseen" for="fact">Fact</label>
+  return html`<li><${Form} save=${t("common.save")} problem=${problem} onSave=${save} onCancel=${onClose}>
+    <label class="unseen" for="fact">${t("facts.fact")}</label>
     <textarea id="fact" name="fact" rows="2" ref=${field} defaultValue=${group.fact.text}></textarea>
   <//></li>`;
 }
@@ -52,10 +53,10 @@ function Line({ session, group, fact, isNew, act, onEdit }) {
   const remove = act(() => session.memory.rewrite(group, fact, null));
   return html`<li class=${isNew ? "new" : ""}>
     <p class="fact">${fact.text}</p>
-    <p class="row actions"><button class="small" onClick=${onEdit}>Edit</button>
-      <button class="small" onClick=${remove}>Delete</button>
-      <${Toggle} class="small" of="Why" open=${view} set=${setView} /></p>
-    ${view === "Why" && html`<${Why} session=${session} path=${group.path} fact=${fact} />`}
+    <p class="row actions"><button class="small" onClick=${onEdit}>${t("facts.edit")}</button>
+      <button class="small" onClick=${remove}>${t("facts.delete")}</button>
+      <${Toggle} class="small" of="why" label=${t("facts.why")} open=${view} set=${setView} /></p>
+    ${view === "why" && html`<${Why} session=${session} path=${group.path} fact=${fact} />`}
   </li>`;
 }
 
@@ -69,14 +70,19 @@ function Why({ session: { client }, path, fact: { line, text } }) {
     const { conversations } = await client.json("GET", "/memory/search", { query, signal }).catch(() => ({ conversations: [] }));
     return { origin: lines[line], threads, found: conversations.find(({ thread_id: id }) => threads.includes(id)) };
   }, [path, line, text]);
-  if (!told) return html`<p class="quiet" role="status">${problem || "Looking it up."}</p>`;
+  if (!told) return html`<p class="quiet" role="status">${problem || t("facts.looking")}</p>`;
   const { origin, threads, found } = told;
-  if (!origin) return html`<p class="quiet">It is older than the history that is kept, or its file was put here around it.</p>`;
-  const link = (id, n) => html` <a href=${`#${id}`}>${threads.length > 1 ? `conversation ${n + 1}` : "this conversation"}</a>`;
+  if (!origin) return html`<p class="quiet">${t("facts.unknown")}</p>`;
+  const link = (id, n) => html` <a href=${`#${id}`}>${threads.length > 1 ? t("facts.conversation", { number: n + 1 }) : t("facts.this_conversation")}</a>`;
   const left = threads.length - CONVERSATIONS_NAMED;
+  const by = { author: author(origin.author), when: when(origin.at) };
+  const links = () => html`${threads.slice(0, CONVERSATIONS_NAMED).map(link)}${left > 0 && t("facts.more_conversations", { count: left })}`;
+  const source = () => {
+    if (found) return filled("facts.origin_quoted", { ...by, conversations: html`<a href=${`#${found.thread_id}`}>${t("facts.this_conversation")}</a>` });
+    return threads.length ? filled("facts.origin_said", { ...by, conversations: links() }) : t("facts.origin", by);
+  };
   return html`<div class="why">
-    <p class="quiet">By ${author(origin.author)}, ${when(origin.at)}${found && html`, said in <a href=${`#${found.thread_id}`}>this conversation</a>:`}
-      ${!found && threads.length > 0 && html`, said in${threads.slice(0, CONVERSATIONS_NAMED).map(link)}${left > 0 && ` and ${left} more`}`}</p>
+    <p class="quiet">${source()}</p>
     ${found?.turns.map(({ speaker, text: said }) => html`<p class="excerpt"><b>${speaker}</b> ${said}</p>`)}
   </div>`;
 }
@@ -107,13 +113,13 @@ export function Profile({ session: { memory, client }, group: { path, fields, re
     open(null);
   });
   if (isOpen) {
-    return html`<div ref=${form}><${Form} save="Save" problem=${problem} onSave=${save} onCancel=${() => open(null)}>
+    return html`<div ref=${form}><${Form} save=${t("common.save")} problem=${problem} onSave=${save} onCancel=${() => open(null)}>
       ${opened.fields.map((field) => html`<${Field} key=${field.name} field=${field} />`)}
     <//></div>`;
   }
   const entry = (field) => html`<div key=${field.name}><dt>${named(field.name)}</dt><dd>${told(field.value)}</dd></div>`;
   return html`${known.length > 0 && html`<dl>${known.map(entry)}</dl>`}
-    <p class="row actions"><button class="small" onClick=${() => open({ fields, revision })}>${known.length ? "Edit profile" : "Say who you are"}</button></p>`;
+    <p class="row actions"><button class="small" onClick=${() => open({ fields, revision })}>${t(known.length ? "profile.edit" : "profile.say")}</button></p>`;
 }
 
 const told = (value) => (typeof value === "object" ? JSON.stringify(value) : String(value));
@@ -128,7 +134,7 @@ function valueOf(text, { type }) {
 function Field({ field: { name, description, value, schema } }) {
   const { type, maxLength, minimum, maximum, ...about } = shape(schema);
   const choices = about.enum ?? (type === "boolean" ? ["true", "false"] : null);
-  if (!isEditable({ schema })) return html`<p class="quiet">${named(name)} is changed in its file: ${told(value)}</p>`;
+  if (!isEditable({ schema })) return html`<p class="quiet">${t("profile.in_file", { field: named(name), value: told(value) })}</p>`;
   const step = type === "integer" ? "1" : "any";
   const input = type === "string"
     ? html`<input name=${name} maxlength=${maxLength} defaultValue=${value ?? ""} />`

@@ -3,7 +3,8 @@
 import { instead } from "./client.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./lib/preact.js";
 import { Dialog, Form, Toggle, useAct, useTold } from "./parts.js";
-import { Diff, Lines, Problem, author, isId, plural, size, when } from "./text.js";
+import { Diff, Lines, Problem, author, isId, size, when } from "./text.js";
+import { filled, t } from "./texts.js";
 
 const LINES_SHOWN = 400;
 const ifAt = (revision) => ({ "if-match": String(revision) });
@@ -16,13 +17,13 @@ export function Files({ session, first, onClose }) {
   if (open && !files.some(({ path }) => path === open)) files.unshift({ path: open, isGone: true });
   const entry = ({ path, isGone, error, bytes, modified_at: at, revision }) => html`<li key=${path}>
     <${Toggle} class="path" of=${path} open=${open} set=${setOpen} />
-    <p class="quiet">${isGone ? "deleted" : (error ?? `${size(bytes)}, ${when(at)}`)}</p>
+    <p class="quiet">${isGone ? t("files.deleted") : (error ?? `${size(bytes)}, ${when(at)}`)}</p>
     ${open === path &&
     html`<${File} session=${session} path=${path} revision=${revision} isGone=${isGone} onGone=${() => setOpen(null)} />`}
   </li>`;
-  return html`<${Dialog} title="Files" problem=${memory.problem} onClose=${onClose}>
-    <p>What the agent reads and writes. ${plural(files.length, "file")}.</p>
-    <ul class="files" aria-label="Files">${files.map(entry)}</ul>
+  return html`<${Dialog} title=${t("files.title")} problem=${memory.problem} onClose=${onClose}>
+    <p>${t("files.about", { count: files.length })}</p>
+    <ul class="files" aria-label=${t("files.title")}>${files.map(entry)}</ul>
     ${memory.groups && html`<div class="row"><${NewFile} session=${session} onMade=${setOpen} /></div>`}
   <//>`;
 }
@@ -35,23 +36,23 @@ function File({ session, path, revision, isGone, onGone }) {
   const [refused, act] = useAct();
   const headers = file?.revision ? ifAt(file.revision) : {};
   const remove = act(() => memory.change("DELETE", "/memory/file", { query: { path }, headers }).then(onGone));
-  const opener = (name) => html`<${Toggle} of=${name} open=${view} set=${setView} />`;
+  const opener = (name, label) => html`<${Toggle} of=${name} label=${label} open=${view} set=${setView} />`;
   useEffect(() => {
-    if (isGone && view !== "Edit") onGone();
+    if (isGone && view !== "edit") onGone();
   });
   const isText = file?.encoding === "utf-8";
   const editor = () => html`<${Editor} session=${session} file=${file} onClose=${() => setView(null)} />`;
-  if (view === "Edit") return html`<div class="file">${editor()}</div>`;
+  if (view === "edit") return html`<div class="file">${editor()}</div>`;
   return html`<div class="file">
     <${Problem} text=${refused || problem} />
-    ${file && (isText ? html`<${Lines} text=${file.content} />` : html`<p class="quiet">This file is not text.</p>`)}
-    ${!file && !problem && html`<p class="quiet" role="status">It is being read.</p>`}
+    ${file && (isText ? html`<${Lines} text=${file.content} />` : html`<p class="quiet">${t("files.no_text")}</p>`)}
+    ${!file && !problem && html`<p class="quiet" role="status">${t("files.reading")}</p>`}
     ${(file || problem) && html`<p class="row">
-      ${isText && html`<button onClick=${() => setView("Edit")}>Edit</button>${opener("Why")}`}
-      ${opener("History")}<button class="danger" onClick=${remove}>Delete</button>
+      ${isText && html`<button onClick=${() => setView("edit")}>${t("files.edit")}</button>${opener("why", t("files.why"))}`}
+      ${opener("history", t("files.history"))}<button class="danger" onClick=${remove}>${t("files.delete")}</button>
     </p>`}
-    ${view === "Why" && html`<${Why} file=${file} />`}
-    ${view === "History" && html`<${History} session=${session} path=${path} revision=${revision} />`}
+    ${view === "why" && html`<${Why} file=${file} />`}
+    ${view === "history" && html`<${History} session=${session} path=${path} revision=${revision} />`}
   </div>`;
 }
 
@@ -70,17 +71,16 @@ function Editor({ session: { client, memory }, file, onClose }) {
       onClose();
     } catch (error) {
       if (error.status !== 412) throw error;
-      const gone = instead(404, { content: "(They deleted it.)" });
+      const gone = instead(404, { content: t("files.they_deleted") });
       const { content, revision } = await client.json("GET", "/memory/file", { query }).catch(gone);
       setTheirs(content);
       setBase(revision ?? 0);
     }
   });
-  return html`<${Form} save="Save" problem=${problem} onSave=${save} onCancel=${onClose}>
-    ${theirs !== null && html`<p class="problem" role="alert">Somebody else changed this file meanwhile. Both versions
-        are here; put together what should stay, then save.</p>
-      <h4>What they wrote</h4><${Lines} text=${theirs} /><h4>What you wrote</h4>`}
-    <label class="unseen" for="content">Content</label>
+  return html`<${Form} save=${t("common.save")} problem=${problem} onSave=${save} onCancel=${onClose}>
+    ${theirs !== null && html`<p class="problem" role="alert">${t("files.moved")}</p>
+      <h4>${t("files.theirs")}</h4><${Lines} text=${theirs} /><h4>${t("files.yours")}</h4>`}
+    <label class="unseen" for="content">${t("files.content")}</label>
     <textarea id="content" rows="10" ref=${field} value=${text} onInput=${({ target }) => setText(target.value)}></textarea>
   <//>`;
 }
@@ -97,10 +97,10 @@ function NewFile({ session: { memory }, onMade }) {
     setOpen(false);
     onMade(path);
   });
-  if (!isOpen) return html`<button onClick=${() => setOpen(true)}>New file</button>`;
-  return html`<${Form} save="Save" problem=${problem} onSave=${make} onCancel=${() => setOpen(false)}>
-    <label>Path<input name="path" ref=${first} required placeholder="/memories/notes.md" /></label>
-    <label>Content<textarea name="content" rows="6"></textarea></label>
+  if (!isOpen) return html`<button onClick=${() => setOpen(true)}>${t("files.new")}</button>`;
+  return html`<${Form} save=${t("common.save")} problem=${problem} onSave=${make} onCancel=${() => setOpen(false)}>
+    <label>${t("files.path")}<input name="path" ref=${first} required placeholder="/memories/notes.md" /></label>
+    <label>${t("files.content")}<textarea name="content" rows="6"></textarea></label>
   <//>`;
 }
 
@@ -114,40 +114,40 @@ function History({ session: { client, memory }, path, revision: current }) {
   const entry = ({ revision, at, author: by, deleted, diff }, n) => {
     const isLinked = ["agent", "subagent"].includes(by?.kind) && isId(by.thread_id);
     return html`<li key=${revision}>
-      <${Toggle} class="path" of=${revision} open=${chosen} set=${setChosen} label=${`Revision ${revision}`} />
-      <p class="quiet">${when(at)}, by ${author(by)}${deleted && ", deleted"}
-        ${isLinked && html`, in <a href=${`#${by.thread_id}`}>this conversation</a>`}</p>
+      <${Toggle} class="path" of=${revision} open=${chosen} set=${setChosen} label=${t("files.revision", { number: String(revision) })} />
+      <p class="quiet">${t(deleted ? "files.by_deleted" : "files.by", { when: when(at), author: author(by) })}
+        ${isLinked && filled("files.in_conversation", { conversation: html`<a href=${`#${by.thread_id}`}>${t("facts.this_conversation")}</a>` })}</p>
       ${chosen === revision && html`<${Diff} text=${diff} />`}
-      ${chosen === revision && n > 0 && html`<button onClick=${restore}>Restore</button>`}
+      ${chosen === revision && n > 0 && html`<button onClick=${restore}>${t("files.restore")}</button>`}
     </li>`;
   };
   const { revisions, revisions_dropped: dropped } = told ?? {};
-  const none = "This file was put here around the history; its next change begins one.";
+  const none = t("files.no_history");
   return html`<div class="history">
     <${Problem} text=${refused || problem} />
-    ${!told && !problem && html`<p class="quiet" role="status">It is being looked up.</p>`}
-    ${revisions && html`<ol aria-label="Revisions">${revisions.map(entry)}</ol>`}
-    ${dropped > 0 && html`<p class="quiet">${plural(dropped, "older revision")} made room.</p>`}
+    ${!told && !problem && html`<p class="quiet" role="status">${t("files.looking")}</p>`}
+    ${revisions && html`<ol aria-label=${t("files.revisions")}>${revisions.map(entry)}</ol>`}
+    ${dropped > 0 && html`<p class="quiet">${t("files.made_room", { count: dropped })}</p>`}
     ${revisions?.length === 0 && html`<p class="quiet">${none}</p>`}
   </div>`;
 }
 
 /** By whom and when each line was written, and the conversations it was said in. */
 function Why({ file: { content, lines: known = [] } }) {
-  if (!known.length) return html`<p class="quiet">Where these lines come from is not known.</p>`;
+  if (!known.length) return html`<p class="quiet">${t("files.origins_unknown")}</p>`;
   const lines = content.split("\n").slice(0, known.length);
   const more = lines.length - LINES_SHOWN;
-  const rest = `${plural(more, "more line")} of this file ${more > 1 ? "are" : "is"} left out here.`;
   const line = (text, n) => html`<li key=${n}>
     <p class="text">${text || " "}</p><p class="quiet"><${Origin} of=${known[n]} /></p></li>`;
-  return html`<ol class="why" aria-label="Why each line is known">${lines.slice(0, LINES_SHOWN).map(line)}</ol>
-    ${more > 0 && html`<p class="note">${rest}</p>`}`;
+  return html`<ol class="why" aria-label=${t("files.why_lines")}>${lines.slice(0, LINES_SHOWN).map(line)}</ol>
+    ${more > 0 && html`<p class="note">${t("files.lines_left", { count: more })}</p>`}`;
 }
 
 function Origin({ of }) {
-  if (!of) return "Older than the history that is kept.";
+  if (!of) return t("files.origin_unknown");
   const ids = of.threads.filter(isId);
-  const name = (n) => (ids.length > 1 ? `conversation ${n + 1}` : "this conversation");
+  const name = (n) => (ids.length > 1 ? t("facts.conversation", { number: n + 1 }) : t("facts.this_conversation"));
   const link = (id, n) => html` <a href=${`#${id}`}>${name(n)}</a>`;
-  return html`By ${author(of.author)}, ${when(of.at)}${ids.length > 0 && ", said in"}${ids.map(link)}`;
+  const by = { author: author(of.author), when: when(of.at) };
+  return ids.length ? filled("files.origin_said", { ...by, conversations: ids.map(link) }) : t("files.origin", by);
 }

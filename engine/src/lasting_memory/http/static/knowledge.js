@@ -4,21 +4,14 @@ import { reason } from "./client.js";
 import { Lines, Profile } from "./facts.js";
 import { html, useReducer, useRef, useState } from "./lib/preact.js";
 import { useAct, useProblem, useTold } from "./parts.js";
-import { Changed, Problem, added, author, plural, size, when } from "./text.js";
+import { Changed, Problem, added, author, size, when } from "./text.js";
+import { t } from "./texts.js";
 
 const TITLES_SHOWN = 100;
-const SCOPES = {
-  assistant: `Memory is shared here by everybody who talks to this assistant: nobody has files of their own, and nothing
-    of yours is put into it between conversations.`,
-  "user+assistant": "Each assistant remembers you on its own; this is what the standard one knows.",
-};
-const BACKGROUND = `The agent does not write while you talk. What you say becomes memory between conversations, by
-  consolidation.`;
-const PAUSED = "Memory is paused: nothing new is remembered, and what you say now never will be.";
+const SCOPES = { assistant: t("knowledge.scope_assistant"), "user+assistant": t("knowledge.scope_user_assistant") };
 /** Which changes wait for one's yes. */
 const reviewed = ({ review, review_agent: agent }) =>
-  `What consolidation finds between conversations ${review ? "waits for your yes" : "counts at once"}. What the agent writes while you
-  talk ${agent ? "waits for your yes" : "counts at once, and is shown here"}.`;
+  `${t(review ? "knowledge.found_waits" : "knowledge.found_counts")} ${t(agent ? "knowledge.written_waits" : "knowledge.written_counts")}`;
 
 /** `switches` are further controls, by name, and `below` what stands below them. `onFile(path)` opens a file. */
 export function Knowledge({ session, switches, below, onFile }) {
@@ -26,10 +19,10 @@ export function Knowledge({ session, switches, below, onFile }) {
   const isOwn = !me.routes["/memories/"].shared;
   const facts = (memory.groups ?? []).flatMap(({ lines = [] }) => lines.filter(({ text }) => text !== undefined));
   return html`<section class="knowledge" aria-labelledby="knows">
-    <header><h2 id="knows">What it knows about you</h2>
-      ${memory.groups && html`<span class="quiet">${plural(facts.length, "fact")}</span>`}</header>
+    <header><h2 id="knows">${t("knowledge.title")}</h2>
+      ${memory.groups && html`<span class="quiet">${t("knowledge.facts", { count: facts.length })}</span>`}</header>
     ${SCOPES[me.memory_scope] && html`<p class="note">${SCOPES[me.memory_scope]}</p>`}
-    ${isOwn && me.memory_writes === "background" && html`<p class="note">${BACKGROUND}</p>`}
+    ${isOwn && me.memory_writes === "background" && html`<p class="note">${t("knowledge.background")}</p>`}
     ${isOwn && html`<${Problem} text=${memory.problem} /><${News} memory=${memory} />
       <${Groups} session=${session} onFile=${onFile} />
       ${memory.shared.map((folder) => html`<${Shared} key=${folder.path} folder=${folder} />`)}
@@ -47,14 +40,14 @@ function News({ memory }) {
     const { key, path, author: by, at, deleted, diff } = change;
     const undo = act(() => memory.undo(change));
     return html`<li key=${key} class="change"><h4>${title(path)}</h4>
-      <p class="quiet">${deleted ? "Deleted by" : "Changed by"} ${author(by)}, ${when(at)}</p><${Changed} diff=${diff} />
-      ${change.changes && html`<button aria-label=${n ? `Undo change ${n + 1}, of ${path}` : undefined} onClick=${undo}>Undo</button>`}</li>`;
+      <p class="quiet">${t(deleted ? "knowledge.deleted_by" : "knowledge.changed_by", { author: author(by), when: when(at) })}</p><${Changed} diff=${diff} />
+      ${change.changes && html`<button aria-label=${n ? t("knowledge.undo_change", { number: n + 1, path }) : undefined} onClick=${undo}>${t("knowledge.undo")}</button>`}</li>`;
   };
-  return html`<section class="news" aria-label="What changed">
-    <header><h3>${memory.isEarlier ? "Since you were last here" : "New"}</h3><button onClick=${act(memory.seen)}>Seen</button></header>
+  return html`<section class="news" aria-label=${t("knowledge.news")}>
+    <header><h3>${t(memory.isEarlier ? "knowledge.earlier" : "knowledge.new")}</h3><button onClick=${act(memory.seen)}>${t("knowledge.seen")}</button></header>
     <${Problem} text=${refused} />
-    <ul aria-label="Changes">${changes.map(entry)}</ul>
-    ${more > 0 && html`<p class="quiet">${plural(more, "older change")} ${more === 1 ? "is" : "are"} not shown here; each file has its history.</p>`}
+    <ul aria-label=${t("knowledge.changes")}>${changes.map(entry)}</ul>
+    ${more > 0 && html`<p class="quiet">${t("knowledge.older_changes", { count: more })}</p>`}
   </section>`;
 }
 
@@ -80,28 +73,28 @@ function Groups({ session, onFile }) {
       ? html`<${Profile} session=${session} group=${group} />`
       : html`<${Lines} session=${session} group=${group} lit=${new Set(changes.flatMap(({ diff }) => added(diff)))} isWanted=${isWanted(group)} act=${act} />`;
     return html`<li key=${group.path} class=${changes.length ? "changed" : ""}><header><h3>${group.title}</h3>
-      ${group.revision !== 0 && html`<button class="small" aria-label=${`File ${group.path}`} onClick=${() => onFile(group.path)}>File</button>`}
+      ${group.revision !== 0 && html`<button class="small" aria-label=${t("knowledge.file_of", { path: group.path })} onClick=${() => onFile(group.path)}>${t("knowledge.file")}</button>`}
       </header>${body}</li>`;
   };
-  return html`${memory.groups && !isEmpty && html`<label class="unseen" for="find">Search in memory</label>
-      <input id="find" type="search" placeholder="Search in memory" onInput=${({ target }) => setQuery(target.value.trim())} />`}
-    ${isEmpty && html`<p class="quiet">Nothing yet. Tell it something to remember.</p>`}
-    ${query && html`<p class="quiet" role="status">${plural(wanted.length, "title")} found</p>`}
+  return html`${memory.groups && !isEmpty && html`<label class="unseen" for="find">${t("knowledge.search")}</label>
+      <input id="find" type="search" placeholder=${t("knowledge.search")} onInput=${({ target }) => setQuery(target.value.trim())} />`}
+    ${isEmpty && html`<p class="quiet">${t("knowledge.empty")}</p>`}
+    ${query && html`<p class="quiet" role="status">${t("knowledge.found", { count: wanted.length })}</p>`}
     <${Problem} text=${refused} />
-    <ul class="groups" aria-label="Memory">${shown.map(entry)}</ul>
+    <ul class="groups" aria-label=${t("knowledge.memory")}>${shown.map(entry)}</ul>
     ${shown.length < wanted.length && html`<button class="small" onClick=${() => setAll(true)}>
-      Show ${plural(wanted.length - shown.length, "more title")}</button>`}`;
+      ${t("knowledge.more", { count: wanted.length - shown.length })}</button>`}`;
 }
 
-const WRITES = { allow: "Its members' agents write here.", interrupt: "Agents write here once an operator approves.", deny: "Agents only read it." };
+const WRITES = { allow: t("knowledge.writes_allow"), interrupt: t("knowledge.writes_interrupt"), deny: t("knowledge.writes_deny") };
 
 /** What a group of this person's shares: to read. */
 function Shared({ folder: { path, claim, group, writes, groups } }) {
   const entry = ({ path: of, title, lines = [] }) => html`<li key=${of}><h4>${title}</h4>
     <ul class="facts">${lines.map(({ heading, text }) => html`<li><p class="fact">${heading ?? text}</p></li>`)}</ul></li>`;
-  return html`<section aria-label=${`Shared with ${group}`}>
-    <h3>Shared with ${group}</h3>
-    <p class="quiet">${path}, for everybody whose ${claim} is ${group}. ${WRITES[writes]}</p>
+  return html`<section aria-label=${t("knowledge.shared", { group })}>
+    <h3>${t("knowledge.shared", { group })}</h3>
+    <p class="quiet">${t("knowledge.shared_about", { path, claim, group })} ${WRITES[writes]}</p>
     <ul class="groups">${groups.map(entry)}</ul></section>`;
 }
 
@@ -122,7 +115,7 @@ function useSwitches({ client, memory }) {
     try {
       await memory.decide(put);
     } catch (error) {
-      if (isLast()) setRefused(`“${label}” is as it was. ${reason(error)}`);
+      if (isLast()) setRefused(`${t("knowledge.switch_back", { label })} ${reason(error)}`);
     }
     if (isLast()) delete clicks.current[name];
     changed();
@@ -141,10 +134,9 @@ function Decisions({ session, switches, below }) {
     <input type="checkbox" role="switch" checked=${shown?.[name] ?? false} disabled=${!shown} onChange=${flip(name, label)} />${label}</label>`;
   const { nearly_full: isFull, bytes, max_bytes: maxBytes, files, max_files: maxFiles } = memory.usage ?? {};
   return html`<div class="decisions">
-    ${isFull && html`<p class="note">Memory is nearly full: ${size(bytes)} of ${size(maxBytes)},
-      ${` ${plural(files, "file")}`} of ${maxFiles}. Delete what is no longer needed.</p>`}
-    <p class="row">${Object.entries({ paused: "Pause memory", ...switches }).map(option)}</p>
-    ${shown?.paused && html`<p class="note">${PAUSED}</p>`}
+    ${isFull && html`<p class="note">${t("knowledge.full", { bytes: size(bytes), max_bytes: size(maxBytes), count: files, max_files: maxFiles })}</p>`}
+    <p class="row">${Object.entries({ paused: t("knowledge.pause"), ...switches }).map(option)}</p>
+    ${shown?.paused && html`<p class="note">${t("knowledge.paused")}</p>`}
     ${(shown?.review || shown?.review_agent) && html`<p class="note">${reviewed(shown)}</p>`}
     <${Problem} text=${problem} />
     ${below.map((Part) => html`<${Part} session=${session} />`)}

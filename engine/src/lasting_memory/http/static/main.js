@@ -13,6 +13,7 @@ import { watched } from "./memory.js";
 import { keepFocusNear } from "./parts.js";
 import { Offer, SignIn, keepToken, keptToken, tokenInAddress } from "./signin.js";
 import { isId } from "./text.js";
+import { t } from "./texts.js";
 import { Trash } from "./trash.js";
 import { Policies, Prompt } from "./views.js";
 
@@ -21,9 +22,15 @@ const named = document.querySelector('meta[name="parts"]').content.split(" ").fi
 const parts = await Promise.all(named.map((name) => import(`./${name}`)));
 const added = (name) => Object.assign({}, ...parts.map((part) => part[name]));
 // Each opens a dialog, and is given the session and onClose: another one is one more line.
-const DIALOGS = { Files, Trash, ...added("dialogs"), Policies, "What the model sees": Prompt };
+const DIALOGS = {
+  [t("files.title")]: Files,
+  [t("trash.title")]: Trash,
+  ...added("dialogs"),
+  [t("policies.opener")]: Policies,
+  [t("prompt.opener")]: Prompt,
+};
 const OPERATORS_DIALOGS = { ...DIALOGS, ...added("operatorsDialogs") };
-const PLACES = { chat: "Conversation", memory: "Memory", list: "Conversations" }; // on a phone one at a time
+const PLACES = { chat: t("page.place_chat"), memory: t("page.place_memory"), list: t("page.place_list") }; // on a phone one at a time
 const SWITCHES = added("switches");
 const BELOW_SWITCHES = parts.flatMap(({ BelowSwitches }) => BelowSwitches ?? []);
 
@@ -68,7 +75,7 @@ function App() {
     addEventListener("hashchange", arrive);
     return () => removeEventListener("hashchange", arrive);
   }, []);
-  if (isLooking) return html`<main class="sign-in"><p class="quiet" role="status">Signing in.</p></main>`;
+  if (isLooking) return html`<main class="sign-in"><p class="quiet" role="status">${t("page.signing_in")}</p></main>`;
   if (!signed && offered)
     return html`<${Offer} me=${offered.me} onAccept=${() => enter(offered)} onDecline=${() => setOffered(null)} />`;
   if (!signed) return html`<${SignIn} ended=${ended} onToken=${(token) => open(token).then(enter)} />`;
@@ -111,7 +118,7 @@ function Signed({ client, me, last, onSignOut }) {
   const dialogs = me.operator ? OPERATORS_DIALOGS : DIALOGS;
   const View = dialogs[dialog?.name];
   const opener = (name) => html`<button onClick=${() => setDialog({ name })}>${name}</button>`;
-  const onFile = (path) => setDialog({ name: "Files", first: path });
+  const onFile = (path) => setDialog({ name: t("files.title"), first: path });
   const goer = ([name, label]) => html`<button aria-current=${place === name ? "page" : undefined}
     onClick=${() => setPlace(name)}>${label}${name === "memory" && memory.changes.length > 0 && html` <span class="badge">${memory.changes.length}</span>`}</button>`;
   // Long lists, which are not gone through again for every word of an answer.
@@ -127,9 +134,9 @@ function Signed({ client, me, last, onSignOut }) {
   );
   return html`<div class=${`page at-${place}`}>
     <header class="top">
-      <h1>An agent that remembers</h1>
+      <h1>${t("page.title")}</h1>
       <p>${me.user_id} <span class="quiet">${me.org_id}</span></p>
-      <button onClick=${onSignOut}>Sign out</button>
+      <button onClick=${onSignOut}>${t("page.sign_out")}</button>
     </header>
     <main>
       <${Chat} talk=${talk} memory=${memory} />
@@ -140,7 +147,7 @@ function Signed({ client, me, last, onSignOut }) {
       </div>
     </main>
     ${conversations}
-    <nav class="places" aria-label="Places">${Object.entries(PLACES).map(goer)}</nav>
+    <nav class="places" aria-label=${t("page.places")}>${Object.entries(PLACES).map(goer)}</nav>
     ${View && html`<${View} session=${session} first=${dialog.first} onClose=${() => setDialog(null)} />`}
     <p class="unseen" role="status">${said(talk, answers)}</p>
   </div>`;
@@ -149,7 +156,7 @@ function Signed({ client, me, last, onSignOut }) {
 /** One announcement an answer, for who does not see it come. */
 function said(talk, answers) {
   if (talk.isGoing || !answers) return "";
-  return talk.note ? "There is no answer; the end of the conversation says why." : "The agent has answered.";
+  return t(talk.note ? "page.no_answer" : "page.answered");
 }
 
 render(html`<${App} />`, document.body);

@@ -4,6 +4,7 @@ import { definitions, linksOf, read, split } from "./blocks.js";
 import { html, useLayoutEffect, useMemo, useReducer, useRef, useState } from "./lib/preact.js";
 import { hasTime, later } from "./slices.js";
 import { Lines } from "./text.js";
+import { t } from "./texts.js";
 
 const MOST_DEEP = 32;
 
@@ -64,7 +65,7 @@ const MADE = {
   },
   table: ({ header, rows }, inner) => {
     const row = (cells, tag) => html`<tr>${cells.map(({ tokens }) => html`<${tag}>${inner(tokens)}<//>`)}</tr>`;
-    return html`<div class="table" tabindex="0" role="group" aria-label="Table"><table>
+    return html`<div class="table" tabindex="0" role="group" aria-label=${t("markdown.table")}><table>
       <thead>${row(header, "th")}</thead><tbody>${rows.map((cells) => row(cells, "td"))}</tbody></table></div>`;
   },
   link: ({ href, tokens }, inner) => {
@@ -88,6 +89,6 @@ function Code({ text }) {
   const [isCopied, setCopied] = useState(false);
   const copy = () => navigator.clipboard.writeText(text).then(() => setCopied(true));
   return html`<div class="code"><pre tabindex="0"><code>${text}</code></pre>
-    ${navigator.clipboard && html`<button class="small" onClick=${copy}>Copy</button>`}
-    <span class="unseen" role="status">${isCopied && "Copied."}</span></div>`;
+    ${navigator.clipboard && html`<button class="small" onClick=${copy}>${t("markdown.copy")}</button>`}
+    <span class="unseen" role="status">${isCopied && t("markdown.copied")}</span></div>`;
 }

@@ -2,6 +2,7 @@
 
 import { reason, refusal } from "./client.js";
 import { said } from "./text.js";
+import { t } from "./texts.js";
 
 /** The text of a file's line, as facts have it. */
 const isOf = (line, text) => said(line.trim()) === text;
@@ -76,7 +77,7 @@ export function watched(client, changed) {
       const at = revision === shown ? line : same.length === 1 ? same[0] : -1;
       if (at < 0) {
         await refresh();
-        throw refusal(409, "Somebody else changed this line meanwhile; look at it again.");
+        throw refusal(409, t("memory.moved"));
       }
       const [prefix] = lines[at].match(/^\s*(([-*+]|\d{1,9}[.)])\s+)?/);
       lines.splice(at, 1, ...(other === null ? [] : [prefix + other]));

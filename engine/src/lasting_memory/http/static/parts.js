@@ -3,6 +3,7 @@
 import { reason } from "./client.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./lib/preact.js";
 import { Problem } from "./text.js";
+import { t } from "./texts.js";
 
 export const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
 
@@ -105,7 +106,7 @@ export const Toggle = ({ of, open, set, label = of, ...more }) =>
 /** A form with its fields, and why saving did not work. */
 export const Form = ({ save, problem, onSave, onCancel, children }) => html`<form class="editor" onSubmit=${onSave}>
   ${children}<${Problem} text=${problem} />
-  <p class="row"><button class="main">${save}</button><button type="button" onClick=${onCancel}>Cancel</button></p>
+  <p class="row"><button class="main">${save}</button><button type="button" onClick=${onCancel}>${t("common.cancel")}</button></p>
 </form>`;
 
 /** A native modal dialog: it keeps the keyboard inside, closes by Escape, and gives the focus back. */
@@ -118,7 +119,7 @@ export function Dialog({ title, problem, onClose, children }) {
   }, []);
   useLayoutEffect(() => element.current.querySelector("button").focus(), [title]);
   return html`<dialog ref=${element} aria-label=${title} onClose=${onClose}>
-    <header><h2>${title}</h2><button onClick=${onClose}>Close</button></header>
+    <header><h2>${title}</h2><button onClick=${onClose}>${t("common.close")}</button></header>
     <${Problem} text=${problem} />${children}
   </dialog>`;
 }

@@ -4,10 +4,10 @@ import { refusal } from "./client.js";
 import { html } from "./lib/preact.js";
 import { useAct } from "./parts.js";
 import { Problem } from "./text.js";
+import { filled, t } from "./texts.js";
 
 const isDev = document.querySelector('meta[name="sign-in"]').content === "dev";
 const ASCII_WITHOUT_COLON = /^[ -9;-~]+$/;
-const NOT_ASCII = "A development token can only carry an organization in ASCII without a colon; choose another.";
 
 const KEPT = "development token";
 
@@ -27,28 +27,28 @@ export function SignIn({ ended, onToken }) {
   const [problem, act] = useAct();
   const submit = act(async ({ target }) => {
     const { identity, organization, token } = Object.fromEntries(new FormData(target));
-    if (isDev && !ASCII_WITHOUT_COLON.test(organization)) throw refusal(422, NOT_ASCII);
+    if (isDev && !ASCII_WITHOUT_COLON.test(organization)) throw refusal(422, t("signin.not_ascii"));
     await onToken(isDev ? `dev:${organization.trim()}:${encodeURIComponent(identity.trim())}` : token.trim());
   });
   const dev = html`
-    <label>Identity<input name="identity" required autocomplete="username" placeholder="alice@example.com" /></label>
-    <label>Organization<input name="organization" required placeholder="acme" /></label>
-    <p class="quiet">This is a development server: it believes who you say you are.</p>`;
-  const byToken = html`<label>Token<input name="token" type="password" required autocomplete="off" /></label>
-    <p class="quiet">The token of your identity provider. It is kept until you close or reload this page.</p>`;
+    <label>${t("signin.identity")}<input name="identity" required autocomplete="username" placeholder="alice@example.com" /></label>
+    <label>${t("signin.organization")}<input name="organization" required placeholder="acme" /></label>
+    <p class="quiet">${t("signin.believes")}</p>`;
+  const byToken = html`<label>${t("signin.token")}<input name="token" type="password" required autocomplete="off" /></label>
+    <p class="quiet">${t("signin.token_about")}</p>`;
   return html`<main class="sign-in">
-    <h1>An agent that remembers</h1>
-    <p>Talk to it, and watch what it remembers of you. You can correct all of it, undo it, and take it back.</p>
+    <h1>${t("page.title")}</h1>
+    <p>${t("signin.about")}</p>
     <form onSubmit=${submit}>${isDev ? dev : byToken}<${Problem} text=${problem || ended} />
-      <button class="main">Sign in</button></form>
+      <button class="main">${t("signin.sign_in")}</button></form>
   </main>`;
 }
 
 /** The question whether to sign in with the token in the address. It may be somebody's who wants to read along. */
 export const Offer = ({ me, onAccept, onDecline }) => html`<main class="sign-in">
-  <h1>An agent that remembers</h1>
-  <p>Sign in as <b>${me.user_id}</b> of <b>${me.org_id}</b>?</p>
-  <p class="quiet">The address that you opened says so. If that is not you, its author would see what you say.</p>
-  <p class="row"><button class="main" onClick=${onAccept}>Yes, sign in</button>
-    <button onClick=${onDecline}>That is not me</button></p>
+  <h1>${t("page.title")}</h1>
+  <p>${filled("signin.offer", { identity: html`<b>${me.user_id}</b>`, organization: html`<b>${me.org_id}</b>` })}</p>
+  <p class="quiet">${t("signin.offer_about")}</p>
+  <p class="row"><button class="main" onClick=${onAccept}>${t("signin.yes")}</button>
+    <button onClick=${onDecline}>${t("signin.no")}</button></p>
 </main>`;

@@ -1,25 +1,33 @@
 // What anybody may have written, as text: lines, diffs, times, sizes. Nothing here, or anywhere, makes HTML of it.
 
 import { html } from "./lib/preact.js";
+import { locale, t } from "./texts.js";
 
 const STYLED_LINES = 400;
 const MOST_CHANGED = 12;
 const KINDS = [[/^#{1,6} /, "heading"], [/^\s*([-*+]|\d+[.)]) /, "bullet"]];
 const DIFF_KINDS = { "+": "added", "-": "removed", "@": "place" };
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+// By whom something was written; each name stands after "by".
 const AUTHORS = {
-  person: "you", agent: "the agent", subagent: "a helper of the agent", seed: "the first start", outside: "somebody",
+  person: t("author.person"),
+  agent: t("author.agent"),
+  subagent: t("author.subagent"),
+  consolidation: t("author.consolidation"),
+  operator: t("author.operator"),
+  seed: t("author.seed"),
+  outside: t("author.outside"),
 };
 
 // Made once: making one takes longer than using it for a whole list.
-const TIME = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
-const KILOBYTES = new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 });
+const TIME = new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeStyle: "short" });
+const KILOBYTES = new Intl.NumberFormat(locale, { maximumFractionDigits: 1 });
 
 export const isId = (text) => UUID.test(text);
 export const when = (iso) => (iso ? TIME.format(new Date(iso)) : "");
-export const size = (bytes) => (bytes < 1000 ? `${bytes} bytes` : `${KILOBYTES.format(bytes / 1000)} kB`);
-export const author = (of) => AUTHORS[of?.kind] ?? of?.kind ?? "somebody";
-export const plural = (count, one, many = `${one}s`) => `${count.toLocaleString()} ${count === 1 ? one : many}`;
+export const size = (bytes) =>
+  bytes < 1000 ? t("common.bytes", { count: bytes }) : t("common.kilobytes", { count: KILOBYTES.format(bytes / 1000) });
+export const author = (of) => AUTHORS[of?.kind] ?? of?.kind ?? t("author.other");
 
 /** The text in a message's content: text, or a list of blocks of which some have text. */
 export function plain(content) {
@@ -40,7 +48,7 @@ export function Lines({ text }) {
 
 /** A unified diff; the sign at the start of each line says what its color does. */
 export function Diff({ text }) {
-  if (!text) return html`<p class="quiet">No text changed.</p>`;
+  if (!text) return html`<p class="quiet">${t("common.no_text_changed")}</p>`;
   return html`<div class="diff">${styled(text.trimEnd().split("\n"), (line) => DIFF_KINDS[line[0]])}</div>`;
 }
 

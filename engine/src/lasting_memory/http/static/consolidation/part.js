@@ -3,7 +3,8 @@
 import { refusal } from "../client.js";
 import { html, useState } from "../lib/preact.js";
 import { Dialog, pause, useAct, useAsked, useTold } from "../parts.js";
-import { Diff, Problem, plural, when } from "../text.js";
+import { Diff, Problem, when } from "../text.js";
+import { t } from "../texts.js";
 
 const LOOK_MILLISECONDS = 1000;
 
@@ -12,7 +13,7 @@ function Proposals({ session: { client, memory } }) {
   const { told, problem } = useTold(client, "/memory/proposals", {}, memory.version);
   const [isOpen, setOpen] = useState(false);
   const proposals = told?.proposals ?? [];
-  return html`${proposals.length > 0 && html`<p><button onClick=${() => setOpen(true)}>Proposed changes
+  return html`${proposals.length > 0 && html`<p><button onClick=${() => setOpen(true)}>${t("proposals.title")}
       ${" "}<span class="badge">${proposals.length + told.more}</span></button></p>`}
     <${Problem} text=${problem} />
     ${isOpen && html`<${Waiting} memory=${memory} proposals=${proposals} more=${told?.more ?? 0} onClose=${() => setOpen(false)} />`}`;
@@ -20,15 +21,20 @@ function Proposals({ session: { client, memory } }) {
 
 function Waiting({ memory, proposals, more, onClose }) {
   const [problem, act] = useAct();
-  return html`<${Dialog} title="Proposed changes" problem=${problem} onClose=${onClose}>
-    <p>Nothing of it counts before you accept it. What you leave out is declined.</p>
-    ${!proposals.length && html`<p class="quiet" role="status">Nothing waits for you any more.</p>`}
+  return html`<${Dialog} title=${t("proposals.title")} problem=${problem} onClose=${onClose}>
+    <p>${t("proposals.about")}</p>
+    ${!proposals.length && html`<p class="quiet" role="status">${t("proposals.none")}</p>`}
     <${Decisions} act=${act} memory=${memory} proposals=${proposals} />
-    ${more > 0 && html`<p class="quiet">${plural(more, "more proposal")} will be shown once you have decided about these.</p>`}
+    ${more > 0 && html`<p class="quiet">${t("proposals.more", { count: more })}</p>`}
   <//>`;
 }
 
-const FROM = { agent: "what it wanted to write while you talked", tidy: "how your memory could be put in order", bring: "from the text that you brought" };
+// Where a proposal comes from, beside when.
+const FROM = {
+  agent: (at) => t("proposals.from_agent", { when: at }),
+  tidy: (at) => t("proposals.from_tidy", { when: at }),
+  bring: (at) => t("proposals.from_bring", { when: at }),
+};
 
 /** Proposals, of which one accepts files, or lines of them, also with another text. */
 function Decisions({ act, memory, proposals, onDecided }) {
@@ -49,9 +55,11 @@ function Decisions({ act, memory, proposals, onDecided }) {
     if (why) throw refusal(409, why);
     onDecided?.();
   });
-  const buttons = (of, proposal, path) => html`<p class="row">
-    <button class="main" aria-label=${`Accept${of}`} onClick=${decide(proposal, true, path)}>Accept</button>
-    <button aria-label=${`Decline${of}`} onClick=${decide(proposal, false, path)}>Decline</button></p>`;
+  const buttons = (what, proposal, path) => html`<p class="row">
+    <button class="main" aria-label=${what ? t("proposals.accept_of", { what }) : t("proposals.accept")}
+      onClick=${decide(proposal, true, path)}>${t("proposals.accept")}</button>
+    <button aria-label=${what ? t("proposals.decline_of", { what }) : t("proposals.decline")}
+      onClick=${decide(proposal, false, path)}>${t("proposals.decline")}</button></p>`;
   const line = (id, path) => (each) => {
     const at = key(id, path, each);
     const { isOut, text } = chosen[at] ?? {};
@@ -59,19 +67,20 @@ function Decisions({ act, memory, proposals, onDecided }) {
     return html`<li key=${at}>
       <label class=${each.sign === "+" ? "added" : "removed"}><input type="checkbox" checked=${!isOut}
         onChange=${() => choose(at, { isOut: !isOut })} /><span>${each.sign}${each.text}</span></label>
-      ${each.sign === "+" && text === undefined && html`<button class="small" aria-label=${`Edit ${each.text}`}
-          onClick=${() => choose(at, { text: each.text })}>Edit</button>`}
-      ${text !== undefined && html`<input aria-label=${`Instead of ${each.text}`} value=${text} onInput=${edit} />`}
+      ${each.sign === "+" && text === undefined && html`<button class="small" aria-label=${t("proposals.edit_line", { text: each.text })}
+          onClick=${() => choose(at, { text: each.text })}>${t("proposals.edit")}</button>`}
+      ${text !== undefined && html`<input aria-label=${t("proposals.instead", { text: each.text })} value=${text} onInput=${edit} />`}
       ${each.reason && html`<p class="quiet">${each.reason}</p>`}</li>`;
   };
   const section = (proposal, n) => {
     const { id, at, kind, files, lines } = proposal;
-    const which = n ? ` proposal ${n + 1}` : "";
+    const which = n ? t("proposals.proposal", { number: n + 1 }) : "";
+    const fileOf = (path) => (n ? t("proposals.file_of_proposal", { path, number: n + 1 }) : path);
     const isOne = Object.keys(files).length === 1;
     const file = ([path, diff]) => html`<article key=${path}><h4>${title(memory, path)}</h4><p class="quiet">${path}</p>
       ${lines[path].length ? html`<ul class="choices">${lines[path].map(line(id, path))}</ul>` : html`<${Diff} text=${diff} />`}
-      ${!isOne && buttons(` ${path}${which && `,${which}`}`, proposal, path)}</article>`;
-    return html`<section key=${id} data-together aria-label=${`Proposal ${n + 1}`}><h3>${when(at)}${FROM[kind] && `, ${FROM[kind]}`}</h3>
+      ${!isOne && buttons(fileOf(path), proposal, path)}</article>`;
+    return html`<section key=${id} data-together aria-label=${t("proposals.label", { number: n + 1 })}><h3>${FROM[kind]?.(when(at)) ?? when(at)}</h3>
       ${Object.entries(files).map(file)}${buttons(which, proposal)}</section>`;
   };
   return proposals.map(section);
@@ -83,9 +92,7 @@ function title(memory, path) {
   return memory.groups?.find((group) => group.path === path)?.title ?? name[0].toUpperCase() + name.slice(1);
 }
 
-const PROMPT = `Write down everything that you remember or know about me, so that I can take it to another assistant: who I am, what I \
-work on, how I want to be answered, facts, dates and decisions. One fact a line, as a Markdown list under headings by topic, in \
-my own words where you can. Add nothing that you only guess, and leave out passwords and other secrets.`;
+const PROMPT = t("bring.prompt");
 
 /** Taking along what another assistant knows. */
 function Bring({ session: { client, memory }, onClose }) {
@@ -93,24 +100,23 @@ function Bring({ session: { client, memory }, onClose }) {
   const [made, setMade] = useState(null);
   const [note, setNote] = useState("");
   const show = act(async ({ target }) => {
-    setNote("It is being read.");
+    setNote(t("bring.reading"));
     setMade(null);
     const body = { text: new FormData(target).get("text") };
     const told = await client.json("POST", "/memory/bring", { body }).finally(() => setNote(""));
     setMade(told.proposal);
-    setNote([told.proposal ? "" : "Nothing would be added.", told.reason].filter(Boolean).join(" "));
+    setNote([told.proposal ? "" : t("bring.nothing"), told.reason].filter(Boolean).join(" "));
     await memory.refresh();
   });
-  const copy = act(() => navigator.clipboard.writeText(PROMPT).then(() => setNote("Copied.")));
-  const decided = () => (setMade(null), setNote("Decided."));
-  return html`<${Dialog} title="Bring your memory" problem=${problem} onClose=${onClose}>
-    <p>Another assistant knows you already? Ask it with this prompt, and paste what it answers, or its export. You see what would be
-      added before anything is.</p>
+  const copy = act(() => navigator.clipboard.writeText(PROMPT).then(() => setNote(t("bring.copied"))));
+  const decided = () => (setMade(null), setNote(t("bring.decided")));
+  return html`<${Dialog} title=${t("bring.title")} problem=${problem} onClose=${onClose}>
+    <p>${t("bring.about")}</p>
     <div class="text prompt">${PROMPT}</div>
-    ${navigator.clipboard && html`<p class="row"><button class="small" onClick=${copy}>Copy the prompt</button></p>`}
+    ${navigator.clipboard && html`<p class="row"><button class="small" onClick=${copy}>${t("bring.copy")}</button></p>`}
     <form class="editor" onSubmit=${show}>
-      <label>What it knows about you<textarea name="text" rows="8" required maxlength="50000"></textarea></label>
-      <p class="row"><button class="main" disabled=${isBusy}>Show what would be added</button></p>
+      <label>${t("bring.text")}<textarea name="text" rows="8" required maxlength="50000"></textarea></label>
+      <p class="row"><button class="main" disabled=${isBusy}>${t("bring.show")}</button></p>
     </form>
     <p class="quiet" role="status">${!problem && note}</p>
     ${made && html`<${Decisions} act=${act} memory=${memory} proposals=${[made]} onDecided=${decided} />`}
@@ -125,12 +131,12 @@ function Consolidation({ session: { client, memory, me }, onClose }) {
   const [note, setNote] = useState("");
   const [rehearsed, setRehearsed] = useState(null);
   const attempt = (what, work) => act(() => (setNote(what), setRehearsed(null), work()));
-  const rehearse = attempt("It reads what is new and changes nothing.", async () => {
+  const rehearse = attempt(t("consolidation.rehearsing"), async () => {
     const run = await client.json("POST", "/memory/consolidate", { query: { dry_run: "true" } });
-    setRehearsed({ ...run, status: run.status ?? "nothing was written" });
+    setRehearsed({ ...run, status: run.status ?? t("consolidation.nothing_written") });
     setNote("");
   });
-  const begin = (query, none) => attempt("It is at work.", async () => {
+  const begin = (query, none) => attempt(t("consolidation.working"), async () => {
     const before = (await list())[0]?.run_id;
     await client.send("POST", "/memory/consolidate", { query });
     const metadata = { graph_id: "consolidation_agent", user_id: me.user_id, org_id: me.org_id };
@@ -141,54 +147,61 @@ function Consolidation({ session: { client, memory, me }, onClose }) {
       const [newest] = await list();
       const isNew = newest && newest.run_id !== before;
       isOver = isNew ? newest.status !== "running" : !isGoing;
-      if (isOver) setNote(!isNew ? none : newest.status === "proposed" ? "It waits for you under “Proposed changes”." : "");
+      if (isOver) setNote(!isNew ? none : newest.status === "proposed" ? t("consolidation.waits") : "");
     }
     await memory.refresh();
   });
   const done = (run) => html`<li key=${run.run_id}><h4>${when(run.started_at)}</h4><${Run} ...${run} /></li>`;
-  return html`<${Dialog} title="What consolidation does" problem=${refused || problem} onClose=${onClose}>
-    <p>Between conversations, what you said becomes memory: added, merged, and corrected where it is out of date.</p>
-    <p class="row"><button disabled=${isBusy} onClick=${rehearse}>Rehearse</button>
-      <button class="main" disabled=${isBusy} onClick=${begin({}, "There was nothing new.")}>Consolidate now</button>
-      <button disabled=${isBusy} onClick=${begin({ tidy: "true" }, "There was nothing to tidy.")}>Tidy</button></p>
-    <p class="quiet">Tidy puts all of your memory in order, and proposes to you what it would change.</p>
+  return html`<${Dialog} title=${t("consolidation.title")} problem=${refused || problem} onClose=${onClose}>
+    <p>${t("consolidation.about")}</p>
+    <p class="row"><button disabled=${isBusy} onClick=${rehearse}>${t("consolidation.rehearse")}</button>
+      <button class="main" disabled=${isBusy} onClick=${begin({}, t("consolidation.nothing_new"))}>${t("consolidation.now")}</button>
+      <button disabled=${isBusy} onClick=${begin({ tidy: "true" }, t("consolidation.nothing_to_tidy"))}>${t("consolidation.tidy")}</button></p>
+    <p class="quiet">${t("consolidation.tidy_about")}</p>
     <p class="quiet" role="status">${!refused && note}</p>
-    ${rehearsed && html`<section aria-label="What it would change">
-      <h3>It would change</h3><${Run} ...${rehearsed} /></section>`}
-    <h3>The last runs</h3>
-    ${told?.length === 0 && html`<p class="quiet">There were none yet.</p>`}
+    ${rehearsed && html`<section aria-label=${t("consolidation.would_label")}>
+      <h3>${t("consolidation.would")}</h3><${Run} ...${rehearsed} /></section>`}
+    <h3>${t("consolidation.last")}</h3>
+    ${told?.length === 0 && html`<p class="quiet">${t("consolidation.none")}</p>`}
     <ul class="runs">${told?.map(done)}</ul>
   <//>`;
 }
 
-const READ = { tidy: "all of memory", bring: "the text that you brought" };
+const READ = { tidy: t("consolidation.read_tidy"), bring: t("consolidation.read_bring") };
 
 function Run({ status, kind, conversations: talks, messages = 0, model_calls: calls = 0, reason, files = {} }) {
-  const read = READ[kind] ?? `${plural(talks, "conversation")}, ${plural(messages, "message")}`;
-  const counts = `${read}, ${plural(calls, "model call")}`;
+  const counts = () => ({
+    conversations: t("consolidation.conversations", { count: talks }),
+    messages: t("consolidation.messages", { count: messages }),
+  });
+  const read = () => READ[kind] ?? t("consolidation.read", counts());
+  const told = () => t("consolidation.status", { status, read: read(), calls: t("consolidation.calls", { count: calls }) });
   const changed = Object.entries(files).map(([path, diff]) => html`<h5>${path}</h5><${Diff} text=${diff} />`);
-  const none = html`<p class="quiet">No file ${status === "running" ? "has changed yet" : "changed"}.</p>`;
-  return html`<p class="quiet">${status}${talks !== undefined && `: ${counts}`}</p>
+  const none = html`<p class="quiet">${t(status === "running" ? "consolidation.none_yet" : "consolidation.none_changed")}</p>`;
+  return html`<p class="quiet">${talks === undefined ? status : told()}</p>
     ${reason && html`<p>${reason}</p>`}${changed.length ? changed : none}`;
 }
 
 /** How the deployment does, over all people: for operators. */
 function Operations({ session: { client }, onClose }) {
   const { told, problem } = useTold(client, "/memory/operations");
-  return html`<${Dialog} title="Operations" problem=${problem} onClose=${onClose}>
-    <p>What operators watch, over everybody. docs/operations.md says what to do about it.</p>
+  return html`<${Dialog} title=${t("operations.title")} problem=${problem} onClose=${onClose}>
+    <p>${t("operations.about")}</p>
     ${told && html`<${Numbers} ...${told} />`}
   <//>`;
 }
 
 function Numbers({ due }) {
-  const since = due.oldest ? `, the oldest since ${when(due.oldest)}` : "";
-  const waiting = `${plural(due.conversations, "conversation")} of ${plural(due.people, "person", "people")}`;
-  return html`<section aria-label="Due"><h3>Due</h3><p>${waiting}${since}.</p></section>`;
+  const conversations = t("operations.conversations", { count: due.conversations });
+  const people = t("operations.people", { count: due.people });
+  const waiting = due.oldest
+    ? t("operations.waiting_since", { conversations, people, when: when(due.oldest) })
+    : t("operations.waiting", { conversations, people });
+  return html`<section aria-label=${t("operations.due")}><h3>${t("operations.due")}</h3><p>${waiting}</p></section>`;
 }
 
-export const dialogs = { Consolidation, "Bring your memory": Bring };
-export const operatorsDialogs = { Operations };
+export const dialogs = { [t("consolidation.opener")]: Consolidation, [t("bring.title")]: Bring };
+export const operatorsDialogs = { [t("operations.title")]: Operations };
 /** What people decide about it, among the decisions about memory. */
-export const switches = { review: "Show me changes first", review_agent: "Also what it writes while we talk" };
+export const switches = { review: t("consolidation.switch_review"), review_agent: t("consolidation.switch_review_agent") };
 export const BelowSwitches = Proposals;
