@@ -15,14 +15,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
 from functools import cache, partial
 from traceback import walk_tb
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, cast
 from weakref import WeakValueDictionary
 
-from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph._internal._constants import RESUME
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.config import get_config
 from langgraph.store.base import BaseStore
 from langgraph.store.base.batch import AsyncBatchedBaseStore
-from langgraph.types import TracePolicy, omit_payload
+from langgraph.types import Interrupt, Send, TracePolicy, _interrupt_id, omit_payload
 from langgraph_sdk.client import LangGraphClient
 from starlette.requests import Request
 from starlette.responses import Response
@@ -43,6 +44,8 @@ _THREADS = ThreadPoolExecutor(min(32, (os.cpu_count() or 1) + 4), thread_name_pr
 SPANS_WITHOUT_PAYLOAD = TracePolicy(process_inputs=omit_payload, process_outputs=omit_payload)
 
 _IDS = 1_000
+# Checkpoints that are read to learn where the interrupts of one thread were raised. Two for each subagent that waits.
+_MOST_CHECKPOINTS = 100
 # How many runs go on in each thread, whoever's, by its id; None where the platform's own status of a thread says whether one
 # does. `langgraph dev` calls a thread idle whose cancelled run goes on, and after a kill one busy in which none does.
 runs_going: Counter[str] | None = None
@@ -73,6 +76,79 @@ async def delete_checkpoints(client: LangGraphClient, user_id: str, org_id: str)
                 await checkpointer.adelete_thread(thread_id)
                 deleted += 1
     return deleted
+
+
+class PendingInterrupt(NamedTuple):
+    """An interrupt that waits for an answer, and the node that raised it: "" where that cannot be proved."""
+
+    interrupt: Interrupt
+    node: str
+
+
+async def pending_interrupts(thread_id: str) -> tuple[str, list[PendingInterrupt]]:
+    """The id of a thread's latest checkpoint ("" if it has none), and the interrupts that wait there for an answer.
+
+    An interrupt's id is a hash of where it was raised: the nodes and their tasks, from the outermost graph to the innermost. So
+    the node whose name gives this id did raise it, whatever the interrupt's value says.
+    """
+    from langgraph_api._checkpointer import get_checkpointer  # noqa: PLC0415  # only on a server
+
+    saver, nodes = await get_checkpointer(), dict[str, str]()
+    latest: CheckpointTuple | None = None
+    places = [""]
+    for _ in range(_MOST_CHECKPOINTS):
+        if not places:
+            break
+        place = places.pop(0)
+        saved = await saver.aget_tuple({"configurable": {"thread_id": thread_id, "checkpoint_ns": place}})
+        if saved is None:
+            continue
+        if not place:
+            latest = saved
+        for task, interrupts in _waiting(saved).items():
+            found = _raised(saved, place, task, {interrupt.id for interrupt in interrupts})
+            nodes |= found
+            if len(found) < len(interrupts):  # graphs inside of this task raised the others
+                places += [_place(place, node, task) for node in _nodes(saved.checkpoint)]
+    if latest is None:
+        return "", []
+    waiting = [interrupt for interrupts in _waiting(latest).values() for interrupt in interrupts]
+    pending = [PendingInterrupt(interrupt, nodes.get(interrupt.id, "")) for interrupt in waiting]
+    return str(latest.checkpoint["id"]), pending
+
+
+def _waiting(saved: CheckpointTuple) -> dict[str, tuple[Interrupt, ...]]:
+    """The interrupts of a checkpoint's tasks that are not answered, by the task's id."""
+    from langgraph.pregel._task_status import read_task_statuses  # noqa: PLC0415  # only on a server
+
+    statuses = read_task_statuses(saved.pending_writes or ())
+    return {task: status.pending_interrupts for task, status in statuses.items() if status.pending_interrupts}
+
+
+def _raised(saved: CheckpointTuple, place: str, task: str, ids: set[str]) -> dict[str, str]:
+    """Of a task's interrupts those that it raised itself: the node, by the interrupt's id."""
+    answers = [value for of, channel, value in saved.pending_writes or () if (of, channel) == (task, RESUME)]
+    answered = sum(len(value) if isinstance(value, list) else 1 for value in answers)
+    raised = dict[str, str]()
+    for node in _nodes(saved.checkpoint):
+        for number in range(answered + 1):
+            interrupt_id = _interrupt_id(_place(place, node, task), number)
+            if interrupt_id in ids:
+                raised[interrupt_id] = node
+    return raised
+
+
+def _nodes(checkpoint: Any) -> set[str]:
+    """Names of the nodes that may have a task at a checkpoint: what was sent there, and what edges lead to."""
+    branch = "branch:to:"
+    sent = checkpoint["channel_values"].get("__pregel_tasks") or ()
+    nodes = {send.node for send in sent if isinstance(send, Send)}
+    return nodes | {name.removeprefix(branch) for name in checkpoint["channel_versions"] if name.startswith(branch)}
+
+
+def _place(place: str, node: str, task: str) -> str:
+    """The namespace of a task, inside of that of its graph."""
+    return f"{place}|{node}:{task}" if place else f"{node}:{task}"
 
 
 async def store() -> BaseStore:

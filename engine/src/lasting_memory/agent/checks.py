@@ -80,6 +80,7 @@ def check_graph(graph: Graph) -> None:
     for agent in agents:
         _check_middleware(agent)
         _check_file_system(agent)
+        _check_approvals(agent)
 
 
 def _agents(graph: Graph) -> Iterator[_Agent]:
@@ -101,6 +102,11 @@ def _agents(graph: Graph) -> Iterator[_Agent]:
         for name, node in agent.graph.nodes.items():
             inner = [found for found in node.subgraphs if isinstance(found, Pregel)]
             waiting += [_Agent(found, f"The node {name!r}", "build its agent with middleware(d, ...)") for found in inner]
+
+
+def has_approvals(graph: Graph) -> bool:
+    """Whether calls of tools wait for an approval somewhere in a graph, as `interrupt_on` names them."""
+    return any(_interrupted(agent.graph) for agent in _agents(graph))
 
 
 def _has_a_part(graph: Graph) -> bool:
@@ -141,6 +147,14 @@ def _check_file_system(agent: _Agent) -> None:
     missing = {tool.name for tool in tools} & approved - _interrupted(agent.graph)
     if missing:
         raise SettingsError(f"{agent.who} writes shared files by {min(missing)} without an approval; {fix}.")
+
+
+def _check_approvals(agent: _Agent) -> None:
+    """Raise `SettingsError` for approvals that a tool's own node asks for: who may answer is told by the node."""
+    asking = [middleware for middleware in _hooks(agent.graph) if isinstance(middleware, HumanInTheLoopMiddleware)]
+    if any(middleware.interrupt_mode != "batched" for middleware in asking):
+        fix = "build its HumanInTheLoopMiddleware with interrupt_mode='batched'"
+        raise SettingsError(f"{agent.who} asks for approvals as a tool asks a person, who could then approve; {fix}.")
 
 
 def _holds(permissions: Sequence[FilesystemPermission], rules: Sequence[FilesystemPermission]) -> bool:

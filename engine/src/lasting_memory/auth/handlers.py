@@ -7,9 +7,9 @@ stamp the evidence where clients cannot write.
 """
 
 import logging
-import re
 from collections.abc import Callable, Collection, Coroutine, Mapping, MutableMapping
 from dataclasses import asdict
+from functools import cached_property
 from time import monotonic
 from typing import Any
 
@@ -18,7 +18,8 @@ from langgraph_sdk.errors import NotFoundError
 from langgraph_sdk.schema import Thread
 
 from lasting_memory import platform
-from lasting_memory.auth import run_requests
+from lasting_memory.agent.checks import has_approvals
+from lasting_memory.auth import interrupts, run_requests
 from lasting_memory.auth.admission import THREAD_IN_REQUESTS, check_run, of_request, share_of
 from lasting_memory.auth.run_requests import GROUP_CLAIMS, GROUP_CLAIMS_EXPIRE_AT, OWNER_KEYS
 from lasting_memory.auth.tokens import Tokens
@@ -44,7 +45,8 @@ from lasting_memory.validation import RefusedWrite, check_policy, check_text
 # With this key in `config.configurable`, langgraph fails a run that answers an interrupt which is not pending. Without it the
 # run ignores the answer and continues. With any other key than ids of interrupts it takes a whole resume as one answer to any.
 STRICT_RESUME = "__pregel_strict_resume"
-_INTERRUPT = re.compile("[0-9a-f]{32}")
+# Where in a thread's history a run begins.
+_CHECKPOINT = ("checkpoint_id", "checkpoint_ns", "checkpoint_map")
 
 # Seconds between two lines of the log about a failure that lasts.
 _NOTED_SECONDS = 60
@@ -179,8 +181,9 @@ class _Handlers:
         """
         kwargs, operator = value["kwargs"], self._is_operator(ctx.user)
         command, told = kwargs.get("command") or {}, (value["metadata"], (kwargs.get("config") or {}).get("metadata"))
+        resumes = command.get("resume") is not None
         asks_temporary = any(isinstance(metadata, Mapping) and metadata.get(TEMPORARY) is True for metadata in told)
-        if any(command.get(name) is not None for name in ("resume", "update", "goto")):
+        if any(command.get(name) is not None for name in ("update", "goto")):
             self._check_state_write(ctx.user)
         run_requests.rebuild_run(value, operator=operator)
         await platform.in_thread(run_requests.rebuild_state, kwargs)
@@ -190,6 +193,8 @@ class _Handlers:
         thread = await _thread_of(value["thread_id"])
         if is_temporary(thread) if thread else asks_temporary:
             value["metadata"][TEMPORARY] = True
+        if resumes and not operator:
+            await self._check_answers(ctx.user, thread, kwargs)
         if thread is None:
             await self._delete_temporary(ctx.user)
         if operator:
@@ -207,6 +212,24 @@ class _Handlers:
             value["metadata"][HELD_WHILE_PAUSED] = True  # also of the thread that the run creates
         return None if operator else asdict(owner)
 
+    async def _check_answers(self, user: User, thread: Thread | None, kwargs: MutableMapping[str, Any]) -> None:
+        """Rebuild a person's answers to what waits in their thread: each by the id of its interrupt.
+
+        The run takes these ids or fails: whatever happens meanwhile, it answers what was looked at here.
+        """
+        if thread is None:
+            self._check_state_write(user)
+            raise HTTPException(404, "There is no such thread of yours in which something waits for an answer.")
+        configurable = kwargs["config"].setdefault("configurable", {})
+        checkpoint_id, waiting = await interrupts.pending(str(thread["thread_id"]))
+        if configurable.get("checkpoint_id") not in (None, checkpoint_id) or configurable.get("checkpoint_ns"):
+            raise HTTPException(409, "The thread has gone on since this checkpoint; answer what waits in its latest state.")
+        for name in _CHECKPOINT:
+            configurable.pop(name, None)
+        resume = kwargs["command"]["resume"]
+        kwargs["command"]["resume"] = await platform.in_thread(interrupts.checked_answers, resume, waiting)
+        configurable[STRICT_RESUME] = True
+
     async def _act_as(self, user: User, thread: Thread | None, kwargs: Mapping[str, Any]) -> Actor:
         """Stamp an operator's run with the operator's claims, and with the owner of a thread that it continues. Returns the
         person that it acts as.
@@ -219,8 +242,8 @@ class _Handlers:
         is_owned = all(isinstance(metadata.get(key), str) for key in OWNER_KEYS)
         if resume is not None and not is_owned:
             raise HTTPException(404, "There is no such thread with an owner to resume it for.")
-        if resume is not None and self._deployment.has_approvals:
-            if not isinstance(resume, Mapping) or not resume or not all(_INTERRUPT.fullmatch(key) for key in resume):
+        if resume is not None and self._has_approvals:
+            if not isinstance(resume, Mapping) or not resume or not all(interrupts.INTERRUPT_ID.fullmatch(key) for key in resume):
                 how = '{"resume": {"<id>": {"decisions": [...]}}}'
                 raise HTTPException(422, f"Operators approve writes here: a resume names the interrupts it answers: {how}.")
             config.setdefault("configurable", {})[STRICT_RESUME] = True
@@ -289,10 +312,18 @@ class _Handlers:
             await keep_out(thread["thread_id"], thread["metadata"])
         return paused
 
+    @cached_property
+    def _has_approvals(self) -> bool:
+        """Whether an operator approves calls of tools somewhere. A graph that is made anew for each run cannot be looked at."""
+        if self._deployment.has_approvals:
+            return True
+        graphs = [platform.loaded_graph(name) for name in self._deployment.agents]
+        return any(has_approvals(graph) for graph in graphs if graph is not None)
+
     def _check_state_write(self, user: User) -> None:
-        """Where operators approve writes, nobody else may resume a run, or change the state that an operator approves."""
-        if self._deployment.has_approvals and not self._is_operator(user):
-            raise HTTPException(403, "Operators approve writes here: only they may resume a run or write a thread's state.")
+        """Where operators approve writes, nobody else may change the state that an operator approves."""
+        if self._has_approvals and not self._is_operator(user):
+            raise HTTPException(403, "Operators approve writes here: only they may go to a node or write a thread's state.")
 
     async def stamp_cron(self, ctx: AuthContext, value: Any) -> None:
         """A firing of an operator's cron knows only its creator's identity, so the creator's claims are stamped into it."""

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Annotated, NamedTuple
+from uuid import UUID
 
 import orjson
 from fastapi import APIRouter, Query
@@ -22,6 +23,7 @@ from starlette.exceptions import HTTPException
 
 from lasting_memory import controls, journal, platform, recall
 from lasting_memory.agent.prompt import Block, PromptBlocks, memory_files, skills, without_comments
+from lasting_memory.auth import interrupts
 from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.http.requests import IN_TURN, ROUTE, About, AboutQuery, Answer, Caller, MemoryQuery, Sent
 from lasting_memory.journal import NOTHING, Revision, cut, diff, lines_of, undone
@@ -339,6 +341,33 @@ async def search(caller: Caller, query: Annotated[Search, Query()]) -> Answer:
         return [{"thread_id": talk.thread_id, "updated_at": talk.updated_at, "turns": turns} for talk, turns in found]
 
     return {"conversations": await platform.in_thread(shown), "searched": results.searched, "outstanding": results.outstanding}
+
+
+class OneThread(About):
+    thread_id: UUID
+
+
+@router.get("/memory/interrupts")
+async def pending_interrupts(caller: Caller, query: Annotated[OneThread, Query()]) -> Answer:
+    """What waits for an answer in one of your conversations (`interrupt()` of a tool, or a write that an operator approves).
+
+    `interrupts`: id; `answered_by`, "person" for what is yours to answer, else "operator"; `kind` of the answer, "decisions" to
+    langchain's `HITLRequest`, "response" or "responses" to one or several of its `HumanInterrupt`, else "value"; `requests`, the
+    actions that it is about: name, args (JSON), description, and the types of answers that it `may` have; `text` of any other
+    question, and the `choices` that its schema gives. Texts are cut to what a page shows; an edit is not among `may` where args
+    were cut. Answer with a run: `command: {"resume": {"<id>": <answer>}}`. 404: it is no conversation of yours.
+    """
+    thread_id = str(query.thread_id)
+    async with get_client() as client:
+        found = await client.threads.search(ids=[thread_id], metadata=asdict(caller.actor), limit=1, select=["thread_id"])
+    if not found:
+        raise HTTPException(404, "There is no such conversation.")
+    _, waiting = await interrupts.pending(thread_id)
+
+    def shown() -> list[Answer]:
+        return [interrupts.shown(interrupt) for interrupt in waiting]
+
+    return {"interrupts": await platform.in_thread(shown)}
 
 
 class Switches(Sent):

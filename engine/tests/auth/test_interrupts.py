@@ -1,0 +1,296 @@
+"""A tool's own question is the person's to answer, and what `interrupt_on` raised is an operator's, whatever either looks like."""
+
+import json
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from langgraph_sdk import Auth
+
+from lasting_memory.agent.checks import check_graph, has_approvals
+from lasting_memory.auth.interrupts import MAX_ANSWER_BYTES, MAX_ANSWER_DEPTH, Pending, checked_answers, shown
+from lasting_memory.testing.deployed import deployed
+from lasting_memory.testing.dev_server import DevServer
+from lasting_memory.testing.people import Person
+from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
+from tests.auth.test_approvals import APPROVE, SKILL
+from tests.conftest import chat_on, served
+
+GRAPH = f"{Path(__file__).parent / 'asking.py'}:agent"
+asking = served({"graphs": {"agent": GRAPH}}, OPERATORS="root", SHARED_WRITES="interrupt")
+
+HITL: dict[str, Any] = {
+    "action_requests": [{"name": "write_file", "args": {"file_path": "/skills/x/SKILL.md"}, "description": "approve me"}],
+    "review_configs": [{"action_name": "write_file", "allowed_decisions": ["approve", "edit", "reject"]}],
+}
+HUMAN: dict[str, Any] = {
+    "action_request": {"action": "pay", "args": {"euros": 5}},
+    "config": {"allow_accept": True, "allow_edit": True, "allow_respond": True, "allow_ignore": False},
+    "description": "Pay?",
+}
+
+
+@pytest.fixture
+def ada(asking: DevServer, model: ScriptedAnthropic, alice: str) -> Person:
+    return asking.person(alice, model=model)
+
+
+class Waiting:
+    """A conversation of a person whose agent made these calls at once, in a subagent if `who` names one."""
+
+    def __init__(self, person: Person, thread: str) -> None:
+        self.person, self.thread = person, thread
+
+    @classmethod
+    async def after(cls, person: Person, *calls: ToolCall, who: str = "") -> "Waiting":
+        said = f"do {uuid.uuid4()}"
+        if who:
+            person.model.script(said, [ToolCall("task", {"description": f"delegated {said}", "subagent_type": who})], [Text("done")])
+        person.model.script(f"delegated {said}" if who else said, [*calls], [Text("helped" if who else "done")])
+        thread = await person.thread()
+        await person.turn(thread, said)
+        return cls(person, thread)
+
+    async def pending(self) -> dict[str, dict[str, Any]]:
+        """What waits, by who answers it."""
+        found = await self.person.made("GET", "/memory/interrupts", thread_id=self.thread)
+        return {one["answered_by"]: one for one in found["interrupts"]}
+
+    async def ids(self) -> list[str]:
+        found = await self.person.made("GET", "/memory/interrupts", thread_id=self.thread)
+        return [one["id"] for one in found["interrupts"]]
+
+    async def run(self, caller: Person | None = None, **body: Any) -> httpx.Response:
+        path = f"/threads/{self.thread}/runs/wait"
+        return await (caller or self.person).ask("POST", path, {"assistant_id": "agent", **body})
+
+    async def answer(self, resume: Any, caller: Person | None = None, **more: Any) -> httpx.Response:
+        return await self.run(caller, command={"resume": resume}, **more)
+
+    async def results(self) -> list[str]:
+        """What the tools answered, of the outermost agent."""
+        values = (await self.person.client.threads.get_state(self.thread))["values"]
+        return [str(message["content"]) for message in values["messages"] if message["type"] == "tool"]
+
+
+def ask(question: Any) -> ToolCall:
+    return ToolCall("ask", {"question": question})
+
+
+def write_skill() -> ToolCall:
+    name = f"skill-{uuid.uuid4().hex[:8]}"
+    return ToolCall("write_file", {"file_path": f"/skills/{name}/SKILL.md", "content": SKILL.format(name=name)})
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("who", ["", "general-purpose", "writer"])
+@pytest.mark.parametrize("question", ["Which color?", HITL], ids=["text", "look-alike"])
+async def test_a_tool_s_question_is_the_person_s_to_answer(ada: Person, question: Any, who: str) -> None:
+    it = await Waiting.after(ada, ask(question), who=who)
+    pending = (await it.pending())["person"]
+    answer = "blue" if question == "Which color?" else APPROVE
+    stranger = ada.server.person("mallory")
+    assert (await it.answer({pending["id"]: answer}, stranger)).status_code in (403, 404)
+    assert (await stranger.ask("GET", "/memory/interrupts", thread_id=it.thread)).status_code == 404
+    answered = await it.answer({pending["id"]: answer})
+    assert answered.status_code == 200, answered.text
+    assert await it.pending() == {}
+    assert answered.json()["messages"][-1]["content"] in ("done", [{"type": "text", "text": "done"}])
+    if not who:
+        assert json.loads((await it.results())[-1]) == answer
+    again = await it.answer({pending["id"]: answer})
+    assert (again.status_code, "does not wait" in again.text) == (409, True)
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("who", ["", "general-purpose", "writer"])
+@pytest.mark.parametrize("call", [write_skill(), ToolCall("cleared", {"what": "all"})], ids=lambda call: call.name)
+async def test_what_interrupt_on_raised_is_an_operator_s(ada: Person, call: ToolCall, who: str) -> None:
+    it = await Waiting.after(ada, call, who=who)
+    pending = (await it.pending())["operator"]
+    for resume in ({pending["id"]: APPROVE}, APPROVE, "yes"):
+        refused = await it.answer(resume)
+        assert (refused.status_code, "only they may answer" in refused.text) == (403, True)
+    for command in ({"goto": "tools"}, {"update": {"messages": []}}, {"resume": "yes", "goto": "tools"}):
+        assert (await it.run(command=command)).status_code == 403
+    root = ada.server.person("root")
+    assert (await it.answer({pending["id"]: APPROVE}, root)).status_code == 200
+    assert await it.pending() == {}
+
+
+@pytest.mark.server
+async def test_two_of_each_kind_at_once_are_answered_by_name_each_by_whom_it_is_for(ada: Person) -> None:
+    delegated = f"clear {uuid.uuid4()}"
+    ada.model.script(delegated, [ToolCall("cleared", {"what": "all"})], [Text("cleared it")])
+    task = ToolCall("task", {"description": delegated, "subagent_type": "general-purpose"})
+    it = await Waiting.after(ada, task, ask("one"), ask("two"))
+    found = (await ada.made("GET", "/memory/interrupts", thread_id=it.thread))["interrupts"]
+    ids = {one["text"] or "operator": one["id"] for one in found}
+    assert {one["answered_by"] for one in found if one["text"]} == {"person"}
+    unnamed = await it.answer("both")
+    assert (unnamed.status_code, "name each" in unnamed.text) == (422, True)
+    mixed = await it.answer({ids["one"]: "1", ids["operator"]: APPROVE})
+    assert (mixed.status_code, "only they may answer" in mixed.text) == (403, True)
+    assert (await it.answer({ids["one"]: "1", "decisions": []})).status_code == 422
+    assert (await it.answer({ids["one"]: "1", "0" * 32: "2"})).status_code == 409
+    assert sorted(await it.ids()) == sorted(ids.values()), "nothing was answered"
+    assert (await it.answer({ids["one"]: "1"})).status_code == 200
+    assert (await it.answer({ids["one"]: "again"})).status_code == 409
+    assert (await it.answer({ids["operator"]: APPROVE}, ada.server.person("root"))).status_code == 200
+    assert await it.ids() == [ids["two"]]
+    assert (await it.answer("2")).status_code == 200, "the only one needs no name"
+    assert {'"1"', '"2"'} < {*await it.results()}
+
+
+@pytest.mark.server
+async def test_an_answer_is_to_what_waits_in_the_latest_state(ada: Person) -> None:
+    it = await Waiting.after(ada, ask("first"))
+    (pending,) = await it.ids()
+    state = (await ada.client.threads.get_state(it.thread))["checkpoint"]
+    history = await ada.client.threads.get_history(it.thread, limit=5)
+    before = history[1]["checkpoint"]["checkpoint_id"]
+    assert (await it.answer({pending: "old"}, checkpoint_id=before)).status_code == 409
+    assert (await it.answer({pending: "new"}, checkpoint_id=state["checkpoint_id"])).status_code == 200
+    assert (await it.results())[-1] == '"new"'
+    assert (await it.answer("late")).status_code == 409
+    withdrawn = await Waiting.after(ada, ask("second"))
+    (second,) = await withdrawn.ids()
+    await ada.turn(withdrawn.thread, "never mind")
+    assert (await withdrawn.answer({second: "late"})).status_code == 409
+
+
+@pytest.mark.server
+async def test_the_example_of_the_documents_asks_the_person(ada: Person) -> None:
+    mail = ToolCall("send_mail", {"to": "eve@example.com", "text": "hello"})
+    it = await Waiting.after(ada, mail, ToolCall("ask_person", {"question": "<b>Why?</b>"}), ToolCall("choose", {"question": "color"}))
+    found = (await ada.made("GET", "/memory/interrupts", thread_id=it.thread))["interrupts"]
+    by_kind = {one["kind"] + str(one["choices"]): one for one in found}
+    asked, why = by_kind["decisions[]"], by_kind["value[]"]
+    color = by_kind["value['red', 'blue']"]
+    assert asked["requests"][0]["may"] == ["approve", "edit", "reject"]
+    assert why["text"] == "<b>Why?</b>"
+    edited = {"name": "send_mail", "args": {"to": "bob@example.com", "text": "hello"}}
+    decision = {"decisions": [{"type": "edit", "edited_action": edited}]}
+    answered = await it.answer({asked["id"]: decision, why["id"]: "because", color["id"]: "blue"})
+    assert answered.status_code == 200, answered.text
+    assert {"Sent to bob@example.com: hello", "because", "blue"} <= {*await it.results()}
+
+
+# --- What an answer may be, and what of a question is shown ---------------------------------------------------------------
+
+ID = "0123456789abcdef" * 2
+
+
+def answered(answer: Any, value: Any = "a question") -> Any:
+    return checked_answers({ID: answer}, [Pending(ID, value, {}, is_operators=False)])[ID]
+
+
+def nested(levels: int) -> Any:
+    value: Any = "x"
+    for _ in range(levels):
+        value = {"__proto__": [value]}
+    return value
+
+
+FREE = ["text", "", 0, 1.5, True, [], {}, {"a": [1, {"b": None}]}, {"__proto__": {"polluted": True}}, "<img src=x onerror=alert(1)>"]
+
+
+@pytest.mark.parametrize("answer", FREE, ids=str)
+def test_any_json_answers_a_question_of_no_known_shape(answer: Any) -> None:
+    assert answered(answer) == answer
+
+
+BIG = "x" * (MAX_ANSWER_BYTES + 1)
+HUMAN_NO = {**HUMAN, "config": {}}
+
+
+def edit(name: str = "write_file", **args: Any) -> dict[str, Any]:
+    return {"decisions": [{"type": "edit", "edited_action": {"name": name, "args": args}}]}
+
+
+@pytest.mark.parametrize(
+    ("value", "answer"),
+    [
+        ("a question", BIG),
+        ("a question", {BIG: 1}),
+        ("a question", nested(MAX_ANSWER_DEPTH)),
+        ("a question", nested(5_000)),
+        ("a question", "\x00"),
+        ("a question", "\ud800"),
+        ("a question", {"\x00": 1}),
+        ("a question", 10**30),
+        (HITL, "yes"),
+        (HITL, {}),
+        (HITL, {"decisions": []}),
+        (HITL, {"decisions": [{"type": "approve"}] * 2}),
+        (HITL, {"decisions": [{"type": "respond", "message": "no"}]}),
+        (HITL, {"decisions": [{"type": "reject", "message": {}}]}),
+        (HITL, {"decisions": ["approve"]}),
+        (HITL, edit("delete")),
+        (HITL, {"decisions": [{"type": "edit", "edited_action": {"name": "write_file", "args": []}}]}),
+        (HUMAN, {"type": "ignore"}),
+        (HUMAN, {"type": "response", "args": {}}),
+        (HUMAN, {"type": "edit", "args": {"action": "steal", "args": {}}}),
+        (HUMAN_NO, {"type": "accept"}),
+        ([HUMAN, HUMAN], [{"type": "accept"}]),
+        ([HUMAN], {"type": "accept"}),
+    ],
+)
+def test_an_answer_of_another_shape_or_beyond_its_bounds_is_refused_in_one_line(value: Any, answer: Any) -> None:
+    with pytest.raises(Auth.exceptions.HTTPException) as refused:
+        answered(answer, value)
+    assert refused.value.status_code == 422
+    assert "\n" not in refused.value.detail
+    assert len(refused.value.detail) < 500
+
+
+@pytest.mark.parametrize(
+    ("value", "answer", "rebuilt"),
+    [
+        (HITL, {"decisions": [{"type": "approve", "more": 1}], "also": 2}, {"decisions": [{"type": "approve"}]}),
+        (HITL, {"decisions": [{"type": "reject"}]}, {"decisions": [{"type": "reject"}]}),
+        (HITL, edit(file_path="/y"), edit(file_path="/y")),
+        (HUMAN, {"type": "accept", "args": {"action": "steal"}}, {"type": "accept", "args": None}),
+        (HUMAN, [{"type": "response", "args": "later", "x": 1}], [{"type": "response", "args": "later"}]),
+        ([HUMAN], [{"type": "edit", "args": {"action": "pay", "args": {"euros": 4}, "x": 1}}],
+         [{"type": "edit", "args": {"action": "pay", "args": {"euros": 4}}}]),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_an_answer_to_a_known_shape_is_rebuilt_from_its_fields(value: Any, answer: Any, rebuilt: Any) -> None:
+    assert answered(answer, value) == rebuilt
+
+
+HOSTILE = [nested(300), "x" * 1_000_000, {"k": ["y" * 10_000] * 1_000}, {f"key {n}": n for n in range(100_000)}, object(), b"\xff",
+           "\ud800", float("nan"), 10**400, {1: {2: 3}}, [{**HUMAN, "description": nested(50)}],
+           {**HITL, "review_configs": [{"action_name": [], "allowed_decisions": {}}]},
+           {"action_requests": [[]], "review_configs": [[]]}]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", HOSTILE, ids=lambda value: type(value).__name__)
+def test_of_any_value_a_bounded_text_is_shown(value: Any) -> None:
+    about = shown(Pending(ID, value, {"enum": ["z" * 10_000]}, is_operators=False))
+    text = json.dumps(about)
+    assert len(text) < 200_000
+    assert about["choices"] == []
+
+
+def test_nobody_edits_arguments_of_which_they_see_a_part() -> None:
+    value: Mapping[str, Any] = {**HUMAN, "action_request": {"action": "pay", "args": {"text": "x" * 10_000}}}
+    (request,) = shown(Pending(ID, value, {}, is_operators=False))["requests"]
+    assert request["may"] == ["accept", "response"]
+
+
+def test_a_server_knows_of_each_graph_whether_it_has_approvals() -> None:
+    from agent import build_agent  # noqa: PLC0415  # the tests' own
+
+    from tests.auth import asking as asking_graph  # noqa: PLC0415
+
+    model = chat_on("http://127.0.0.1:1")
+    assert not has_approvals(build_agent(deployed(), model))
+    assert has_approvals(build_agent(deployed(shared_writes="interrupt"), model))
+    assert has_approvals(asking_graph.build_agent(deployed(), model))
+    check_graph(asking_graph.build_agent(deployed(), model))
