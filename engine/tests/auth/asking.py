@@ -1,4 +1,4 @@
-"""The agent as deployed, with tools that ask the person, those of docs/questions.md among them: what the server under test loads."""
+"""The agent as deployed, with tools that ask, those of docs/questions.md among them: what the server under test loads."""
 
 import json
 import re

@@ -210,6 +210,8 @@ def memory() -> Iterator[Row]:
         (Row("GET /memory/me", "who one is, and how memory is kept", each_their_own(), shows="<owner>"), {}),
         (Row("GET /memory/search", "search past conversations", each_their_own(), needs="thread", query="q=<said>",
             shows="<said>"), {}),
+        (Row("GET /memory/interrupts", "what waits in a conversation", owners(), needs="thread", query="thread_id=<thread>",
+            shows="interrupts"), {}),
         (Row("GET /memory/policies", "one's organization's rules", OUR_POLICIES, shows="<rule>"), {}),
         (Row("GET /memory/prompt", "what the model is shown next", each_their_own(), shows="<kept>"), {}),
         (Row("DELETE /memory", "be forgotten", each_their_own(), needs="thread", shows="deleted", changes=True, last=True),

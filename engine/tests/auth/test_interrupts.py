@@ -1,4 +1,4 @@
-"""A tool's own question is the person's to answer, and what `interrupt_on` raised is an operator's, whatever either looks like."""
+"""A tool's question is the person's to answer, and what `interrupt_on` raised is an operator's, whatever it looks like."""
 
 import json
 import uuid
@@ -8,10 +8,13 @@ from typing import Any
 
 import httpx
 import pytest
+from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langgraph_sdk import Auth
 
+from lasting_memory.agent import checks
 from lasting_memory.agent.checks import check_graph, has_approvals
 from lasting_memory.auth.interrupts import MAX_ANSWER_BYTES, MAX_ANSWER_DEPTH, Pending, checked_answers, shown
+from lasting_memory.settings import SettingsError
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import Person
@@ -48,7 +51,9 @@ class Waiting:
     async def after(cls, person: Person, *calls: ToolCall, who: str = "") -> "Waiting":
         said = f"do {uuid.uuid4()}"
         if who:
-            person.model.script(said, [ToolCall("task", {"description": f"delegated {said}", "subagent_type": who})], [Text("done")])
+            person.model.script(
+                said, [ToolCall("task", {"description": f"delegated {said}", "subagent_type": who})], [Text("done")]
+            )
         person.model.script(f"delegated {said}" if who else said, [*calls], [Text("helped" if who else "done")])
         thread = await person.thread()
         await person.turn(thread, said)
@@ -88,11 +93,11 @@ def write_skill() -> ToolCall:
 @pytest.mark.server
 @pytest.mark.parametrize("who", ["", "general-purpose", "writer"])
 @pytest.mark.parametrize("question", ["Which color?", HITL], ids=["text", "look-alike"])
-async def test_a_tool_s_question_is_the_person_s_to_answer(ada: Person, question: Any, who: str) -> None:
+async def test_a_tool_s_question_is_the_person_s_to_answer(asking: DevServer, ada: Person, question: Any, who: str) -> None:
     it = await Waiting.after(ada, ask(question), who=who)
     pending = (await it.pending())["person"]
     answer = "blue" if question == "Which color?" else APPROVE
-    stranger = ada.server.person("mallory")
+    stranger = asking.person("mallory")
     assert (await it.answer({pending["id"]: answer}, stranger)).status_code in (403, 404)
     assert (await stranger.ask("GET", "/memory/interrupts", thread_id=it.thread)).status_code == 404
     answered = await it.answer({pending["id"]: answer})
@@ -108,7 +113,7 @@ async def test_a_tool_s_question_is_the_person_s_to_answer(ada: Person, question
 @pytest.mark.server
 @pytest.mark.parametrize("who", ["", "general-purpose", "writer"])
 @pytest.mark.parametrize("call", [write_skill(), ToolCall("cleared", {"what": "all"})], ids=lambda call: call.name)
-async def test_what_interrupt_on_raised_is_an_operator_s(ada: Person, call: ToolCall, who: str) -> None:
+async def test_what_interrupt_on_raised_is_an_operator_s(asking: DevServer, ada: Person, call: ToolCall, who: str) -> None:
     it = await Waiting.after(ada, call, who=who)
     pending = (await it.pending())["operator"]
     for resume in ({pending["id"]: APPROVE}, APPROVE, "yes"):
@@ -116,13 +121,13 @@ async def test_what_interrupt_on_raised_is_an_operator_s(ada: Person, call: Tool
         assert (refused.status_code, "only they may answer" in refused.text) == (403, True)
     for command in ({"goto": "tools"}, {"update": {"messages": []}}, {"resume": "yes", "goto": "tools"}):
         assert (await it.run(command=command)).status_code == 403
-    root = ada.server.person("root")
+    root = asking.person("root")
     assert (await it.answer({pending["id"]: APPROVE}, root)).status_code == 200
     assert await it.pending() == {}
 
 
 @pytest.mark.server
-async def test_two_of_each_kind_at_once_are_answered_by_name_each_by_whom_it_is_for(ada: Person) -> None:
+async def test_two_of_each_kind_at_once_are_answered_by_name_each_by_whom_it_is_for(asking: DevServer, ada: Person) -> None:
     delegated = f"clear {uuid.uuid4()}"
     ada.model.script(delegated, [ToolCall("cleared", {"what": "all"})], [Text("cleared it")])
     task = ToolCall("task", {"description": delegated, "subagent_type": "general-purpose"})
@@ -139,7 +144,7 @@ async def test_two_of_each_kind_at_once_are_answered_by_name_each_by_whom_it_is_
     assert sorted(await it.ids()) == sorted(ids.values()), "nothing was answered"
     assert (await it.answer({ids["one"]: "1"})).status_code == 200
     assert (await it.answer({ids["one"]: "again"})).status_code == 409
-    assert (await it.answer({ids["operator"]: APPROVE}, ada.server.person("root"))).status_code == 200
+    assert (await it.answer({ids["operator"]: APPROVE}, asking.person("root"))).status_code == 200
     assert await it.ids() == [ids["two"]]
     assert (await it.answer("2")).status_code == 200, "the only one needs no name"
     assert {'"1"', '"2"'} < {*await it.results()}
@@ -165,7 +170,9 @@ async def test_an_answer_is_to_what_waits_in_the_latest_state(ada: Person) -> No
 @pytest.mark.server
 async def test_the_example_of_the_documents_asks_the_person(ada: Person) -> None:
     mail = ToolCall("send_mail", {"to": "eve@example.com", "text": "hello"})
-    it = await Waiting.after(ada, mail, ToolCall("ask_person", {"question": "<b>Why?</b>"}), ToolCall("choose", {"question": "color"}))
+    it = await Waiting.after(
+        ada, mail, ToolCall("ask_person", {"question": "<b>Why?</b>"}), ToolCall("choose", {"question": "color"})
+    )
     found = (await ada.made("GET", "/memory/interrupts", thread_id=it.thread))["interrupts"]
     by_kind = {one["kind"] + str(one["choices"]): one for one in found}
     asked, why = by_kind["decisions[]"], by_kind["value[]"]
@@ -195,7 +202,18 @@ def nested(levels: int) -> Any:
     return value
 
 
-FREE = ["text", "", 0, 1.5, True, [], {}, {"a": [1, {"b": None}]}, {"__proto__": {"polluted": True}}, "<img src=x onerror=alert(1)>"]
+FREE = [
+    "text",
+    "",
+    0,
+    1.5,
+    True,
+    [],
+    {},
+    {"a": [1, {"b": None}]},
+    {"__proto__": {"polluted": True}},
+    "<img src=x onerror=alert(1)>",
+]
 
 
 @pytest.mark.parametrize("answer", FREE, ids=str)
@@ -264,8 +282,8 @@ def test_an_answer_to_a_known_shape_is_rebuilt_from_its_fields(value: Any, answe
     assert answered(answer, value) == rebuilt
 
 
-HOSTILE = [nested(300), "x" * 1_000_000, {"k": ["y" * 10_000] * 1_000}, {f"key {n}": n for n in range(100_000)}, object(), b"\xff",
-           "\ud800", float("nan"), 10**400, {1: {2: 3}}, [{**HUMAN, "description": nested(50)}],
+HOSTILE = [nested(300), "x" * 1_000_000, {"k": ["y" * 10_000] * 1_000}, {f"key {n}": n for n in range(100_000)}, object(),
+           b"\xff", "\ud800", float("nan"), 10**400, {1: {2: 3}}, [{**HUMAN, "description": nested(50)}],
            {**HITL, "review_configs": [{"action_name": [], "allowed_decisions": {}}]},
            {"action_requests": [[]], "review_configs": [[]]}]  # fmt: skip
 
@@ -284,7 +302,7 @@ def test_nobody_edits_arguments_of_which_they_see_a_part() -> None:
     assert request["may"] == ["accept", "response"]
 
 
-def test_a_server_knows_of_each_graph_whether_it_has_approvals() -> None:
+def test_a_server_knows_of_each_graph_whether_it_has_approvals_and_refuses_those_that_look_like_questions() -> None:
     from agent import build_agent  # noqa: PLC0415  # the tests' own
 
     from tests.auth import asking as asking_graph  # noqa: PLC0415
@@ -292,5 +310,10 @@ def test_a_server_knows_of_each_graph_whether_it_has_approvals() -> None:
     model = chat_on("http://127.0.0.1:1")
     assert not has_approvals(build_agent(deployed(), model))
     assert has_approvals(build_agent(deployed(shared_writes="interrupt"), model))
-    assert has_approvals(asking_graph.build_agent(deployed(), model))
-    check_graph(asking_graph.build_agent(deployed(), model))
+    graph = asking_graph.build_agent(deployed(), model)
+    assert has_approvals(graph)
+    check_graph(graph)
+    (asks,) = [hook for hook in checks._hooks(graph) if isinstance(hook, HumanInTheLoopMiddleware)]
+    asks.interrupt_mode = "per_call"
+    with pytest.raises(SettingsError, match="interrupt_mode='batched'"):
+        check_graph(graph)

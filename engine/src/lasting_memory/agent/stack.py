@@ -48,7 +48,8 @@ class FileSystem(TypedDict):
 def file_system(d: Deployment, interrupt_on: Mapping[str, bool | InterruptOnConfig] | None = None) -> FileSystem:
     """The agent's files, to be given as `create_deep_agent(**file_system(d), ...)`.
 
-    `interrupt_on` names tools of your own that wait for an approval, beside those that write shared memory.
+    `interrupt_on` names tools of your own that wait for an operator's approval, beside those that write shared memory. A tool
+    that asks the person calls `interrupt()` itself.
     """
     return {
         "backend": build_backend(d),
@@ -71,8 +72,9 @@ def middleware(d: Deployment, *extra: Middleware | None) -> list[Middleware]:
 def subagents(d: Deployment, *own: SubAgent) -> list[SubAgent]:
     """`own` subagents and the helper (deepagents' `general-purpose`, with the skills), each with policies, memory and limits.
 
-    Each is also shown a memory of its own, `/memories/agents/<name>/MEMORY.md`, once it exists. Its own middleware, permissions
-    and approvals come beside the agent's. Raises `ValueError` for a subagent into which no policies could be put.
+    Each is also shown a memory of its own, `/memories/agents/<name>/MEMORY.md`, once it exists. Its own middleware and
+    permissions come beside the agent's; approvals are the agent's, or its own beside those of shared memory. Raises
+    `ValueError` for a subagent into which no policies could be put.
     """
     listed: list[Any] = [skills(d)]
     helper: SubAgent = {**GENERAL_PURPOSE_SUBAGENT, "middleware": listed}
@@ -93,8 +95,9 @@ def _with_policies(d: Deployment, spec: SubAgent) -> SubAgent:
         "middleware": _stack(d, f"the subagent {name!r}", spec.get("middleware", ()), files),
         # The first rule that matches counts.
         "permissions": [*build_permissions(d), *spec.get("permissions", ())],
-        "interrupt_on": {**spec.get("interrupt_on", {}), **interrupted_tools(d)},
     }
+    if "interrupt_on" in spec:  # deepagents gives the agent's approvals to a subagent that names none
+        safe["interrupt_on"] = {**spec["interrupt_on"], **interrupted_tools(d)}
     return safe
 
 

@@ -243,7 +243,11 @@ class _Handlers:
         if resume is not None and not is_owned:
             raise HTTPException(404, "There is no such thread with an owner to resume it for.")
         if resume is not None and self._has_approvals:
-            if not isinstance(resume, Mapping) or not resume or not all(interrupts.INTERRUPT_ID.fullmatch(key) for key in resume):
+            if (
+                not isinstance(resume, Mapping)
+                or not resume
+                or not all(interrupts.INTERRUPT_ID.fullmatch(key) for key in resume)
+            ):
                 how = '{"resume": {"<id>": {"decisions": [...]}}}'
                 raise HTTPException(422, f"Operators approve writes here: a resume names the interrupts it answers: {how}.")
             config.setdefault("configurable", {})[STRICT_RESUME] = True

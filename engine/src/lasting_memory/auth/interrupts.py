@@ -7,12 +7,12 @@ can make look like the other kind. An answer is rebuilt by the shape of the ques
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired
 
 import orjson
 from langgraph_sdk import Auth
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 from lasting_memory import platform
 from lasting_memory.validation import RefusedWrite, check_text
@@ -24,6 +24,10 @@ MAX_ANSWER_BYTES, MAX_ANSWER_DEPTH = 100_000, 20
 # Of what a person is shown of a question: characters of one text, items of one list or object, levels, and all characters.
 # The complete value is in the thread's state.
 _MOST_CHARS, _MOST_ITEMS, _MOST_LEVELS, _MOST_TEXT = 4_000, 50, 8, 20_000
+# Characters of the name of an action or a field, and of a choice.
+_MOST_NAME_CHARS = 200
+# Larger numbers are not exact in a browser.
+_EXACT = 2**53
 # Actions of one question, and choices of one answer, that a form is made for.
 _MOST_REQUESTS, _MOST_CHOICES = 20, 12
 # The mark of what is left out.
@@ -48,7 +52,7 @@ class Pending(NamedTuple):
 
 
 async def pending(thread_id: str) -> tuple[str, list[Pending]]:
-    """The id of a thread's latest checkpoint, and what waits there. Whoever calls it has seen to it that the thread may be read."""
+    """The id of a thread's latest checkpoint, and what waits there. The caller has seen to it that the thread may be read."""
     checkpoint_id, found = await platform.pending_interrupts(thread_id)
     waiting = list[Pending]()
     for interrupt, node in found:
@@ -70,7 +74,9 @@ def checked_answers(resume: object, waiting: Sequence[Pending]) -> dict[str, Any
     by_id = {interrupt.id: interrupt for interrupt in waiting}
     for interrupt_id in named:
         if interrupt_id not in by_id:
-            raise HTTPException(409, f"The interrupt {interrupt_id} does not wait for an answer; read what does, and answer that.")
+            raise HTTPException(
+                409, f"The interrupt {interrupt_id} does not wait for an answer; read what does, and answer that."
+            )
         if by_id[interrupt_id].is_operators:
             raise HTTPException(403, OPERATORS.format(interrupt_id))
     return {interrupt_id: _checked_answer(answer, by_id[interrupt_id]) for interrupt_id, answer in named.items()}
@@ -81,7 +87,9 @@ def _named(resume: object, waiting: Sequence[Pending]) -> dict[str, Any]:
     ids = [key for key in resume if isinstance(key, str) and INTERRUPT_ID.fullmatch(key)] if isinstance(resume, Mapping) else []
     if isinstance(resume, Mapping) and ids:
         if len(ids) < len(resume):
-            raise HTTPException(422, "command.resume has other keys beside ids of interrupts; name each answer by its id alone.")
+            raise HTTPException(
+                422, "command.resume has other keys beside ids of interrupts; name each answer by its id alone."
+            )
         return dict(resume)
     if not waiting:
         raise HTTPException(409, "Nothing waits for an answer in this thread; send input in place of command.resume.")
@@ -256,7 +264,9 @@ def _check_bounds(answer: object) -> None:
     while parts:
         level += 1
         if level > MAX_ANSWER_DEPTH:
-            raise HTTPException(422, f"command.resume has an answer of more than {MAX_ANSWER_DEPTH} levels; send a flatter one.")
+            raise HTTPException(
+                422, f"command.resume has an answer of more than {MAX_ANSWER_DEPTH} levels; send a flatter one."
+            )
         inner = list[object]()
         for part in parts:
             if isinstance(part, Mapping):
@@ -270,7 +280,9 @@ def _check_bounds(answer: object) -> None:
     except RefusedWrite as error:
         raise HTTPException(422, f"command.resume: {error}") from None
     except (TypeError, ValueError):
-        raise HTTPException(422, "command.resume has an answer that is no JSON; send texts, numbers, lists and objects.") from None
+        raise HTTPException(
+            422, "command.resume has an answer that is no JSON; send texts, numbers, lists and objects."
+        ) from None
     if size > MAX_ANSWER_BYTES:
         raise HTTPException(422, f"command.resume has an answer of {size:,} bytes; send {MAX_ANSWER_BYTES:,} at most.")
 
@@ -281,7 +293,11 @@ def _check_bounds(answer: object) -> None:
 def shown(interrupt: Pending) -> dict[str, Any]:
     """An interrupt as the page shows it: texts within bounds, and the kind of answer that it takes. It computes."""
     kind, requests = form(interrupt.value)
-    about: dict[str, Any] = {"id": interrupt.id, "answered_by": "operator" if interrupt.is_operators else "person", "kind": kind}
+    about: dict[str, Any] = {
+        "id": interrupt.id,
+        "answered_by": "operator" if interrupt.is_operators else "person",
+        "kind": kind,
+    }
     about["requests"] = [_shown_request(request) for request in requests]
     about["text"] = "" if requests else _Bounded().text_of(interrupt.value)
     about["choices"] = _choices(interrupt.schema) if kind == "value" else []
@@ -294,7 +310,7 @@ def _shown_request(request: Request) -> dict[str, Any]:
     # Nobody edits what they see a part of: the rest would be lost.
     may = [kind for kind in request.may if kind != "edit" or not bounded.is_cut]
     description = _Bounded().text_of(request.description)
-    return {"name": request.name[:200], "args": args, "description": description, "may": may}
+    return {"name": request.name[:_MOST_NAME_CHARS], "args": args, "description": description, "may": may}
 
 
 def _choices(schema: Mapping[str, Any]) -> list[Any]:
@@ -304,7 +320,7 @@ def _choices(schema: Mapping[str, Any]) -> list[Any]:
     choices = schema.get("enum")
     if not isinstance(choices, list) or not 0 < len(choices) <= _MOST_CHOICES:
         return []
-    is_short = all(isinstance(choice, bool | int | float) or (isinstance(choice, str) and len(choice) <= 200) for choice in choices)
+    is_short = all(isinstance(choice, str | int | float) and len(str(choice)) <= _MOST_NAME_CHARS for choice in choices)
     return choices if is_short else []
 
 
@@ -317,30 +333,27 @@ class _Bounded:
     def text_of(self, value: object) -> str:
         """A text as it is, and anything else as JSON."""
         part = self._part(value, _MOST_LEVELS)
-        text = part if isinstance(part, str) else orjson.dumps(part, option=orjson.OPT_INDENT_2, default=repr).decode()
+        text = part if isinstance(part, str) else orjson.dumps(part, option=orjson.OPT_INDENT_2).decode()
         return self._cut(text, _MOST_TEXT)
 
     def _part(self, value: object, levels: int) -> object:
         if isinstance(value, BaseModel):
             value = dict(value)
-        if isinstance(value, str):
-            return self._cut(value, _MOST_CHARS)
         if value is None or isinstance(value, bool | float):
             return value
         if isinstance(value, int):
-            return value if abs(value) < 2**53 else self._cut(hex(value), _MOST_CHARS)
-        if levels == 0:
-            self.is_cut = True
-            return _CUT
-        if isinstance(value, Mapping):
+            return value if abs(value) < _EXACT else self._cut(hex(value), _MOST_NAME_CHARS)
+        if isinstance(value, str):
+            return self._cut(value, _MOST_CHARS)
+        if levels and isinstance(value, Mapping):
             return self._object(value, levels - 1)
-        if isinstance(value, list | tuple | set | frozenset):
+        if levels and isinstance(value, list | tuple | set | frozenset):
             return self._list(list(value), levels - 1)
-        self.is_cut = True
-        return f"<{type(value).__name__}>"
+        self.is_cut = True  # too deep, or no JSON
+        return _CUT
 
     def _object(self, value: Mapping[Any, Any], levels: int) -> dict[str, object]:
-        parts = {self._cut(str(key), 200): self._part(of, levels) for key, of in list(value.items())[:_MOST_ITEMS]}
+        parts = {self._cut(str(key), _MOST_NAME_CHARS): self._part(of, levels) for key, of in list(value.items())[:_MOST_ITEMS]}
         if len(value) > _MOST_ITEMS:
             self.is_cut = True
             parts[_CUT] = _CUT

@@ -79,7 +79,9 @@ class Chat:
             elif part.event == "messages":
                 _print_piece(part.data[0])
             elif part.event == "updates" and "__interrupt__" in part.data:
-                out.print("\nThis waits for an operator's approval.", style="yellow")
+                out.print(
+                    "\nThis waits: for your answer on the page (/app), or for an operator's approval there.", style="yellow"
+                )
         out.print()
 
 

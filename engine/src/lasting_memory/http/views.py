@@ -352,14 +352,17 @@ async def pending_interrupts(caller: Caller, query: Annotated[OneThread, Query()
     """What waits for an answer in one of your conversations (`interrupt()` of a tool, or a write that an operator approves).
 
     `interrupts`: id; `answered_by`, "person" for what is yours to answer, else "operator"; `kind` of the answer, "decisions" to
-    langchain's `HITLRequest`, "response" or "responses" to one or several of its `HumanInterrupt`, else "value"; `requests`, the
-    actions that it is about: name, args (JSON), description, and the types of answers that it `may` have; `text` of any other
-    question, and the `choices` that its schema gives. Texts are cut to what a page shows; an edit is not among `may` where args
-    were cut. Answer with a run: `command: {"resume": {"<id>": <answer>}}`. 404: it is no conversation of yours.
+    langchain's `HITLRequest`, "response" or "responses" to one or several of its `HumanInterrupt`, else "value"; `requests`,
+    the actions that it is about: name, args (JSON), description, and the types of answers that it `may` have; `text` of any
+    other question, and the `choices` that its schema gives. Texts are cut to what a page shows; an edit is not among `may`
+    where args were cut. Answer with a run: `command: {"resume": {"<id>": <answer>}}`. Operators ask about anybody's
+    conversation. 404: it is no conversation of yours.
     """
     thread_id = str(query.thread_id)
+    sees_all = identity.is_operator(caller.http.user, caller.deployment.settings) and query.user_id is None
+    owner = None if sees_all else asdict(caller.actor)
     async with get_client() as client:
-        found = await client.threads.search(ids=[thread_id], metadata=asdict(caller.actor), limit=1, select=["thread_id"])
+        found = await client.threads.search(ids=[thread_id], metadata=owner, limit=1, select=["thread_id"])
     if not found:
         raise HTTPException(404, "There is no such conversation.")
     _, waiting = await interrupts.pending(thread_id)

@@ -1,5 +1,6 @@
 // The conversation as one sees it: what was said, what the agent did, and the box to write in.
 
+import { Interrupts, isProposal } from "./interrupts.js";
 import { html, useCallback, useLayoutEffect, useRef, useState } from "./lib/preact.js";
 import { Markdown } from "./markdown.js";
 import { useAct } from "./parts.js";
@@ -9,7 +10,7 @@ import { t } from "./texts.js";
 const MOST_TOLD = 3;
 const TRY = [t("chat.try_remember"), t("chat.try_know"), t("chat.try_policies")];
 
-export function Chat({ talk, memory }) {
+export function Chat({ talk, memory, me }) {
   const log = useRef();
   const box = useRef();
   const isAtEnd = useRef(true);
@@ -47,6 +48,7 @@ export function Chat({ talk, memory }) {
       ${isThinking && html`<p class="thinking"><span /><span /><span /><b class="unseen">${t("chat.working")}</b></p>`}
       ${talk.note && html`<div class="note"><p>${talk.note}</p>
         ${talk.hasFailed && html`<button onClick=${talk.retry}>${t("chat.retry")}</button>`}</div>`}
+      <${Interrupts} talk=${talk} memory=${memory} me=${me} />
       <${Remembered} talk=${talk} memory=${memory} />
     </div>
     <form onSubmit=${send}>
@@ -96,9 +98,9 @@ function Remembered({ talk, memory }) {
 }
 
 /** A tool call and how it ended. A write that waits is an error for deepagents' tools, which know only done or not. */
-function ended(tool, { status, content }) {
-  if (plain(content).includes("waits among their proposed changes")) return t("chat.call_waits", { tool });
-  return status === "error" ? t("chat.call_failed", { tool }) : tool;
+function ended(tool, result) {
+  if (isProposal(result)) return t("chat.call_waits", { tool });
+  return result.status === "error" ? t("chat.call_failed", { tool }) : tool;
 }
 
 const Call = ({ call, result }) => html`<details class="call">

@@ -1,6 +1,7 @@
 // One conversation: what was said, and the run that is going, followed to its end whatever becomes of the connection.
 
 import { reason, refusal } from "./client.js";
+import { pendingIn } from "./interrupts.js";
 import { pause } from "./parts.js";
 import { plain } from "./text.js";
 import { t } from "./texts.js";
@@ -23,7 +24,6 @@ const REASONS = [
   [/GraphRecursion/, t("conversation.too_many_steps")],
 ];
 const FAILED = t("conversation.failed");
-const WAITS = t("conversation.waits");
 const GONE = t("conversation.gone");
 // Of these the server says why, in a sentence for people.
 const EXPLAINED = /^(FilteredAnswer|EmptyAnswer)Error$/;
@@ -38,7 +38,7 @@ const NOW = [429, 502, 503, 504]; // what a server refuses now, and not a little
 /** A conversation with one of the `agents`. Calls `changed()` when there is something new to show, `decided()` to wait for decisions before it sends, `wrote()` after a tool was used, `answered()` at the end. */
 export function conversation(client, agents, { changed, decided, wrote, answered }) {
   // `metadata` is of the thread that the first message makes, `agent` whom it is with, `draft` what is in the message box.
-  const talk = { agents, agent: agents[0], id: null, messages: new Map(), metadata: {}, isLoading: false, isGoing: false, isStopping: false, note: "", hasFailed: false, draft: "" };
+  const talk = { agents, agent: agents[0], id: null, messages: new Map(), metadata: {}, isLoading: false, isGoing: false, isStopping: false, note: "", hasFailed: false, draft: "", interrupts: [] };
   let pending = ""; // what was sent, until it has arrived
   let run = null;
   let isStopped = false;
@@ -61,7 +61,7 @@ export function conversation(client, agents, { changed, decided, wrote, answered
     leave();
     run = null;
     pending = "";
-    set({ id, metadata, messages: new Map(), isLoading: Boolean(id), isGoing: false, isStopping: false, note: "", hasFailed: false });
+    set({ id, metadata, messages: new Map(), isLoading: Boolean(id), isGoing: false, isStopping: false, note: "", hasFailed: false, interrupts: [] });
     const { signal } = leaving;
     try {
       const isOver = !id || (await load(signal));
@@ -100,8 +100,17 @@ export function conversation(client, agents, { changed, decided, wrote, answered
     await say();
   }
 
+  /** Answer what waits, by the ids of the interrupts, and follow what comes of it. What was refused can be answered again. */
+  async function answer(resume) {
+    if (talk.isGoing) return;
+    await ask(null, { command: { resume } });
+    if (run) return;
+    talk.interrupts = talk.id ? await pendingIn(client, talk.id).catch(() => talk.interrupts) : [];
+    set({ hasFailed: false });
+  }
+
   /** Run with this input, null to go on where the last run ended, and follow the answer. */
-  async function ask(input) {
+  async function ask(input, options = {}) {
     run = null;
     isStopped = false;
     set({ note: "", hasFailed: false, isGoing: true });
@@ -110,7 +119,7 @@ export function conversation(client, agents, { changed, decided, wrote, answered
     try {
       await decided().catch(notSent); // who has paused memory means what they send next, too
       talk.id ??= (await send("/threads", { metadata: talk.metadata })).thread_id;
-      run = (await send(`/threads/${talk.id}/runs`, { assistant_id: talk.agent, input, ...STREAMED })).run_id;
+      run = (await send(`/threads/${talk.id}/runs`, { assistant_id: talk.agent, input, ...STREAMED, ...options })).run_id;
     } catch (error) {
       if (signal.aborted) return;
       if (error.status || !(await going().catch(() => null))) { // without an answer it may have arrived all the same
@@ -119,6 +128,7 @@ export function conversation(client, agents, { changed, decided, wrote, answered
       }
     }
     pending = "";
+    if (run && input) talk.interrupts = []; // who goes on talking answers nothing
     if (run) await follow(signal);
     else changed();
   }
@@ -187,7 +197,7 @@ export function conversation(client, agents, { changed, decided, wrote, answered
     if (isLost) talk.messages.set("sent", sent);
     talk.metadata = thread.metadata?.temporary ? { temporary: true } : {};
     if (talk.note === LOST) talk.note = "";
-    if (Object.keys(thread.interrupts ?? {}).length) talk.note ||= WAITS;
+    talk.interrupts = isOver && Object.keys(thread.interrupts ?? {}).length ? await pendingIn(client, talk.id, signal) : [];
     if (isOver && isStopped) talk.note = STOPPED;
     else if (thread.status === "error") fail(thread.error);
     return isOver;
@@ -201,8 +211,7 @@ export function conversation(client, agents, { changed, decided, wrote, answered
   function take({ event, data }, seen) {
     if (event === "error") fail(data);
     else if (event.startsWith("messages")) piece(data[0], seen);
-    else if (event === "updates" && data.__interrupt__) talk.note = WAITS;
-    else if (event === "updates") Object.values(data).flatMap((node) => node?.messages ?? []).forEach(whole);
+    else if (event === "updates" && !data.__interrupt__) Object.values(data).flatMap((node) => node?.messages ?? []).forEach(whole);
   }
 
   function piece(part, seen) {
@@ -219,5 +228,5 @@ export function conversation(client, agents, { changed, decided, wrote, answered
     if (message.type === "tool") wrote();
   }
 
-  return Object.assign(talk, { set, open, resume, say, retry, stop, leave, unsent });
+  return Object.assign(talk, { client, set, open, resume, say, answer, retry, stop, leave, unsent });
 }

@@ -139,7 +139,7 @@ function Signed({ client, me, last, onSignOut }) {
       <button onClick=${onSignOut}>${t("page.sign_out")}</button>
     </header>
     <main>
-      <${Chat} talk=${talk} memory=${memory} />
+      <${Chat} talk=${talk} memory=${memory} me=${me} />
       <div class="beside">
         ${knowledge}
         ${isKnown && html`<p class="row">${Object.keys(dialogs).map(opener)}</p>
@@ -156,6 +156,7 @@ function Signed({ client, me, last, onSignOut }) {
 /** One announcement an answer, for who does not see it come. */
 function said(talk, answers) {
   if (talk.isGoing || !answers) return "";
+  if (talk.interrupts.length) return t("interrupts.waits");
   return t(talk.note ? "page.no_answer" : "page.answered");
 }
 
