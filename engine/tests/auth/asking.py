@@ -27,7 +27,8 @@ def ask(question: Any) -> str:
 
 def choose(question: str) -> str:
     """Ask for one of two colors."""
-    return str(interrupt(question, response_schema=Literal["red", "blue"]))
+    color: Any = Literal["red", "blue"]
+    return str(interrupt(question, response_schema=color))
 
 
 def cleared(what: str) -> str:

@@ -1,5 +1,6 @@
 """A tool's question is the person's to answer, and what `interrupt_on` raised is an operator's, whatever it looks like."""
 
+import asyncio
 import json
 import uuid
 from collections.abc import Mapping
@@ -48,7 +49,7 @@ class Waiting:
         self.person, self.thread = person, thread
 
     @classmethod
-    async def after(cls, person: Person, *calls: ToolCall, who: str = "") -> "Waiting":
+    async def after(cls, person: Person, *calls: ToolCall, who: str = "", **turn: Any) -> "Waiting":
         said = f"do {uuid.uuid4()}"
         if who:
             person.model.script(
@@ -56,7 +57,7 @@ class Waiting:
             )
         person.model.script(f"delegated {said}" if who else said, [*calls], [Text("helped" if who else "done")])
         thread = await person.thread()
-        await person.turn(thread, said)
+        await person.turn(thread, said, **turn)
         return cls(person, thread)
 
     async def pending(self) -> dict[str, dict[str, Any]]:
@@ -77,7 +78,7 @@ class Waiting:
 
     async def results(self) -> list[str]:
         """What the tools answered, of the outermost agent."""
-        values = (await self.person.client.threads.get_state(self.thread))["values"]
+        values: Any = (await self.person.client.threads.get_state(self.thread))["values"]
         return [str(message["content"]) for message in values["messages"] if message["type"] == "tool"]
 
 
@@ -119,7 +120,8 @@ async def test_what_interrupt_on_raised_is_an_operator_s(asking: DevServer, ada:
     for resume in ({pending["id"]: APPROVE}, APPROVE, "yes"):
         refused = await it.answer(resume)
         assert (refused.status_code, "only they may answer" in refused.text) == (403, True)
-    for command in ({"goto": "tools"}, {"update": {"messages": []}}, {"resume": "yes", "goto": "tools"}):
+    commands: list[dict[str, Any]] = [{"goto": "tools"}, {"update": {"messages": []}}, {"resume": "yes", "goto": "tools"}]
+    for command in commands:
         assert (await it.run(command=command)).status_code == 403
     root = asking.person("root")
     assert (await it.answer({pending["id"]: APPROVE}, root)).status_code == 200
@@ -165,6 +167,18 @@ async def test_an_answer_is_to_what_waits_in_the_latest_state(ada: Person) -> No
     (second,) = await withdrawn.ids()
     await ada.turn(withdrawn.thread, "never mind")
     assert (await withdrawn.answer({second: "late"})).status_code == 409
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("durability", ["exit", "async"])
+async def test_of_two_answers_at_once_one_counts(ada: Person, durability: str) -> None:
+    it = await Waiting.after(ada, ask("which?"), who="writer", durability=durability)
+    (pending,) = await it.ids()
+    answers = await asyncio.gather(*(it.answer({pending: color}) for color in ("red", "blue")))
+    refused = [answer for answer in answers if answer.status_code == 409 or "UnknownInterruptError" in answer.text]
+    assert len(refused) == 1
+    assert len(await it.results()) == 1
+    assert await it.ids() == []
 
 
 @pytest.mark.server
