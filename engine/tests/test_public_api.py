@@ -1,6 +1,7 @@
 """The names, arguments and types that projects are written against."""
 
 import inspect
+import operator
 import subprocess
 import sys
 from pathlib import Path
@@ -26,6 +27,7 @@ Middleware = AgentMiddleware[Any, Any, Any]
 # Fields with their kinds; "..." is a default, whose value may change. Functions' arguments are held by what is written below.
 FIELDS = {
     "Author": "(kind, user_id=..., run_id=..., thread_id=...)",
+    "Change": "(path, before, after, author)",
     "Consolidation": "(*, batch_tokens=..., topic_files_shown=..., max_steps=..., removable_share=..., fact_words_kept=..., "
     "records_kept=..., at_once=..., tidy_days=...)",
     "Context": "(user_id=..., org_id=..., assistant_id=..., dry_run=...)",
@@ -49,6 +51,12 @@ def my_check(path: str, content: str | None, author: lm.Author) -> None:
     raise lm.RefusedWrite(f"{path} was not written: leave {content} out.")
 
 
+def my_change(change: lm.Change) -> None:
+    """The other form."""
+    assert_type((change.path, change.before, change.after, change.author), tuple[str, str | None, str | None, lm.Author])
+    change.path = "/other.md"  # type: ignore[misc]
+
+
 def decided(folder: Path) -> lm.Deployment:
     """`deployment.py`, checked by mypy, never called. The errors that are ignored here must be errors."""
     assert_type([lm.person(), lm.assistant(), lm.organization()], list[lm.Scope])
@@ -59,6 +67,7 @@ def decided(folder: Path) -> lm.Deployment:
     lm.Limits(busy_people=2)  # type: ignore[call-arg]
     lm.Consolidation(batch_tokens=None)  # type: ignore[arg-type]
     lm.Deployment(folder, checks=[len])  # type: ignore[list-item]
+    lm.Deployment(folder, checks=[operator.contains])  # type: ignore[list-item]
     lm.Deployment(folder, routes={"/team/": "team_id"})  # type: ignore[dict-item]
     lm.Deployment(folder, consolidation=False)  # type: ignore[arg-type]
     lm.Deployment(folder).offline_model = False  # type: ignore[misc]
@@ -66,7 +75,7 @@ def decided(folder: Path) -> lm.Deployment:
         folder,
         settings=lm.Settings(memory_scope="user"),
         schemas={"/memories/profile.json": MyProfile},
-        checks=[my_check],
+        checks=[my_check, my_change],
         routes={"/memories/": lm.person(), "/team/": lm.group("team_id")},
         limits=lm.Limits(busy_threads=2),
         consolidation=None,

@@ -11,7 +11,7 @@ import pytest
 from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory import seeding as command
-from lasting_memory.deployment import Deployment, Limits
+from lasting_memory.deployment import Change, Deployment, Limits
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.namespaces import ROUTES, Namespace, group
 from lasting_memory.settings import Settings
@@ -20,7 +20,7 @@ from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.hostile import BOMB, skill
 from lasting_memory.testing.people import AGENT, Person
 from lasting_memory.testing.scripted_anthropic import system_text
-from lasting_memory.validation import MAX_FILE_BYTES
+from lasting_memory.validation import MAX_FILE_BYTES, RefusedWrite
 from tests.conftest import served
 
 SKILLS = list(namespaces.skills(AGENT))
@@ -92,6 +92,30 @@ async def test_prune_alone_removes_what_the_repository_no_longer_has(client: Lan
     lines = await seed(repository, client, prune=True)
     assert lines == ["policies/gone~20org/rule.md: deleted", f"skills/{SKILLS[1]}/decision-memo/SKILL.md: deleted"]
     assert await keys(client, memory) == {"/a.md"}
+
+
+@pytest.mark.server
+async def test_a_check_of_changes_sees_what_a_skill_was_before_and_may_keep_it(
+    client: LangGraphClient, repository: Path
+) -> None:
+    file, seen = repository / "seeds/skills/decision-memo/SKILL.md", list[Change]()
+
+    def keeps_memos(change: Change) -> None:
+        seen.append(change)
+        if change.path == "/skills/decision-memo/SKILL.md" and change.before and change.after != change.before:
+            raise RefusedWrite("Memos stay as they are.")
+
+    await seed(repository, client)
+    before, checked = file.read_text(), replace(deployed(), checks=[keeps_memos])
+    assert await seed(repository, client, "skills", settings=checked) == []
+    file.write_text(before + "\nMore.\n")
+    with pytest.raises(command.SeedError, match=r"decision-memo/SKILL\.md cannot be seeded\. Memos stay"):
+        await seed(repository, client, "skills", settings=checked)
+    assert (before, before + "\nMore.\n") in {(change.before, change.after) for change in seen}
+    shutil.rmtree(file.parent)
+    with pytest.raises(command.SeedError, match=r"decision-memo/SKILL\.md cannot be seeded\. Memos stay"):
+        await seed(repository, client, "skills", settings=checked, prune=True)
+    assert "/decision-memo/SKILL.md" in await keys(client, SKILLS)
 
 
 TEAMS = Deployment(PROJECT, Settings(), routes={**ROUTES, "/team/": group("team_id")})

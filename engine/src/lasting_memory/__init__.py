@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from lasting_memory.agent.tools import memory_tools
     from lasting_memory.auth.handlers import build_auth
     from lasting_memory.consolidation import build_consolidation_agent, consolidated
-    from lasting_memory.deployment import Consolidation, Deployment, Limits, Profile
+    from lasting_memory.deployment import Change, Consolidation, Deployment, Limits, Profile
     from lasting_memory.http.app import build_http
     from lasting_memory.people.identity import Author, Context
     from lasting_memory.people.namespaces import Scope, assistant, group, organization, person
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lasting_memory.validation import RefusedWrite
 
 __all__ = [
-    "Author", "Consolidation", "Context", "Deployment", "Limits", "Profile", "RefusedWrite", "Scope", "Settings",
+    "Author", "Change", "Consolidation", "Context", "Deployment", "Limits", "Profile", "RefusedWrite", "Scope", "Settings",
     "SettingsError", "assistant", "build_auth", "build_consolidation_agent", "build_http", "build_model", "consolidated",
     "conversation_tools", "file_system", "group", "memory_tools", "middleware", "organization", "person", "skills", "subagents",
 ]  # fmt: skip
@@ -34,7 +34,7 @@ _MODULES = {
     "agent.tools": ["memory_tools"],
     "auth.handlers": ["build_auth"],
     "consolidation": ["build_consolidation_agent", "consolidated"],
-    "deployment": ["Consolidation", "Deployment", "Limits", "Profile"],
+    "deployment": ["Change", "Consolidation", "Deployment", "Limits", "Profile"],
     "http.app": ["build_http"],
     "people.identity": ["Author", "Context"],
     "people.namespaces": ["Scope", "assistant", "group", "organization", "person"],

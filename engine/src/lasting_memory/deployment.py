@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import (
     BaseModel,
@@ -28,9 +28,27 @@ from lasting_memory.settings import CONSOLIDATION_GRAPH, Settings, SettingsError
 PROFILE_PATH = "/memories/profile.json"
 _ENGINE = Path(__file__).parent
 
-# Takes a file's path as the agent sees it, its new text (None: it is deleted) and who writes it. Raises `RefusedWrite`, whose
-# message says what to do instead. It may be called more than once for a write, and in several threads.
-Check = Callable[[str, str | None, Author], None]
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A write or a deletion that a check judges.
+
+    Attributes:
+        path: the file, as the agent sees it, such as /memories/preferences.md.
+        before: its text when the change is judged; None: there is no file. Of a draft of consolidation it is the draft's.
+        after: its new text; None: it is deleted. Of a file that is no text both are base64.
+        author: who writes.
+    """
+
+    path: str
+    before: str | None
+    after: str | None
+    author: Author
+
+
+# Takes a `Change`; or a file's path, its new text (None: it is deleted) and who writes it. Raises `RefusedWrite`, whose message
+# says what to do instead. It may be called more than once for a write, and in several threads.
+Check = Callable[[Change], None] | Callable[[str, str | None, Author], None]
 
 
 class Profile(BaseModel):
@@ -56,6 +74,27 @@ def _prompt(folder: Path, name: str) -> str:
         return path.read_text("utf-8")
     except UnicodeDecodeError:
         raise SettingsError(f"{path} is not UTF-8 text; save it as UTF-8.") from None
+
+
+def _judge(check: Check) -> Callable[[Change], None]:
+    """A check as a function of a `Change`, by its signature. Who takes three arguments is given three."""
+    if not callable(check) or inspect.iscoroutinefunction(check) or inspect.isclass(check):
+        raise SettingsError(f"checks has {check!r:.80}; use a plain function of one Change, or of path, content and author.")
+    if _takes(check, 3):
+        of_three = cast("Callable[[str, str | None, Author], None]", check)
+        return lambda change: of_three(change.path, change.after, change.author)
+    if _takes(check, 1):
+        return cast("Callable[[Change], None]", check)
+    raise SettingsError(f"checks has {check!r:.80}, which takes neither one Change nor path, content and author; let it.")
+
+
+def _takes(function: Callable[..., object], arguments: int) -> bool:
+    """Whether a function can be called with so many arguments by position."""
+    try:
+        inspect.signature(function).bind(*range(arguments))
+    except (TypeError, ValueError):  # ValueError: Python knows no signature of it
+        return False
+    return True
 
 
 MemoryPath = Annotated[str, Field(pattern="^/memories/")]
@@ -161,7 +200,8 @@ class Deployment:
         schemas: the pydantic model of each JSON file that code reads, by path. Every write of that path is validated. The model
             of `/memories/profile.json` is also what `save_profile` takes and what prompts list; without one there is no
             profile.
-        checks: what every write and deletion must pass, whoever writes: agents, people over HTTP, consolidation, seeds.
+        checks: what every write and deletion must pass, whoever writes: agents, people over HTTP, consolidation, seeds. Plain
+            functions of one `Change`, or of path, content and author.
         routes: the folders that outlive a conversation, and whose each is.
         limits: what one person, one file or one run may take.
         consolidation: how conversations become memory between them; None: they do not.
@@ -190,9 +230,7 @@ class Deployment:
                 inspect.isclass(schema) and issubclass(schema, BaseModel)
             ):
                 raise SettingsError(f"schemas has {path!r}: {schema!r}; use a path like {PROFILE_PATH} and a pydantic model.")
-        for check in self.checks:
-            if not callable(check) or inspect.iscoroutinefunction(check):
-                raise SettingsError(f"checks has {check!r}; use a plain function of path, content and author.")
+        _ = self.judges  # raises for what is no check
         if self.consolidation is None and self.settings.memory_writes == "background":
             raise SettingsError("MEMORY_WRITES is 'background', and consolidation is None: nothing would write; use both.")
         if self.consolidation is None and (days := self.limits.conversation_days):
@@ -215,6 +253,11 @@ class Deployment:
             value = getattr(self, name)
             if not isinstance(value, kind):
                 raise SettingsError(f"{name} is {value!r:.80}; use {fix}.")
+
+    @cached_property
+    def judges(self) -> tuple[Callable[[Change], None], ...]:
+        """The checks, each as a function of a `Change`. Raises `SettingsError` for one that can be called in neither form."""
+        return tuple(map(_judge, self.checks))
 
     @property
     def profile(self) -> type[BaseModel] | None:

@@ -14,7 +14,7 @@ each person's with their next search and consolidation.
 import argparse
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,12 +25,13 @@ import httpx
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
-from lasting_memory import settings
+from lasting_memory import settings, validation
+from lasting_memory.deployment import Change as FileChange
 from lasting_memory.deployment import Deployment
 from lasting_memory.files.seeded import SeedError as SeedError  # noqa: PLC0414  # who calls this catches it
 from lasting_memory.files.seeded import all_files, check_quota, entries, first_files, seed_value
 from lasting_memory.people import namespaces
-from lasting_memory.people.identity import Actor, IdentityError, label
+from lasting_memory.people.identity import Actor, Author, IdentityError, label
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.recall import MODEL
 
@@ -140,17 +141,40 @@ def _files(folder: Path, route: str, deployment: Deployment, suffix: str = "") -
     return found
 
 
-async def file_changes(client: LangGraphClient, namespace: Namespace, files: Files, *, prune: bool) -> list[Change]:
-    """The changes after which a namespace holds these files. Memories and groups' files that are there stay as they are."""
+async def file_changes(
+    client: LangGraphClient, namespace: Namespace, files: Files, deployment: Deployment, *, prune: bool
+) -> list[Change]:
+    """The changes after which a namespace holds these files. Memories and groups' files that are there stay as they are.
+
+    Raises `SeedError` for a skill's change that a check of the deployment refuses.
+    """
     where, changes, put, delete = "/".join(namespace), list[Change](), client.store.put_item, client.store.delete_item
     stored = {item["key"]: item["value"] for item in await _pages(partial(client.store.search_items, namespace), "items")}
     is_ours = namespace[0] in ("policies", "skills")
     for key, value in files.items():
         old = stored.get(key)
         if old is None or (is_ours and any(old.get(name) != value[name] for name in ("content", "encoding"))):
+            _check_skill(deployment, namespace, key, old, value)
             changes.append((f"{where}{key}: {'updated' if old else 'added'}", partial(put, namespace, key, value)))
     gone = sorted(stored.keys() - files) if prune and is_ours else []
+    for key in gone:
+        _check_skill(deployment, namespace, key, stored[key], None)
     return changes + [(f"{where}{key}: deleted", partial(delete, namespace, key)) for key in gone]
+
+
+def _check_skill(
+    deployment: Deployment, namespace: Namespace, key: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None
+) -> None:
+    """Raise `SeedError` if a check refuses what a skill's file becomes (None: it is deleted). A new file was checked before."""
+    if namespace[0] != "skills" or old is None:
+        return
+    before = old.get("content")
+    text = before if isinstance(before, str) else None  # an operator may have put anything there
+    change = FileChange(f"/skills{key}", text, new["content"] if new else None, Author("seed"))
+    try:
+        validation.check_change(deployment, change)
+    except validation.RefusedWrite as error:
+        raise SeedError(f"{change.path} cannot be seeded. {error}") from None
 
 
 async def cron_changes(client: LangGraphClient, deployment: Deployment, graphs: Collection[str]) -> list[Change]:
@@ -200,7 +224,7 @@ async def seed(client: LangGraphClient, parts: Sequence[str], deployment: Deploy
         there = await _pages(client.store.list_namespaces, "namespaces", prefix=["policies"])
         wanted = {tuple(namespace): {} for namespace in there} | wanted
     for namespace, files in wanted.items():
-        changes += await file_changes(client, namespace, files, prune=prune)
+        changes += await file_changes(client, namespace, files, deployment, prune=prune)
     if "cron" in parts:
         changes += await cron_changes(client, deployment, assistants.values())
     if EMBEDDINGS in parts:

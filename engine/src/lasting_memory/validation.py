@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 
 from lasting_memory.credentials import CREDENTIALS as CREDENTIALS  # noqa: PLC0414  # their kinds, for who tests a fork
 from lasting_memory.credentials import find_credential, find_credential_in_json
-from lasting_memory.deployment import Deployment, Limits
+from lasting_memory.deployment import Change, Deployment, Limits
 from lasting_memory.people.identity import Author
 
 # Bytes of one file, of its path within a route, and of one skill's front matter.
@@ -42,12 +42,24 @@ class RefusedWrite(ValueError):  # noqa: N818  # the name that forks use
 
 
 def before_write(
-    deployment: Deployment, path: str, content: str | None, author: Author, encoding: str | None = "utf-8"
+    deployment: Deployment,
+    path: str,
+    content: str | None,
+    author: Author,
+    encoding: str | None = "utf-8",
+    *,
+    before: str | None = None,
 ) -> None:
     """Raise `RefusedWrite` for content that must not be written at a path (as the agent sees it); None is a deletion.
 
-    `content` is text, or base64 where `encoding` says so.
+    `content` is text, or base64 where `encoding` says so; `before` is what is there, None for no file.
     """
+    check_file(deployment, path, content, author, encoding)
+    check_change(deployment, Change(path, before, content, author))
+
+
+def check_file(deployment: Deployment, path: str, content: str | None, author: Author, encoding: str | None = "utf-8") -> None:
+    """The part of `before_write` that no fork decides, but for its schemas."""
     if content is not None:
         check_content(path, content)
         check_credentials(path, _decoded(content) if encoding == "base64" else content)
@@ -57,12 +69,17 @@ def before_write(
             read_skill(path, content)
         if schema := deployment.schemas.get(path):
             check_schema(path, content, schema)
-    for check in deployment.checks:
+
+
+def check_change(deployment: Deployment, change: Change) -> None:
+    """Raise `RefusedWrite` for a change that one of the deployment's own checks refuses, or fails at."""
+    for judge in deployment.judges:
         try:
-            check(path, content, author)
+            judge(change)
         except RefusedWrite:
             raise
         except Exception as error:
+            path = change.path
             logger.exception("A check of this deployment failed at a write of %r, which is refused.", path)
             raise RefusedWrite(f"{path} was not written: a check of this deployment failed; tell who runs it.") from error
 

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import operator
 import re
 import shutil
 from dataclasses import replace
@@ -19,7 +20,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from lasting_memory import journal
 from lasting_memory.consolidation.run import build_consolidation_agent
-from lasting_memory.deployment import PROFILE_PATH, Check, Deployment, Limits, Profile
+from lasting_memory.deployment import PROFILE_PATH, Change, Check, Deployment, Limits, Profile
 from lasting_memory.files.backends import starting_files
 from lasting_memory.files.proposals import Changed, Memory
 from lasting_memory.http.app import build_http
@@ -72,6 +73,53 @@ async def test_what_a_fork_s_check_refuses_is_written_by_no_door(calling: Open, 
     told.append(str(await Memory(store, ALICE, MEMORIES, fork).apply([Changed("/new.md", "", text)], CONSOLIDATION)))
     assert ["names the launch code; leave it out." in each for each in told] == [True] * 4, told
     assert SECRET not in stored(store)
+
+
+async def test_a_check_of_a_change_is_told_at_every_door_what_is_there(
+    calling: Open, graph: BuildGraph, store: BaseStore
+) -> None:
+    seen: list[Change] = []
+
+    def nothing_shrinks(change: Change) -> None:
+        seen.append(change)
+        if len(change.after or "") < len(change.before or ""):
+            raise RefusedWrite(f"{change.path} would shrink; only add to it.")
+
+    fork, key = forked(nothing_shrinks), PATH.removeprefix("/memories")
+    told = await graph(fork).called(
+        ToolCall("append_memory", {"path": PATH, "text": "- one"}),
+        ToolCall("edit_file", {"file_path": PATH, "old_string": "one", "new_string": "1"}),
+        ToolCall("delete", {"file_path": PATH}),
+    )
+    judged = dict.fromkeys((change.before, change.after) for change in seen if change.path == PATH)
+    assert [*judged] == [(None, "- one\n"), ("- one\n", "- 1\n"), ("- one\n", None)]
+    assert {change.author.kind for change in seen} == {"agent", "seed"}
+    assert ["would shrink" in each for each in told] == [False, True, True]
+    async with calling("alice", fork) as api:
+        assert "would shrink" in (await put(api, "- 1\n", PATH)).text
+        assert (await put(api, "- one\n- two\n", PATH)).status_code == 200
+        undone = await api.post("/memory/undo", json={"path": PATH, "revision": 1})
+        assert "would shrink" in undone.text
+        seen.clear()
+        imported = await api.post("/memory/import", json=exported({"path": PATH, "content": "- three\n"}))
+        assert imported.json()["files"] == [{"path": PATH, "action": "append"}]
+    assert {(change.before, change.after) for change in seen} == {("- one\n- two\n", "- one\n- two\n- three\n")}
+    now = "- one\n- two\n- three\n"
+    refused = await Memory(store, ALICE, MEMORIES, fork).apply([Changed(key, now, "- one\n")], CONSOLIDATION)
+    assert "would shrink" in refused[PATH]
+    assert seen[-1] == Change(PATH, now, "- one\n", CONSOLIDATION)
+    item = await store.aget(MEMORIES, key)
+    assert item
+    assert item.value["content"] == now
+
+
+async def test_what_a_change_is_compared_with_is_what_others_wrote_meanwhile(store: BaseStore) -> None:
+    """A proposal waits for days; the check sees the file as it is when the proposal is accepted."""
+    seen: list[Change] = []
+    await store.aput(MEMORIES, "/a.md", {**create_file_data("one\ntwo\nthree\n")})
+    change = Changed("/a.md", "one\ntwo\n", "one\ntwo\nfour\n")
+    assert await Memory(store, ALICE, MEMORIES, forked(seen.append)).apply([change], CONSOLIDATION) == {}
+    assert {(change.path, change.before) for change in seen} == {("/memories/a.md", "one\ntwo\nthree\n")}
 
 
 async def test_a_check_that_fails_refuses_the_write_and_shows_nothing_of_itself(calling: Open, store: BaseStore) -> None:
@@ -258,6 +306,9 @@ NO_SCHEMA = r"use a path like /memories/profile\.json and a pydantic model"
 
 @pytest.mark.parametrize(("decided", "fix"), [
     ({"checks": [asyncio.sleep]}, "use a plain function"),  # nobody would await it
+    ({"checks": [operator.contains]}, "takes neither one Change nor path, content and author"),
+    ({"checks": [lambda: None]}, "takes neither one Change nor path, content and author"),
+    ({"checks": [Change]}, "use a plain function"),
     ({"schemas": {PROFILE_PATH: Demanding}}, "'badge' has no default"),  # a profile begins empty
     ({"consolidation": None, "settings": Settings(memory_writes="background")}, "MEMORY_WRITES is 'background'"),
     ({"consolidation": None, "limits": Limits(conversation_days=30)}, "conversation_days is 30"),

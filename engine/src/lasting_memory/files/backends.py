@@ -170,7 +170,8 @@ class ScopedFiles(StoreBackend):
             after = change(before)
             content = after and after["content"]
             encoding = after and after["encoding"]
-            validation.before_write(self._deployment, f"{self._route}{path}", content, author, encoding)
+            there = before and before["content"]
+            validation.before_write(self._deployment, f"{self._route}{path}", content, author, encoding, before=there)
             return after
 
         return checked

@@ -112,7 +112,8 @@ class Changed:
         text = journal.merge(self.key, self.before, file["content"] if file else "", self.after) or ""
         gone = not text and (self.deleted or file is None)
         if file or not gone:
-            before_write(deployment, self.path, None if gone else text, author)
+            there = file["content"] if file else None
+            before_write(deployment, self.path, None if gone else text, author, before=there)
         return None if gone else FileData(content=text, encoding="utf-8")
 
 

@@ -18,7 +18,7 @@ import httpx
 from deepagents.backends.protocol import FileData
 from fastapi import APIRouter
 from fastapi.responses import Response, StreamingResponse
-from langgraph.store.base import BaseStore, PutOp, SearchOp
+from langgraph.store.base import BaseStore, Item, PutOp, SearchOp
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from pydantic import BaseModel, Field, model_validator
@@ -26,14 +26,14 @@ from starlette.exceptions import HTTPException
 
 from lasting_memory import journal, platform
 from lasting_memory.controls import cancel_runs, controls, is_temporary
-from lasting_memory.deployment import Deployment, Limits
+from lasting_memory.deployment import Change, Deployment, Limits
 from lasting_memory.files.proposals import Memory
 from lasting_memory.http import requests
 from lasting_memory.http.requests import ROUTE, AboutQuery, Answer, Caller, MemoryQuery, NoBody, key_of
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.recall import owned_by, stop_embedding
-from lasting_memory.validation import RefusedWrite, before_write, file_bytes, stored_file
+from lasting_memory.validation import RefusedWrite, check_change, check_file, file_bytes, stored_file
 
 logger = logging.getLogger("api")
 router = APIRouter(tags=["Memory"])
@@ -215,7 +215,7 @@ async def import_files(caller: Caller, query: MemoryQuery, body: Document) -> An
         raise RefusedWrite(f"There are {len(body.files)} files, and {most} is the limit; import fewer.")
     stored = {item.key: item for item in await journal.all_items(caller.store, caller.namespace)}
     for file in body.files:
-        await platform.in_thread(before_write, caller.deployment, file.path, file.content, caller.author, file.encoding)
+        await platform.in_thread(_check_import, caller, file, stored.get(key_of(file.path)))
     done = list[Answer]()
     for file in body.files:
         item = stored.get(key_of(file.path))
@@ -229,6 +229,19 @@ async def import_files(caller: Caller, query: MemoryQuery, body: Document) -> An
             raise HTTPException(409, f"{error} {len(done)} files before it were imported.") from None
         done.append({"path": file.path, "action": action})
     return {"files": done}
+
+
+def _check_import(caller: requests.PersonRequest, file: Imported, there: Item | None) -> None:
+    """Raise `RefusedWrite` for a file that must not be remembered, or not be merged with what is there. Blocks."""
+    check_file(caller.deployment, file.path, file.content, caller.author, file.encoding)
+    try:
+        before = stored_file(there) if there else None
+    except RefusedWrite:  # the import says so when it comes to it
+        return
+    after = file.merged(before)["content"]
+    text = before["content"] if before else None
+    if text != after:
+        check_change(caller.deployment, Change(file.path, text, after, caller.author))
 
 
 async def forget(store: BaseStore, client: LangGraphClient, actor: identity.Actor, deployment: Deployment) -> Counter[str]:

@@ -28,7 +28,7 @@ from starlette.types import Receive, Scope, Send
 
 from lasting_memory import seeding
 from lasting_memory.agent.checks import check_graph
-from lasting_memory.deployment import Deployment
+from lasting_memory.deployment import Change, Check, Deployment
 from lasting_memory.http.app import build_http
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author, Context
@@ -144,6 +144,17 @@ class World:
         return {(item.namespace, item.key): item.value["content"] for item in found}
 
 
+def refuse_forged_content(path: str, content: str | None, author: Author) -> None:
+    """A check of three arguments."""
+    if content and FORGED in content:
+        raise RefusedWrite(f"{path}: probe")
+
+
+def refuse_forged_change(change: Change) -> None:
+    """A check of one."""
+    refuse_forged_content(change.path, change.after, change.author)
+
+
 class Contract:
     """The tests. `contract` makes them those of a deployment."""
 
@@ -207,11 +218,8 @@ class Contract:
         model = await world.turn(ALICE, **forged)
         assert FORGED not in "\n".join(model.prompts()), "state reaches the prompt; build it with middleware(d, ...)."
 
-    async def test_checks_run_on_tools_http_and_seeds_alike(self, tmp_path: Path) -> None:
-        def probe(path: str, content: str | None, author: Author) -> None:
-            if content and FORGED in content:
-                raise RefusedWrite(f"{path}: probe")
-
+    @pytest.mark.parametrize("probe", [refuse_forged_content, refuse_forged_change])
+    async def test_checks_run_on_tools_http_and_seeds_alike(self, tmp_path: Path, probe: Check) -> None:
         writable = replace(self.deployment.settings, memory_scope="user", memory_writes="both")
         probed = replace(self.deployment, checks=[*self.deployment.checks, probe], settings=writable)
         world = World(probed, self.build_agent)

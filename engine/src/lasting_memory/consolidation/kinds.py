@@ -1,0 +1,209 @@
+"""Which kinds of change consolidation may make: additions, updates and removals (`Consolidation.may`).
+
+This compares a batch's draft with memory, whatever the model was told. What a batch does beyond is left out line by line, of a
+JSON object field by field, and the rest stays.
+
+- A line is *added* if its text is new. It is *removed* if its text is gone.
+- An *update* is a line that stands in place of another: of lines that are taken out and put in at one place of a file, those
+  belong together that have most words in common, and otherwise in their order.
+- A line that is moved, within a file or to another one, is none of these.
+- A field is added if it had no value, removed if it has none any more, and otherwise updated. A JSON file that is no object
+  changes as a whole.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from lasting_memory import journal
+from lasting_memory.consolidation.guard import facts_of, is_heading, key_of
+from lasting_memory.deployment import Kind
+from lasting_memory.files.proposals import Changed
+
+# Pairs of lines at one place that are compared by their words: beyond, they belong together in their order.
+_MOST_PAIRS = 10_000
+
+
+class Beyond(NamedTuple):
+    """A change that may not be made: in which file, of what kind, and the line or field."""
+
+    path: str
+    kind: Kind
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.path}, {self.kind}: {self.text[:120]}"
+
+
+def within(changes: Sequence[Changed], may: Collection[Kind]) -> tuple[list[Changed], list[Beyond]]:
+    """The part of a batch's changes that may be made, and what is left out. Blocks."""
+    if {"add", "update", "remove"} <= {*may}:
+        return list(changes), []
+    moved, kept, left_out = _moved(changes), list[Changed](), list[Beyond]()
+    for change in changes:
+        if change.path.endswith(".json"):
+            text, found = _object(change, may)
+        else:
+            text, found = _lines(change, may, moved)
+        left_out += found
+        rest = [line for line in text.split("\n") if line.strip()]
+        if change.deleted and all(map(is_heading, rest)):  # all its lines are elsewhere, or may go
+            kept.append(change)
+        elif text != change.before and (change.before or rest):
+            kept.append(replace(change, after=text, deleted=False))
+    return kept, left_out
+
+
+# --- Lines
+
+
+class _Moved(NamedTuple):
+    """Lines that are taken out in one place and put in at another, and how often; each place takes one away."""
+
+    out: Counter[str]
+    back: Counter[str]
+
+
+def _moved(changes: Sequence[Changed]) -> _Moved:
+    taken, put = Counter[str](), Counter[str]()
+    for change in _texts(changes):
+        old, new = change.before.split("\n"), change.after.split("\n")
+        for i, i_end, j, j_end in journal.edits(old, new):
+            taken.update(line.strip() for line in old[i:i_end])
+            put.update(line.strip() for line in new[j:j_end])
+    # A fact that now stands in a comment is gone.
+    facts = facts_of((change.path, change.after) for change in _texts(changes))
+    before = facts_of((change.path, change.before) for change in _texts(changes))
+    both = Counter({line: times for line, times in (taken & put).items() if key_of(line) in facts or key_of(line) not in before})
+    return _Moved(both.copy(), both.copy())
+
+
+def _texts(changes: Sequence[Changed]) -> Iterator[Changed]:
+    return (change for change in changes if not change.path.endswith(".json"))
+
+
+def _take(lines: Counter[str], line: str) -> bool:
+    """Whether one of these is left; takes it."""
+    if lines[line] <= 0:
+        return False
+    lines[line] -= 1
+    return True
+
+
+def _lines(change: Changed, may: Collection[Kind], moved: _Moved) -> tuple[str, list[Beyond]]:
+    """The text with what may be made of its changes, and what is left out."""
+    old, new, at = change.before.split("\n"), change.after.split("\n"), 0
+    result, left_out = list[str](), list[Beyond]()
+    for i, i_end, j, j_end in journal.edits(old, new):
+        result += old[at:i]
+        lines, found = _place(old[i:i_end], new[j:j_end], may, moved)
+        result += lines
+        left_out += [Beyond(change.path, kind, text) for kind, text in found]
+        at = i_end
+    return "\n".join([*result, *old[at:]]), left_out
+
+
+def _place(
+    taken: Sequence[str], put: Sequence[str], may: Collection[Kind], moved: _Moved
+) -> tuple[list[str], list[tuple[Kind, str]]]:
+    """The lines of one place, given those that were taken out and put in there, and what is left out."""
+    going = {i for i, line in enumerate(taken) if not line.strip() or _take(moved.out, line.strip())}
+    coming = {j for j, line in enumerate(put) if not line.strip() or _take(moved.back, line.strip())}
+    pairs = _pairs({i: line for i, line in enumerate(taken) if i not in going}, _others(put, coming))
+    left_out = list[tuple[Kind, str]]()
+    result, done = list[str](), 0
+    for i, line in enumerate(taken):
+        if i in pairs:
+            result += _added(put, range(done, pairs[i]), coming, pairs, may, left_out)
+            done = max(done, pairs[i] + 1)
+            if "update" in may:
+                result.append(put[pairs[i]])
+            else:
+                result.append(line)
+                left_out.append(("update", put[pairs[i]].strip()))
+        elif i not in going and "remove" not in may:
+            result.append(line)
+            left_out.append(("remove", line.strip()))
+    result += _added(put, range(done, len(put)), coming, pairs, may, left_out)
+    return (list(put), []) if not left_out else (result, left_out)
+
+
+def _others(lines: Sequence[str], known: Collection[int]) -> dict[int, str]:
+    return {number: line for number, line in enumerate(lines) if number not in known}
+
+
+def _added(
+    put: Sequence[str],
+    numbers: range,
+    coming: Collection[int],
+    pairs: Mapping[int, int],
+    may: Collection[Kind],
+    left_out: list[tuple[Kind, str]],
+) -> list[str]:
+    """The new lines with these numbers that take no other's place; notes those that may not be added."""
+    lines, places = list[str](), {*pairs.values()}
+    for number in numbers:
+        if number in places:
+            continue
+        if number in coming or "add" in may:
+            lines.append(put[number])
+        else:
+            left_out.append(("add", put[number].strip()))
+    return lines
+
+
+def _pairs(taken: Mapping[int, str], put: Mapping[int, str]) -> dict[int, int]:
+    """Which of the new lines stands in place of which old one, by their numbers."""
+    left, pairs = dict(put), dict[int, int]()
+    words = {number: {*key_of(line)} for number, line in put.items()}
+    is_small = len(taken) * len(put) <= _MOST_PAIRS
+    alike = dict[tuple[int, int], int]()
+    for i, line in taken.items() if is_small else ():
+        own = {*key_of(line)}
+        alike |= {(i, j): len(own & words[j]) for j in put}
+    for i, j in sorted(alike, key=lambda pair: (-alike[pair], pair)):
+        if alike[i, j] and i not in pairs and j in left:
+            pairs[i] = j
+            del left[j]
+    for i in taken:
+        if i not in pairs and left:
+            pairs[i] = min(left)
+            del left[pairs[i]]
+    return pairs
+
+
+# --- JSON
+
+
+def _object(change: Changed, may: Collection[Kind]) -> tuple[str, list[Beyond]]:
+    """The text of a JSON file with what may be made of its changes, and what is left out."""
+    old, new = _fields_of(change.before), _fields_of("" if change.deleted else change.after)
+    if old is None or new is None:
+        kind: Kind = "add" if not change.before else "remove" if change.deleted else "update"
+        return (change.after, []) if kind in may else (change.before, [Beyond(change.path, kind, "the whole file")])
+    result, left_out = dict[str, Any](), list[Beyond]()
+    for name in dict.fromkeys([*old, *new]):
+        before, after = old.get(name), new.get(name)
+        kind = "add" if before is None else "remove" if after is None else "update"
+        is_made = before == after or kind in may
+        source = new if is_made else old
+        if name in source:
+            result[name] = source[name]
+        if not is_made:
+            left_out.append(Beyond(change.path, kind, f"{name}: {after if kind != 'remove' else before}"))
+    if not left_out:
+        return change.after, []
+    if result == old:
+        return change.before, left_out
+    return (json.dumps(result, indent=2, ensure_ascii=False) + "\n" if result else ""), left_out
+
+
+def _fields_of(text: str) -> dict[str, Any] | None:
+    """The fields of a JSON object; none of no text; None for other text."""
+    try:
+        found = json.loads(text) if text.strip() else {}
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
