@@ -29,7 +29,7 @@ FIELDS = {
     "Author": "(kind, user_id=..., run_id=..., thread_id=...)",
     "Change": "(path, before, after, author)",
     "Consolidation": "(*, batch_tokens=..., topic_files_shown=..., max_steps=..., removable_share=..., fact_words_kept=..., "
-    "records_kept=..., at_once=..., tidy_days=...)",
+    "may=..., records_kept=..., at_once=..., tidy_days=...)",
     "Context": "(user_id=..., org_id=..., assistant_id=..., dry_run=...)",
     "Deployment": "(folder, settings=..., schemas=..., checks=..., routes=..., limits=..., consolidation=..., "
     "offline_model=...)",
@@ -65,6 +65,8 @@ def decided(folder: Path) -> lm.Deployment:
     lm.group("team_id", "members")  # type: ignore[call-arg]
     lm.Limits(busy_threads="two")  # type: ignore[arg-type]
     lm.Limits(busy_people=2)  # type: ignore[call-arg]
+    lm.Consolidation(may={"add", "update"})
+    lm.Consolidation(may={"delete"})  # type: ignore[arg-type]
     lm.Consolidation(batch_tokens=None)  # type: ignore[arg-type]
     lm.Deployment(folder, checks=[len])  # type: ignore[list-item]
     lm.Deployment(folder, checks=[operator.contains])  # type: ignore[list-item]

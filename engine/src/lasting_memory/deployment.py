@@ -3,13 +3,15 @@
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, TypeVar, cast
+from typing import Annotated, Any, Literal, TypeVar, cast, get_args
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -162,6 +164,10 @@ class Limits:
 
 DEFAULTS = Limits()
 
+# Kinds of change: of a line of a text, or a field of a JSON file.
+Kind = Literal["add", "update", "remove"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
 
 @_in_one_line
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -177,6 +183,9 @@ class Consolidation:
     removable_share: NonNegativeFloat = 1 / 3
     # Share of a fact's words that one line must contain to keep the fact. Words that other facts use count less.
     fact_words_kept: PositiveFloat = 2 / 3
+    # The kinds of change that it may make: {"add"} alone never changes what memory has. What a batch does beyond is left out,
+    # line by line (consolidation/kinds.py says what counts as which).
+    may: Annotated[AbstractSet[Kind], Field(min_length=1), AfterValidator(frozenset)] = frozenset(KINDS)
     # Records of runs kept for a person.
     records_kept: PositiveInt = 100
     # Runs at once in one process, beside one that somebody asked for, one dry run and one that waits for its turn: with a sweep

@@ -1,8 +1,8 @@
 """Consolidation turns the new parts of a person's finished conversations into memory, between conversations.
 
 `run.py` is graph 2 and its middleware, on a draft (`drafts.py`); `planning.py` says when it runs, and what is new.
-`positions.py` keeps how far each conversation is read, `guard.py` judges what it wrote. `turns.py` says whose turn it is where
-places are few.
+`positions.py` keeps how far each conversation is read, `guard.py` judges what it wrote, `kinds.py` leaves out what may not be
+done. `turns.py` says whose turn it is where places are few.
 """
 
 from lasting_memory.consolidation.drafts import READING, REHEARSING, TURN_SECONDS, records

@@ -73,9 +73,14 @@ def facts_of(files: Iterable[tuple[str, str]]) -> dict[Key, str]:
         text = _COMMENT.sub("", _fields(content) if path.endswith(".json") else content)
         for line in map(str.strip, text.split("\n")):
             if not _HEADING.match(line):
-                facts.setdefault(_key(line), line)
+                facts.setdefault(key_of(line), line)
     facts.pop((), None)
     return facts
+
+
+def is_heading(line: str) -> bool:
+    """Whether a line is a heading, and nothing else."""
+    return bool(_HEADING.match(line.strip())) and is_plain(line)
 
 
 def is_plain(line: str) -> bool:
@@ -139,7 +144,7 @@ def weights_of(facts: Collection[frozenset[str]]) -> Mapping[str, float]:
     return defaultdict(lambda: rarest, {word: rarest - math.log(count) for word, count in frequency.items()})
 
 
-def _key(line: str) -> Key:
+def key_of(line: str) -> Key:
     """A line's words without its source; for a line without words, its other characters."""
     text = _normal(line)
     words = _WORD.findall(_SOURCE.sub(" ", text)) or _WORD.findall(text)
@@ -301,7 +306,7 @@ def without(changes: Sequence[Changed], found: Collection[tuple[str, Key]]) -> l
             continue
         old, new, result, at = change.before.split("\n"), change.after.split("\n"), list[str](), 0
         for i, i_end, j, j_end in edits(old, new):
-            lines = [line for line in new[j:j_end] if (change.path, _key(line)) not in found]
+            lines = [line for line in new[j:j_end] if (change.path, key_of(line)) not in found]
             replaced = old[i:i_end] if len(lines) < j_end - j else []
             result += [*old[at:i], *(line for line in replaced if line not in lines), *lines]
             at = i_end

@@ -47,11 +47,12 @@ def within(changes: Sequence[Changed], may: Collection[Kind]) -> tuple[list[Chan
             text, found = _object(change, may)
         else:
             text, found = _lines(change, may, moved)
-        left_out += found
         rest = [line for line in text.split("\n") if line.strip()]
         if change.deleted and all(map(is_heading, rest)):  # all its lines are elsewhere, or may go
             kept.append(change)
-        elif text != change.before and (change.before or rest):
+            continue
+        left_out += found
+        if text != change.before and (change.before or rest):
             kept.append(replace(change, after=text, deleted=False))
     return kept, left_out
 
@@ -76,7 +77,9 @@ def _moved(changes: Sequence[Changed]) -> _Moved:
     # A fact that now stands in a comment is gone.
     facts = facts_of((change.path, change.after) for change in _texts(changes))
     before = facts_of((change.path, change.before) for change in _texts(changes))
-    both = Counter({line: times for line, times in (taken & put).items() if key_of(line) in facts or key_of(line) not in before})
+    both = Counter(
+        {line: times for line, times in (taken & put).items() if key_of(line) in facts or key_of(line) not in before}
+    )
     return _Moved(both.copy(), both.copy())
 
 
@@ -98,60 +101,54 @@ def _lines(change: Changed, may: Collection[Kind], moved: _Moved) -> tuple[str, 
     result, left_out = list[str](), list[Beyond]()
     for i, i_end, j, j_end in journal.edits(old, new):
         result += old[at:i]
-        lines, found = _place(old[i:i_end], new[j:j_end], may, moved)
-        result += lines
-        left_out += [Beyond(change.path, kind, text) for kind, text in found]
+        place = _Place(old[i:i_end], new[j:j_end], may, moved)
+        result += place.lines()
+        left_out += [Beyond(change.path, kind, text) for kind, text in place.left_out]
         at = i_end
     return "\n".join([*result, *old[at:]]), left_out
 
 
-def _place(
-    taken: Sequence[str], put: Sequence[str], may: Collection[Kind], moved: _Moved
-) -> tuple[list[str], list[tuple[Kind, str]]]:
-    """The lines of one place, given those that were taken out and put in there, and what is left out."""
-    going = {i for i, line in enumerate(taken) if not line.strip() or _take(moved.out, line.strip())}
-    coming = {j for j, line in enumerate(put) if not line.strip() or _take(moved.back, line.strip())}
-    pairs = _pairs({i: line for i, line in enumerate(taken) if i not in going}, _others(put, coming))
-    left_out = list[tuple[Kind, str]]()
-    result, done = list[str](), 0
-    for i, line in enumerate(taken):
-        if i in pairs:
-            result += _added(put, range(done, pairs[i]), coming, pairs, may, left_out)
-            done = max(done, pairs[i] + 1)
-            if "update" in may:
-                result.append(put[pairs[i]])
-            else:
+class _Place:
+    """The lines that were taken out and put in at one place of a file."""
+
+    def __init__(self, taken: Sequence[str], put: Sequence[str], may: Collection[Kind], moved: _Moved) -> None:
+        self._taken, self._put, self._may = taken, put, may
+        self._going = {i for i, line in enumerate(taken) if line.strip() and _take(moved.out, line.strip())}
+        self._coming = {j for j, line in enumerate(put) if line.strip() and _take(moved.back, line.strip())}
+        self._pairs = _pairs(_others(taken, self._going), _others(put, self._coming))
+        self.left_out = list[tuple[Kind, str]]()
+
+    def lines(self) -> list[str]:
+        """The lines that may stand there, once `left_out` has the others."""
+        result, done = list[str](), 0
+        for i, line in enumerate(self._taken):
+            if i in self._pairs:
+                j = self._pairs[i]
+                result += self._added(range(done, j))
+                result.append(self._put[j] if self._may_do("update", self._put[j]) else line)
+                done = max(done, j + 1)
+            elif i not in self._going and not (line.strip() and self._may_do("remove", line)):
                 result.append(line)
-                left_out.append(("update", put[pairs[i]].strip()))
-        elif i not in going and "remove" not in may:
-            result.append(line)
-            left_out.append(("remove", line.strip()))
-    result += _added(put, range(done, len(put)), coming, pairs, may, left_out)
-    return (list(put), []) if not left_out else (result, left_out)
+        result += self._added(range(done, len(self._put)))
+        return result if self.left_out else list(self._put)
+
+    def _added(self, numbers: range) -> list[str]:
+        """The new lines with these numbers that stand in no other's place, as far as they may be added."""
+        places = {*self._pairs.values()}
+        new = [number for number in numbers if number not in places]
+        return [self._put[number] for number in new if number in self._coming or self._may_do("add", self._put[number])]
+
+    def _may_do(self, kind: Kind, line: str) -> bool:
+        if kind in self._may:
+            return True
+        if line.strip():
+            self.left_out.append((kind, line.strip()))
+        return False
 
 
 def _others(lines: Sequence[str], known: Collection[int]) -> dict[int, str]:
-    return {number: line for number, line in enumerate(lines) if number not in known}
-
-
-def _added(
-    put: Sequence[str],
-    numbers: range,
-    coming: Collection[int],
-    pairs: Mapping[int, int],
-    may: Collection[Kind],
-    left_out: list[tuple[Kind, str]],
-) -> list[str]:
-    """The new lines with these numbers that take no other's place; notes those that may not be added."""
-    lines, places = list[str](), {*pairs.values()}
-    for number in numbers:
-        if number in places:
-            continue
-        if number in coming or "add" in may:
-            lines.append(put[number])
-        else:
-            left_out.append(("add", put[number].strip()))
-    return lines
+    """The lines with text that are none of these, by their numbers."""
+    return {number: line for number, line in enumerate(lines) if line.strip() and number not in known}
 
 
 def _pairs(taken: Mapping[int, str], put: Mapping[int, str]) -> dict[int, int]:

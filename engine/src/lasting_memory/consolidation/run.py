@@ -12,7 +12,7 @@ import asyncio
 import json
 import logging
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -34,11 +34,11 @@ from lasting_memory.agent.models import build_model, whole_answers
 from lasting_memory.agent.prompt import PromptBlocks, memory_files, sections
 from lasting_memory.agent.tools import append_memory_tool
 from lasting_memory.agent.usage import Bounds
-from lasting_memory.consolidation import drafts, guard, planning
+from lasting_memory.consolidation import drafts, guard, kinds, planning
 from lasting_memory.consolidation.drafts import Draft
 from lasting_memory.consolidation.positions import Position, positions_of
 from lasting_memory.controls import PAUSED, controls, delete_temporary, in_temporary_conversation
-from lasting_memory.deployment import Deployment
+from lasting_memory.deployment import KINDS, Deployment, Kind
 from lasting_memory.files.backends import build_backend, build_permissions, starting_files
 from lasting_memory.files.proposals import MAX_PROPOSALS, Changed, Memory, Proposal, changes, diffs, texts
 from lasting_memory.files.seeded import load_starting_memory
@@ -65,6 +65,7 @@ RETURNS = (
     "The person took this back, and has not said it again since: {}. What was said earlier does not count, however it is "
     "worded; leave it out."
 )
+BEYOND = "Consolidation may only {} lines and fields here. Leave this out: {}."
 INVENTED = "This says what stands nowhere in what you were given: {}. Leave it out, or use its words."
 
 
@@ -297,11 +298,14 @@ async def _judged(draft: Draft) -> tuple[list[Changed], str, str]:
     if draft.source:
         unsaid = await platform.in_thread(guard.invented, changed, draft.source, rules)
     changed = await platform.in_thread(guard.without, changed, {*brought, *unsaid})
+    changed, beyond = await platform.in_thread(kinds.within, changed, rules.may)
     left_out = [
         reason.format("; ".join(f"{path}: {line[:120]}" for (path, _), line in [*found.items()][:5]))
         for reason, found in ((RETURNS, brought), (INVENTED, unsaid))
         if found
     ]
+    if beyond:
+        left_out.append(BEYOND.format(_listed(rules.may), "; ".join(map(str, beyond[:5]))))
     if draft.source:  # each line that goes needs a reason; a text that was brought takes none away
         rules = replace(rules, removable_share=0)
         others = [(path, text) for path, text in draft.source if path and path not in {change.path for change in changed}]
@@ -397,6 +401,20 @@ def _only(state: Any, *messages: AnyMessage) -> dict[str, Any]:
 # --- Graph 2
 
 
+def _system_prompt(d: Deployment) -> str:
+    """What consolidation is told to do, and which kinds of change it may make, where it may not make all."""
+    may = d.consolidation.may if d.consolidation else frozenset(KINDS)
+    if not (not_may := {*KINDS} - may):
+        return d.prompt("consolidation.md")
+    told = d.prompt("consolidation_may.md").replace("{may}", _listed(may)).replace("{may_not}", _listed(not_may))
+    return f"{d.prompt('consolidation.md').rstrip()}\n\n{told}"
+
+
+def _listed(some: Collection[Kind]) -> str:
+    """Kinds of change as a list of verbs: "add", "add and update"."""
+    return " and ".join(kind for kind in KINDS if kind in some)
+
+
 def build_consolidation_agent(d: Deployment, model: BaseChatModel | None = None) -> CompiledStateGraph[Any, Context, Any, Any]:
     """The consolidation agent, with `model` or the one that the settings name. Raises `SettingsError` as `build_model`."""
     load_starting_memory(d)
@@ -405,7 +423,7 @@ def build_consolidation_agent(d: Deployment, model: BaseChatModel | None = None)
     graph = create_deep_agent(
         model=whole_answers(model or build_model(d, consolidating=True), d.limits),
         name="consolidation_agent",
-        system_prompt=d.prompt("consolidation.md"),
+        system_prompt=_system_prompt(d),
         tools=[append_memory_tool(backend)],
         backend=backend,
         permissions=build_permissions(d, consolidating=True),

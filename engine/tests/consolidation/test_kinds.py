@@ -1,0 +1,213 @@
+"""Which kinds of change consolidation may make: held by a comparison of its draft with memory, whatever the model did."""
+
+import json
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langgraph.store.base import BaseStore
+
+from lasting_memory.consolidation import records
+from lasting_memory.consolidation import run as run_module
+from lasting_memory.consolidation.kinds import within
+from lasting_memory.consolidation.run import build_consolidation_agent
+from lasting_memory.controls import set_controls
+from lasting_memory.deployment import KINDS, Consolidation, Kind
+from lasting_memory.files.proposals import Changed
+from lasting_memory.settings import SettingsError
+from lasting_memory.testing.deployed import deployed
+from lasting_memory.testing.platform import Platform
+from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, ToolCall, last_user_text, system_text
+from tests.conftest import BuildGraph
+from tests.consolidation.conftest import AGAIN, ALICE, FOOD, MY_FOOD, READY, TASK, Runs, append, write
+
+BEFORE = "# Food\n\n- likes fennel\n- hates dill\n- eats at seven\n"
+OTHER = "/topics/other.md"
+
+
+def left(after: str | None, *may: Kind, before: str = BEFORE, key: str = FOOD) -> tuple[str, list[tuple[str, str]]]:
+    """What becomes of a file that the batch made this of (None: deleted), and what is left out."""
+    change = Changed(key, before, after or "", deleted=after is None)
+    kept, beyond = within([change], may)
+    text = before if not kept else "" if kept[0].deleted else kept[0].after
+    return text, [(each.kind, each.text) for each in beyond]
+
+
+ADDED = "# Food\n\n- likes fennel\n- hates dill\n- likes leek\n- eats at seven\n"
+MOVED = "# Food\n\n- eats at seven\n\n- likes fennel\n- hates dill\n"
+DILL = BEFORE.replace("hates dill", "likes dill since May")
+NO_DILL = BEFORE.replace("- hates dill\n", "")
+ALL = ["# Food", "- likes fennel", "- hates dill", "- eats at seven"]
+CASES: list[tuple[str | None, tuple[Kind, ...], str, list[tuple[str, str]]]] = [
+    (ADDED, ("add",), ADDED, []),
+    (ADDED, ("update", "remove"), BEFORE, [("add", "- likes leek")]),
+    (DILL, ("update",), DILL, []),
+    (DILL, ("add", "remove"), BEFORE, [("update", "- likes dill since May")]),
+    (NO_DILL, ("remove",), NO_DILL, []),
+    (NO_DILL, ("add", "update"), BEFORE, [("remove", "- hates dill")]),
+    # Another order, and blank lines: nothing of it is gone, new or other.
+    (MOVED, ("add",), MOVED, []),
+    # One place with all three: the update is found by its words, wherever it stands.
+    (
+        "# Food\n\n- likes leek\n- hates dill, but not in soup\n- eats at seven\n", ("add",),
+        BEFORE, [("update", "- likes leek"), ("update", "- hates dill, but not in soup")],
+    ),
+    (
+        "# Food\n\n- walks to work\n- likes fennel and leek\n- hates dill\n- eats at seven\n", ("add",),
+        "# Food\n\n- walks to work\n- likes fennel\n- hates dill\n- eats at seven\n", [("update", "- likes fennel and leek")],
+    ),
+    ("", ("add",), BEFORE, [("remove", line) for line in ALL]),
+    (None, ("add", "update"), BEFORE, [("remove", line) for line in ALL]),
+    (None, ("remove",), "", []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("after", "may", "becomes", "beyond"), CASES, ids=[str(n) for n in range(len(CASES))])
+def test_what_goes_beyond_is_left_out_line_by_line(
+    after: str | None, may: tuple[Kind, ...], becomes: str, beyond: list[tuple[str, str]]
+) -> None:
+    assert left(after, *may) == (becomes, beyond)
+
+
+LINES = st.lists(st.sampled_from(["- a b", "- a c", "- d e", "- d e f", "# g", "", "- h"]), max_size=8).map("\n".join)
+
+
+@given(LINES, LINES, st.sets(st.sampled_from(KINDS), min_size=1))
+def test_no_draft_gets_around_it(before: str, after: str, may: set[Kind]) -> None:
+    text, beyond = left(after, *may, before=before)
+    lines, now = ([line for line in of.split("\n") if line.strip()] for of in (before, text))
+    if not {"remove", "update"} & may:
+        assert sorted(set(lines) - set(now)) == [], "what memory has stays"
+    if not {"add", "update"} & may:
+        assert sorted(set(now) - set(lines)) == [], "nothing new comes"
+    if "remove" not in may and "update" in may:
+        assert len(now) >= len(lines)
+    if not beyond and before.strip():
+        assert text.split() == after.split()
+    again, nothing = left(text, *may, before=before)
+    assert ([line for line in again.split("\n") if line.strip()], nothing) == (now, [])
+
+
+def test_a_line_that_moves_to_another_file_is_neither_gone_nor_new() -> None:
+    facts = "- likes fennel\n- hates dill\n- eats at seven\n"
+    gone = Changed(FOOD, BEFORE, "", deleted=True)
+    changes = [gone, Changed(OTHER, "- walks\n", f"- walks\n{facts}")]
+    for kind in KINDS:
+        assert within(changes, {kind}) == (changes, []), kind
+    kept, beyond = within([gone, Changed(OTHER, "- walks\n<!--\n", f"- walks\n<!--\n{facts}")], {"add"})
+    assert [each.path for each in beyond if each.kind == "remove"] == [MY_FOOD] * 4, "in a comment they are gone"
+    assert FOOD not in {change.key for change in kept}
+
+
+def profile(**fields: Any) -> str:
+    return json.dumps(fields)
+
+
+@pytest.mark.parametrize(("may", "becomes", "beyond"), [
+    ({"add"}, {"name": "Ann", "role": "cook", "units": "metric"}, [("remove", "name: Ann"), ("update", "role: baker")]),
+    ({"update"}, {"name": "Ann", "role": "baker"}, [("remove", "name: Ann"), ("add", "units: metric")]),
+    ({"remove"}, {"role": "cook"}, [("update", "role: baker"), ("add", "units: metric")]),
+    ({"add", "update", "remove"}, {"role": "baker", "units": "metric"}, []),
+])  # fmt: skip
+def test_of_json_it_holds_field_by_field(may: set[Kind], becomes: dict[str, str], beyond: list[tuple[str, str]]) -> None:
+    before, after = profile(name="Ann", role="cook"), profile(role="baker", units="metric")
+    text, found = left(after, *may, before=before, key="/profile.json")
+    assert (json.loads(text), found) == (becomes, beyond)
+
+
+def test_a_json_file_that_is_no_object_changes_as_a_whole() -> None:
+    assert left("[1, 2]", "add", before="[1]", key="/list.json") == ("[1]", [("update", "the whole file")])
+    assert left(None, "add", before="[1]", key="/list.json") == ("[1]", [("remove", "the whole file")])
+    assert left("[1]", "add", before="", key="/list.json") == ("[1]", [])
+
+
+@pytest.mark.parametrize("may", [{"delete"}, set(), "add", {"add", "ADD"}, None])
+def test_an_unknown_kind_is_refused_where_the_deployment_is_built(may: Any) -> None:
+    with pytest.raises(SettingsError, match=r"^Consolidation\.may[^\n]*$"):
+        Consolidation(may=may)
+
+
+# --- In a run
+
+
+def only(*may: Kind) -> Consolidation:
+    return Consolidation(at_once=1_000, may=frozenset(may))
+
+
+@pytest.fixture
+def adding(
+    graph: BuildGraph, store: BaseStore, model: ScriptedAnthropic, platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> Runs:
+    """Consolidation for Alice that may only add."""
+    monkeypatch.setattr(run_module, "get_client", lambda: platform)
+    fork = replace(deployed(), consolidation=only("add"))
+    return Runs(store, graph(fork, build=build_consolidation_agent).graph, model, platform)
+
+
+def edit(old: str, new: str) -> ToolCall:
+    return ToolCall("edit_file", {"file_path": MY_FOOD, "old_string": old, "new_string": new})
+
+
+async def test_what_a_run_does_beyond_is_tried_again_with_the_reason_then_left_out_and_the_rest_stays(adding: Runs) -> None:
+    await adding.saved(BEFORE)
+    given_up = ToolCall("forget_lines", {"path": MY_FOOD, "lines": ["- hates dill"], "reason": "contradicted"})
+    calls = [given_up, edit("- hates dill\n", "- likes dill\n"), append("- likes leek")]
+    adding.model.script(AGAIN, *[[call] for call in calls], READY)
+    adding.model.script(TASK, *[[call] for call in calls], READY)
+    await adding("r1", t=["I like dill and leek"])
+    assert await adding.text() == BEFORE + "- likes leek\n"
+    assert await adding.consolidated() == {"t"}
+    shown = next(text for body in adding.model.requests if AGAIN in (text := last_user_text(body)))
+    assert f"may only add lines and fields here. Leave this out: {MY_FOOD}, update: - likes dill." in shown
+    (record,) = await records(adding.store, ALICE)
+    assert (record["status"], "update: - likes dill" in record["reason"]) == ("done", True)
+    assert "likes dill" not in record["files"][MY_FOOD]
+
+
+async def test_the_prompt_says_what_the_model_may_do_and_nothing_where_it_may_do_all(
+    adding: Runs, run: Runs, model: ScriptedAnthropic
+) -> None:
+    told = []
+    for number, runs in enumerate((adding, run)):
+        model.requests.clear()
+        model.script(TASK, READY)
+        await runs(f"r{number}", **{f"t{number}": ["I like dill"]})
+        told.append(system_text(model.requests[0]))
+    assert "you may add lines, and not update and remove any" in told[0]
+    assert "Which changes you may make" not in told[1]
+
+
+async def test_a_deleted_file_stays_where_nothing_may_be_removed(adding: Runs) -> None:
+    await adding.saved(BEFORE)
+    adding.model.script(
+        AGAIN, [ToolCall("delete", {"file_path": MY_FOOD})], [write("/memories/topics/new.md", "- leek\n")], READY
+    )
+    adding.model.script(TASK, [ToolCall("delete", {"file_path": MY_FOOD})], READY)
+    await adding("r1", t=["I like leek"])
+    assert await adding.text() == BEFORE
+    assert await adding.text("/topics/new.md") == "- leek\n"
+
+
+async def test_what_is_proposed_and_rehearsed_is_held_to_it_too(adding: Runs) -> None:
+    await adding.saved(BEFORE)
+    await set_review(adding)
+    calls = [edit("- hates dill\n", ""), append("- likes leek")]
+    adding.model.script(AGAIN, *[[call] for call in calls], READY)
+    adding.model.script(TASK, *[[call] for call in calls], READY)
+    await adding("r1", t=["I like leek"])
+    (proposal,) = await adding.memory.proposals()
+    assert proposal.changes == [Changed(FOOD, BEFORE, BEFORE + "- likes leek\n")]
+    assert await adding.text() == BEFORE
+
+
+async def set_review(runs: Runs) -> None:
+    await set_controls(runs.store, ALICE, {"review": True})
+
+
+def test_moves_are_all_that_is_left_where_the_same_text_comes_and_goes() -> None:
+    kinds: Collection[Kind] = ("update",)
+    twice = BEFORE + "- likes fennel\n"
+    assert left(twice, *kinds) == (BEFORE, [("add", "- likes fennel")]), "a second copy is new"
