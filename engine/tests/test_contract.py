@@ -232,6 +232,8 @@ TestSharedMemory = contract(changed(memory_scope="assistant", memory_writes="bac
 TestSharedWrites = contract(changed(memory_scope="assistant", shared_writes="allow"), build_agent)
 ROUTES = {route: of for route, of in DEPLOYMENT.routes.items() if route != "/skills/"}
 TestWithoutParts = contract(replace(DEPLOYMENT, consolidation=None, schemas={}, routes=ROUTES), build_agent)
+WITHOUT_MEMORY = {route: of for route, of in DEPLOYMENT.routes.items() if route != "/memories/"}
+TestWithoutMemory = contract(replace(DEPLOYMENT, consolidation=None, routes=WITHOUT_MEMORY), build_agent)
 TestFewParts = contract(DEPLOYMENT, build_small)
 
 

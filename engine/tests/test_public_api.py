@@ -26,13 +26,15 @@ Middleware = AgentMiddleware[Any, Any, Any]
 
 # Fields with their kinds; "..." is a default, whose value may change. Functions' arguments are held by what is written below.
 FIELDS = {
+    "Actor": "(user_id, org_id)",
     "Author": "(kind, user_id=..., run_id=..., thread_id=...)",
     "Change": "(path, before, after, author)",
     "Consolidation": "(*, batch_tokens=..., topic_files_shown=..., max_steps=..., removable_share=..., fact_words_kept=..., "
     "may=..., records_kept=..., at_once=..., tidy_days=...)",
     "Context": "(user_id=..., org_id=..., assistant_id=..., dry_run=...)",
     "Deployment": "(folder, settings=..., schemas=..., checks=..., routes=..., limits=..., consolidation=..., "
-    "offline_model=...)",
+    "first_files=..., offline_model=...)",
+    "FoundMemory": "(path, text, lines=...)",
     "Limits": "(*, memory_files=..., memory_block_bytes=..., policy_block_bytes=..., skills_block_bytes=..., max_files=..., "
     "max_bytes=..., revisions_kept=..., temporary_hours=..., conversation_days=..., search_result_chars=..., "
     "requests_per_second=..., requests_at_once=..., open_streams=..., busy_threads=..., waiting_runs=..., "
@@ -57,6 +59,20 @@ def my_change(change: lm.Change) -> None:
     change.path = "/other.md"  # type: ignore[misc]
 
 
+def my_files(person: lm.Actor) -> dict[str, str]:
+    """As forks write them."""
+    assert_type((person.user_id, person.org_id), tuple[str, str])
+    return {"/memories/profile.json": "{}"}
+
+
+async def my_tool(d: lm.Deployment) -> None:
+    """What a fork's own tool finds."""
+    found = await lm.find_memories(d, "leek", limit=3)
+    assert_type(found, list[lm.FoundMemory])
+    assert_type([(each.path, each.text, each.lines) for each in found], list[tuple[str, str, tuple[tuple[int, str], ...]]])
+    await lm.find_memories(d, "leek", 3)  # type: ignore[call-arg]
+
+
 def decided(folder: Path) -> lm.Deployment:
     """`deployment.py`, checked by mypy, never called. The errors that are ignored here must be errors."""
     assert_type([lm.person(), lm.assistant(), lm.organization()], list[lm.Scope])
@@ -70,6 +86,7 @@ def decided(folder: Path) -> lm.Deployment:
     lm.Consolidation(batch_tokens=None)  # type: ignore[arg-type]
     lm.Deployment(folder, checks=[len])  # type: ignore[list-item]
     lm.Deployment(folder, checks=[operator.contains])  # type: ignore[list-item]
+    lm.Deployment(folder, first_files=my_change)  # type: ignore[arg-type]
     lm.Deployment(folder, routes={"/team/": "team_id"})  # type: ignore[dict-item]
     lm.Deployment(folder, consolidation=False)  # type: ignore[arg-type]
     lm.Deployment(folder).offline_model = False  # type: ignore[misc]
@@ -81,6 +98,7 @@ def decided(folder: Path) -> lm.Deployment:
         routes={"/memories/": lm.person(), "/team/": lm.group("team_id")},
         limits=lm.Limits(busy_threads=2),
         consolidation=None,
+        first_files=my_files,
         offline_model=False,
     )
 

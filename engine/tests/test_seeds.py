@@ -200,7 +200,7 @@ async def test_an_operator_s_token_seeds_where_nobody_comes_in_as_studio(
     assert "/compliance.md" in await keys(closed.as_user("root"), ["policies", "acme"])
 
 
-def test_shared_memory_starts_empty(repository: Path) -> None:
+def test_what_is_one_person_s_is_never_put_into_shared_memory(repository: Path) -> None:
     put(repository / "seeds/memories/acme/dana/private.md", "Dana's own.\n")
     deployment = replace(deployed(memory_scope="assistant"), folder=repository)
     assert command.folder_files(deployment, ["memories"], [AGENT]) == {}

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lasting_memory.agent.memory_search import FoundMemory, find_memories
     from lasting_memory.agent.models import build_model
     from lasting_memory.agent.prompt import skills
     from lasting_memory.agent.stack import file_system, middleware, subagents
@@ -15,19 +16,21 @@ if TYPE_CHECKING:
     from lasting_memory.consolidation import build_consolidation_agent, consolidated
     from lasting_memory.deployment import Change, Consolidation, Deployment, Limits, Profile
     from lasting_memory.http.app import build_http
-    from lasting_memory.people.identity import Author, Context
+    from lasting_memory.people.identity import Actor, Author, Context
     from lasting_memory.people.namespaces import Scope, assistant, group, organization, person
     from lasting_memory.recall import conversation_tools
     from lasting_memory.settings import Settings, SettingsError
     from lasting_memory.validation import RefusedWrite
 
 __all__ = [
-    "Author", "Change", "Consolidation", "Context", "Deployment", "Limits", "Profile", "RefusedWrite", "Scope", "Settings",
-    "SettingsError", "assistant", "build_auth", "build_consolidation_agent", "build_http", "build_model", "consolidated",
-    "conversation_tools", "file_system", "group", "memory_tools", "middleware", "organization", "person", "skills", "subagents",
+    "Actor", "Author", "Change", "Consolidation", "Context", "Deployment", "FoundMemory", "Limits", "Profile",
+    "RefusedWrite", "Scope", "Settings", "SettingsError", "assistant", "build_auth", "build_consolidation_agent",
+    "build_http", "build_model", "consolidated", "conversation_tools", "file_system", "find_memories", "group",
+    "memory_tools", "middleware", "organization", "person", "skills", "subagents",
 ]  # fmt: skip
 
 _MODULES = {
+    "agent.memory_search": ["FoundMemory", "find_memories"],
     "agent.models": ["build_model"],
     "agent.prompt": ["skills"],
     "agent.stack": ["file_system", "middleware", "subagents"],
@@ -36,7 +39,7 @@ _MODULES = {
     "consolidation": ["build_consolidation_agent", "consolidated"],
     "deployment": ["Change", "Consolidation", "Deployment", "Limits", "Profile"],
     "http.app": ["build_http"],
-    "people.identity": ["Author", "Context"],
+    "people.identity": ["Actor", "Author", "Context"],
     "people.namespaces": ["Scope", "assistant", "group", "organization", "person"],
     "recall": ["conversation_tools"],
     "settings": ["Settings", "SettingsError"],

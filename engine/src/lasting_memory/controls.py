@@ -51,8 +51,8 @@ def read_controls(actor: identity.Actor) -> list[GetOp]:
 
 
 def controls_of(items: Sequence[object], deployment: Deployment) -> Controls:
-    """The controls in these items, with the deployment's defaults. Shared memory has no controls."""
-    if deployment.memory.is_shared:
+    """The controls in these items, with the deployment's defaults. Shared memory has no controls, nor has none."""
+    if not deployment.has_own_memory:
         return Controls()
     paused, review, agent = (item.value.get("on") is True if isinstance(item, Item) else None for item in items)
     review = deployment.settings.consolidation_review == "on" if review is None else review

@@ -28,6 +28,7 @@ from lasting_memory.people.namespaces import ROUTES, Namespace, Scope, check_rou
 from lasting_memory.settings import CONSOLIDATION_GRAPH, Settings, SettingsError, load_settings, registered_graphs
 
 PROFILE_PATH = "/memories/profile.json"
+NO_MEMORY = 'There is no memory here: routes in deployment.py has no "/memories/".'
 _ENGINE = Path(__file__).parent
 
 
@@ -48,6 +49,8 @@ class Change:
     author: Author
 
 
+# Takes a person, and returns their first files: texts by path, such as /memories/profile.json.
+FirstFiles = Callable[[Actor], Mapping[str, str]]
 # Takes a `Change`; or a file's path, its new text (None: it is deleted) and who writes it. Raises `RefusedWrite`, whose message
 # says what to do instead. It may be called more than once for a write, and in several threads.
 Check = Callable[[Change], None] | Callable[[str, str | None, Author], None]
@@ -214,9 +217,13 @@ class Deployment:
         routes: the folders that outlive a conversation, and whose each is.
         limits: what one person, one file or one run may take.
         consolidation: how conversations become memory between them; None: they do not.
+        first_files: a new person's first files, by paths such as `/memories/profile.json`: a plain function of the person,
+            which is quick and changes nothing. They come beside those of `seeds/memories/`, in place of one with its path. It
+            is called in a thread until the memory has files. Where it fails, the log says why, and the run goes on without.
         offline_model: whether the built-in model answers on `langgraph dev` without AGENT_MODEL. It follows simple sentences.
 
-    Raises `SettingsError` for a schema, a check or a route that cannot be used.
+    Raises `SettingsError` for a schema, a check, a route or a function that cannot be used. Without the route `/memories/` the
+    agent has no memory: skills and policies alone.
     """
 
     folder: Path
@@ -226,6 +233,7 @@ class Deployment:
     routes: Mapping[str, Scope] = field(default_factory=lambda: ROUTES)
     limits: Limits = field(default_factory=Limits)
     consolidation: Consolidation | None = field(default_factory=Consolidation)
+    first_files: FirstFiles | None = None
     offline_model: bool = True
 
     def __post_init__(self) -> None:
@@ -240,6 +248,10 @@ class Deployment:
             ):
                 raise SettingsError(f"schemas has {path!r}: {schema!r}; use a path like {PROFILE_PATH} and a pydantic model.")
         _ = self.judges  # raises for what is no check
+        self._check_first_files()
+        if self.consolidation is not None and not self.has_memory:
+            fix = 'add "/memories/": person(). Consolidation writes there: without memory set consolidation=None.'
+            raise SettingsError(f'routes has no "/memories/"; {fix}')
         if self.consolidation is None and self.settings.memory_writes == "background":
             raise SettingsError("MEMORY_WRITES is 'background', and consolidation is None: nothing would write; use both.")
         if self.consolidation is None and (days := self.limits.conversation_days):
@@ -263,6 +275,20 @@ class Deployment:
             if not isinstance(value, kind):
                 raise SettingsError(f"{name} is {value!r:.80}; use {fix}.")
 
+    def _check_first_files(self) -> None:
+        """Raise `SettingsError` for a function that could not be called, or whose files would be others', too."""
+        function = self.first_files
+        if function is None:
+            return
+        if not callable(function) or inspect.iscoroutinefunction(function) or not _takes(function, 1):
+            raise SettingsError(
+                f"first_files is {function!r:.80}; use a plain function of one Actor that returns texts by path."
+            )
+        if not self.has_memory:
+            raise SettingsError('first_files is there, and routes has no "/memories/"; leave one out, or add the other.')
+        if self.memory.is_shared:
+            raise SettingsError("first_files is for one person's memory, and MEMORY_SCOPE=assistant shares it; leave it out.")
+
     @cached_property
     def judges(self) -> tuple[Callable[[Change], None], ...]:
         """The checks, each as a function of a `Change`. Raises `SettingsError` for one that can be called in neither form."""
@@ -270,12 +296,24 @@ class Deployment:
 
     @property
     def profile(self) -> type[BaseModel] | None:
-        """The schema of a person's profile; None where nobody has one: the deployment names none, or memory is shared."""
-        return self.schemas.get(PROFILE_PATH) if not self.memory.is_shared else None
+        """The schema of a person's profile; None where none is named, or nobody has memory of their own."""
+        return self.schemas.get(PROFILE_PATH) if self.has_own_memory else None
+
+    @property
+    def has_memory(self) -> bool:
+        """Whether there is a folder `/memories/`."""
+        return "/memories/" in self.routes
+
+    @property
+    def has_own_memory(self) -> bool:
+        """Whether each person has memory of their own: there is memory, and it is not shared."""
+        return self.has_memory and not self.memory.is_shared
 
     @property
     def memory(self) -> Scope:
-        """Whose `/memories/` is, as `MEMORY_SCOPE` says."""
+        """Whose `/memories/` is, as `MEMORY_SCOPE` says. Raises `SettingsError` where there is none."""
+        if not self.has_memory:
+            raise SettingsError(NO_MEMORY)
         return self.scope("/memories/")
 
     def scope(self, route: str) -> Scope:

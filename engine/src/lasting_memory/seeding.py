@@ -79,8 +79,10 @@ def _memories(root: Path, deployment: Deployment, agents: Sequence[str]) -> dict
     """First memories of each person that `<org>/<identity>/` names.
 
     Files at the top are for everyone. Named people get them too, unless their own folder has a file of that name; others get
-    them with their first conversation. Where memory is shared, it starts empty.
+    them with their first conversation, and so does a shared memory. What is one person's is never put into that.
     """
+    if not deployment.has_memory:
+        return {}
     found = dict[Namespace, Files]()
     everyone = {
         f"/{path.name}": seed_value(path, f"/memories/{path.name}", deployment) for path in first_files(root.parents[1])

@@ -251,6 +251,8 @@ MATRIX: dict[str, list[Row]] = {
         *store("skills", operators(), "<skill>"),
         Row("POST /store/items/search", "all memories", operators(), {"namespace_prefix": ["memories"], "limit": 1000},
             shows="<kept>"),
+        Row("POST /store/items/search", "all memories, by a filter", operators(), {"namespace_prefix": ["memories"],
+            "filter": {"encoding": {"$eq": "utf-8"}}, "limit": 1000}, shows="<kept>"),
         Row("POST /store/items/search", "everything", operators(), {"namespace_prefix": [], "limit": 1000}, shows="<kept>"),
         Row("POST /store/items/search", "below a memory", operators(), {"namespace_prefix": ["memories", "<memory:1>", "x"]}),
         Row("POST /store/items/search", "a memory by wildcard", operators(), {"namespace_prefix": ["memories", "*"]}),

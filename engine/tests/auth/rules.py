@@ -208,6 +208,7 @@ def memory() -> Iterator[Row]:
             (Row("GET /memory/consolidations", "what consolidation did", each_their_own(), shows="consolidations"), {}),
         ],
         (Row("GET /memory/me", "who one is, and how memory is kept", each_their_own(), shows="<owner>"), {}),
+        (Row("GET /memory/find", "search what is remembered", each_their_own(), query="q=kept", shows="found"), {}),
         (Row("GET /memory/search", "search past conversations", each_their_own(), needs="thread", query="q=<said>",
             shows="<said>"), {}),
         (Row("GET /memory/interrupts", "what waits in a conversation", owners(), needs="thread", query="thread_id=<thread>",

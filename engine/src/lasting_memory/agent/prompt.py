@@ -121,12 +121,14 @@ def file_text(path: str, item: Item) -> str:
 
 
 def memory_files(deployment: Deployment) -> list[str]:
-    """The files under `/memories/` that every prompt shows."""
+    """The files under `/memories/` that every prompt shows; none where there is no memory."""
+    if not deployment.has_memory:
+        return []
     return [path for path in deployment.limits.memory_files if deployment.profile or path != PROFILE_PATH]
 
 
 class PromptBlocks(AgentMiddleware[Any, Any, Any]):
-    """Appends the policies block and the memory block to the system prompt of every model call.
+    """Appends the policies block and, where there is memory, the memory block to the system prompt of every model call.
 
     `files` are the paths under `/memories/` to show, in this order; `drafts` gives the store of a consolidation's draft.
     """
@@ -153,9 +155,10 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         conversation = [_without_authority(said) for said in request.messages]
         return await handler(request.override(system_message=message, messages=conversation))
 
-    async def read(self, store: BaseStore, actor: Actor, assistant: str, *, preview: bool = False) -> tuple[Block, Block]:
+    async def read(self, store: BaseStore, actor: Actor, assistant: str, *, preview: bool = False) -> tuple[Block, ...]:
         """Policies and memory as this run shows them; a `preview` needs no run and writes nothing: as the next one will."""
-        memories = self._deployment.memory.namespace(actor, assistant)
+        has_memory = self._deployment.has_memory
+        memories = self._deployment.memory.namespace(actor, assistant) if has_memory else ()
         policies = namespaces.policies(actor.org_id)
         temporary = in_temporary_conversation()
         reads: list[Op] = [] if temporary else [GetOp(memories, key) for key in self._keys]
@@ -168,17 +171,17 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
             await keep_out(str(config["configurable"]["thread_id"]), config.get("metadata"))
         dry = not preview and identity.run_context(get_runtime()).dry_run
         texts: dict[str, str] = {}
-        if not (temporary or is_paused or dry or any(items)):
+        if has_memory and not (temporary or is_paused or dry or any(items)):
             texts = {**await starting_files(store, actor, assistant, self._deployment, write=not preview)}
         if self._drafts and (draft := self._drafts()):
             items = await draft.abatch(reads)
 
-        def shown() -> tuple[Block, Block]:
+        def shown() -> tuple[Block, ...]:
             texts.update({item.key: file_text(f"/memories{item.key}", item) for item in items if item})
             told = self._policy_block([item for item in rules if item.namespace == policies])
             if temporary:
                 return told, Block("temporary", self._deployment.prompt("temporary_block.md"), 0)
-            return told, self._memory_block(texts, wanted)
+            return (told, self._memory_block(texts, wanted)) if has_memory else (told,)
 
         return await platform.in_thread(shown)  # people write many and large files
 
@@ -273,7 +276,7 @@ class FreshSkills(SkillsMiddleware[Any, Any]):
 
     def __init__(self, deployment: Deployment, tools: SkillTools | None = None) -> None:
         self._deployment, self._block = deployment, deployment.prompt("skills_block.md")
-        sources = ["/skills/"] if deployment.memory.is_shared else ["/skills/", "/memories/skills/"]
+        sources = ["/skills/", "/memories/skills/"] if deployment.has_own_memory else ["/skills/"]
         super().__init__(backend=build_backend(deployment), sources=sources, system_prompt=self._block, tools=tools)
         self._loaded = once_a_run(deployment, self._read)
 
@@ -288,7 +291,7 @@ class FreshSkills(SkillsMiddleware[Any, Any]):
         return Block("skills", text, self._deployment.limits.skills_block_bytes, tuple(loaded["skills_load_errors"]))
 
     async def _read(self, store: BaseStore, actor: Actor, assistant: str) -> dict[str, Any]:
-        shared_only, found = self._deployment.memory.is_shared or in_temporary_conversation(), list[tuple[str, Item]]()
+        shared_only, found = not self._deployment.has_own_memory or in_temporary_conversation(), list[tuple[str, Item]]()
         for route in ["/skills"] if shared_only else ["/memories", "/skills"]:  # the person's own first
             items = await all_items(store, self._deployment.scope(f"{route}/").namespace(actor, assistant))
             found += [(f"{route}{item.key}", item) for item in items]

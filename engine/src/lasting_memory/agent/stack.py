@@ -89,7 +89,7 @@ def _with_policies(d: Deployment, spec: SubAgent) -> SubAgent:
         raise ValueError(f"subagents(d, ...): no policies can be put into {name!r}, which has no system_prompt; {fix}.")
     if "skills" in spec:
         raise ValueError(f"subagents(d, ...): {name!r} names skills, which a client could replace; use middleware=[skills(d)].")
-    files = [*memory_files(d), f"/memories/agents/{name}/MEMORY.md"]
+    files = [*memory_files(d), f"/memories/agents/{name}/MEMORY.md"] if d.has_memory else []
     safe: SubAgent = {
         **spec,
         "middleware": _stack(d, f"the subagent {name!r}", spec.get("middleware", ()), files),

@@ -6,30 +6,28 @@ from typing import cast
 
 from deepagents.backends import CompositeBackend
 from langchain_core.tools import BaseTool, StructuredTool, tool
-from langgraph.config import get_store
-from langgraph.store.base import BaseStore
 from pydantic import BaseModel, Field, ValidationError, create_model
 
-from lasting_memory import platform
+from lasting_memory.agent.memory_search import find_memories
 from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.files.backends import ScopedFiles, build_backend
-from lasting_memory.people import identity, namespaces
-from lasting_memory.recall import fused, nearest, rank
-from lasting_memory.validation import RefusedWrite, text_of
+from lasting_memory.validation import RefusedWrite
 
-# Files in an answer of `search_memories`, characters of each, and files to ask a semantic index for: some may not be text.
-_RESULTS, _SNIPPET_CHARS, _NEAR = 5, 600, 100
 MEMORY_TOOLS = ("append_memory", "save_profile", "search_memories")
 
 
 def memory_tools(d: Deployment, descriptions: Mapping[str, str] = MappingProxyType({})) -> list[BaseTool]:
     """`search_memories`; `append_memory`, if the agent may write `/memories/`; `save_profile`, if there are profiles.
 
+    There are none of them where there is no `/memories/`.
+
     `descriptions` are a fork's own, by tool, in place of the whole of what the model is told of it; of a tool that the settings
     leave out one may be there. Raises `ValueError` for a name that is none of the three.
     """
     if unknown := descriptions.keys() - MEMORY_TOOLS:
         raise ValueError(f"memory_tools(d, descriptions=...) names {min(unknown)!r}; use {', '.join(MEMORY_TOOLS)}.")
+    if not d.has_memory:
+        return []
     tools, backend = [_search_memories(d)], build_backend(d)
     if d.memory.rule(d.settings) != "deny":
         tools.append(append_memory_tool(backend))
@@ -100,31 +98,11 @@ def _search_memories(deployment: Deployment) -> BaseTool:
         Args:
             query: what to look for, in plain words.
         """
-        actor, assistant = identity.current_actor(deployment.settings), identity.current_assistant(deployment.default_assistant)
-        namespace = deployment.memory.namespace(actor, assistant)
-        matches = await _search(get_store(), namespace, query, deployment.limits.max_files)
+        matches = await find_memories(deployment, query)
         if not matches:
             return f"Nothing in /memories/ matches {query[:100]!r}."
         # One line for each, so that no text looks like another match.
-        shown = "\n\n".join(f"/memories{key}\n{' '.join(text.split())}" for key, text in matches)
+        shown = "\n\n".join(f"{found.path}\n{' '.join(found.text.split())}" for found in matches)
         return shown[: deployment.limits.search_result_chars]
 
     return search_memories
-
-
-async def _search(store: BaseStore, namespace: namespaces.Namespace, query: str, most: int) -> list[tuple[str, str]]:
-    """Keys and snippets of the best of at most so many files: by BM25, and by the semantic index where there is one."""
-    near = await nearest(store, namespace, query, _NEAR) if platform.embedding_model(store) else []
-    items = await store.asearch(namespace, limit=most)
-    texts = {item.key: text_of(item) or "" for item in items}
-    passages = [(key, part) for key, text in texts.items() for part in text.split("\n\n") if part.strip()]
-    words = dict(await platform.in_thread(rank, query, [f"{key} {part}" for key, part in passages]))
-    # A file's meaning counts for its best passage.
-    order = sorted(range(len(passages)), key=lambda place: (words.get(place, 0.0), -place))
-    best = {passages[place][0]: place for place in order}
-    places = [(best[item.key], item.score or 0.0, clear) for item, clear in near if item.key in best]
-    scores = fused(words, {place: score for place, score, clear in places if clear or place in words})
-    ranked = sorted(scores, key=lambda place: -scores[place])[:_RESULTS]
-    # Which part of a file is alike in meaning is not known: its beginning is shown.
-    shown = [(key, part if place in words else texts[key]) for place in ranked for key, part in [passages[place]]]
-    return [(key, text[:_SNIPPET_CHARS]) for key, text in shown]

@@ -4,6 +4,7 @@ Files are deepagents backends: in the store, and in a thread's state. Each check
 repeat the rules: they refuse earlier, with a clearer message.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -21,6 +22,7 @@ from lasting_memory import journal, platform, validation
 from lasting_memory.controls import PAUSED, controls, in_temporary_conversation
 from lasting_memory.deployment import Deployment
 from lasting_memory.files.proposals import Memory
+from lasting_memory.files.seeded import FIRST_FILES_SECONDS, own_first_files
 from lasting_memory.files.seeded import starting_memory as starting_memory  # noqa: PLC0414  # beside `starting_files`
 from lasting_memory.journal import Began, Change, Revision
 from lasting_memory.people import identity, namespaces
@@ -370,7 +372,7 @@ def build_permissions(deployment: Deployment, *, consolidating: bool = False) ->
 
 def interrupted_tools(deployment: Deployment) -> dict[str, bool | InterruptOnConfig]:
     """The memory tools that pause for an operator, because they write shared memory."""
-    if deployment.memory.rule(deployment.settings) != "interrupt":
+    if not deployment.has_memory or deployment.memory.rule(deployment.settings) != "interrupt":
         return {}
     return {name: InterruptOnConfig(allowed_decisions=["approve", "reject"]) for name in ("append_memory", "save_profile")}
 
@@ -383,13 +385,22 @@ async def starting_files(
 ) -> Mapping[str, str]:
     """The texts with which this memory starts, by key; none if it has begun. With `write` they become its files.
 
-    It has begun if it has files, or had some: who deletes all of them gets none back.
+    It has begun if it has files, or had some: who deletes all of them gets none back. Shared memory starts so, too, with
+    whoever comes first. Where the deployment's own function fails, nothing is written, and the next run asks it again.
     """
     own, author = deployment.memory.namespace(actor, assistant), Author("seed", actor.user_id)
+    if deployment.memory.is_shared:
+        author = Author("seed")
     begun = [SearchOp(place, limit=1) for place in (own, namespaces.journals(own))]
-    if deployment.memory.is_shared or any(await store.abatch(begun)):
+    if any(await store.abatch(begun)):
         return {}
     texts = await platform.in_thread(starting_memory, deployment.folder)  # without a graph it reads files the first time
+    try:
+        async with asyncio.timeout(FIRST_FILES_SECONDS):
+            texts = {**texts, **await platform.in_thread(own_first_files, deployment, actor)}
+    except Exception:  # a fork's function raises whatever it comes across; nobody loses a turn by it
+        logger.exception("first_files of this deployment failed; a new memory goes on without them for now.")
+        return texts
     for key, text in texts.items() if write else ():
         new, began = _new(text), journal.began(actor)
         try:

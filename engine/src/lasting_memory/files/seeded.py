@@ -9,7 +9,7 @@ from deepagents.backends.utils import create_file_data
 
 from lasting_memory import validation
 from lasting_memory.deployment import Deployment, Limits
-from lasting_memory.people.identity import Author
+from lasting_memory.people.identity import Actor, Author
 from lasting_memory.settings import SettingsError
 
 
@@ -77,22 +77,25 @@ def _value(path: Path, *, is_text: bool) -> dict[str, Any]:
         return {**create_file_data(base64.b64encode(raw).decode(), encoding="base64")}
 
 
-def check_quota(folder: Path, contents: list[str], limits: Limits) -> None:
+def check_quota(source: object, contents: list[str], limits: Limits) -> None:
     """Raise `SeedError` for more than the memory of one person may hold."""
     size = sum(len(content.encode()) for content in contents)
     if len(contents) > limits.max_files or size > limits.max_bytes:
         most = f"{limits.max_files} files and {limits.max_bytes:,} bytes are the limit"
-        raise SeedError(f"{folder} has {len(contents)} files with {size:,} bytes for one person, and {most}; seed fewer.")
+        raise SeedError(f"{source} has {len(contents)} files with {size:,} bytes for one person, and {most}; seed fewer.")
 
 
 # --- What a new memory starts with
+
+# Seconds that a deployment's function of first files may take.
+FIRST_FILES_SECONDS = 5.0
 
 # By a deployment's folder. What a run or a request needs was read when the graph was built.
 _starting: dict[Path, Mapping[str, str]] = {}
 
 
 def first_files(folder: Path) -> list[Path]:
-    """The files that every new person gets: those in `seeds/memories/` itself. Raises as `entries`."""
+    """The files that every new memory gets: those in `seeds/memories/` itself. Raises as `entries`."""
     _refuse_link(folder / "seeds")
     return [path for path in entries(folder / "seeds" / "memories") if path.is_file() and "." in path.name]
 
@@ -102,6 +105,8 @@ def load_starting_memory(deployment: Deployment) -> None:
 
     Raises `SeedError`, which names the file that could not be written.
     """
+    if not deployment.has_memory:
+        return
     folder = deployment.folder
     texts = dict[str, str]()
     for path in first_files(folder):
@@ -110,8 +115,30 @@ def load_starting_memory(deployment: Deployment) -> None:
     _starting[folder] = texts
 
 
+def own_first_files(deployment: Deployment, actor: Actor) -> Mapping[str, str]:
+    """What `Deployment.first_files` gives this person, by key. Raises `SeedError` for what may not be written. Blocks."""
+    given = deployment.first_files(actor) if deployment.first_files else {}
+    if not isinstance(given, Mapping):
+        raise SeedError(
+            f"first_files returned {given!r:.80}; return texts by path, such as {{'/memories/preferences.md': ...}}."
+        )
+    texts = dict[str, str]()
+    for path, text in given.items():
+        if not isinstance(path, str) or not path.startswith("/memories/") or not isinstance(text, str):
+            raise SeedError(f"first_files returned {path!r:.80}: {text!r:.80}; use paths under /memories/, and texts.")
+        try:
+            validation.check_path(path)
+            validation.before_write(deployment, path, text, Author("seed", actor.user_id))
+        except validation.RefusedWrite as error:
+            raise SeedError(f"first_files returned a file that cannot be written. {error}") from None
+        texts[path.removeprefix("/memories")] = text
+    everything = {**starting_memory(deployment.folder), **texts}
+    check_quota("first_files", list(everything.values()), deployment.limits)
+    return texts
+
+
 def starting_memory(folder: Path) -> Mapping[str, str]:
-    """The files that a person without memory gets at the start of their first run, by key, such as `/preferences.md`: those of
+    """The files that a memory without any gets at the start of its first run, by key, such as `/preferences.md`: those of
     a deployment's `seeds/memories/`. Folders for named users are put there by `python -m seeds`.
 
     They are read once, and do not change while a process runs. Raises `SeedError` for what is no text.

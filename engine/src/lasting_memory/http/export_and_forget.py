@@ -90,12 +90,12 @@ async def document(
 
 
 async def _memories(store: BaseStore, actor: identity.Actor, deployment: Deployment) -> dict[Namespace, Answer]:
-    """Namespaces of a person's memory files, also of deleted ones: none if shared, one per assistant under `user+assistant`,
-    with what is told of it.
+    """Namespaces of a person's memory files, also of deleted ones, with what is told of each: one per assistant under
+    `user+assistant`, none where nobody has memory of their own.
     """
-    memory = deployment.memory
-    if memory.is_shared:
+    if not deployment.has_own_memory:
         return {}
+    memory = deployment.memory
     if not memory.per_assistant:
         return {memory.namespace(actor, deployment.default_assistant): {}}
     ids = [identity.part_of(item.key) for item in await journal.all_items(store, namespaces.assistants(actor))]
@@ -335,6 +335,7 @@ async def forget_me(caller: Caller, query: AboutQuery, body: NoBody = None) -> A
         "The time at which you were forgotten, with your identity and nothing else: runs from before are known by it.",
         f"Traces, where this deployment sends them to LangSmith. An operator finds them there by {traces}",
         *[f"Files in {path}: they are the group's." for path, of in caller.deployment.routes.items() if of.claim],
-        *["Shared memory (MEMORY_SCOPE=assistant): it is everybody's."] * caller.deployment.memory.is_shared,
     ]
+    if caller.deployment.has_memory and caller.deployment.memory.is_shared:
+        kept.append("Shared memory (MEMORY_SCOPE=assistant): it is everybody's.")
     return {"deleted": {"runs": 0, "threads": 0, "memories": 0, **+deleted}, "kept": kept}

@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 
 from lasting_memory import journal, platform
 from lasting_memory.auth.admission import share_of
-from lasting_memory.deployment import Deployment
+from lasting_memory.deployment import NO_MEMORY, Deployment
 from lasting_memory.files.backends import ScopedFiles
 from lasting_memory.files.proposals import DecidedError, Memory, UnknownProposalError
 from lasting_memory.journal import Revision
@@ -93,11 +93,14 @@ class PersonRequest:
 
     @property
     def namespace(self) -> Namespace:
-        """Namespace of the person's files. Raises where memory is shared."""
+        """Namespace of the person's files. Raises where memory is shared, or there is none."""
         self.check_not_shared()
         return self.deployment.memory.namespace(self.actor, self.assistant)
 
     def check_not_shared(self) -> None:
+        """Raise where nobody has memory of their own."""
+        if not self.deployment.has_memory:
+            raise HTTPException(404, NO_MEMORY)
         if self.deployment.memory.is_shared:
             raise HTTPException(409, "MEMORY_SCOPE=assistant: memory is shared here, and nobody has files of their own.")
 
@@ -110,7 +113,7 @@ class PersonRequest:
     def assistant(self) -> str:
         """The assistant whose memory it is about."""
         given = self.http.query_params.get("assistant_id")
-        if given is not None and not self.deployment.memory.per_assistant:
+        if given is not None and not (self.deployment.has_memory and self.deployment.memory.per_assistant):
             raise HTTPException(422, "assistant_id is for MEMORY_SCOPE=user+assistant; leave it out.")
         return self.deployment.default_assistant if given is None else str(UUID(given))
 

@@ -22,10 +22,11 @@ from pydantic import AwareDatetime, BaseModel, Field, StringConstraints
 from starlette.exceptions import HTTPException
 
 from lasting_memory import controls, journal, platform, recall
+from lasting_memory.agent.memory_search import DEFAULT_FOUND, MAX_FOUND, search_files
 from lasting_memory.agent.prompt import Block, PromptBlocks, memory_files, skills, without_comments
 from lasting_memory.auth import interrupts
 from lasting_memory.deployment import PROFILE_PATH, Deployment
-from lasting_memory.http.requests import IN_TURN, ROUTE, About, AboutQuery, Answer, Caller, MemoryQuery, Sent
+from lasting_memory.http.requests import IN_TURN, ROUTE, About, AboutQuery, Answer, Caller, MemoryQuery, OneMemory, Sent
 from lasting_memory.journal import NOTHING, Revision, cut, diff, lines_of, undone
 from lasting_memory.people import identity, namespaces
 from lasting_memory.validation import RefusedWrite, is_policy, stored_file, text_of
@@ -265,6 +266,7 @@ async def me(caller: Caller, query: AboutQuery) -> Answer:
 
     `routes`: by folder, whether it is `shared` with others, whether your agent `writes` there (allow, deny, interrupt: an
     operator approves), and the `namespace` in which you can read it over the store API (null: you cannot).
+    `own_memory`: whether you have memory of your own; it is false where memory is shared, or there is none.
     """
     user, deployment, settings = caller.http.user, caller.deployment, caller.deployment.settings
     claims, routes = identity.claims_of(user), dict[str, Answer]()
@@ -277,7 +279,7 @@ async def me(caller: Caller, query: AboutQuery) -> Answer:
         routes[path] = {"shared": scope.is_shared, "writes": writes, "namespace": namespace if readable else None}
     return {
         **asdict(caller.actor), "agents": deployment.agents, "memory_scope": settings.memory_scope, "routes": routes,
-        "memory_writes": settings.memory_writes, "sign_in": settings.sign_in,
+        "own_memory": deployment.has_own_memory, "memory_writes": settings.memory_writes, "sign_in": settings.sign_in,
         "operator": identity.is_operator(user, settings), "writes_policies": identity.may_write_policies(user, settings),
     }  # fmt: skip
 
@@ -371,6 +373,26 @@ async def pending_interrupts(caller: Caller, query: Annotated[OneThread, Query()
         return [interrupts.shown(interrupt) for interrupt in waiting]
 
     return {"interrupts": await platform.in_thread(shown)}
+
+
+class Find(OneMemory):
+    q: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1_000)]
+    limit: Annotated[int, Field(ge=1, le=MAX_FOUND)] = DEFAULT_FOUND
+
+
+@router.get("/memory/find")
+async def find(caller: Caller, query: Annotated[Find, Query()]) -> Answer:
+    """Search what is remembered of you, by words, and by meaning where the store has an index, as the agent does with its tool.
+
+    `found`, the best file first: path, text (the passage that matches best), and `lines`: those of the file's facts that have
+    words of yours, the best first, each with its number (from 0) and text as `GET /memory/facts` has them.
+    """
+    found = await search_files(caller.store, caller.namespace, query.q, caller.deployment, query.limit)
+    answer = list[Answer]()
+    for file in found:
+        lines = [{"line": number, "text": _said(text)} for number, text in file.lines]
+        answer.append({"path": file.path, "text": file.text, "lines": lines})
+    return {"found": answer}
 
 
 class Switches(Sent):

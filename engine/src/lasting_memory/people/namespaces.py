@@ -150,8 +150,8 @@ def group(claim: str, *, writes: GroupWrites = "deny", over_http: bool = True) -
     return Scope("groups", ("org", "claim", "group"), claim, writes, over_http)
 
 
-REQUIRED: Mapping[str, Scope] = MappingProxyType({"/memories/": person(), "/policies/": organization()})
-ROUTES: Mapping[str, Scope] = MappingProxyType({**REQUIRED, "/skills/": assistant()})
+REQUIRED: Mapping[str, Scope] = MappingProxyType({"/policies/": organization()})
+ROUTES: Mapping[str, Scope] = MappingProxyType({"/memories/": person(), **REQUIRED, "/skills/": assistant()})
 
 
 def check_routes(routes: Mapping[str, Scope], settings: Settings) -> None:

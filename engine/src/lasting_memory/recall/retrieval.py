@@ -337,6 +337,8 @@ def conversation_tools(d: Deployment) -> list[BaseTool]:
             routes=d.routes,
         )  # fmt: skip
         answer = await platform.in_thread(results_text, query, results, others, d.limits.search_result_chars)
+        if not d.has_memory:
+            return answer
         memories = d.memory.namespace(actor, identity.current_assistant(d.default_assistant))
         files = await runtime.store.asearch(memories, limit=d.limits.max_files)
         topics = {f"/memories{item.key}": str(item.value.get("content")) for item in files if item.key.startswith("/topics/")}

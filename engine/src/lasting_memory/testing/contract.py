@@ -95,8 +95,9 @@ class World:
         self.graph = build_agent(deployment, self.model).copy()
         self.graph.store, self.graph.checkpointer = self.store, InMemorySaver()
         self.put(namespaces.policies(ALICE.org_id), "/rule.md", f"# Rule\n\n- {RULE}\n")
-        self.put(self.memory(ALICE), "/preferences.md", f"- {SECRET}\n")
-        self.put(self.memory(ALICE), self.shown_key(), f"- {SECRET}\n")
+        if deployment.has_memory:
+            self.put(self.memory(ALICE), "/preferences.md", f"- {SECRET}\n")
+            self.put(self.memory(ALICE), self.shown_key(), f"- {SECRET}\n")
 
     def memory(self, actor: Actor) -> tuple[str, ...]:
         return self.deployment.memory.namespace(actor, self.deployment.default_assistant)
@@ -165,10 +166,15 @@ class Contract:
     def world(self) -> World:
         return World(self.deployment, self.build_agent)
 
+    def needs_memory(self) -> None:
+        if not self.deployment.has_memory:
+            pytest.skip('routes has no "/memories/"')
+
     def test_the_agent_has_all_parts_that_keep_it_safe(self, world: World) -> None:
         check_graph(world.graph)  # as a server does at its start
 
     async def test_what_one_person_has_another_never_sees(self, world: World) -> None:
+        self.needs_memory()
         path = f"/memories{world.shown_key()}"
         reads: list[tuple[str, dict[str, Any]]] = [
             ("read_file", {"file_path": path}),
@@ -196,6 +202,7 @@ class Contract:
             assert world.items("policies") == before, f"the subagent {name!r} wrote a policy; give it by subagents(d, ...)."
 
     async def test_a_forged_path_reaches_nobody_else_s_memory(self, world: World) -> None:
+        self.needs_memory()
         await world.turn(ALICE)
         await world.turn(ALICE, world.writes(OTHERS))
         kept = world.items("memories")
@@ -220,6 +227,7 @@ class Contract:
 
     @pytest.mark.parametrize("probe", [refuse_forged_content, refuse_forged_change])
     async def test_checks_run_on_tools_http_and_seeds_alike(self, tmp_path: Path, probe: Check) -> None:
+        self.needs_memory()
         writable = replace(self.deployment.settings, memory_scope="user", memory_writes="both")
         probed = replace(self.deployment, checks=[*self.deployment.checks, probe], settings=writable)
         world = World(probed, self.build_agent)

@@ -49,7 +49,7 @@ export function Data({ session, onForgotten }) {
   return html`<section class="data" aria-label=${t("data.label")}>
     <${Problem} text=${problem} />
     <p class="row"><button onClick=${download}>${t("data.export")}</button>
-      ${!me.routes["/memories/"].shared && html`<label class="button">${t("data.import")}${choose}</label>`}
+      ${me.own_memory && html`<label class="button">${t("data.import")}${choose}</label>`}
       <button class="danger" aria-hidden=${isForgetting} onClick=${() => setForgetting(true)}>${t("data.forget_me")}</button></p>
     ${imported && html`<${Imported} files=${imported} onClose=${() => setImported(null)} />`}
     ${isForgetting &&

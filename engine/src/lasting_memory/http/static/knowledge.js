@@ -16,12 +16,13 @@ const reviewed = ({ review, review_agent: agent }) =>
 /** `switches` are further controls, by name, and `below` what stands below them. `onFile(path)` opens a file. */
 export function Knowledge({ session, switches, below, onFile }) {
   const { memory, me } = session;
-  const isOwn = !me.routes["/memories/"].shared;
+  const isOwn = me.own_memory;
+  const scope = me.routes["/memories/"] ? SCOPES[me.memory_scope] : t("knowledge.no_memory");
   const facts = (memory.groups ?? []).flatMap(({ lines = [] }) => lines.filter(({ text }) => text !== undefined));
   return html`<section class="knowledge" aria-labelledby="knows">
     <header><h2 id="knows">${t("knowledge.title")}</h2>
       ${memory.groups && html`<span class="quiet">${t("knowledge.facts", { count: facts.length })}</span>`}</header>
-    ${SCOPES[me.memory_scope] && html`<p class="note">${SCOPES[me.memory_scope]}</p>`}
+    ${scope && html`<p class="note">${scope}</p>`}
     ${isOwn && me.memory_writes === "background" && html`<p class="note">${t("knowledge.background")}</p>`}
     ${isOwn && html`<${Problem} text=${memory.problem} /><${News} memory=${memory} />
       <${Groups} session=${session} onFile=${onFile} />

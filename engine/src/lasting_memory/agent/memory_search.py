@@ -1,0 +1,106 @@
+"""Search of memory files, by words and, where the store has a semantic index, by meaning: for tools, code and people alike."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from langgraph.config import get_store
+from langgraph.store.base import BaseStore
+
+from lasting_memory import platform
+from lasting_memory.agent.prompt import without_comments
+from lasting_memory.controls import in_temporary_conversation
+from lasting_memory.deployment import Deployment
+from lasting_memory.people import identity
+from lasting_memory.people.namespaces import Namespace
+from lasting_memory.recall import fused, nearest, rank
+from lasting_memory.validation import text_of
+
+# Files of an answer unless more are asked for, and at most; characters and lines of each.
+DEFAULT_FOUND, MAX_FOUND = 5, 20
+_TEXT_CHARS, _LINES, _LINE_CHARS = 600, 10, 400
+# Files to ask a semantic index for: some may not be text.
+_NEAR = 100
+
+
+@dataclass(frozen=True, slots=True)
+class FoundMemory:
+    """A memory file that a search found.
+
+    Attributes:
+        path: as the agent sees it, such as /memories/topics/cooking.md.
+        text: at most 600 characters of it: the passage that matches best, or the beginning where it is found by meaning alone.
+        lines: at most ten of its lines with words of the query, the best first, each with its number, from 0. None of JSON.
+    """
+
+    path: str
+    text: str
+    lines: tuple[tuple[int, str], ...] = ()
+
+
+async def find_memories(d: Deployment, query: str, *, limit: int = DEFAULT_FOUND) -> list[FoundMemory]:
+    """What is remembered of the person of the current run, or in shared memory, about a query; the best file first.
+
+    For a tool or a node of your own: it finds what the tool `search_memories` finds, and nothing in a temporary conversation.
+
+    Args:
+        d: the deployment.
+        query: in plain words.
+        limit: how many files, from 1 to 20.
+
+    Raises `SettingsError` where there is no memory, and `IdentityError` where the run is nobody's.
+    """
+    namespace = d.memory.namespace(identity.current_actor(d.settings), identity.current_assistant(d.default_assistant))
+    if in_temporary_conversation():
+        return []
+    return await search_files(get_store(), namespace, query, d, limit)
+
+
+async def search_files(
+    store: BaseStore, namespace: Namespace, query: str, d: Deployment, limit: int = DEFAULT_FOUND
+) -> list[FoundMemory]:
+    """The best files of a namespace: by BM25 over their passages, and by the semantic index where there is one."""
+    near = await nearest(store, namespace, query, _NEAR) if platform.embedding_model(store) else []
+    items = await store.asearch(namespace, limit=d.limits.max_files)
+    texts = {item.key: text_of(item) or "" for item in items}
+    meant = [(item.key, item.score or 0.0, clear) for item, clear in near]
+    return await platform.in_thread(_best, query, texts, meant, min(max(limit, 1), MAX_FOUND))
+
+
+def _best(query: str, texts: Mapping[str, str], meant: Sequence[tuple[str, float, bool]], limit: int) -> list[FoundMemory]:
+    """The best of these files, given by key. `meant`: keys by meaning, with scores, and whether they are near. Blocks."""
+    passages = [(key, part) for key, text in texts.items() for part in text.split("\n\n") if part.strip()]
+    words = dict(rank(query, [f"{key} {part}" for key, part in passages]))
+    # A file's meaning counts for its best passage.
+    order = sorted(range(len(passages)), key=lambda place: (words.get(place, 0.0), -place))
+    best = {passages[place][0]: place for place in order}
+    places = [(best[key], score, clear) for key, score, clear in meant if key in best]
+    scores = fused(words, {place: score for place, score, clear in places if clear or place in words})
+    ranked = sorted(scores, key=lambda place: -scores[place])[:limit]
+    found = list[FoundMemory]()
+    for place in ranked:
+        key, part = passages[place]
+        # Which part of a file is alike in meaning is not known: its beginning is shown.
+        text = _shown(query, part) if place in words else texts[key][:_TEXT_CHARS]
+        found.append(FoundMemory(f"/memories{key}", text, _lines(query, key, texts[key])))
+    return found
+
+
+def _shown(query: str, passage: str) -> str:
+    """The beginning of a passage; of a long one the part from its best line on, where that is further down."""
+    passage = passage.strip("\n")
+    if len(passage) <= _TEXT_CHARS:
+        return passage
+    lines = passage.split("\n")
+    ranked = rank(query, lines)
+    start = len("\n".join(lines[: ranked[0][0]])) if ranked else 0
+    begins = start if start > _TEXT_CHARS // 2 else 0
+    return passage[begins : begins + _TEXT_CHARS].strip("\n")
+
+
+def _lines(query: str, key: str, text: str) -> tuple[tuple[int, str], ...]:
+    if key.endswith(".json"):
+        return ()
+    lines = [line.strip() for line in without_comments(text, line_breaks=True).split("\n")]
+    facts = [(number, line) for number, line in enumerate(lines) if line and not line.startswith("#")]
+    best = rank(query, [line for _, line in facts])[:_LINES]
+    return tuple((facts[place][0], facts[place][1][:_LINE_CHARS]) for place, _ in best)

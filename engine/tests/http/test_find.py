@@ -1,0 +1,130 @@
+"""Search of one's memory: by HTTP, and by a fork's own tool, as the agent's tool finds it."""
+
+from typing import Any
+
+import httpx
+import pytest
+from deepagents import create_deep_agent
+from deepagents.backends.utils import create_file_data
+from langchain_core.language_models import BaseChatModel
+from langchain_core.tools import tool
+from langgraph.store.base import BaseStore
+from langgraph.store.memory import InMemoryStore
+
+from lasting_memory import Context, Deployment, file_system, find_memories, middleware
+from lasting_memory.testing.contract import http_client
+from lasting_memory.testing.deployed import deployed
+from lasting_memory.testing.people import AGENT, SignedIn
+from lasting_memory.testing.scripted_anthropic import ToolCall
+from lasting_memory.testing.stores import INDEX
+from tests.conftest import BuildGraph
+from tests.http.conftest import MEMORIES, Open, put
+
+COOKING = "/memories/topics/cooking.md"
+SOURCE = "(2026-03-02, thread 0199c2f0-1111-4111-8111-111111111111)"
+LIST = (
+    "# Cooking\n\n" + "".join(f"- Dish number {n} is a soup\n" for n in range(60)) + f"- Grows leek behind the shed {SOURCE}\n"
+)
+
+
+async def found(client: httpx.AsyncClient, query: str, **more: Any) -> Any:
+    answer = await client.get("/memory/find", params={"q": query, **more})
+    assert answer.status_code == 200, answer.text
+    return answer.json()["found"]
+
+
+async def test_the_best_file_its_passage_and_its_facts_are_found(api: httpx.AsyncClient) -> None:
+    await put(api, "- Plays the cello.\n", "/memories/topics/music.md")
+    await put(api, LIST, COOKING)
+    (best,) = await found(api, "who grows leek?")
+    assert (best["path"], best["lines"]) == (COOKING, [{"line": 62, "text": "Grows leek behind the shed"}])
+    assert "Grows leek" in best["text"], "though it is at the end of a long list"
+    assert len(best["text"]) <= 600
+    facts = (await api.get("/memory/facts")).json()["groups"]
+    lines = next(group["lines"] for group in facts if group["path"] == COOKING)
+    assert {"line": 62, "text": "Grows leek behind the shed"} in lines, "the numbers and texts of both are the same"
+    assert await found(api, "submarines") == []
+
+
+async def test_nobody_finds_another_s(calling: Open) -> None:
+    async with calling("bob") as bob, calling("alice", org_id="other") as other, calling("alice") as alice:
+        await put(bob, "- Bob grows leek.\n")
+        await put(other, "- Other grows leek.\n")
+        assert await found(alice, "leek") == []
+        (hers,) = await found(bob, "leek")
+        assert hers["text"] == "- Bob grows leek."
+
+
+async def test_an_operator_may_search_somebody_s(calling: Open) -> None:
+    async with calling("bob") as bob, calling("root", permissions=["memory:operate"]) as root, calling("alice") as alice:
+        await put(bob, "- Bob grows leek.\n")
+        assert len(await found(root, "leek", user_id="bob", org_id="acme")) == 1
+        refused = await alice.get("/memory/find", params={"q": "leek", "user_id": "bob", "org_id": "acme"})
+        assert refused.status_code == 403
+
+
+@pytest.mark.parametrize("query", [
+    {}, {"q": ""}, {"q": "  "}, {"q": "x" * 1_001}, {"q": "x", "limit": 0}, {"q": "x", "limit": 21}, {"q": "x", "path": "y"},
+])  # fmt: skip
+async def test_what_is_asked_is_bounded(api: httpx.AsyncClient, query: dict[str, Any]) -> None:
+    assert (await api.get("/memory/find", params=query)).status_code == 422
+
+
+async def test_no_more_files_than_asked_for_are_found(api: httpx.AsyncClient) -> None:
+    for number in range(8):
+        await put(api, "- leek\n", f"/memories/{number}.md")
+    assert len(await found(api, "leek")) == 5
+    assert len(await found(api, "leek", limit=7)) == 7
+
+
+async def test_where_memory_is_shared_it_says_so(calling: Open) -> None:
+    async with calling(settings=deployed(memory_scope="assistant")) as api:
+        assert (await api.get("/memory/find", params={"q": "leek"})).status_code == 409
+
+
+async def test_it_finds_by_meaning_where_the_store_has_an_index() -> None:
+    store = InMemoryStore(index=INDEX)
+    await store.aput(MEMORIES, "/a.md", {**create_file_data("Has a puppy.")})
+    async with http_client(deployed(), store, SignedIn(identity="alice", org_id="acme", permissions=[])) as api:
+        (best,) = await found(api, "any pet?")
+    assert (best["path"], best["text"], best["lines"]) == ("/memories/a.md", "Has a puppy.", [])
+
+
+# --- In a fork's own tool
+
+
+def build_finder(d: Deployment, model: BaseChatModel) -> Any:
+    """An agent with a tool of its own."""
+
+    @tool
+    async def shopping(wanted: str) -> str:
+        """What to buy."""
+        return " | ".join(f"{each.path}: {each.text} {each.lines}" for each in await find_memories(d, wanted, limit=1))
+
+    return create_deep_agent(model=model, tools=[shopping], **file_system(d), middleware=middleware(d), context_schema=Context)
+
+
+async def test_a_fork_s_own_tool_finds_what_is_its_person_s_alone(graph: BuildGraph) -> None:
+    agent = graph(deployed(), build=build_finder)
+    for name in ("alice", "bob"):
+        agent.put(("memories", f"acme:{name}"), "/list.md", f"- {name} needs leek\n")
+    for name in ("alice", "bob"):
+        (told,) = await agent.called(ToolCall("shopping", {"wanted": "leek"}), user=name, thread=name)
+        assert told == f"/memories/list.md: - {name} needs leek ((0, '- {name} needs leek'),)"
+
+
+async def test_in_shared_memory_it_finds_what_is_shared(graph: BuildGraph) -> None:
+    agent = graph(deployed(memory_scope="assistant"), build=build_finder)
+    agent.put(("memories", f"{AGENT}:acme"), "/list.md", "- all need leek\n")
+    (told,) = await agent.called(ToolCall("shopping", {"wanted": "leek"}))
+    assert "all need leek" in told
+
+
+async def test_the_store_is_never_searched_for_a_temporary_conversation(
+    graph: BuildGraph, store: BaseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lasting_memory.agent.memory_search.in_temporary_conversation", lambda: True)
+    agent = graph(deployed(), build=build_finder)
+    agent.put(MEMORIES, "/list.md", "- needs leek\n")
+    (told,) = await agent.called(ToolCall("shopping", {"wanted": "leek"}))
+    assert "leek" not in told
