@@ -34,8 +34,9 @@ from lasting_memory.agent.models import build_model, whole_answers
 from lasting_memory.agent.prompt import PromptBlocks, memory_files, sections
 from lasting_memory.agent.tools import append_memory_tool
 from lasting_memory.agent.usage import Bounds
-from lasting_memory.consolidation import drafts, guard, kinds, planning
+from lasting_memory.consolidation import drafts, guard, planning
 from lasting_memory.consolidation.drafts import Draft
+from lasting_memory.consolidation.kinds import within
 from lasting_memory.consolidation.positions import Position, positions_of
 from lasting_memory.controls import PAUSED, controls, delete_temporary, in_temporary_conversation
 from lasting_memory.deployment import KINDS, Deployment, Kind
@@ -298,7 +299,7 @@ async def _judged(draft: Draft) -> tuple[list[Changed], str, str]:
     if draft.source:
         unsaid = await platform.in_thread(guard.invented, changed, draft.source, rules)
     changed = await platform.in_thread(guard.without, changed, {*brought, *unsaid})
-    changed, beyond = await platform.in_thread(kinds.within, changed, rules.may)
+    changed, beyond = await platform.in_thread(within, changed, rules.may)
     left_out = [
         reason.format("; ".join(f"{path}: {line[:120]}" for (path, _), line in [*found.items()][:5]))
         for reason, found in ((RETURNS, brought), (INVENTED, unsaid))
@@ -406,13 +407,13 @@ def _system_prompt(d: Deployment) -> str:
     may = d.consolidation.may if d.consolidation else frozenset(KINDS)
     if not (not_may := {*KINDS} - may):
         return d.prompt("consolidation.md")
-    told = d.prompt("consolidation_may.md").replace("{may}", _listed(may)).replace("{may_not}", _listed(not_may))
+    told = d.prompt("consolidation_may.md").replace("{may}", _listed(may)).replace("{may_not}", _listed(not_may, "or"))
     return f"{d.prompt('consolidation.md').rstrip()}\n\n{told}"
 
 
-def _listed(some: Collection[Kind]) -> str:
+def _listed(some: Collection[Kind], word: str = "and") -> str:
     """Kinds of change as a list of verbs: "add", "add and update"."""
-    return " and ".join(kind for kind in KINDS if kind in some)
+    return f" {word} ".join(kind for kind in KINDS if kind in some)
 
 
 def build_consolidation_agent(d: Deployment, model: BaseChatModel | None = None) -> CompiledStateGraph[Any, Context, Any, Any]:
