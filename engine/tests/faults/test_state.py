@@ -4,6 +4,7 @@ import asyncio
 import copy
 import json
 import uuid
+from contextlib import nullcontext
 from functools import cache
 from typing import Any
 
@@ -19,7 +20,7 @@ from langgraph_sdk import Auth
 
 from lasting_memory import Context, build_consolidation_agent
 from lasting_memory.agent.offline_model import OfflineModel
-from lasting_memory.auth.run_requests import rebuild_state
+from lasting_memory.auth.run_requests import check_state_write, rebuild_state
 from lasting_memory.testing.contract import Scripted
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
@@ -225,4 +226,43 @@ async def test_no_run_of_a_server_fails_of_odd_state(server: DevServer, ada: Per
     ada.raw.headers["accept"] = "application/json"
     answer = await ada.ask("POST", "/mcp", {"jsonrpc": "2.0", "id": "1", "method": "tools/call", "params": call})
     assert (answer.status_code, answer.json()["detail"][:14]) == (422, "input.messages"), answer.text
+    assert (await ada.turn(thread, "and go on"))["messages"][-1]["content"] == "ok"
+
+
+@pytest.mark.parametrize("state", [*ODD[:40:3], *({"messages": [HELLO, message]} for message in ODD_MESSAGES)], ids=repr)
+def test_a_write_of_state_is_held_to_the_rule_of_a_run_s_input(state: dict[str, Any]) -> None:
+    """Fields that are null aside: an input drops them, a write has no reason for them."""
+    if any(value is None for value in state.values()):
+        return
+    is_taken = taken({"input": copy.deepcopy(state)})
+    for body in (
+        {"values": state},
+        {"values": [{}, state]},
+        {"supersteps": [{"updates": [{"values": state, "as_node": "x"}]}]},
+    ):
+        with nullcontext() if is_taken else pytest.raises(Auth.exceptions.HTTPException):
+            check_state_write(body)
+
+
+@pytest.mark.parametrize(
+    "body", [None, [], {}, {"values": None}, {"supersteps": 7}, {"supersteps": [7, {"updates": [7]}]}], ids=repr
+)
+def test_what_writes_no_state_passes_to_the_platform(body: Any) -> None:
+    check_state_write(body)
+
+
+@pytest.mark.server
+async def test_a_thread_s_state_takes_no_message_that_would_break_it(server: DevServer, ada: Person) -> None:
+    thread = await ada.thread()
+    await ada.turn(thread, "hello")
+    for message in ODD_MESSAGES[::5]:
+        values = {"messages": [HELLO, message]}
+        written = await ada.ask("POST", f"/threads/{thread}/state", {"values": values})
+        steps = [{"updates": [{"values": values, "as_node": "__start__"}]}]
+        made = await ada.ask("POST", "/threads", {"metadata": {"graph_id": "agent"}, "supersteps": steps})
+        for answer in (written, made):
+            assert answer.status_code == 422, answer.text
+            assert "number 1" in answer.json()["detail"]
+    noted = {"values": {"messages": [{**HELLO, "content": "noted"}]}}
+    assert (await ada.ask("POST", f"/threads/{thread}/state", noted)).status_code == 200
     assert (await ada.turn(thread, "and go on"))["messages"][-1]["content"] == "ok"

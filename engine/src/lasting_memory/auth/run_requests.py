@@ -208,6 +208,32 @@ def rebuild_state(kwargs: MutableMapping[str, Any]) -> None:
     _check_update(kwargs.get("command") or {})
 
 
+def check_state_write(body: object) -> None:
+    """Hold what a request writes into a thread's state, or into that of a new one, to the rule of a run's input.
+
+    `body` is that of `POST /threads/{thread_id}/state`, or of `POST /threads` with `supersteps`. Raises `HTTPException` 422. It
+    reads every message: call it outside of the event loop.
+    """
+    if not isinstance(body, Mapping):  # the platform answers that
+        return
+    _check_values(body.get("values"), "values")
+    for step in _mappings(body.get("supersteps")):
+        for update in _mappings(step.get("updates")):
+            _check_values(update.get("values"), "supersteps.updates.values")
+            command = update.get("command")
+            _check_update(command if isinstance(command, Mapping) else {})
+
+
+def _mappings(items: object) -> list[Mapping[str, Any]]:
+    return [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
+
+
+def _check_values(values: object, where: str) -> None:
+    for some in values if isinstance(values, list) else [values]:
+        if some is not None:
+            _check_state(some, where)
+
+
 def _check_update(command: Mapping[str, Any]) -> None:
     update = command.get("update")
     if update is None:

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 from uuid import UUID
 
 import numpy as np
+from langgraph_sdk import Auth
 from pydantic import AfterValidator, BaseModel, Field, StrictStr, ValidationError
 from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.exceptions import HTTPException
@@ -23,7 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lasting_memory import platform
 from lasting_memory.auth.admission import BYTES_PER_REQUEST, Share, carrying_out, share_of
-from lasting_memory.auth.run_requests import operators_field
+from lasting_memory.auth.run_requests import check_state_write, operators_field
 from lasting_memory.deployment import Deployment
 from lasting_memory.people.identity import Actor, claim, is_operator
 from lasting_memory.settings import Settings, is_loopback
@@ -122,6 +123,9 @@ _LARGE = 65_536
 # Routes that take a run's fields, and those of crons.
 _RUNS = re.compile(r"(/threads/[^/]+)?/runs(/(?P<crons>crons)(/.*)?|/[^/]*)?")
 
+# Routes that write a thread's state, or that of a new one (`supersteps`).
+_STATE_WRITES = re.compile(r"/threads(/[^/]+/state)?/?")
+
 _OPENS, _QUOTE, _COMMA, _CLOSES = 1, 0, 2, 255
 _MARKS = bytes.maketrans(b'[{",]}', bytes([_OPENS, _OPENS, _QUOTE, _COMMA, _CLOSES, _CLOSES]))
 _NO_MARKS = bytes(byte for byte in range(256) if byte not in b'[{",]}')
@@ -180,6 +184,15 @@ def _check_json(body: bytes, limit: int, fields: type[_Fields] | None, *, asks_f
             reason = operators_field(item) if asks_for_run and isinstance(item, dict) else None
             if reason is not None:
                 raise HTTPException(403, reason)
+
+
+def _check_state_write(body: bytes) -> None:
+    """Raise `HTTPException` 422 for state that would break the runs of a thread: the platform shows its handlers none of it."""
+    with suppress(ValueError, RecursionError):  # not JSON: the platform answers that
+        try:
+            check_state_write(json.loads(body, parse_int=float))
+        except Auth.exceptions.HTTPException as error:
+            raise HTTPException(error.status_code, error.detail) from None
 
 
 def _check_fields(fields: type[_Fields], given: object) -> None:
@@ -322,6 +335,8 @@ class _Bounded(ExitStack):
             await platform.in_thread(_check_json, bytes(body), limit, fields, asks_for_run=asks_for_run)
         else:
             _check_json(bytes(body), limit, fields, asks_for_run=asks_for_run)
+        if self._scope.get("method") == "POST" and _STATE_WRITES.fullmatch(self._path):
+            await platform.in_thread(_check_state_write, bytes(body))
         return {"type": "http.request", "body": bytes(body), "more_body": False}
 
     async def send(self, message: Message) -> None:
