@@ -309,3 +309,23 @@ async def test_the_platform_gives_any_identity_a_memory_of_its_own(server: DevSe
     runs = [check_first_run(server, shape, org) for shape in SHAPES[:12]]
     outcomes = await asyncio.gather(*runs, return_exceptions=True)
     assert [(shape, error) for shape, error in zip(SHAPES, outcomes, strict=False) if error] == []
+
+
+@pytest.mark.server
+async def test_an_operator_searches_everybody_s_memory_with_a_filter_and_people_do_not(server: DevServer, alice: str) -> None:
+    """As LangChain's document on long-term memory searches a store: below a prefix, with fields that have a value."""
+    org = f"acme {uuid4().hex}"
+    operator, ada, bob = server.person("", headers=OPERATOR), server.person(alice, org), server.person("bob", org)
+    for person, kind in ((ada, "plan"), (ada, "list"), (bob, "plan")):
+        namespace = namespaces.person().namespace(Actor(person.name, org), AGENT)
+        value = {"content": f"a {kind} about leek", "encoding": "utf-8", "kind": f"{kind} {org}"}
+        await operator.made("PUT", "/store/items", {"namespace": namespace, "key": f"/{kind}.md", "value": value})
+    asked = {"namespace_prefix": ["memories"], "filter": {"kind": f"plan {org}"}, "query": "leek", "limit": 100}
+    found = (await operator.made("POST", "/store/items/search", asked))["items"]
+    owners = sorted(item["namespace"][1].rpartition(":")[2] for item in found)
+    assert {item["key"] for item in found} == {"/plan.md"}
+    assert owners == sorted(namespaces.person_label(Actor(name, org)).rpartition(":")[2] for name in (alice, "bob"))
+    either = {**asked, "filter": {"kind": {"$ne": f"list {org}"}, "encoding": "utf-8"}}
+    assert (await operator.ask("POST", "/store/items/search", either)).status_code == 200
+    for person in (ada, bob):
+        assert (await person.ask("POST", "/store/items/search", asked)).status_code == 403
