@@ -217,10 +217,10 @@ class Deployment:
         routes: the folders that outlive a conversation, and whose each is.
         limits: what one person, one file or one run may take.
         consolidation: how conversations become memory between them; None: they do not.
+        offline_model: whether the built-in model answers on `langgraph dev` without AGENT_MODEL. It follows simple sentences.
         first_files: a new person's first files, by paths such as `/memories/profile.json`: a plain function of the person,
             which is quick and changes nothing. They come beside those of `seeds/memories/`, in place of one with its path. It
             is called in a thread until the memory has files. Where it fails, the log says why, and the run goes on without.
-        offline_model: whether the built-in model answers on `langgraph dev` without AGENT_MODEL. It follows simple sentences.
 
     Raises `SettingsError` for a schema, a check, a route or a function that cannot be used. Without the route `/memories/` the
     agent has no memory: skills and policies alone.
@@ -233,8 +233,8 @@ class Deployment:
     routes: Mapping[str, Scope] = field(default_factory=lambda: ROUTES)
     limits: Limits = field(default_factory=Limits)
     consolidation: Consolidation | None = field(default_factory=Consolidation)
-    first_files: FirstFiles | None = None
     offline_model: bool = True
+    first_files: FirstFiles | None = None
 
     def __post_init__(self) -> None:
         self._check_kinds()

@@ -16,8 +16,10 @@ from lasting_memory.consolidation.run import build_consolidation_agent
 from lasting_memory.controls import set_controls
 from lasting_memory.deployment import KINDS, Consolidation, Kind
 from lasting_memory.files.proposals import Changed
-from lasting_memory.settings import SettingsError
+from lasting_memory.people.identity import Context
+from lasting_memory.settings import CONSOLIDATION_GRAPH, SettingsError
 from lasting_memory.testing.deployed import deployed
+from lasting_memory.testing.people import SignedIn
 from lasting_memory.testing.platform import Platform
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, ToolCall, last_user_text, system_text
 from tests.conftest import BuildGraph
@@ -190,7 +192,7 @@ async def test_a_deleted_file_stays_where_nothing_may_be_removed(adding: Runs) -
     assert await adding.text("/topics/new.md") == "- leek\n"
 
 
-async def test_what_is_proposed_and_rehearsed_is_held_to_it_too(adding: Runs) -> None:
+async def test_what_is_proposed_is_held_to_it_too(adding: Runs) -> None:
     await adding.saved(BEFORE)
     await set_review(adding)
     calls = [edit("- hates dill\n", ""), append("- likes leek")]
@@ -199,6 +201,33 @@ async def test_what_is_proposed_and_rehearsed_is_held_to_it_too(adding: Runs) ->
     await adding("r1", t=["I like leek"])
     (proposal,) = await adding.memory.proposals()
     assert proposal.changes == [Changed(FOOD, BEFORE, BEFORE + "- likes leek\n")]
+    assert await adding.text() == BEFORE
+
+
+@pytest.mark.parametrize(("trigger", "given"), [("", ""), ("tidy", ""), ("bring", "She likes leek")])
+async def test_rehearsals_tidying_and_what_is_brought_are_held_to_it_too(
+    adding: Runs, monkeypatch: pytest.MonkeyPatch, trigger: str, given: str
+) -> None:
+    async def nothing() -> None:
+        """There are no checkpoints of a server here."""
+
+    monkeypatch.setattr("lasting_memory.platform.drop_checkpoints", nothing)
+    await adding.saved(BEFORE)
+    given_up = ToolCall("forget_lines", {"path": MY_FOOD, "lines": ["- hates dill"], "reason": "outdated"})
+    calls = [given_up, edit("- hates dill\n", ""), append("- likes leek, likes fennel")]
+    adding.model.script(AGAIN, *[[call] for call in calls], READY)
+    adding.model.script({"": TASK, "tidy": "Tidy this", "bring": "brought a text"}[trigger], *[[call] for call in calls], READY)
+    message = {"type": "human", "id": "t-0", "content": "I like leek, I like fennel"}
+    adding.platform.put(ALICE, "t", adding.platform.now.isoformat(), [message])
+    user = SignedIn(identity="alice", org_id="acme")
+    ids = {"thread_id": "r", "run_id": "r", "graph_id": CONSOLIDATION_GRAPH, "langgraph_auth_user": user}
+    adding.built.store = adding.store
+    config = {"configurable": ids, "recursion_limit": 999, "metadata": {"trigger": trigger} if trigger else {}}
+    asked = {"messages": [{"role": "user", "content": given or "go"}]}
+    result = await adding.built.ainvoke(asked, config, context=Context(dry_run=True))
+    report = json.loads(result["messages"][-1].text)
+    assert "remove: - hates dill" in report["reason"], report
+    assert "-- hates dill" not in str(report["files"])
     assert await adding.text() == BEFORE
 
 

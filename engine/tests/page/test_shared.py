@@ -4,7 +4,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Route, expect
 
 from lasting_memory.testing.dev_server import DevServer
 from tests.conftest import ServerWith
@@ -29,6 +29,26 @@ def test_where_memory_is_shared_the_page_says_so_and_offers_no_files(visitor: Vi
     visitor.button("Consolidation").click()
     visitor.button("Rehearse").click()
     expect(page.get_by_role("alert")).to_contain_text("MEMORY_SCOPE=assistant")
+
+
+def test_where_there_is_no_memory_the_page_says_so_and_offers_no_files(browser: Browser, url: str, me: str) -> None:
+    visitor = Visitor.arrive(browser, url)
+
+    def without_memory(route: Route) -> None:
+        """As a deployment without the route answers."""
+        answer = route.fetch()
+        told = answer.json()
+        del told["routes"]["/memories/"]
+        route.fulfill(response=answer, json=told)
+
+    visitor.page.route("**/memory/me", without_memory)
+    page = visitor.sign_in(me)
+    expect(page.get_by_text("This assistant has no memory")).to_be_visible()
+    expect(page.get_by_text("Memory is shared here")).to_have_count(0)
+    expect(page.get_by_role("list", name="Memory")).to_have_count(0)
+    expect(visitor.button("Import")).to_have_count(0)
+    visitor.say("hello")
+    visitor.leave()
 
 
 @pytest.fixture(scope="module")
