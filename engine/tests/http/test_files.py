@@ -1,6 +1,7 @@
 """A person's files over HTTP: written, listed, read with their history, undone, deleted; and what is refused to whom."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -186,3 +187,24 @@ async def test_a_body_that_would_be_passed_over_is_refused(api: httpx.AsyncClien
     for body in ({"dry_run": True}, NOTES, {"x": "x" * 2_000}):
         assert (await api.request(method, path, params=params, json=body)).status_code in {413, 422}, body
     assert (await api.get("/memory/file", params=NOTES)).json()["content"] == "x"
+
+
+@pytest.mark.parametrize(("contents", "undone", "wanted"), [
+    ([{"name": "Anna"}, {"name": "Bea"}], 0, {"name": "Bea"}),
+    ([{"name": "Anna"}, {"name": "Bea"}, {"name": "Cleo"}], 1, {"name": "Cleo"}),
+    ([{"name": "Anna"}, {"name": "Bea", "city": "Ulm"}, {"name": "Bea", "city": "Bonn"}], 1, {"name": "Anna", "city": "Bonn"}),
+    ([{"name": "Anna"}, {}, {"city": "Ulm"}], 1, {"city": "Ulm", "name": "Anna"}),
+    ([{"likes": ["tea"]}, {"likes": ["tea", "rum"]}, {"likes": ["tea", "rum", "milk"]}], 1, {"likes": ["tea", "milk"]}),
+    ([{"home": {"city": "Ulm"}}, {"home": {"city": "Bonn"}}, {"home": {"city": "Bonn", "zip": 5}}], 1,
+     {"home": {"city": "Ulm", "zip": 5}}),
+])  # fmt: skip
+async def test_of_a_profile_an_undone_change_takes_back_its_own_fields_alone(
+    api: httpx.AsyncClient, contents: list[dict[str, Any]], undone: int, wanted: dict[str, Any]
+) -> None:
+    path = "/memories/things.json"
+    for content in contents:
+        assert (await put(api, json.dumps(content), path)).status_code == 200
+    revisions = (await api.get("/memory/history", params={"path": path})).json()["revisions"]
+    changes = [revisions[::-1][undone]["id"]]
+    assert (await api.post("/memory/undo", json={"path": path, "changes": changes})).status_code == 200
+    assert json.loads((await api.get("/memory/file", params={"path": path})).json()["content"]) == wanted

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from typing import Any
 
 from deepagents.backends.protocol import FileData
 from langgraph.store.base import Item, PutOp
@@ -25,6 +26,8 @@ MAX_DIFF_CHARS = 20_000
 MAX_COMPARED_LINES = 2_000
 # Pairs of lines that are compared in the time in which one line is looked at, roughly.
 _PAIRS_A_LINE = 1_000
+# In place of a field that an object lacks.
+_NO_FIELD = object()
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -321,8 +324,43 @@ def undone(path: str, now: str | None, before: str | None, after: str | None) ->
     """A file's content `now` without an earlier change, which made `after` of `before`; None: no file. Later changes stay."""
     if now is None:
         return before if after is None else None
-    merged = merge(path, after or "", now, before or "") or ""
+    merged = _fields_undone(path, now, before, after)
+    if merged is None:
+        merged = merge(path, after or "", now, before or "") or ""
     return None if before is None and merged.strip() in {"", "{}"} else merged
+
+
+def _fields_undone(path: str, now: str, before: str | None, after: str | None) -> str | None:
+    """A JSON object without an earlier change of its fields; None for other texts."""
+    if not path.endswith(".json"):
+        return None
+    try:
+        present, old, new = (json.loads(text or "{}") for text in (now, before, after))
+        if not all(isinstance(each, dict) for each in (present, old, new)):
+            return None
+        if present == new:
+            return "{}" if before is None else before
+        fields = _value_undone(present, old, new)
+        return now if fields == present else json.dumps(fields, indent=2) + "\n"
+    except (ValueError, RecursionError):
+        return None
+
+
+def _value_undone(now: Any, before: Any, after: Any) -> Any:
+    """A value without an earlier change: what was changed later stays, in an object field by field, in a list by its items."""
+    if now == after or before == after:
+        return before if now == after else now
+    if isinstance(now, list) and isinstance(before, list) and isinstance(after, list):
+        kept = [item for item in now if item not in after or item in before]
+        return [*kept, *(item for item in before if item not in after and item not in now)]
+    if not (isinstance(now, dict) and isinstance(before, dict) and isinstance(after, dict)):
+        return now
+    fields = dict[str, Any]()
+    for name in {**now, **before}:
+        value = _value_undone(now.get(name, _NO_FIELD), before.get(name, _NO_FIELD), after.get(name, _NO_FIELD))
+        if value is not _NO_FIELD:
+            fields[name] = value
+    return fields
 
 
 def line_origins(history: Sequence[Revision]) -> list[Revision | None]:
