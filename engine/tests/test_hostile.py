@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from lasting_memory.agent import prompt
 from lasting_memory.agent.usage import check_call
-from lasting_memory.http.export_and_forget import Document
+from lasting_memory.http.importing import Document
 from lasting_memory.journal import revisions
 from lasting_memory.recall import lexical, retrieval
 from lasting_memory.recall.conversations import Conversation, conversation, document

@@ -96,6 +96,9 @@ async def set_seen(store: BaseStore, actor: identity.Actor, until: str, began: j
 TEMPORARY = "temporary"
 # On a thread in which something was said while its person's memory was paused.
 HELD_WHILE_PAUSED = "held_while_paused"
+# On a conversation that was imported: it is read and searched, never continued, and never consolidated. And when it began and
+# ended, in ISO format, UTC, where the document says so.
+IMPORTED, IMPORTED_BEGAN, IMPORTED_ENDED = "imported", "imported_began", "imported_ended"
 # Metadata of the runs that consolidation's triggers create.
 RUN_METADATA = ("trigger", "consolidates")
 # Metadata that only this process may set, while it does: an in-process call carries this to `auth.py`, no request can set it.
@@ -117,9 +120,14 @@ def is_temporary(thread: Mapping[str, Any]) -> bool:
     return bool((thread.get("metadata") or {}).get(TEMPORARY))
 
 
+def is_imported(thread: Mapping[str, Any]) -> bool:
+    """Whether a thread, read with its metadata, is an imported conversation."""
+    return bool((thread.get("metadata") or {}).get(IMPORTED))
+
+
 def stays_out(thread: Mapping[str, Any]) -> bool:
     """Whether a thread is never consolidated."""
-    return is_temporary(thread) or bool((thread.get("metadata") or {}).get(HELD_WHILE_PAUSED))
+    return is_temporary(thread) or is_imported(thread) or bool((thread.get("metadata") or {}).get(HELD_WHILE_PAUSED))
 
 
 async def keep_out(thread_id: str, metadata: Mapping[str, Any] | None) -> None:

@@ -14,6 +14,7 @@ from langgraph.store.base import BaseStore
 
 from lasting_memory import journal
 from lasting_memory.deployment import DEFAULTS, Deployment
+from lasting_memory.http import importing
 from lasting_memory.http.export_and_forget import document
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author
@@ -21,6 +22,7 @@ from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.platform import Platform
 from tests.conftest import stores
 from tests.http.conftest import MEMORIES, NOTES, Open, exported, kept, put
+from tests.http.test_importing import Creating
 
 ALICE = Actor("alice", "acme")
 HOSTILE = 'quote " backslash \\ NUL \x00 \u6c34 ]},{'
@@ -85,7 +87,10 @@ async def test_deleted_files_are_exported_and_not_imported(api: httpx.AsyncClien
         assert (await bob.get("/memory/history", params=NOTES)).status_code == 404
 
 
-async def test_one_unreadable_file_and_conversation_are_named_and_end_nothing(api: httpx.AsyncClient, store: BaseStore) -> None:
+async def test_one_unreadable_file_and_conversation_are_named_and_end_nothing(
+    api: httpx.AsyncClient, store: BaseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importing, "get_client", Creating)
     for path in ("/memories/a.md", "/memories/b.md", "/memories/c.md"):
         await put(api, "one\n", path)
     store.put(MEMORIES, "/b.md", {"content": 7})
@@ -97,6 +102,7 @@ async def test_one_unreadable_file_and_conversation_are_named_and_end_nothing(ap
     assert [talk["thread_id"] for talk in told["conversations"] if "error" in talk] == ["0007"]
     imported = (await api.post("/memory/import", json=told)).json()
     assert [file["path"] for file in imported["files"]] == ["/memories/a.md", "/memories/c.md"]
+    assert imported["conversations"] == {"created": 47, "there": 0, "left_out": 1}
 
 
 # --- Import ----------------------------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from lasting_memory.controls import (
     TEMPORARY,
     controls,
     delete_temporary,
+    is_imported,
     is_temporary,
     keep_out,
     note_deleted,
@@ -169,6 +170,7 @@ class _Handlers:
         elif "action" not in value:  # a state update or supersteps, of which the platform shows only the thread's id
             self._check_state_write(ctx.user)
             if thread := await _thread_of(value.get("thread_id")):
+                _check_continues(thread)
                 metadata = {**asdict(self._owner(ctx.user)), **(thread["metadata"] or {})}
                 await self._note_pause(Actor(metadata["user_id"], metadata["org_id"]), thread)
         return await self.use_own_threads(ctx, value)
@@ -191,6 +193,7 @@ class _Handlers:
             kwargs["durability"] = "exit"  # earlier checkpoints would keep what it read, also of conversations that are deleted
         # A run decides whether its new thread is temporary. An existing thread keeps what it is.
         thread = await _thread_of(value["thread_id"])
+        _check_continues(thread)
         if is_temporary(thread) if thread else asks_temporary:
             value["metadata"][TEMPORARY] = True
         if resumes and not operator:
@@ -366,6 +369,12 @@ class _Handlers:
             raise HTTPException(403, "You may read your own memory and your organization's policies here, nothing else.")
         if any(isinstance(wanted, Mapping | list) for wanted in (value.get("filter") or {}).values()):
             raise HTTPException(422, "A filter takes texts, numbers and booleans.")  # "$gt" and others fail for some values
+
+
+def _check_continues(thread: Thread | None) -> None:
+    """Raise `HTTPException` 409 for a conversation that is history alone."""
+    if thread is not None and is_imported(thread):
+        raise HTTPException(409, "This conversation was imported: it is there to read; start a new one.")
 
 
 async def _end_threads(thread_ids: set[str], owner: dict[str, str] | None) -> None:

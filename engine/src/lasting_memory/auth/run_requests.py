@@ -39,7 +39,7 @@ GROUP_CLAIMS, GROUP_CLAIMS_EXPIRE_AT = "group_claims", "group_claims_expire_at"
 # Metadata that the platform, langgraph or this project stamps and relies on. A client's value is ignored, since clients echo
 # metadata. A test compares the list with the platform's code.
 RESERVED_METADATA = {*OWNER_KEYS, *controls.RUN_METADATA, TEMPORARY, controls.HELD_WHILE_PAUSED, "thread_owner", GROUP_CLAIMS}
-RESERVED_METADATA |= {GROUP_CLAIMS_EXPIRE_AT}
+RESERVED_METADATA |= {GROUP_CLAIMS_EXPIRE_AT, controls.IMPORTED, controls.IMPORTED_BEGAN, controls.IMPORTED_ENDED}
 RESERVED_METADATA |= {"assistant_id", "created_by", "cron_id", "graph_id", "run_attempt", "run_id", "thread_id"}
 RESERVED_METADATA |= {"checkpoint_id", "checkpoint_map", "checkpoint_ns", "counters_since_delta_snapshot"}
 RESERVED_PREFIXES = ("__", "langgraph_", "lc_", "ls_")

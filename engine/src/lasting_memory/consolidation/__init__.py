@@ -1,16 +1,17 @@
 """Consolidation turns the new parts of a person's finished conversations into memory, between conversations.
 
 `run.py` is graph 2 and its middleware, on a draft (`drafts.py`); `planning.py` says when it runs, and what is new.
-`positions.py` keeps how far each conversation is read, `guard.py` judges what it wrote, `kinds.py` leaves out what may not be
-done. `turns.py` says whose turn it is where places are few.
+`positions.py` keeps how far each conversation is read, `kept_out.py` what of them is never read, `guard.py` judges what was
+written, `kinds.py` leaves out what may not be done. `turns.py` says whose turn it is where places are few.
 """
 
-from lasting_memory.consolidation.drafts import READING, REHEARSING, TURN_SECONDS, records
+from lasting_memory.consolidation.drafts import READING, REHEARSING, TURN_SECONDS, erase_from_records, records
+from lasting_memory.consolidation.kept_out import keep_out, saying
 from lasting_memory.consolidation.planning import Owner, consolidated, find_backlog, start, sweep
 from lasting_memory.consolidation.run import build_consolidation_agent
 from lasting_memory.consolidation.turns import Places
 
 __all__ = [
-    "READING", "REHEARSING", "TURN_SECONDS", "Owner", "Places", "build_consolidation_agent", "consolidated", "find_backlog",
-    "records", "start", "sweep",
+    "READING", "REHEARSING", "TURN_SECONDS", "Owner", "Places", "build_consolidation_agent", "consolidated",
+    "erase_from_records", "find_backlog", "keep_out", "records", "saying", "start", "sweep",
 ]  # fmt: skip

@@ -30,6 +30,7 @@ from lasting_memory.consolidation.planning import Due, Owner
 from lasting_memory.consolidation.positions import Position, put_positions
 from lasting_memory.consolidation.turns import Turns
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation
+from lasting_memory.files.facts import Fact
 from lasting_memory.files.proposals import Memory, texts
 from lasting_memory.people import identity, namespaces
 from lasting_memory.recall import rank
@@ -139,14 +140,19 @@ class Draft:
         if taken:
             self.text += f"\n\n# Taken back\n\n{shown_lines(taken, self.said)}"
 
-    async def keep(self, record: Record, positions: Mapping[str, Position] = MappingProxyType({})) -> None:
-        """Log a record of the run, and keep it with its positions; not of a dry run, nor of who was forgotten meanwhile."""
+    async def keep(
+        self, record: Record, positions: Mapping[str, Position] = MappingProxyType({}), *, quotes_facts: bool = True
+    ) -> None:
+        """Log a record of the run, and keep it with its positions; not of a dry run, nor of who was forgotten meanwhile.
+
+        Nor, where it `quotes_facts`, if one was deleted for good since the run began.
+        """
         record.log()
         store, actor, namespace = self.memory.store, self.memory.actor, namespaces.run_records(self.memory.actor)
         if record.dry_run or not await put_positions(store, actor, positions, self.memory.began):
             return
         op = PutOp(namespace, f"{record.started_at}-{record.run_id}", asdict(record), index=False)
-        if await journal.put_unless_forgotten(store, [op], self.memory.began):
+        if await journal.put_unless_forgotten(store, [op], self.memory.began, quotes_facts=quotes_facts):
             old = (await journal.all_items(store, namespace))[: -self.rules.records_kept]
             await store.abatch([PutOp(namespace, item.key, None) for item in old])
 
@@ -173,6 +179,31 @@ async def records(store: BaseStore, actor: identity.Actor) -> list[dict[str, Any
     """A person's last records, newest first."""
     known = await journal.all_items(store, namespaces.run_records(actor))
     return [{**asdict(Record("", "")), **item.value} for item in reversed(known)]
+
+
+async def erase_from_records(
+    store: BaseStore, actor: identity.Actor, fact: Fact, began: journal.Began, *, dry_run: bool = False
+) -> int:
+    """Take a fact out of a person's records. Returns how many had it. With `dry_run` it only counts."""
+    ops = list[PutOp]()
+    for item in await journal.all_items(store, namespaces.run_records(actor)):
+        value = await platform.in_thread(_without, item.value, fact)
+        if value != item.value:
+            ops.append(PutOp(item.namespace, item.key, value, index=False))
+    if not dry_run:
+        await journal.put_unless_forgotten(store, ops, began)
+    return len(ops)
+
+
+def _without(record: Mapping[str, Any], fact: Fact) -> dict[str, Any]:
+    """A stored record without a fact. Blocks."""
+    files = record.get("files")
+    if isinstance(files, Mapping):
+        cleaned = {path: fact.cleaned_diff(str(diff)) if fact.is_quoted(str(diff)) else diff for path, diff in files.items()}
+        files = {path: diff for path, diff in cleaned.items() if diff}
+    reason = record.get("reason")
+    quoted = isinstance(reason, str) and fact.is_quoted(reason)
+    return {**record, "files": files, "reason": "" if quoted else reason}
 
 
 # --- The runs of this process, each with its slot

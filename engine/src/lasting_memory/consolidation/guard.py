@@ -336,11 +336,12 @@ async def said_since(runs: RunsClient, thread_ids: Sequence[str], since: str) ->
         with suppress(NotFoundError):  # it was deleted meanwhile
             found: Any = await runs.list(thread_id, limit=_RUNS, select=["run_id", "kwargs"])
             new = [(run, at) for run in found if (at := identity.time_of_run(str(run["run_id"]))) > since]
-            said += [Dated(text, at) for run, at in new if (text := _last_words(run))]
+            said += [Dated(text, at) for run, at in new if (text := last_words(run))]
     return said
 
 
-def _last_words(run: Mapping[str, Any]) -> str:
+def last_words(run: Mapping[str, Any]) -> str:
+    """The last message of a person in a run's input; "" for none."""
     given = (run.get("kwargs") or {}).get("input")
     messages: Any = given.get("messages") if isinstance(given, Mapping) else None
     try:

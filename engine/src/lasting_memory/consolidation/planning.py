@@ -9,7 +9,6 @@ metadata that only this server sets. "rollback" takes back the run that was plan
 """
 
 import asyncio
-import hashlib
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -24,18 +23,19 @@ from langchain_core.tools import BaseTool
 from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore, PutOp
 from langgraph_sdk import get_client
-from langgraph_sdk.client import LangGraphClient, ThreadsClient
+from langgraph_sdk.client import LangGraphClient, RunsClient, ThreadsClient
 from langgraph_sdk.errors import NotFoundError
 from langgraph_sdk.schema import Run
 
 from lasting_memory import journal, platform
 from lasting_memory.agent.answers import NO_ANSWER
-from lasting_memory.consolidation.positions import Position, positions_of, put_positions
+from lasting_memory.consolidation.kept_out import KeptOut, read_kept_out
+from lasting_memory.consolidation.positions import Position, hash_of, positions_of, put_positions
 from lasting_memory.controls import RUN_METADATA, delete_idle, in_temporary_conversation, may_set, stays_out
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation, Deployment
 from lasting_memory.people import identity, namespaces
 from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD, lock_of
-from lasting_memory.recall import Conversation, Turn, changed_since, conversation, drop, owned_by, threads_by_id
+from lasting_memory.recall import Conversation, changed_since, conversation, drop, owned_by, threads_by_id
 from lasting_memory.settings import CONSOLIDATION_GRAPH, MAX_AFTER_SECONDS
 
 logger = logging.getLogger(__name__)
@@ -89,7 +89,7 @@ class Due:
 
     def advanced(self) -> Position:
         """The position once these turns are consolidated."""
-        seen = self.position.seen.union(map(_hash, self.conversation.turns))
+        seen = self.position.seen.union(map(hash_of, self.conversation.turns))
         return Position(self.conversation.updated_at if self.whole else "", seen)
 
     def transcript(self, rules: Consolidation = DEFAULT_CONSOLIDATION) -> str:
@@ -100,10 +100,6 @@ class Due:
             left_out = f" [{len(turn.text) - most:,} more characters are left out]" if len(turn.text) > most else ""
             lines.append(f"{turn.speaker}: {' '.join(turn.text[:most].split())}{left_out}")
         return "\n".join(lines)
-
-
-def _hash(turn: Turn) -> str:
-    return hashlib.sha256(f"{turn.message_id}\0{turn.speaker}\0{turn.text}".encode(errors="replace")).hexdigest()[:12]
 
 
 def batch(due: Sequence[Due], tokens: int) -> list[Due]:
@@ -130,9 +126,12 @@ def batch(due: Sequence[Due], tokens: int) -> list[Due]:
 
 
 async def find_due(
-    deployment: Deployment, threads: ThreadsClient, store: BaseStore, owner: Owner, began: journal.Began | None = None
-) -> list[Due]:
+    deployment: Deployment, threads: ThreadsClient, store: BaseStore, owner: Owner, began: journal.Began | None = None,
+    *, runs: RunsClient | None = None,
+) -> list[Due]:  # fmt: skip
     """An owner's conversations with new turns; more than a batch holds, if there are more. `began` is the reading run's.
+
+    `runs` tell what was being said when turns were kept out; None where nobody keeps any out.
 
     It reads conversations that changed since all were consolidated, newest first, and stops there. What has no new turns is
     noted as read.
@@ -147,10 +146,11 @@ async def find_due(
             changed += [each for each in await changed_in(page, deployment, store) if each[0] == owner]
     changed.sort(key=lambda each: (each[2].setbacks, str(each[1]["updated_at"])))
     due, left, read = list[Due](), changed, 0
+    kept_out = await read_kept_out(store, runs, owner.actor) if changed else KeptOut()
     while left and (read <= rules.batch_tokens or len(due) < 2):  # noqa: PLR2004  # one more says that there is more
         known, left = {str(thread["thread_id"]): at for _, thread, at in left[:_READ_AT_ONCE]}, left[_READ_AT_ONCE:]
         found = await threads_by_id(threads, [*known], metadata, ["thread_id", "created_at", "updated_at", "values"])
-        new, old = await platform.in_thread(_new_turns, found, known)
+        new, old = await platform.in_thread(_new_turns, found, known, kept_out)
         await put_positions(store, owner.actor, old, began)
         due += new
         read += sum(len(turn.text) // CHARS_PER_TOKEN for item in new for turn in item.conversation.turns)
@@ -161,13 +161,16 @@ async def find_due(
     return due
 
 
-def _new_turns(threads: Sequence[Mapping[str, Any]], known: Mapping[str, Position]) -> tuple[list[Due], dict[str, Position]]:
+def _new_turns(
+    threads: Sequence[Mapping[str, Any]], known: Mapping[str, Position], kept_out: KeptOut
+) -> tuple[list[Due], dict[str, Position]]:
     """The new turns of these threads, and the positions of threads without any. Blocks."""
     due, old = list[Due](), dict[str, Position]()
     for thread in threads:
         talk = conversation(thread, speakers=("user", "assistant"))
         position = known[talk.thread_id]
-        if new := tuple(turn for turn in talk.turns if _hash(turn) not in position.seen):
+        open_turns = kept_out.without(talk)
+        if new := tuple(turn for turn in open_turns if hash_of(turn) not in position.seen):
             due.append(Due(replace(talk, turns=new), position))
         else:
             old[talk.thread_id] = replace(position, updated_at=talk.updated_at, undone=0, failed=0)
@@ -398,5 +401,6 @@ async def delete_old(deployment: Deployment, client: LangGraphClient, store: Bas
             owned[owner.actor].append(thread["thread_id"])
     for actor, thread_ids in owned.items():
         await drop(store, actor, thread_ids)
-        await store.abatch([PutOp(namespaces.positions(actor), thread_id, None) for thread_id in thread_ids])
+        places = (namespaces.positions(actor), namespaces.kept_out(actor))
+        await store.abatch([PutOp(place, thread_id, None) for thread_id in thread_ids for place in places])
     return len(deleted)

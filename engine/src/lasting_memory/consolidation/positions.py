@@ -4,6 +4,7 @@ A position holds the hashes of a thread's consolidated messages: a message witho
 deleted.
 """
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from lasting_memory import journal
 from lasting_memory.people import identity, namespaces
+from lasting_memory.recall import Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,11 @@ class Position:
 
 
 _POSITIONS = TypeAdapter(Position)
+
+
+def hash_of(turn: Turn) -> str:
+    """By what a turn is known as read."""
+    return hashlib.sha256(f"{turn.message_id}\0{turn.speaker}\0{turn.text}".encode(errors="replace")).hexdigest()[:12]
 
 
 async def positions_of(store: BaseStore, threads: Iterable[tuple[identity.Actor, str]]) -> list[Position]:

@@ -48,6 +48,7 @@ from lasting_memory.people.identity import Context
 from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD
 from lasting_memory.recall import catch_up, owned_by, threads_by_id
 from lasting_memory.settings import SettingsError
+from lasting_memory.validation import RefusedWrite
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +61,7 @@ UNDECIDED = "The person has too many undecided proposals; new conversations wait
 SHARED = "Nothing is consolidated under MEMORY_SCOPE=assistant: private conversations stay private."
 FORGOTTEN = "The person was forgotten; nothing is kept."
 GONE = "One of its conversations was deleted meanwhile; the others stay due."
+ERASED = "A fact was deleted for good meanwhile; what is new stays due."
 
 
 RETURNS = (
@@ -145,6 +147,9 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
         memory, dry = draft.memory, draft.report.dry_run
         if await journal.is_forgotten(memory.store, memory.began):
             raise NothingToDoError(FORGOTTEN)
+        if not dry and await journal.is_erased(memory.store, memory.began):  # it was planned before, and could write nothing
+            await self._again(draft, planned, 0)
+            raise NothingToDoError(f"{ERASED} Another run is planned.")
         if planned:  # an owner's thread is used for years
             await platform.drop_checkpoints()
         if in_temporary_conversation():
@@ -158,10 +163,17 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
             raise NothingToDoError(drafts.REHEARSING if dry else drafts.READING)
         least = 30 if planned in {"idle", "sweep"} else 3
         later = random.randint(least, 3 * least)  # noqa: S311  # so that they do not all come back at once
-        await planning.start(
-            draft.owner, get_client(), planned or "asked", later, inside=True, store=memory.store, began=memory.began
-        )
+        await self._again(draft, planned, later)
         raise NothingToDoError(f"{self._rules.at_once} consolidations are at work; another run is planned.")
+
+    async def _again(self, draft: Draft, planned: Any, seconds: int) -> None:
+        """Plan another run in place of this one. Nobody waits for it: of a text that was brought there is none."""
+        if planned == "bring":
+            raise NothingToDoError(f"{ERASED} Send the text again.")
+        memory = draft.memory
+        await planning.start(
+            draft.owner, get_client(), planned or "asked", seconds, inside=True, store=memory.store, began=memory.began
+        )
 
     async def _for_everybody(self, *, dry: bool) -> str:
         """Start runs for all who are due, after deleting conversations whose time is over. Returns the run's answer."""
@@ -279,7 +291,8 @@ def _count_messages(draft: Draft) -> int:
 async def _read_conversations(draft: Draft, taken_since: str | None) -> str:
     """The batch as text: what is new in the oldest conversations that fit, which are then the draft's."""
     client, rules = get_client(), draft.rules
-    due = await planning.find_due(draft.memory.deployment, client.threads, draft.memory.store, draft.owner, draft.memory.began)
+    memory = draft.memory
+    due = await planning.find_due(memory.deployment, client.threads, memory.store, draft.owner, memory.began, runs=client.runs)
     draft.shown = await platform.in_thread(planning.batch, due, rules.batch_tokens)
     if not draft.shown:
         raise NothingToDoError("Nothing is new since the last consolidation.")
@@ -320,10 +333,12 @@ async def _judged(draft: Draft) -> tuple[list[Changed], str, str]:
 
 
 async def _commit(draft: Draft, changed: list[Changed], problem: str, left_out: str, *, review: bool) -> drafts.Record:
-    """Apply the draft, propose it, or leave its conversations due. Of a batch with a deleted conversation nothing is kept."""
+    """Apply the draft, propose it, or leave its conversations due. Of a batch with a deleted conversation, or that may have
+    read a fact that was deleted for good, nothing is kept.
+    """
     memory, report, proposal = draft.memory, draft.report, None
-    if await _is_gone(draft):
-        return await _dropped(draft)
+    if gone := await _why_gone(draft):
+        return await _dropped(draft, gone)
     known = {item.conversation.thread_id: item.position for item in draft.shown}
     positions = {item.conversation.thread_id: item.advanced() for item in draft.shown}
     done = report.ended(
@@ -342,41 +357,54 @@ async def _commit(draft: Draft, changed: list[Changed], problem: str, left_out: 
     elif report.dry_run:
         pass
     elif changed and review:
-        done.status = "proposed"
         proposal = Proposal(
             f"{report.run_id}-{drafts.now()}", drafts.now(), memory.files[-1], draft.author, changed, [*known],
             kind=report.kind, reasons=dict(draft.given_up),
         )  # fmt: skip
-        await memory.propose(proposal)
+        done = await _proposed(memory, proposal, done)
     elif refused := await memory.apply(changed, draft.author):
         reason = "; ".join(f"{path}: {why}" for path, why in refused.items())
         shown = {path: text for path, text in done.files.items() if path not in refused}
         done = done.ended("undone", f"Not applied: {reason}", files=shown)
-    if await _is_gone(draft):  # as above, for what was deleted since
+    if gone := await _why_gone(draft):  # as above, for what was deleted since
         if proposal:
             await memory.store.adelete(namespaces.proposals(memory.actor), proposal.id)
         for change in () if report.dry_run else changed:
             await journal.take_back(memory.store, memory.files, change.key, report.run_id)
-        return await _dropped(draft)
+        return await _dropped(draft, gone)
     await draft.keep(done, positions)
     return done
 
 
-async def _is_gone(draft: Draft) -> bool:
-    """Whether a conversation of the batch was deleted since it was read, also where another one has its id now."""
+async def _proposed(memory: Memory, proposal: Proposal, done: drafts.Record) -> drafts.Record:
+    """Propose a batch. Returns its record."""
+    try:
+        await memory.propose(proposal)
+    except RefusedWrite as error:  # a fact was deleted for good just now, or the person forgotten
+        return done.ended("undone", str(error))
+    done.status = "proposed"
+    return done
+
+
+async def _why_gone(draft: Draft) -> str:
+    """Why nothing of the batch may be kept, or "": a fact was deleted for good since the run began, or a conversation of the
+    batch since it was read, also where another one has its id now.
+    """
+    if not draft.report.dry_run and await journal.is_erased(draft.memory.store, draft.memory.began):
+        return ERASED
     read = {item.conversation.thread_id: item.conversation.created_at for item in draft.shown}
     if not read:
-        return False
+        return ""
     owned = owned_by(draft.owner.actor, draft.memory.deployment.agents)
     found = await threads_by_id(get_client().threads, [*read], owned, ["thread_id", "created_at"])
-    return {str(thread["thread_id"]): str(thread["created_at"]) for thread in found} != read
+    return GONE if {str(thread["thread_id"]): str(thread["created_at"]) for thread in found} != read else ""
 
 
-async def _dropped(draft: Draft) -> drafts.Record:
+async def _dropped(draft: Draft, why: str) -> drafts.Record:
     """Leave everything as it was; the next run reads the conversations that are left."""
     draft.more = True
-    done = draft.report.ended("undone", GONE)
-    await draft.keep(done)
+    done = draft.report.ended("undone", why)
+    await draft.keep(done, quotes_facts=False)
     return done
 
 

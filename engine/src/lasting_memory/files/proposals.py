@@ -20,6 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from lasting_memory import journal, platform
 from lasting_memory.deployment import Deployment
+from lasting_memory.files.facts import Fact
 from lasting_memory.journal import Began, Change
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author
@@ -96,6 +97,10 @@ class Changed:
                     number += bool(line.strip())
             at = i_end
 
+    def without(self, fact: Fact) -> "Changed":
+        """This change without what it does to a fact that is deleted for good. Blocks."""
+        return replace(self, before=fact.cleaned(self.key, self.before), after=fact.cleaned(self.key, self.after))
+
     def beyond(self, taken: str) -> "Changed":
         """What this would change in a text that has a part of it, as the lines that differ; for JSON as the whole texts."""
         if self.key.endswith(".json"):
@@ -162,6 +167,21 @@ class Proposal:
     def work(self) -> int:
         """How much is compared to show it, as `journal.work` counts it. Blocks."""
         return sum(2 * journal.work(change.before, change.after) for change in self.changes)  # as a diff, and as lines
+
+    def without(self, fact: Fact) -> "Proposal":
+        """The proposal, and what was declined of it, without a fact. Blocks."""
+        changes = [change.without(fact) for change in self.changes]
+        declined = [each._replace(change=each.change.without(fact)) for each in self.declined]
+        reasons = dict[str, dict[str, str]]()
+        for path, by_line in self.reasons.items():
+            kept = {line: why for line, why in by_line.items() if not fact.is_in(line)}
+            reasons[path] = {line: "" if fact.is_quoted(why) else why for line, why in kept.items()}
+        return replace(
+            self,
+            changes=[each for each in changes if each.deleted or each.before != each.after],
+            declined=[each for each in declined if each.change.after],
+            reasons=reasons,
+        )
 
     def shown(self) -> dict[str, Any]:
         """As its person sees it: changes as diffs, and as lines with their numbers. Blocks."""
@@ -254,13 +274,43 @@ class Memory:
             shown.append(await platform.in_thread(proposal.shown))
         return shown, 0
 
+    async def exported_proposals(self) -> list[dict[str, Any]]:
+        """The undecided ones as their person sees them, each with its whole `changes`, from which it can be made again."""
+        exported = list[dict[str, Any]]()
+        for proposal in await self.proposals():
+            if proposal.changes:
+                shown = await platform.in_thread(proposal.shown)
+                changes = [
+                    {"path": each.path, "before": each.before, "after": each.after, "deleted": each.deleted}
+                    for each in proposal.changes
+                ]
+                exported.append({**shown, "changes": changes})
+        return exported
+
     async def propose(self, proposal: Proposal) -> None:
-        """Keep a proposal. Raises `RefusedWrite` if its person was forgotten since this began."""
-        place = namespaces.proposals(self.actor)
+        """Keep a proposal. Raises `RefusedWrite` if its person was forgotten since this began, or a fact deleted for good."""
+        if await self._put(proposal, quotes_facts=True):
+            return
+        erased = await journal.is_erased(self.store, self.began)
+        raise RefusedWrite(journal.ERASED if erased else "What is remembered of this person was deleted meanwhile.")
+
+    async def _put(self, proposal: Proposal, *, quotes_facts: bool) -> bool:
         value = await platform.in_thread(_PROPOSALS.dump_python, proposal, mode="json")
-        op = PutOp(place, proposal.id, value, index=False)
-        if not await journal.put_unless_forgotten(self.store, [op], self.began):
-            raise RefusedWrite("What is remembered of this person was deleted meanwhile.")
+        op = PutOp(namespaces.proposals(self.actor), proposal.id, value, index=False)
+        return await journal.put_unless_forgotten(self.store, [op], self.began, quotes_facts=quotes_facts)
+
+    async def erase(self, fact: Fact, *, dry_run: bool = False) -> int:
+        """Take a fact out of the proposals and of what was declined. Returns how many had it. With `dry_run` it only counts."""
+        erased = 0
+        for proposal_id in [each.id for each in await self.proposals()]:
+            async with lock_of("deciding", proposal_id):
+                proposal = next((each for each in await self.proposals() if each.id == proposal_id), None)
+                cleaned = await platform.in_thread(proposal.without, fact) if proposal else None
+                if cleaned and cleaned != proposal:
+                    erased += 1
+                    if not dry_run:
+                        await self._put(cleaned, quotes_facts=False)
+        return erased
 
     async def propose_write(self, key: str, change: Change, author: Author) -> None:
         """Have a change of a text wait for its person, on top of what this run has proposed before.

@@ -25,7 +25,7 @@ from lasting_memory import platform
 from lasting_memory.agent.checks import check_graph
 from lasting_memory.deployment import Deployment
 from lasting_memory.files.seeded import starting_memory
-from lasting_memory.http import export_and_forget, files, texts, views
+from lasting_memory.http import delete_for_good, export_and_forget, files, importing, texts, views
 from lasting_memory.http.consolidation import router as consolidation
 from lasting_memory.http.middleware import DevGuard, RequestBounds
 from lasting_memory.http.protocols import PeoplesAgents, refused_inside
@@ -91,7 +91,8 @@ def build_http(
     api = FastAPI(openapi_url=None, middleware=middleware, exception_handlers=handlers, lifespan=_check_agents)
     # The routes themselves, not `include_router`: the server puts its sign-in around each route's `app`, which an included
     # router does not have.
-    for router in (files.router, views.router, export_and_forget.router, consolidation):
+    own = (files, views, delete_for_good, export_and_forget, importing)
+    for router in (*(module.router for module in own), consolidation):
         api.router.routes.extend(router.routes)
     api.router.routes.extend(routes)
     api.state.deployment, api.state.store = deployment, store

@@ -1,7 +1,6 @@
-"""Everything of a person's: exported as one JSON document, merged from one into a memory, or forgotten.
+"""Everything of a person's: exported as one JSON document, or forgotten.
 
-Merging removes nothing. It creates missing files and appends missing lines to Markdown files, in their order; other existing
-files stay as they are. Forgetting deletes everything, and keeps earlier runs from writing afterwards.
+Forgetting deletes everything, and keeps earlier runs from writing afterwards.
 """
 
 import asyncio
@@ -12,16 +11,14 @@ from collections import Counter
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, Self
+from typing import Any
 
 import httpx
-from deepagents.backends.protocol import FileData
 from fastapi import APIRouter
 from fastapi.responses import Response, StreamingResponse
 from langgraph.store.base import BaseStore, Item, PutOp, SearchOp
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
-from pydantic import BaseModel, Field, model_validator
 from starlette.exceptions import HTTPException
 
 from lasting_memory import journal, platform
@@ -29,11 +26,11 @@ from lasting_memory.controls import cancel_runs, controls, is_temporary
 from lasting_memory.deployment import Change, Deployment, Limits
 from lasting_memory.files.proposals import Memory
 from lasting_memory.http import requests
-from lasting_memory.http.requests import ROUTE, AboutQuery, Answer, Caller, MemoryQuery, NoBody, key_of
+from lasting_memory.http.requests import ROUTE, AboutQuery, Answer, Caller, NoBody
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.recall import owned_by, stop_embedding
-from lasting_memory.validation import RefusedWrite, check_change, check_file, file_bytes, stored_file
+from lasting_memory.validation import RefusedWrite, stored_file
 
 logger = logging.getLogger("api")
 router = APIRouter(tags=["Memory"])
@@ -64,12 +61,11 @@ async def document(
     store: BaseStore, client: LangGraphClient, actor: identity.Actor, deployment: Deployment
 ) -> AsyncIterator[bytes]:
     """The document in parts, with one memory's histories or `_PAGE` conversations in memory at a time."""
-    own = await _memories(store, actor, deployment)
+    own = await requests.memories_of(store, actor, deployment)
     memories = [(Memory(store, actor, place, deployment), assistant) for place, assistant in own.items()]
     proposals = list[Answer]()
     for memory, assistant in memories:
-        shown, _ = await memory.shown_proposals()
-        proposals += [{**each, **assistant} for each in shown]
+        proposals += [{**each, **assistant} for each in await memory.exported_proposals()]
     told = {"version": 1, "exported_at": datetime.now(UTC).isoformat(), **asdict(actor), "proposals": proposals}
     told |= {"left_out": ["temporary conversations"], "controls": (await controls(store, actor, deployment)).told()}
     yield json.dumps(told)[:-1].encode()
@@ -87,19 +83,6 @@ async def document(
         yield b"\n]"
     rest = await platform.in_thread(_json, {"deleted_files": deleted, "unreadable": unreadable})
     yield b", " + rest[1:] + b"\n"
-
-
-async def _memories(store: BaseStore, actor: identity.Actor, deployment: Deployment) -> dict[Namespace, Answer]:
-    """Namespaces of a person's memory files, also of deleted ones, with what is told of each: one per assistant under
-    `user+assistant`, none where nobody has memory of their own.
-    """
-    if not deployment.has_own_memory:
-        return {}
-    memory = deployment.memory
-    if not memory.per_assistant:
-        return {memory.namespace(actor, deployment.default_assistant): {}}
-    ids = [identity.part_of(item.key) for item in await journal.all_items(store, namespaces.assistants(actor))]
-    return {memory.namespace(actor, assistant): {"assistant_id": assistant} for assistant in ids}
 
 
 async def _files(
@@ -147,7 +130,7 @@ async def _threads(client: LangGraphClient, metadata: Mapping[str, str], ids: Se
     The platform's JSON is passed on unread: decoding it would take several times as long, and a response that httpx has read
     whole stays in memory until Python collects cycles.
     """
-    fields = ["thread_id", "created_at", "updated_at", "values"]
+    fields = ["thread_id", "created_at", "updated_at", "metadata", "values"]
     query = {"metadata": metadata, "limit": len(ids), "select": fields, "ids": ids}
     try:
         async with client.http.client.stream("POST", "/threads/search", json=query) as answer:
@@ -159,89 +142,6 @@ async def _threads(client: LangGraphClient, metadata: Mapping[str, str], ids: Se
         if len(ids) > 1:
             return b",\n".join(filter(None, [await _threads(client, metadata, [one]) for one in ids]))
         return json.dumps({"thread_id": ids[0], "error": "It cannot be read."}).encode()
-
-
-class Imported(BaseModel, strict=True):
-    """A file to import. What else an export has of it is ignored."""
-
-    path: requests.Path
-    content: str
-    encoding: Literal["utf-8", "base64"] = "utf-8"
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        file_bytes(self.merged(None))
-        return self
-
-    def merged(self, before: FileData | None) -> FileData:
-        """The merged file, given the existing one."""
-        if before is None:
-            return FileData(content=self.content, encoding=self.encoding)
-        if not self.path.endswith(".md") or {before["encoding"], self.encoding} != {"utf-8"}:
-            return before
-        known = set(journal.lines_of(before["content"]))
-        lacking = [line for line in journal.lines_of(self.content) if line.strip() and line not in known]
-        gap = "\n" if before["content"] and not before["content"].endswith("\n") and lacking else ""
-        return FileData(content=before["content"] + gap + "".join(f"{line}\n" for line in lacking), encoding="utf-8")
-
-
-# Of one import. What a memory may have beside what is there is checked file by file.
-_MOST_FILES = 10_000
-
-
-class Document(BaseModel, strict=True):
-    """An export. Its other parts are ignored."""
-
-    version: Literal[1]
-    files: Annotated[list[Imported], Field(max_length=_MOST_FILES)]
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        twice = [path for path, times in Counter(file.path for file in self.files).items() if times > 1]
-        if twice:
-            raise ValueError(f"{twice[0]} is there more than once; import one assistant's files at a time")
-        return self
-
-
-@router.post("/memory/import", dependencies=[requests.in_turn("import")])
-async def import_files(caller: Caller, query: MemoryQuery, body: Document) -> Answer:
-    """Merge the files of an export into your memory.
-
-    `files` are path and action: create, append (Markdown, of which lines were missing), keep (another one is there), same.
-    Conversations are not imported. 409: a file does not fit beside what is there; those before it were imported, and it can be
-    repeated. 429: another import of yours is under way.
-    """
-    if len(body.files) > (most := caller.deployment.limits.max_files):
-        raise RefusedWrite(f"There are {len(body.files)} files, and {most} is the limit; import fewer.")
-    stored = {item.key: item for item in await journal.all_items(caller.store, caller.namespace)}
-    for file in body.files:
-        await platform.in_thread(_check_import, caller, file, stored.get(key_of(file.path)))
-    done = list[Answer]()
-    for file in body.files:
-        item = stored.get(key_of(file.path))
-        try:
-            before = stored_file(item) if item else None
-            action = "same" if before and before["content"] == file.content else "keep"
-            if before is None or file.merged(before)["content"] != before["content"]:
-                action = "append" if before else "create"
-                await caller.files.arevise(key_of(file.path), file.merged)
-        except RefusedWrite as error:
-            raise HTTPException(409, f"{error} {len(done)} files before it were imported.") from None
-        done.append({"path": file.path, "action": action})
-    return {"files": done}
-
-
-def _check_import(caller: requests.PersonRequest, file: Imported, there: Item | None) -> None:
-    """Raise `RefusedWrite` for a file that must not be remembered, or not be merged with what is there. Blocks."""
-    check_file(caller.deployment, file.path, file.content, caller.author, file.encoding)
-    try:
-        before = stored_file(there) if there else None
-    except RefusedWrite:  # the import says so when it comes to it
-        return
-    after = file.merged(before)["content"]
-    text = before["content"] if before else None
-    if text != after:
-        check_change(caller.deployment, Change(file.path, text, after, caller.author))
 
 
 async def forget(store: BaseStore, client: LangGraphClient, actor: identity.Actor, deployment: Deployment) -> Counter[str]:
@@ -264,10 +164,10 @@ async def forget(store: BaseStore, client: LangGraphClient, actor: identity.Acto
             await journal.forget(store, actor)  # a run may have begun after the first
         await asyncio.sleep(FORGET_GRACE_SECONDS)
         counts["threads"] += await _delete_threads(client, actor, going)
-        files |= (await _memories(store, actor, deployment)).keys()
+        files |= (await requests.memories_of(store, actor, deployment)).keys()
         for namespace in namespaces.namespaces_of(actor, sorted(files)):
             counts[namespace[0]] += await _delete_items(store, namespace)
-        files |= (await _memories(store, actor, deployment)).keys()  # also of what was written meanwhile
+        files |= (await requests.memories_of(store, actor, deployment)).keys()  # also of what was written meanwhile
         searches = [SearchOp(namespace, limit=1) for namespace in namespaces.namespaces_of(actor, sorted(files))]
         if not any(await store.abatch(searches)) and not await _own(client, actor):
             return +counts

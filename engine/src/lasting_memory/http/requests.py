@@ -22,7 +22,7 @@ from lasting_memory.deployment import NO_MEMORY, Deployment
 from lasting_memory.files.backends import ScopedFiles
 from lasting_memory.files.proposals import DecidedError, Memory, UnknownProposalError
 from lasting_memory.journal import Revision
-from lasting_memory.people import identity
+from lasting_memory.people import identity, namespaces
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.settings import SettingsError
 from lasting_memory.validation import RefusedWrite, check_path
@@ -171,6 +171,19 @@ async def _caller(request: Request) -> PersonRequest:
 
 
 Caller = Annotated[PersonRequest, Depends(_caller)]
+
+
+async def memories_of(store: BaseStore, actor: identity.Actor, deployment: Deployment) -> dict[Namespace, Answer]:
+    """Namespaces of a person's memory files, also of deleted ones, with what is told of each: one per assistant under
+    `user+assistant`, none where nobody has memory of their own.
+    """
+    if not deployment.has_own_memory:
+        return {}
+    memory = deployment.memory
+    if not memory.per_assistant:
+        return {memory.namespace(actor, deployment.default_assistant): {}}
+    ids = [identity.part_of(item.key) for item in await journal.all_items(store, namespaces.assistants(actor))]
+    return {memory.namespace(actor, assistant): {"assistant_id": assistant} for assistant in ids}
 
 
 def in_turn(what: str, most: int = 1) -> Any:

@@ -3,7 +3,6 @@ rules, past conversations; and their controls.
 """
 
 import itertools
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -26,6 +25,7 @@ from lasting_memory.agent.memory_search import DEFAULT_FOUND, MAX_FOUND, search_
 from lasting_memory.agent.prompt import Block, PromptBlocks, memory_files, skills, without_comments
 from lasting_memory.auth import interrupts
 from lasting_memory.deployment import PROFILE_PATH, Deployment
+from lasting_memory.files.facts import said
 from lasting_memory.http.requests import IN_TURN, ROUTE, About, AboutQuery, Answer, Caller, MemoryQuery, OneMemory, Sent
 from lasting_memory.journal import NOTHING, Revision, cut, diff, lines_of, undone
 from lasting_memory.people import identity, namespaces
@@ -38,9 +38,6 @@ _EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
 _MOST = 200
 # What is compared for one answer, as `journal.work` counts it: about a second.
 _MOST_WORK = 1_500_000
-_MARKER = re.compile(r"(?:[-*+]|\d{1,9}[.)])\s+")
-# What `prompts/consolidation.md` asks for, and nothing else: what is not shown here is still shown to the model.
-_SOURCE = re.compile(r" ?\((?:\d{4}-\d\d-\d\d, )?thread [0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\)$")
 # Of a turn of a conversation that a search found.
 _EXCERPT_CHARS = 240
 _FORGOTTEN = "You were forgotten meanwhile; call again."
@@ -105,15 +102,9 @@ def _group(deployment: Deployment, item: Item, route: str) -> Answer:
             if heading and not (title or lines):
                 title = heading
             else:
-                lines.append({"line": number, "heading": heading} if heading else {"line": number, "text": _said(text)})
+                lines.append({"line": number, "heading": heading} if heading else {"line": number, "text": said(text)})
     stem = name.rpartition(".")[0].replace("-", " ").replace("_", " ")
     return {**group, "kind": "lines", "title": title or stem[:1].upper() + stem[1:], "lines": lines}
-
-
-def _said(line: str) -> str:
-    """A line without its list marker, and without the source that consolidation notes at its end."""
-    text = _MARKER.sub("", line, count=1) if _MARKER.match(line) else line
-    return _SOURCE.sub("", text)
 
 
 def _fields(profile: type[BaseModel], content: str) -> list[Answer]:
@@ -250,11 +241,11 @@ def _deleted(known: Sequence[tuple[str, list[Revision]]]) -> Answer:
 
 def _taken_out(past: Sequence[Revision]) -> Iterator[tuple[str, Revision]]:
     """Lines that are not in the newest of these revisions, each once, with the revision that took it out last."""
-    shown = {_said(line.strip()) for line in lines_of(past[0].content or "")}
+    shown = {said(line) for line in lines_of(past[0].content or "")}
     for new, old in itertools.pairwise(past):
         there = set(lines_of(new.content or ""))
         for line in lines_of(without_comments(old.content or "", line_breaks=True)):
-            text = _said(line.strip())
+            text = said(line)
             if line not in there and text and not text.startswith("#") and text not in shown:
                 shown.add(text)
                 yield text, new
@@ -340,7 +331,10 @@ async def search(caller: Caller, query: Annotated[Search, Query()]) -> Answer:
 
     def shown() -> list[Answer]:
         found = [(match.conversation, recall.excerpts(query.q, match, _EXCERPT_CHARS)) for match in results.matches]
-        return [{"thread_id": talk.thread_id, "updated_at": talk.updated_at, "turns": turns} for talk, turns in found]
+        return [
+            {"thread_id": talk.thread_id, "updated_at": talk.ended_at or talk.updated_at, "turns": turns}
+            for talk, turns in found
+        ]
 
     return {"conversations": await platform.in_thread(shown), "searched": results.searched, "outstanding": results.outstanding}
 
@@ -390,7 +384,7 @@ async def find(caller: Caller, query: Annotated[Find, Query()]) -> Answer:
     found = await search_files(caller.store, caller.namespace, query.q, caller.deployment, query.limit)
     answer = list[Answer]()
     for file in found:
-        lines = [{"line": number, "text": _said(text)} for number, text in file.lines]
+        lines = [{"line": number, "text": said(text)} for number, text in file.lines]
         answer.append({"path": file.path, "text": file.text, "lines": lines})
     return {"found": answer}
 

@@ -5,6 +5,7 @@ newest one. Two who began from the same one each put theirs; of two at least one
 docs/journal.md says more.
 """
 
+from lasting_memory.journal.erasing import Clean, erase
 from lasting_memory.journal.revisions import (
     NOTHING,
     Change,
@@ -19,6 +20,7 @@ from lasting_memory.journal.revisions import (
     work,
 )
 from lasting_memory.journal.writing import (
+    ERASED,
     Began,
     MovedError,
     all_items,
@@ -28,14 +30,16 @@ from lasting_memory.journal.writing import (
     histories,
     history,
     is_deleted,
+    is_erased,
     is_forgotten,
     note_deleted,
+    note_erased,
     put_unless_forgotten,
     take_back,
 )
 
 __all__ = [
-    "NOTHING", "Began", "Change", "MovedError", "Revision", "all_items", "began", "change", "cut", "diff", "edits", "forget",
-    "histories", "history", "is_deleted", "is_forgotten", "line_origins", "lines_of", "merge", "note_deleted",
-    "put_unless_forgotten", "take_back", "undone", "work",
+    "ERASED", "NOTHING", "Began", "Change", "Clean", "MovedError", "Revision", "all_items", "began", "change", "cut", "diff",
+    "edits", "erase", "forget", "histories", "history", "is_deleted", "is_erased", "is_forgotten", "line_origins", "lines_of",
+    "merge", "note_deleted", "note_erased", "put_unless_forgotten", "take_back", "undone", "work",
 ]  # fmt: skip

@@ -348,8 +348,10 @@ def _fields_undone(path: str, now: str, before: str | None, after: str | None) -
 
 def _value_undone(now: Any, before: Any, after: Any) -> Any:
     """A value without an earlier change: what was changed later stays, in an object field by field, in a list by its items."""
-    if now == after or before == after:
-        return before if now == after else now
+    if now == after:
+        return before
+    if before == after:
+        return now
     if isinstance(now, list) and isinstance(before, list) and isinstance(after, list):
         kept = [item for item in now if item not in after or item in before]
         return [*kept, *(item for item in before if item not in after and item not in now)]

@@ -2,7 +2,8 @@
 
 What began before its person was forgotten writes nothing afterwards. `http/export_and_forget.py` writes that time. A run's id
 is a UUIDv7, which says when the run was created; a request knows when it came. Every write compares the two. Subagents share
-their run's id. Nor does a run write anything that was deleted since it began, or whose conversation was.
+their run's id. Nor does a run write anything that was deleted since it began, or whose conversation was. Nor does what began
+before a fact of the person was deleted for good: it may have read the fact.
 """
 
 import asyncio
@@ -10,7 +11,7 @@ import json
 import logging
 import random
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
@@ -45,6 +46,9 @@ _FORGOTTEN = "What is remembered of this person was deleted since this run began
 _NO_THREAD = "none"  # of what is no run
 _DELETED = "This conversation was deleted since its run began; it writes nothing."
 _RUN_DELETED = "This run was deleted since it began; it writes nothing."
+# Key of the time at which a fact of a person was deleted for good last, beside those of conversations and runs.
+_FACTS = "facts"
+ERASED = "A fact of this memory was deleted for good since this began; it writes nothing. What begins from now on writes again."
 # How long the time of a deletion is kept: a run ends within a day. And how many older ones are deleted with one deletion.
 _DELETED_KEPT, _DELETED_DROPPED = timedelta(days=2), 100
 logger = logging.getLogger(__name__)
@@ -89,6 +93,18 @@ async def is_forgotten(store: BaseStore, began: Began | None) -> bool:
     return await is_deleted(store, began)
 
 
+async def note_erased(store: BaseStore, actor: identity.Actor) -> None:
+    """Write that a fact of this person is deleted for good now: what began before, and may have read it, writes nothing."""
+    await note_deleted(store, actor, [_FACTS])
+
+
+async def is_erased(store: BaseStore, began: Began | None) -> bool:
+    """Whether a fact of the person was deleted for good since then."""
+    if began is None:
+        return False
+    return _time_in(await store.aget(namespaces.deleted_threads(began.actor), _FACTS)) >= began.at
+
+
 async def is_deleted(store: BaseStore, began: Began) -> bool:
     """Whether a run, or its conversation, was deleted since the run began. False for a request."""
     place = namespaces.deleted_threads(began.actor)
@@ -112,33 +128,41 @@ def _slot(at: datetime) -> str:
     return f"{int(at.timestamp()):010}"
 
 
-async def put_unless_forgotten(store: BaseStore, ops: Sequence[PutOp], began: Began | None) -> bool:
+async def put_unless_forgotten(
+    store: BaseStore, ops: Sequence[PutOp], began: Began | None, *, quotes_facts: bool = False
+) -> bool:
     """Carry out puts and deletions for a person, unless they were forgotten since this `began`. Returns whether it did.
+
+    With `quotes_facts` also unless a fact of theirs was deleted for good since then: the values may have its words.
 
     For writes that bypass the journal. A put may take seconds, because it embeds first. So this looks again afterwards, and
     takes back what was put. A forgetting that begins after that finds the items and deletes them itself.
     """
-    if await is_forgotten(store, began):
+
+    async def is_refused() -> bool:
+        return await is_forgotten(store, began) or (quotes_facts and await is_erased(store, began))
+
+    if await is_refused():
         return False
     for start in range(0, len(ops), _PUT_AT_ONCE):
         some = ops[start : start + _PUT_AT_ONCE]
         try:
             await store.abatch(some)
         finally:  # an error, or a cancellation, does not say what was put
-            taken_back = await asyncio.shield(_take_back(store, some, began))
+            taken_back = await asyncio.shield(_take_back(store, some, is_refused))
         if taken_back:
             return False
     return True
 
 
-async def _take_back(store: BaseStore, ops: Sequence[PutOp], began: Began | None) -> bool:
-    """Delete what these have put, if their person was forgotten since this `began`. Returns whether they were.
+async def _take_back(store: BaseStore, ops: Sequence[PutOp], is_refused: Callable[[], Awaitable[bool]]) -> bool:
+    """Delete what these have put, if they are refused by now. Returns whether they are.
 
     The person may have come back: a later run's value under the same key stays. It differs by a time, an id of a thread or a
     text; where two values are equal they are derived from the same, and are made again when they are missed.
     """
     try:
-        if not await is_forgotten(store, began):
+        if not await is_refused():
             return False
         puts = [op for op in ops if op.value is not None]
         items = await store.abatch([GetOp(op.namespace, op.key) for op in puts])
@@ -180,6 +204,7 @@ class _File(NamedTuple):
     files: Namespace
     path: str
     began: Began | None = None
+    heeds_erased: bool = True  # whether a deletion of a fact for good since then refuses it
 
     async def look(self, since: int = 0) -> tuple[Log, Revision | None]:
         """Its revisions from a number on, and the one that it is a copy of; None for none. Raises as `read`."""
@@ -189,7 +214,7 @@ class _File(NamedTuple):
 
     async def read(self, *ops: Op) -> list[Any]:
         """The results of a batch, and when the person was forgotten last. Raises `RefusedWrite` if the writer began before, or
-        before it or its conversation was deleted.
+        before it, its conversation, or a fact of the person's was deleted.
         """
         if self.began is None:
             return [*cast("list[Any]", await self.store.abatch(ops)), ""]
@@ -197,13 +222,16 @@ class _File(NamedTuple):
         marks = [GetOp(namespaces.forgotten(actor), namespaces.FORGOTTEN)]
         marks.append(GetOp(namespaces.deleted_threads(actor), self.began.thread_id or _NO_THREAD))
         marks.append(GetOp(namespaces.deleted_threads(actor), self.began.run_id or _NO_THREAD))
-        *found, forgotten, deleted, run_deleted = cast("list[Any]", await self.store.abatch([*ops, *marks]))
+        marks.append(GetOp(namespaces.deleted_threads(actor), _FACTS if self.heeds_erased else _NO_THREAD))
+        *found, forgotten, deleted, run_deleted, erased = cast("list[Any]", await self.store.abatch([*ops, *marks]))
         if _time_in(forgotten) >= self.began.at:
             raise RefusedWrite(_FORGOTTEN)
         if _time_in(deleted) >= self.began.at:
             raise RefusedWrite(_DELETED)
         if _time_in(run_deleted) >= self.began.at:
             raise RefusedWrite(_RUN_DELETED)
+        if _time_in(erased) >= self.began.at:
+            raise RefusedWrite(ERASED)
         return [*found, _time_in(forgotten)]
 
     async def put(self, revisions: Sequence[Revision], newest: Revision) -> None:
@@ -299,7 +327,7 @@ async def _publish(file: _File, base: Revision, mine: Sequence[Revision]) -> Rev
                 made = await log.merged(file.path, tips)
                 newest, mine = [*tips, *made][-1], [*mine, *made]
                 await file.put(made, newest)
-    except RefusedWrite:  # the person was forgotten meanwhile, or the conversation deleted
+    except RefusedWrite:  # the person was forgotten meanwhile, or the conversation or a fact deleted
         await _withdraw(file, mine)
         raise
     except Exception:  # the change is made, and whoever looks next merges it
@@ -345,11 +373,12 @@ async def history(
     Raises `RefusedWrite` if the file's person was forgotten since this `began`, which would bring the file back.
     """
     file = _File(store, files, path, began)
-    log, shown = await file.look()
+    reading = file._replace(heeds_erased=False)
+    log, shown = await reading.look()
     tips = log.tips()
     if shown and shown.id in {"", *log.known} and (len(tips) > 1 or (shown.id and [shown.id] != [tip.id for tip in tips])):
         await _publish(file, max(tips), await log.merged(path, tips))
-        log, _ = await file.look()
+        log, _ = await reading.look()
     return log.history()[: limits.revisions_kept]
 
 

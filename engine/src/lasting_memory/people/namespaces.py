@@ -232,6 +232,9 @@ def _of_person(name: str) -> Callable[[Actor], Namespace]:
 
 # How far consolidation has read each of a person's conversations; keys are thread ids.
 positions = _of_person("consolidation")
+# What was said in a person's conversations before a fact from them was deleted for good: it is not consolidated again. Keys are
+# thread ids.
+kept_out = _of_person("kept_out")
 # What consolidation did for a person; keys are times, with the run's id.
 run_records = _of_person("consolidations")
 # Namespace and key of when the last sweep that ended began.
@@ -295,5 +298,5 @@ def namespaces_of(actor: Actor, files: Iterable[Namespace]) -> list[Namespace]:
     of their memory files.
     """
     of_files = [part for namespace in files for part in (namespace, journals(namespace))]
-    others = [of(actor) for of in (positions, reading, proposals, run_records, controls, deleted_threads, assistants)]
+    others = [of(actor) for of in (positions, kept_out, reading, proposals, run_records, controls, deleted_threads, assistants)]
     return [*of_files, *(recall(actor, part) for part in RECALL_PARTS), *others]

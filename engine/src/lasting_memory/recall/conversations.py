@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from lasting_memory.controls import IMPORTED_BEGAN, IMPORTED_ENDED
 from lasting_memory.people import identity
 from lasting_memory.people.namespaces import ROUTES
 from lasting_memory.recall import lexical, repetition
@@ -73,13 +74,14 @@ def weighed(turn: Turn) -> Iterator[tuple[str, int]]:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """A thread for search. `date` is the ISO day of its last change, `updated_at` the whole time stamp."""
+    """A thread for search. `date` is the ISO day on which it was last spoken in, `updated_at` the time of its last change."""
 
     thread_id: str
     date: str
     turns: tuple[Turn, ...]
     created_at: str = ""
     updated_at: str = ""
+    ended_at: str = ""  # of an imported one, whose thread is younger
 
 
 def conversation(
@@ -96,8 +98,10 @@ def conversation(
         turns += _exchanged(exchange, calls, routes)
     shown = tuple(turn for turn in turns if turn.speaker in speakers and turn.text)
     updated_at = str(thread.get("updated_at") or "")
-    created_at = str(thread.get("created_at") or updated_at)
-    return Conversation(str(thread["thread_id"]), updated_at[:10], shown, created_at, updated_at)
+    metadata = thread.get("metadata") or {}
+    created_at = str(metadata.get(IMPORTED_BEGAN) or thread.get("created_at") or updated_at)
+    ended_at = str(metadata.get(IMPORTED_ENDED) or "")
+    return Conversation(str(thread["thread_id"]), (ended_at or updated_at)[:10], shown, created_at, updated_at, ended_at)
 
 
 def _exchanges(messages: Iterable[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:

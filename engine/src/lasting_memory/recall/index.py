@@ -21,7 +21,7 @@ with an item that cannot be read is made anew.
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
@@ -370,3 +370,34 @@ async def forget(store: BaseStore, actor: identity.Actor) -> None:
     for part in sorted(namespaces.RECALL_PARTS, key=lambda part: part == "documents"):
         while page := await store.asearch(namespaces.recall(actor, part), limit=_DELETE_PAGE):
             await store.abatch([PutOp(item.namespace, item.key, None) for item in page])
+
+
+async def drop_deleted(
+    store: BaseStore,
+    threads: Threads,
+    actor: identity.Actor,
+    agents: Collection[str],
+    is_meant: Callable[[str], bool],
+    *,
+    began: journal.Began,
+    dry_run: bool = False,
+) -> int:
+    """Remove from a person's index what it still has of deleted conversations with a passage that is meant.
+
+    Returns how many passages are meant. With `dry_run` it only counts. Others leave the index when a search finds them.
+    """
+    texts = await journal.all_items(store, namespaces.recall(actor, "texts"))
+    meant = [item for item in texts if is_meant(str(item.value.get("text", "")))]
+    keys = {int(item.key[:16], 16) for item in meant}
+    items = await store.abatch([GetOp(namespaces.recall(actor, "documents"), f"{key:016x}") for key in sorted(keys)])
+    ids = [str(item.value["thread_id"]) for item in cast("list[Any]", items) if item]
+    owned = conversations.owned_by(actor, agents)
+    there = await conversations.threads_by_id(threads, ids, owned, ["thread_id"]) if ids else []
+    living = {key_of(str(thread["thread_id"])) for thread in there}
+    gone = [item for item in meant if int(item.key[:16], 16) not in living]
+    if dry_run:
+        return len(gone)
+    await drop(store, actor, [thread_id for thread_id in ids if key_of(thread_id) not in living], began)
+    for key in keys - living:  # also where the document is gone already
+        await _write(store, actor, await text_ops(store, actor, key, None), began)
+    return len(gone)

@@ -117,6 +117,12 @@ class Platform:
             await self.after("threads.search")
         return json.loads(json.dumps(chosen)) if self.as_json else chosen
 
+    async def get_state(self, thread_id: str) -> dict[str, Any]:
+        await self.called("threads.get_state", thread_id=thread_id)
+        if thread_id not in self.kept:
+            raise _not_found()
+        return {"values": self.kept[thread_id]["values"]}
+
     async def _searched(self, request: httpx.Request) -> httpx.Response:
         return httpx.Response(200, json=await self.search(**json.loads(request.content)))
 

@@ -1,0 +1,80 @@
+"""Taking text out of the history of a person's files, as if it had never been there.
+
+Revisions stay, with their ids and parents, so undo and merge go on working: only what they say is less. Whoever read the text
+before may put it once more. So the caller notes the time when all is rewritten (`note_erased`), which refuses those writers,
+and rewrites again what they have put until then.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from langgraph.store.base import BaseStore, GetOp, Item, PutOp
+
+from lasting_memory import platform
+from lasting_memory.journal.revisions import copied
+from lasting_memory.journal.writing import Began, _File, _publish, all_items, put_unless_forgotten
+from lasting_memory.people import namespaces
+from lasting_memory.people.namespaces import Namespace
+
+# Gives a text, of the file with this path, without what is erased; the same text where it has nothing of that.
+Clean = Callable[[str, str], str]
+
+
+async def erase(store: BaseStore, files: Namespace, clean: Clean, began: Began, *, dry_run: bool = False) -> Counter[str]:
+    """Rewrite the revisions of a namespace's files, and the files. Returns how many `revisions` and `files` had some of it.
+
+    With `dry_run` it only counts. Nothing is put for a person who was forgotten since this `began`.
+    """
+    revisions = await all_items(store, namespaces.journals(files))
+    present = await all_items(store, files)
+    new_revisions = await platform.in_thread(_cleaned, revisions, _of_revision, clean)
+    new_files = await platform.in_thread(_cleaned, present, _of_file, clean)
+    counts = Counter(revisions=len(new_revisions), files=len(new_files))
+    if dry_run or not counts.total():
+        return counts
+    ops = [PutOp(item.namespace, item.key, value, index=False) for item, value in new_revisions]
+    ops += [PutOp(item.namespace, item.key, value) for item, value in new_files]
+    if await put_unless_forgotten(store, ops, began):
+        for item, _ in new_files:
+            await _renew_copy(_File(store, files, item.key, began, heeds_erased=False))
+    return counts
+
+
+async def _renew_copy(file: _File) -> None:
+    """Make a file the copy of its newest revision again, where somebody has put one since it was read."""
+    item, _ = await file.read(GetOp(file.files, file.path))
+    log, _ = await file.look()
+    base = copied(file.files, file.path, item) if item else None
+    newest = max(log.tips(), default=None)
+    if base and newest and (base.id, base.content) != (newest.id, newest.content):
+        await _publish(file, newest, [])
+
+
+def _of_file(value: Mapping[str, Any], key: str) -> tuple[str, object, object]:
+    return key, value.get("content"), value.get("encoding", "utf-8")
+
+
+def _of_revision(value: Mapping[str, Any], _: str) -> tuple[str, object, object]:
+    revision = value.get("revision")
+    about = revision if isinstance(revision, Mapping) else {}
+    return str(value.get("path")), about.get("content"), about.get("encoding", "utf-8")
+
+
+def _cleaned(
+    items: Sequence[Item], read: Callable[[Mapping[str, Any], str], tuple[str, object, object]], clean: Clean
+) -> list[tuple[Item, dict[str, Any]]]:
+    """The items that have something of what is erased, with their new values. Blocks."""
+    found = list[tuple[Item, dict[str, Any]]]()
+    for item in items:
+        path, content, encoding = read(item.value, item.key)
+        if not isinstance(content, str) or encoding != "utf-8":
+            continue
+        new = clean(path, content)
+        if new == content:
+            continue
+        if read is _of_revision:
+            found.append((item, {**item.value, "revision": {**item.value["revision"], "content": new}}))
+        else:
+            found.append((item, {**item.value, "content": new}))
+    return found
