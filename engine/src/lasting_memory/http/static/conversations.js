@@ -8,11 +8,17 @@ import { t } from "./texts.js";
 const PAGE = 40;
 const TITLE_CHARS = 80;
 const SEARCH_AFTER_MILLISECONDS = 400;
-const SHOWN = { select: ["thread_id", "updated_at", "metadata"], extract: { title: "values.messages[0].content" } };
+export const SHOWN = { select: ["thread_id", "updated_at", "metadata"], extract: { title: "values.messages[0].content" } };
 
 /** What a conversation was renamed to, or was said first in it. */
-const titled = ({ metadata, extracted }) =>
+export const titled = ({ metadata, extracted }) =>
   String(metadata?.title ?? plain(extracted?.title)).trim().slice(0, TITLE_CHARS) || t("conversations.nothing_said");
+
+/** When something was said in it last, and what is special about it. */
+function marked({ updated_at: at, metadata }) {
+  if (metadata?.imported) return t("conversations.imported", { when: when(metadata.imported_ended ?? at) });
+  return metadata?.temporary ? t("conversations.temporary", { when: when(at) }) : when(at);
+}
 
 export function Conversations({ session: { client, me }, current, version, onOpen }) {
   const [count, setCount] = useState(PAGE);
@@ -52,7 +58,7 @@ export function Conversations({ session: { client, me }, current, version, onOpe
     return html`<li key=${id} class=${id === current ? "current" : ""}>
       <button class="open" aria-label=${t("conversations.open", { title })} aria-current=${id === current ? "true" : undefined}
         onClick=${() => onOpen(id)}>${title}</button>
-      <p class="quiet">${thread.metadata?.temporary ? t("conversations.temporary", { when: when(thread.updated_at) }) : when(thread.updated_at)}
+      <p class="quiet">${marked(thread)}
         <button class="small" aria-label=${t("conversations.remove_title", { title })} onClick=${() => setLeaving(thread)}>${t("conversations.remove")}</button></p>
     </li>`;
   };

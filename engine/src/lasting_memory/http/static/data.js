@@ -1,5 +1,6 @@
 // Taking everything along, bringing it back, and being forgotten.
 
+import { importAll } from "./importing.js";
 import { html, useState } from "./lib/preact.js";
 import { Dialog, useAct } from "./parts.js";
 import { Problem } from "./text.js";
@@ -10,6 +11,14 @@ const DONE = {
   append: t("data.done_append"),
   keep: t("data.done_keep"),
   same: t("data.done_same"),
+};
+
+// What an import did with conversations and proposals.
+const COUNTED = {
+  created: (count) => t("data.import_created", { count }),
+  there: (count) => t("data.import_there", { count }),
+  left_out: (count) => t("data.import_left_out", { count }),
+  proposals: (count) => t("data.import_proposals", { count }),
 };
 
 // What was deleted, by what the server calls it; everything else is counted together.
@@ -43,7 +52,7 @@ export function Data({ session, onForgotten }) {
   const merge = act(async ({ target }) => {
     const text = await target.files[0].text();
     target.value = ""; // the same file may be chosen again
-    setImported((await memory.change("POST", "/memory/import", { body: JSON.parse(text) })).files);
+    setImported(await importAll(memory, JSON.parse(text)));
   });
   const choose = html`<input type="file" accept=".json,application/json" onChange=${merge} />`;
   return html`<section class="data" aria-label=${t("data.label")}>
@@ -51,18 +60,19 @@ export function Data({ session, onForgotten }) {
     <p class="row"><button onClick=${download}>${t("data.export")}</button>
       ${me.own_memory && html`<label class="button">${t("data.import")}${choose}</label>`}
       <button class="danger" aria-hidden=${isForgetting} onClick=${() => setForgetting(true)}>${t("data.forget_me")}</button></p>
-    ${imported && html`<${Imported} files=${imported} onClose=${() => setImported(null)} />`}
+    ${imported && html`<${Imported} done=${imported} onClose=${() => setImported(null)} />`}
     ${isForgetting &&
     html`<${Forget} session=${session} onForgotten=${onForgotten} onClose=${() => setForgetting(false)} />`}
   </section>`;
 }
 
 /** What an import did. Its changes are in the list of memory, too, each with its Undo. */
-function Imported({ files, onClose }) {
+function Imported({ done: { files, ...counts }, onClose }) {
+  const line = ([name, count]) => count > 0 && html`<p key=${name}>${COUNTED[name](count)}</p>`;
   const file = ({ path, action }) => html`<article key=${path}><h3>${path}</h3>
     <p class="quiet">${DONE[action] ?? action}</p></article>`;
   return html`<${Dialog} title=${t("data.imported")} onClose=${onClose}>
-    <p>${t("data.nothing_lost")}</p>${files.map(file)}
+    <p>${t("data.nothing_lost")}</p>${Object.entries(counts).map(line)}${files.map(file)}
   <//>`;
 }
 

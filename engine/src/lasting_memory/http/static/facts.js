@@ -1,5 +1,6 @@
 // Facts: a line of what is known, why it is known, and the profile as a form of its fields.
 
+import { ForGood } from "./forgood.js";
 import { html, useLayoutEffect, useRef, useState } from "./lib/preact.js";
 import { Form, Toggle, useAct, useAsked } from "./parts.js";
 import { Problem, author, isId, when } from "./text.js";
@@ -50,13 +51,16 @@ function Edited({ session: { memory }, group, onClose }) {
 
 function Line({ session, group, fact, isNew, act, onEdit }) {
   const [view, setView] = useState(null);
+  const [isLeaving, setLeaving] = useState(false);
   const remove = act(() => session.memory.rewrite(group, fact, null));
   return html`<li class=${isNew ? "new" : ""}>
     <p class="fact">${fact.text}</p>
     <p class="row actions"><button class="small" onClick=${onEdit}>${t("facts.edit")}</button>
       <button class="small" onClick=${remove}>${t("facts.delete")}</button>
+      <button class="small" onClick=${() => setLeaving(true)}>${t("for_good.open")}</button>
       <${Toggle} class="small" of="why" label=${t("facts.why")} open=${view} set=${setView} /></p>
     ${view === "why" && html`<${Why} session=${session} path=${group.path} fact=${fact} />`}
+    ${isLeaving && html`<${ForGood} session=${session} path=${group.path} text=${fact.text} onClose=${() => setLeaving(false)} />`}
   </li>`;
 }
 
