@@ -9,6 +9,7 @@ import contextvars
 import logging
 import os
 import sys
+import warnings
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
@@ -277,6 +278,15 @@ def log_no_queries() -> None:
 
     for handler in logging.getLogger().handlers:
         handler.addFilter(without_query)
+
+
+@cache
+def warn_of_no_durability() -> None:
+    """Have nobody warned, from now on, that a run without checkpoints has no use for `durability`.
+
+    The platform gives it to every run, so a stateless one (a rehearsal, a call by MCP) warned of what nobody had asked for.
+    """
+    warnings.filterwarnings("ignore", message="`durability` has no effect")
 
 
 async def drop_checkpoints() -> None:

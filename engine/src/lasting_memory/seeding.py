@@ -29,7 +29,7 @@ from lasting_memory import settings, validation
 from lasting_memory.deployment import Change as FileChange
 from lasting_memory.deployment import Deployment
 from lasting_memory.files.seeded import SeedError as SeedError  # noqa: PLC0414  # who calls this catches it
-from lasting_memory.files.seeded import all_files, check_quota, entries, first_files, seed_value
+from lasting_memory.files.seeded import all_files, check_quota, entries, first_files, folders, seed_value
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author, IdentityError, label
 from lasting_memory.people.namespaces import Namespace
@@ -67,7 +67,7 @@ def folder_files(deployment: Deployment, parts: Sequence[str], agents: Sequence[
 def _skills(root: Path, deployment: Deployment) -> Files:
     """The files of `<name>/`, of which each needs a SKILL.md."""
     found: Files = {}
-    for folder in _folders(root):
+    for folder in folders(root):
         if folder / "SKILL.md" not in entries(folder):
             raise SeedError(f"{folder} has no SKILL.md; add one, or move the folder away.")
         seeded = _files(folder, f"/skills/{folder.name}", deployment)
@@ -99,7 +99,7 @@ def _memories(root: Path, deployment: Deployment, agents: Sequence[str]) -> dict
 def _groups(root: Path, deployment: Deployment) -> dict[Namespace, Files]:
     """First files of each group: in `team/acme/red/` those of `/team/` for the people of acme whose claim is "red"."""
     found = dict[Namespace, Files]()
-    for folder in _folders(root):
+    for folder in folders(root):
         scope = deployment.routes.get(f"/{folder.name}/")
         if scope is None or not scope.claim:
             fix = f'add "/{folder.name}/": group("<claim>") to routes, or move it away'
@@ -111,17 +111,13 @@ def _groups(root: Path, deployment: Deployment) -> dict[Namespace, Files]:
     return found
 
 
-def _folders(path: Path) -> list[Path]:
-    return [folder for folder in entries(path) if folder.is_dir() and not folder.name.startswith("_")]
-
-
 def _named_folders(path: Path) -> dict[str, Path]:
     """The folders of organizations, people or groups, by the name that each spells, percent-encoded or not.
 
     Raises `SeedError` for a name that nobody can have, and for two folders of one name: the second would replace the first.
     """
     found = dict[str, Path]()
-    for folder in _folders(path):
+    for folder in folders(path):
         try:
             name = unquote(folder.name, errors="strict")
             label(name)
@@ -262,4 +258,7 @@ async def _main(deployment: Deployment) -> str | None:
 
 def main(deployment: Deployment) -> None:
     """The command `python -m seeds`. Exits with the reason in one line if the server has not the state of the folder."""
-    sys.exit(asyncio.run(_main(deployment)))
+    try:
+        sys.exit(asyncio.run(_main(deployment)))
+    except KeyboardInterrupt:
+        sys.exit("Stopped. What stands above is written; run it again for the rest.")

@@ -118,9 +118,11 @@ class Settings:
         default=None, repr=False, description="postgresql://user:password@host:5432/database"
     )
     # The platform sets the rest; `.env` cannot. Whether this is `langgraph dev`, and reachable from other machines
-    # (`--host`, `--tunnel`); its host name or IP address; and the websites that may call it (`http.cors` of langgraph.json).
+    # (`--host`, `--tunnel`); its address, and the host name or IP address of that; and the websites that may call it
+    # (`http.cors` of langgraph.json).
     local_dev: bool = False
     exposed: bool = False
+    served_at: str = ""
     served_as: str = ""
     cors_origins: frozenset[str] = Field(
         default=frozenset(), title="http.cors.allow_origins", description='a list of origins, e.g. ["https://example.com"]'
@@ -168,7 +170,7 @@ class Settings:
         return bool(self.auth_jwks_url or self.auth_jwt_secret)
 
 
-_OF_THE_PLATFORM = {"local_dev", "exposed", "served_as", "cors_origins", "cors_origin_regex"}
+_OF_THE_PLATFORM = {"local_dev", "exposed", "served_at", "served_as", "cors_origins", "cors_origin_regex"}
 VARIABLES = tuple(field.name.upper() for field in fields(Settings) if field.name not in _OF_THE_PLATFORM)
 
 
@@ -180,7 +182,8 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
     given: dict[str, Any] = {name.lower(): value for name in VARIABLES if (value := environ.get(name, "").strip())}
     if names := given.pop("operators", ""):
         given["operators"] = {name.strip() for name in names.split(",")} - {""}
-    served_as = urlsplit(environ.get("LANGGRAPH_API_URL", "")).hostname or ""
+    served_at = environ.get("LANGGRAPH_API_URL", "").rstrip("/")
+    served_as = urlsplit(served_at).hostname or ""
     if environ.get("LANGSMITH_LANGGRAPH_API_VARIANT") == "local_dev":
         cors = _mapping(_http_of(environ.get("LANGGRAPH_HTTP")).get("cors"), "LANGGRAPH_HTTP: cors", _CORS)
         given |= {
@@ -190,7 +193,7 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
             "cors_origin_regex": cors.get("allow_origin_regex") or None,
         }
     try:
-        settings = Settings(**given, served_as=served_as)
+        settings = Settings(**given, served_at=served_at, served_as=served_as)
     except ValidationError as error:  # its text shows no value: it may be a secret
         wrong = error.errors(include_url=False)[0]
         field = cast("Any", Settings).__pydantic_fields__[wrong["loc"][0]]
@@ -205,6 +208,11 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
 _HTTP = '{"app": "./http_api.py:app", "enable_custom_route_auth": true}'
 _CORS = '{"allow_origins": ["https://example.com"]}'
 _GRAPHS = '{"agent": "./agent.py:agent"}'
+_BLOCKS = {
+    "http": _HTTP,
+    "store": '{"index": {"embed": "openai:text-embedding-3-small", "dims": 1536}}',
+    "checkpointer": '{"ttl": {"strategy": "delete", "default_ttl": 43200}}',
+}
 
 
 def _parsed(text: str, where: str) -> Any:
@@ -268,7 +276,12 @@ def served_http(folder: Path) -> dict[str, Any]:
 
 def project_http(folder: Path) -> dict[str, Any]:
     """The `http` block of langgraph.json; an empty one if it has none. Raises as `project_config`."""
-    return _mapping(project_config(folder).get("http"), f"{folder / 'langgraph.json'}: http", _HTTP)
+    return block_of(project_config(folder), "http", folder)
+
+
+def block_of(config: Mapping[str, Any], name: str, folder: Path = Path()) -> dict[str, Any]:
+    """A block of a folder's langgraph.json; an empty one if it has none. Raises `SettingsError` for what is no object."""
+    return _mapping(config.get(name), f"{folder / 'langgraph.json'}: {name}", _BLOCKS[name])
 
 
 def local_environ(folder: Path = Path()) -> dict[str, str]:

@@ -262,6 +262,41 @@ async def test_every_answer_has_the_headers_that_keep_others_text_from_doing_any
             assert {name: answer.headers.get(name) for name in HEADERS} == HEADERS
 
 
+BROWSERS = (
+    "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8",  # Firefox, Safari
+    "text/html, */*;q=0.1",
+    "TEXT/HTML ; Q=0.5 , application/json;q=0.4",
+    "text/*, application/json;q=0.9",
+    "text/html;level=1, */*;q=0.5",
+)
+OTHERS = (
+    "", "*/*", "application/json", "application/json, text/plain, */*", "text/html;q=0.5, application/json",
+    "text/html, */*", "text/html;q=0", "text/html;q=0, */*;q=0.1", "text/html;q=nan", "text/html;q=2", "text/plain", ",;,=;q",
+    "text/html;q=0.1, */*;q=0.9", ",".join([*("a/b" for _ in range(50)), "text/html"]),
+)  # fmt: skip
+
+
+async def test_who_opens_the_root_in_a_browser_is_sent_to_the_page_and_every_other_is_not(http: httpx.AsyncClient) -> None:
+    without = httpx.ASGITransport(build_http(deployed(), page=False))
+    mounted = httpx.ASGITransport(build_http(deployed()), root_path="/agents")
+    async with (
+        httpx.AsyncClient(transport=without, base_url="http://test") as pageless,
+        httpx.AsyncClient(transport=mounted, base_url="http://test") as behind,
+    ):
+        for accept in BROWSERS:
+            for method in ("GET", "HEAD"):
+                sent = await http.request(method, "/", headers={"accept": accept})
+                assert (sent.status_code, sent.headers.get("location")) == (307, "/app"), accept
+                assert sent.headers["vary"] == "accept"
+                sent = await behind.request(method, "/agents/", headers={"accept": accept})
+                assert sent.headers.get("location") == "/agents/app"
+            assert (await http.post("/", headers={"accept": accept})).status_code == 404
+            assert (await http.get("/ok", headers={"accept": accept})).status_code == 404
+            assert (await pageless.get("/", headers={"accept": accept})).status_code == 404
+        for accept in OTHERS:
+            assert (await http.get("/", headers={"accept": accept})).status_code == 404, accept
+
+
 @pytest.mark.parametrize(("settings", "how"), [
     (deployed(local_dev=True), "dev"),
     (deployed(local_dev=True, auth_jwt_secret="x" * 32), "token"),

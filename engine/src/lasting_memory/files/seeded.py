@@ -49,6 +49,25 @@ def all_files(folder: Path) -> list[Path]:
     return files
 
 
+def folders(path: Path) -> list[Path]:
+    """The folders in a folder, but those whose names begin with an underscore. Raises as `entries`."""
+    return [folder for folder in entries(path) if folder.is_dir() and not folder.name.startswith("_")]
+
+
+def shared_seeds(deployment: Deployment) -> list[str]:
+    """Which of "policies" and "skills" this folder has files of, for `python -m seeds` to put into a deployment.
+
+    Raises as `entries`.
+    """
+    rules = list[Path]()
+    for organization in folders(deployment.folder / "policies"):
+        rules += [path for path in all_files(organization) if path.suffix == ".md"]
+    found = ["policies"] if rules else []
+    if "/skills/" in deployment.routes and folders(deployment.folder / "seeds" / "skills"):
+        found.append("skills")
+    return found
+
+
 def seed_value(path: Path, target: str, deployment: Deployment) -> dict[str, Any]:
     """A file as the store's value for a path that the agent sees. Raises `SeedError` if it may not be written there."""
     value = _value(path, is_text=path.suffix == ".md" or not target.startswith("/skills/"))

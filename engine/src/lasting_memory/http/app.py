@@ -7,8 +7,7 @@ are the only public ones of this project; the page fetches its data from /memory
 
 import html
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
 
 from fastapi import FastAPI
 from httpx import HTTPStatusError
@@ -16,20 +15,21 @@ from langgraph.store.base import BaseStore
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lasting_memory import platform
-from lasting_memory.agent.checks import check_graph
 from lasting_memory.deployment import Deployment
 from lasting_memory.files.seeded import starting_memory
 from lasting_memory.http import delete_for_good, export_and_forget, files, importing, texts, views
+from lasting_memory.http.accept import prefers_html
 from lasting_memory.http.consolidation import router as consolidation
 from lasting_memory.http.middleware import DevGuard, RequestBounds
 from lasting_memory.http.protocols import PeoplesAgents, refused_inside
 from lasting_memory.http.requests import HANDLERS
+from lasting_memory.http.start import looking_around
 from lasting_memory.settings import ENGINE, SettingsError, served_http
 
 FOLDER = ENGINE / "http" / "static"
@@ -72,6 +72,7 @@ def build_http(
     deployment.load_prompts()
     platform.isolate_store_calls()
     platform.log_no_queries()
+    platform.warn_of_no_durability()
     if platform.serves_in_memory():
         from lasting_memory.http import in_memory_runtime  # noqa: PLC0415  # no other server has what it imports
 
@@ -88,14 +89,14 @@ def build_http(
         middleware += [Middleware(Page, deployment=deployment, languages=texts.load(deployment.folder / "texts"))]
     # The server's own document has these routes; the handlers cover the server's routes, too.
     handlers = {**HANDLERS, HTTPStatusError: refused_inside}
-    api = FastAPI(openapi_url=None, middleware=middleware, exception_handlers=handlers, lifespan=_check_agents)
+    api = FastAPI(openapi_url=None, middleware=middleware, exception_handlers=handlers, lifespan=looking_around)
     # The routes themselves, not `include_router`: the server puts its sign-in around each route's `app`, which an included
     # router does not have.
     own = (files, views, delete_for_good, export_and_forget, importing)
     for router in (*(module.router for module in own), consolidation):
         api.router.routes.extend(router.routes)
     api.router.routes.extend(routes)
-    api.state.deployment, api.state.store = deployment, store
+    api.state.deployment, api.state.store, api.state.has_page = deployment, store, page
     return api
 
 
@@ -111,20 +112,11 @@ def _check_sign_in(deployment: Deployment) -> None:
         raise SettingsError(f'{file}: in http {what}; put "enable_custom_route_auth": true beside "app".')
 
 
-@asynccontextmanager
-async def _check_agents(app: FastAPI) -> AsyncIterator[None]:
-    """Raise `SettingsError` at the start of a server one of whose agents lacks a part. The graphs are loaded before."""
-    for name in app.state.deployment.agents:
-        if graph := platform.loaded_graph(name):
-            try:
-                check_graph(graph)
-            except SettingsError as error:
-                raise SettingsError(f"The graph {name!r} of langgraph.json: {error}") from None
-    yield
-
-
 class Page:
-    """ASGI middleware that answers /app, before the sign-in that the platform puts around routes."""
+    """ASGI middleware that answers /app, before the sign-in that the platform puts around routes.
+
+    Whoever opens the server's root in a browser is sent there. Other clients get the platform's answer: a check of health.
+    """
 
     def __init__(self, app: ASGIApp, deployment: Deployment, languages: dict[str, texts.Texts]) -> None:
         self.app = app
@@ -162,5 +154,13 @@ class Page:
         path = str(scope.get("path", "")).removeprefix(scope.get("root_path", ""))
         if scope["type"] == "http" and f"{path}/".startswith("/app/"):
             await self.page(scope, receive, send_guarded)
+        elif scope["type"] == "http" and path in ("", "/") and _is_browser(Request(scope)):
+            to_page = RedirectResponse(f"{scope.get('root_path', '')}/app", headers={"vary": "accept"})
+            await to_page(scope, receive, send_guarded)
         else:
             await self.app(scope, receive, send)
+
+
+def _is_browser(request: Request) -> bool:
+    """Whether somebody opens this address to look at it."""
+    return request.method in ("GET", "HEAD") and prefers_html(",".join(request.headers.getlist("accept")))
