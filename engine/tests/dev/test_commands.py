@@ -1,6 +1,9 @@
 """`make chat` and `make smoke`, driven as a person would, and what commands say where no server answers."""
 
+import signal
 import subprocess
+import sys
+import threading
 import time
 from contextlib import nullcontext
 
@@ -129,6 +132,42 @@ class Other(QuietHandler):
     def do_GET(self) -> None:  # noqa: N802  # http.server's name
         asked.append(self.path)
         self.head(302, "text/plain", location="https://elsewhere.example/login")
+
+
+class Silent(QuietHandler):
+    """A server that says it is up, and never who somebody is."""
+
+    waits = threading.Event()
+
+    def do_GET(self) -> None:  # noqa: N802  # as above
+        if self.path == "/ok":
+            self.send(200, b'{"ok": true}')
+        else:
+            self.waits.set()
+            self.rfile.read(1)  # until the other side is gone
+
+
+def test_ctrl_c_ends_a_chat_without_a_traceback_also_pressed_twice() -> None:
+    with LoopbackServer(Silent) as silent:
+        command = [sys.executable, "-m", "lasting_memory.dev.chat", "--as", "alice", "--org", "acme", "--url", silent.url]
+        with subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            preexec_fn=interruptible,  # noqa: PLW1509
+        ) as process:
+            assert Silent.waits.wait(300)
+            for _ in range(2):
+                process.send_signal(signal.SIGINT)
+            said, _ = process.communicate(timeout=300)
+    assert (said, process.returncode) == ("", 0)
+
+
+def interruptible() -> None:
+    """A background job of a shell ignores SIGINT, and its children do."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @pytest.mark.parametrize("command", ["lasting_memory.dev.chat --as alice", "lasting_memory.dev.smoke", "seeds"])

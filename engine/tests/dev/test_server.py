@@ -22,7 +22,7 @@ import pytest
 
 from lasting_memory.deployment import DEFAULTS
 from lasting_memory.dev import server
-from lasting_memory.settings import ENGINE
+from lasting_memory.settings import ENGINE, SettingsError
 from lasting_memory.testing.deployed import PROJECT
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, after
 from tests.conftest import free_port
@@ -49,7 +49,7 @@ def start(project: Path) -> Iterator[Start]:
     """Starts it; gives the process, what that said until it ran, and its address."""
     with ExitStack() as ends:
 
-        def run(*args: str, **env: str) -> Started:
+        def run(*args: str, until: str = "In another terminal", **env: str) -> Started:
             process = subprocess.Popen(
                 [sys.executable, "-m", "lasting_memory.dev.server", *args],
                 cwd=project,
@@ -67,9 +67,10 @@ def start(project: Path) -> Iterator[Start]:
             said = list[str]()
             while line := process.stdout.readline():
                 said.append(line)
-                if "In another terminal" in line:
+                if until in line:
                     break
-            return process, "".join(said), (project / ".langgraph_api/address").read_text()
+            address = project / ".langgraph_api/address"
+            return process, "".join(said), address.read_text() if address.exists() else ""
 
         yield run
 
@@ -103,6 +104,14 @@ def test_a_folder_has_one_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         server.only_server()
 
 
+@pytest.mark.parametrize("block", ["http", "store", "checkpointer"])
+def test_a_block_of_langgraph_json_that_is_no_object_is_named_in_one_line(block: str) -> None:
+    assert server.configuration({block: None}, postgres=True)
+    for wrong in ("on", [1], 5, True):
+        with pytest.raises(SettingsError, match=rf"^langgraph\.json: {block} is .*; use an object, e\.g\. \{{.*\}}\.$"):
+            server.configuration({block: wrong}, postgres=True)
+
+
 ask = partial(httpx.request, timeout=300, trust_env=False)
 
 
@@ -113,7 +122,6 @@ def test_it_reads_env_starts_seeds_and_ends_at_ctrl_c_though_a_model_hangs(
     (project / "policies/acme").mkdir(parents=True, exist_ok=True)
     (project / "policies/acme/rule.md").write_text("1. Be kind.\n")
     (project / ".env").write_text("DEFAULT_ORG=globex\nMEMORY_SCOPE=\nCONSOLIDATION_SCHEDULE=0 3 * * *\n")
-    model.script("hang", after(threading.Event(), [Text("late")]))
     process, said, url = start("--port", str(free_port()), DEFAULT_ORG="acme", **model.env)
     assert "policies/acme/rule.md: added" in said, said
     assert "cron: created, 0 3 * * *" in said
@@ -125,14 +133,60 @@ def test_it_reads_env_starts_seeds_and_ends_at_ctrl_c_though_a_model_hangs(
     assert thread["metadata"]["org_id"] == "acme", "what the process was given wins over .env"
     message = {"assistant_id": "agent", "input": {"messages": [{"role": "user", "content": "hang"}]}}
     alice = {"authorization": "Bearer dev:acme:alice"}
+    assert ask("GET", url).json()["ok"]
+    assert ask("GET", url, headers={"accept": "text/html,*/*;q=0.8"}).headers["location"] == "/app"
+    talk(url, alice)
+    model.script("hang", after(threading.Event(), [Text("late")]))
     with ThreadPoolExecutor() as waiting:
         turn = waiting.submit(ask, "POST", f"{url}/runs/wait", json=message, headers=alice)
         while not (model.requests_for("hang") or turn.done()):
             time.sleep(0.1)
-        process.send_signal(signal.SIGINT)
+        for _ in range(3):
+            os.killpg(process.pid, signal.SIGINT)  # as a terminal does, to all that it started there
         assert process.wait(300) == 0
         assert isinstance(turn.exception(300), httpx.TransportError)
     assert ended(url)
+    assert process.stdout
+    assert process.stdout.read().strip() == "", "a terminal in which nothing went wrong is calm"
+    assert [word for word in ("warning", "401", "XDG", "Traceback") if word.lower() in said.lower()] == []
+
+
+def talk(url: str, headers: dict[str, str]) -> None:
+    """A turn, a rehearsal and a call by MCP."""
+    message = {"messages": [{"role": "user", "content": "hello"}]}
+    assert ask("POST", f"{url}/runs/wait", json={"assistant_id": "agent", "input": message}, headers=headers).is_success
+    thread = ask("POST", f"{url}/threads", json={}, headers=headers).json()["thread_id"]
+    turn = {"assistant_id": "agent", "input": message}
+    assert ask("POST", f"{url}/threads/{thread}/runs/wait", json=turn, headers=headers).is_success
+    assert ask("POST", f"{url}/memory/consolidate?dry_run=true", headers=headers).is_success
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "agent", "arguments": message}}
+    accept = {**headers, "accept": "application/json, text/event-stream"}
+    assert "ok" in ask("POST", f"{url}/mcp", json=call, headers=accept).text
+
+
+@pytest.mark.server
+def test_ctrl_c_while_it_seeds_ends_it_without_a_traceback(project: Path, start: Start) -> None:
+    waiting = "import time\nprint('It seeds.', flush=True)\ntime.sleep(600)\n"
+    (project / "seeds/__main__.py").write_text(waiting)
+    process, _, url = start("--port", str(free_port()), until="It seeds.", AGENT_MODEL="")
+    for _ in range(2):
+        os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(300) == 0
+    assert process.stdout
+    assert process.stdout.read() == ""
+    assert ended(url)
+
+
+@pytest.mark.server
+def test_a_graph_that_is_refused_ends_it_with_the_reason(project: Path, start: Start) -> None:
+    agent = (project / "agent.py").read_text("utf-8")
+    part = "        subagents=subagents(d, WRITER),  # and the helper; each sees policies\n"
+    assert part in agent
+    (project / "agent.py").write_text(agent.replace(part, ""), "utf-8")
+    process, said, _ = start("--port", str(free_port()), AGENT_MODEL="")
+    assert process.wait(300) == 1
+    assert "The graph 'agent' of langgraph.json: The subagent 'general-purpose' sees no policies" in said
+    assert said.endswith("The server did not start; the reason is above.\n")
 
 
 @pytest.mark.server
@@ -164,7 +218,8 @@ def test_it_keeps_what_it_had_and_goes_down_with_its_terminal(
 ) -> None:
     note = ToolCall("append_memory", {"path": "/memories/preferences.md", "text": "- written before Ctrl-C"})
     model.script("note it", [note], [Text("done")])
-    process, _, url = start(*options, "--port", str(free_port()), **model.env)
+    process, said, url = start(*options, "--port", str(free_port()), XDG_RUNTIME_DIR="/nowhere", **model.env)
+    assert "XDG" not in said
     message = {"assistant_id": "agent", "input": {"messages": [{"role": "user", "content": "note it"}]}}
     assert ask("POST", f"{url}/runs/wait", json=message, headers={"authorization": "Bearer dev:acme:alice"}).is_success
     process.send_signal(signal.SIGINT)

@@ -1,6 +1,8 @@
 """The app that `make dev` serves: the one that langgraph.json names. Its process holds the folder's lock."""
 
+import asyncio
 import fcntl
+import logging
 from pathlib import Path
 
 from langgraph_api.api import load_custom_app  # type: ignore[import-untyped]
@@ -18,8 +20,16 @@ def _configured() -> Starlette:
     return app or Starlette()
 
 
+def _is_news(record: logging.LogRecord) -> bool:
+    """Not that Ctrl-C cancels answers that somebody waits for: uvicorn shows where each of them was."""
+    was_cancelled = record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError)
+    return not was_cancelled and not record.getMessage().startswith("Cancel ")
+
+
 # The process that serves holds the folder's lock, also where `make dev` and the reloader were killed.
 _lock = LOCK.open("a")
 fcntl.flock(_lock, fcntl.LOCK_SH)
 app = _configured()
+app.state.by_make_dev = True  # which seeds after the start, and says where the page is
+logging.getLogger("uvicorn.error").addFilter(_is_news)
 in_memory_runtime.correct()  # also for an app that is not this library's

@@ -144,22 +144,29 @@ def main() -> str | None:
     args = parser.parse_args()
     if isinstance(sys.stdin, TextIOWrapper):
         sys.stdin.reconfigure(errors="replace")  # bytes that are no text
-    with asyncio.Runner() as runner, ExitStack() as closing:
-        try:
-            settings.check_server(args.url)
-            token = dev_token(args.identity, args.org) if args.identity else settings.given_token()
-            if not token:
-                return NOBODY
-            client = get_client(url=args.url, api_key=None, headers={"Authorization": f"Bearer {token}"})
-            closing.callback(lambda: runner.run(client.aclose()))
-            person = runner.run(client.http.get("/memory/me"))
-            out.print(f"Talking to {args.url} as {person['user_id']} of {person['org_id']}.\n{HELP}", style="dim")
-            converse(Chat(client, args.graph or person["agents"][0]), runner)
-        except (httpx.TransportError, httpx.HTTPStatusError) as error:
-            return settings.unanswered(error)
-        except settings.SettingsError as error:
-            return str(error)
+    try:
+        settings.check_server(args.url)
+        token = dev_token(args.identity, args.org) if args.identity else settings.given_token()
+        if not token:
+            return NOBODY
+        talk(args.url, token, args.graph)
+    except (httpx.TransportError, httpx.HTTPStatusError) as error:
+        return settings.unanswered(error)
+    except settings.SettingsError as error:
+        return str(error)
+    except KeyboardInterrupt:  # while it connects or ends, or a second one while an answer is stopped
+        pass
     return None
+
+
+def talk(url: str, token: str, graph: str | None) -> None:
+    """A conversation of whom the token names, with this agent or the deployment's first one, until the end of input."""
+    with asyncio.Runner() as runner, ExitStack() as closing:
+        client = get_client(url=url, api_key=None, headers={"Authorization": f"Bearer {token}"})
+        closing.callback(lambda: runner.run(client.aclose()))
+        person = runner.run(client.http.get("/memory/me"))
+        out.print(f"Talking to {url} as {person['user_id']} of {person['org_id']}.\n{HELP}", style="dim")
+        converse(Chat(client, graph or person["agents"][0]), runner)
 
 
 if __name__ == "__main__":

@@ -30,12 +30,9 @@ APP = "lasting_memory.dev.app:app"
 # What `make dev-postgres` adds to langgraph.json. It can be taken off, so nothing here imports it.
 POSTGRES = "lasting_memory.postgres.store"
 ON_POSTGRES = {name: {"path": f"{settings.ENGINE}/postgres/store.py:{name}"} for name in ("store", "checkpointer")}
-# Options of uvicorn. `langgraph dev` waits for every answer before it ends, even for a model that hangs: here that is a second.
-# It closes an idle connection after 5 s, and so does httpx: a request sent in that moment is lost. Here clients close first.
-SERVING = {"timeout_graceful_shutdown": 1, "timeout_keep_alive": 75}
-SERVER = f"""import functools, langgraph_api.cli, langgraph_cli.cli
-langgraph_api.cli.run_server = functools.partial(langgraph_api.cli.run_server, **{SERVING})
-langgraph_cli.cli.cli()"""
+SERVER = "lasting_memory.dev.langgraph_dev"
+# Ctrl-C, `kill`, a terminal that closes.
+ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 NEXT = """
 {page}Ctrl-C stops it. The API: {url}/docs
@@ -64,10 +61,14 @@ def only_server() -> IO[str]:
 
 
 def configuration(deployed: dict[str, Any], *, postgres: bool) -> dict[str, Any]:
-    """The server's configuration, given langgraph.json's: the same, with the app and the database of development."""
-    ours = {name: {**deployed.get(name, {}), **block} for name, block in ON_POSTGRES.items()} if postgres else {}
+    """The server's configuration, given langgraph.json's: the same, with the app and the database of development.
+
+    Raises `SettingsError` for a block that is no object.
+    """
+    ours = {"http": {"app": APP}, **(ON_POSTGRES if postgres else {})}
+    blocks = {name: {**settings.block_of(deployed, name), **block} for name, block in ours.items()}
     # If the server read `.env` itself, an empty line there would hide a variable of the process.
-    return {**deployed, **ours, "env": {}, "http": {**deployed.get("http", {}), "app": APP}}
+    return {**deployed, **blocks, "env": {}}
 
 
 def start(port: int, *, postgres: bool) -> subprocess.Popen[bytes]:
@@ -75,13 +76,12 @@ def start(port: int, *, postgres: bool) -> subprocess.Popen[bytes]:
     path, deployed = settings.DEV_ADDRESS.parent / "langgraph.json", settings.project_config(Path())
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(configuration(deployed, postgres=postgres)), "utf-8")
-    command = [sys.executable, "-c", SERVER, "dev", "--config", str(path), "--no-browser", "--host", HOST, "--port", str(port)]
+    command = [sys.executable, "-m", SERVER, "dev", "--config", str(path), "--no-browser", "--host", HOST, "--port", str(port)]
     return subprocess.Popen([*command, "--n-jobs-per-worker", JOBS], env=settings.local_environ(), start_new_session=True)  # noqa: S603
 
 
 def stop(server: subprocess.Popen[bytes]) -> None:
     """SIGINT makes the server flush its files and end; SIGKILL follows after `STOP_SECONDS`."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # another Ctrl-C would lose unflushed data
     server.send_signal(signal.SIGINT)
     try:
         server.wait(STOP_SECONDS)
@@ -99,15 +99,27 @@ def serve(server: subprocess.Popen[bytes], url: str) -> None:
             if httpx.get(f"{url}/ok", trust_env=False).is_success:
                 break
         time.sleep(0.2)
+    else:
+        sys.exit(f"The server did not answer within {START_SECONDS} seconds; see above, or try LOG_LEVEL=INFO.")
     settings.DEV_ADDRESS.write_text(url, "utf-8")
-    if subprocess.run([sys.executable, "-m", "seeds", "--url", url], check=False).returncode:  # noqa: S603
+    # In a session of its own, which Ctrl-C does not reach: this command ends it, without a traceback.
+    seeding = subprocess.run([sys.executable, "-m", "seeds", "--url", url], check=False, start_new_session=True)  # noqa: S603
+    if seeding.returncode:
         sys.exit("The server was not seeded; the reason is above.")
-    has_page = httpx.get(f"{url}/app", trust_env=False).is_success
+    # A look at /app itself would be a refused request in the log, where there is no page.
+    has_page = httpx.get(url, headers={"accept": "text/html"}, trust_env=False).is_redirect
     page = f"Open {url}/app to talk to the agent, and to see what it remembers. " if has_page else ""
     uses_jwt = settings.load_settings(settings.local_environ()).uses_jwt
     somebody = "TOKEN=<a token of your identity provider>" if uses_jwt else "AS=alice@example.com ORG=acme"
     print(NEXT.format(url=url, page=page, somebody=somebody), flush=True)  # noqa: T201  # a command's answer
     server.wait()
+
+
+def _end(*_: object) -> None:
+    """Have the command end. Another Ctrl-C would lose unflushed data, so nothing more is heard."""
+    for number in ENDS:
+        signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def main() -> None:
@@ -116,19 +128,20 @@ def main() -> None:
     parser.add_argument("--postgres", action="store_true", help="with memory and checkpoints in Postgres (MEMORY_POSTGRES_URI)")
     args = parser.parse_args()
     _lock, port = only_server(), choose_port(args.port)  # held until the command ends
-    for name in ("SIGTERM", "SIGHUP"):  # they also stop and flush the server
-        signal.signal(getattr(signal, name), lambda *_: sys.exit(0))
+    server = None
     try:
+        for number in ENDS:
+            signal.signal(number, _end)
         server = start(port, postgres=args.postgres)
+        serve(server, f"http://{HOST}:{port}")
     except settings.SettingsError as error:
         sys.exit(str(error))
-    try:
-        serve(server, f"http://{HOST}:{port}")
     except KeyboardInterrupt:
         pass
     finally:
-        stop(server)
-        if args.postgres:
+        if server:
+            stop(server)
+        if server and args.postgres:
             import_module(POSTGRES).stop_embedded(Path.cwd())
 
 

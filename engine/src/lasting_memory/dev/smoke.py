@@ -99,6 +99,8 @@ def main() -> str | None:
                 print(f"ok      {claim}", flush=True)
     except (httpx.HTTPError, ValueError, KeyError) as error:
         return f"FAILED  {error!r}"
+    except KeyboardInterrupt:
+        return "Stopped. What this made may still be there; run it again, which deletes that."
     return None
 
 

