@@ -89,12 +89,12 @@ audit: $(VENV)/.installed ## ask for known vulnerabilities of what is pinned (ne
 upgrade: $(VENV)/.installed ## pin the newest releases that fit together (needs uv and the network); then `make test`
 	@$(PYTHON) -m lasting_memory.dev.upgrade
 
-upgrade-engine: $(VENV)/.installed ## use another engine: FROM=<folder or wheel>; shows what changes, then runs the tests of this fork
-	@$(PYTHON) -m lasting_memory.dev.upgrade "$(FROM)"
+upgrade-engine: $(VENV)/.installed ## use another engine: FROM=<folder or wheel>; shows what changes for this fork (DRY_RUN=1: no more), then runs its tests
+	@$(PYTHON) -m lasting_memory.dev.upgrade $(if $(DRY_RUN),--dry-run) -- "$(FROM)"
 	@# An editable engine of the same version would count as installed, though its folder is gone.
-	@$(if $(UV),$(UV) pip uninstall --quiet --python $(PYTHON),$(PYTHON) -m pip uninstall --quiet --yes) lasting-memory
-	@rm $(VENV)/.installed
-	@$(MAKE) --no-print-directory test-mine
+	@$(if $(DRY_RUN),:,$(if $(UV),$(UV) pip uninstall --quiet --python $(PYTHON),$(PYTHON) -m pip uninstall --quiet --yes) lasting-memory)
+	@$(if $(DRY_RUN),:,rm $(VENV)/.installed)
+	@$(if $(DRY_RUN),:,$(MAKE) --no-print-directory test-mine)
 
 clean: ## remove the environment and everything the local server keeps
 	rm -rf $(VENV) .langgraph_api .postgres build *.egg-info

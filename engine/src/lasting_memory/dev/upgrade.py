@@ -1,9 +1,10 @@
 """`make upgrade-engine FROM=<folder or wheel>`: another engine in place of the one in use. `make upgrade`: newer packages.
 
-python -m lasting_memory.dev.upgrade [FROM]
+python -m lasting_memory.dev.upgrade [--dry-run] [FROM]
 
 Of an engine, a folder becomes `engine/`. A wheel goes into `wheels/`, `pyproject.toml` pins its version, and `engine/` goes.
-What git ignores in `engine/` stays, but caches. A step that fails changes nothing.
+What git ignores in `engine/` stays, but caches. A step that fails changes nothing. It says what changed since the engine in
+use, by the changelog and for this fork (`changes.py`). With `--dry-run` it says that and tries all steps but the swap.
 `langgraph.json` and `pyproject.toml` say which of the two a deployment installs. Nothing else of a fork is touched.
 
 Without FROM come the newest releases that fit together, pinned for this machine and for the image alike. `constraints.txt` pins
@@ -11,6 +12,7 @@ all that is installed here. The image has constraints of its own, so it gets wha
 versions in `pyproject.toml`, and `api_version` in `langgraph.json`, which is the server's.
 """
 
+import argparse
 import json
 import os
 import re
@@ -29,6 +31,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from lasting_memory.dev.changes import for_fork, sources_of
+
 NAME = "lasting-memory"
 _FOLDER, _WHEELS = "engine", "wheels"
 # Made by tools, which make them again. Of what git ignores only these go with an old engine.
@@ -46,10 +50,11 @@ class UpgradeError(ValueError):
     """An upgrade that cannot be made; nothing was changed. The message is one line: what is wrong, and the fix."""
 
 
-def upgrade_engine(template: Path, source: Path, current: str) -> str:
+def upgrade_engine(template: Path, source: Path, current: str, *, dry_run: bool = False) -> str:
     """Replace the engine of `template` by `source`. Returns what changes since the version `current`, and what was done.
 
-    All is prepared in a folder beside the engine, then swapped by renaming. What git ignores in `engine/` is kept.
+    All is prepared in a folder beside the engine, then swapped by renaming; with `dry_run` the prepared is thrown away, and the
+    text says what would be done. What git ignores in `engine/` is kept.
 
     Raises `UpgradeError`, and nothing is changed, where `source` is no engine, git does not have the rest of `engine/`, or a
     step fails.
@@ -58,17 +63,30 @@ def upgrade_engine(template: Path, source: Path, current: str) -> str:
     _refuse_to_lose(template)
     is_wheel = engine.is_file()
     texts = _named(template, number if is_wheel else None)
-    kept = _replace(template, engine, texts)
+    mine = for_fork(template, sources_of(_in_use(template, current)), sources_of(engine))
+    kept = _replace(template, engine, texts, dry_run=dry_run)
     where = f"a wheel in {_WHEELS}/, which pyproject.toml pins; {_FOLDER}/ is gone" if is_wheel else f"the folder {_FOLDER}/"
     if kept:
         where += f"; what git ignores in {_FOLDER}/ was kept: {', '.join(kept[:_NAMED])}"
     _, heading, newer = f"\n{changes}".partition(f"\n## {current}")[0].partition("\n## ")
-    told = f"{heading}{newer}".strip() or f"Nothing is listed since {current}."
-    return f"{told}\n\nThe engine was {current} and is {number}, from {source}. It is {where}."
+    listed = f"{heading}{newer}".strip() or f"Nothing is listed since {current}."
+    done = f"The engine was {current} and is {number}, from {source}. It is {where}."
+    if dry_run:
+        done = f"Nothing was changed. Without DRY_RUN one would read here: {done}"
+    return f"{listed}\n\n{mine}\n\n{done}"
 
 
-def _replace(template: Path, engine: Path, texts: Mapping[Path, str]) -> list[str]:
-    """Put the engine and these texts into the template, all or nothing. Returns the paths in `engine/` that were kept."""
+def _in_use(template: Path, current: str) -> Path:
+    """The engine that the template has now: its folder, or the wheel of the version in use."""
+    folder, wheels = template / _FOLDER, sorted((template / _WHEELS).glob(f"lasting_memory-{current}-*.whl"))
+    return wheels[0] if wheels and not (folder / "pyproject.toml").exists() else folder
+
+
+def _replace(template: Path, engine: Path, texts: Mapping[Path, str], *, dry_run: bool) -> list[str]:
+    """Put the engine and these texts into the template, all or nothing. Returns the paths in `engine/` that were kept.
+
+    With `dry_run` all is prepared, and nothing put.
+    """
     folder = template / _FOLDER
     had_folder = folder.exists()
     done = False
@@ -78,7 +96,8 @@ def _replace(template: Path, engine: Path, texts: Mapping[Path, str]) -> list[st
         raise UpgradeError(f"Nothing was changed: {_in_one_line(error)}.") from None
     try:
         new, kept = _prepared(template, engine, texts, side)
-        _swap(new, side / "old")
+        if not dry_run:
+            _swap(new, side / "old")
         done = True
     except OSError as error:
         raise UpgradeError(f"Nothing was changed: {_in_one_line(error)}.") from None
@@ -353,12 +372,19 @@ def pinned(text: str, versions: dict[str, str]) -> str:
 
 
 def main() -> None:
-    """The command, in the folder of the template. Its one argument is FROM."""
+    """The command, in the folder of the template."""
+    parser = argparse.ArgumentParser(prog="python -m lasting_memory.dev.upgrade", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument(
+        "source", metavar="FROM", nargs="?", help="a folder or a wheel of another engine (default: newer packages)"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="of an engine: say what would change, and change nothing")
+    args = parser.parse_args()
     try:
-        if len(sys.argv) == 1:
+        if args.source is None:
             upgrade_packages(Path.cwd())
         else:
-            print(upgrade_engine(Path.cwd(), Path(sys.argv[1]), version(NAME)))  # noqa: T201  # a command's answer
+            said = upgrade_engine(Path.cwd(), Path(args.source), version(NAME), dry_run=args.dry_run)
+            print(said)  # noqa: T201  # a command's answer
     except UpgradeError as error:
         sys.exit(str(error))
     except KeyboardInterrupt:
