@@ -70,6 +70,26 @@ def test_a_group_s_folder_is_shown_to_its_members_beside_their_own_memory(browse
         visitor.leave()
 
 
+def test_one_signs_in_with_a_claim_of_a_group(browser: Browser, fork_url: str, me: str) -> None:
+    put_item(fork_url, ("groups", "acme:team_id:red & blue"), "/plan.md", "- Ship on Tuesday\n")
+    visitor = Visitor.arrive(browser, fork_url)
+    page = visitor.page
+    page.goto(f"{fork_url}/app")
+    page.get_by_label("Identity").fill(me)
+    page.get_by_label("Organization").fill("acme")
+    page.get_by_text("More", exact=True).click()
+    claims = page.get_by_label("Claims")
+    for wrong in ("team_id", "=red", "team_id=red\nteam_id=blue"):
+        claims.fill(wrong)
+        visitor.button("Sign in").click()
+        expect(page.get_by_role("alert")).to_contain_text("claim")
+    assert visitor.inaccessible() == []
+    claims.fill("\n team_id = red & blue \n")
+    visitor.button("Sign in").click()
+    expect(page.get_by_role("region", name="Shared with red & blue")).to_contain_text("Ship on Tuesday")
+    visitor.leave()
+
+
 def test_one_chooses_whom_a_conversation_is_with_and_finds_all_of_them_again(browser: Browser, fork_url: str, me: str) -> None:
     visitor = Visitor.arrive(browser, fork_url)
     page = visitor.sign_in(me)

@@ -22,17 +22,31 @@ export function tokenInAddress() {
   return token;
 }
 
+/** A development token. `claims` has one a line, `team_id=red`; the server says so if it cannot read one. */
+function devToken(identity, organization, claims) {
+  if (!ASCII_WITHOUT_COLON.test(organization)) throw refusal(422, t("signin.not_ascii"));
+  const pairs = claims.split("\n").map((line) => line.trim()).filter(Boolean).map((line) => {
+    const [, name, value] = /^([^=]+)=(.*)$/.exec(line) ?? [];
+    if (!name) throw refusal(422, t("signin.no_claim", { line }));
+    return `${encodeURIComponent(name.trim())}=${encodeURIComponent(value.trim())}`;
+  });
+  const query = pairs.length ? `?${pairs.join("&")}` : "";
+  return `dev:${organization.trim()}:${encodeURIComponent(identity.trim())}${query}`;
+}
+
 /** `ended` says why the last session is over. */
 export function SignIn({ ended, onToken }) {
   const [problem, act] = useAct();
   const submit = act(async ({ target }) => {
-    const { identity, organization, token } = Object.fromEntries(new FormData(target));
-    if (isDev && !ASCII_WITHOUT_COLON.test(organization)) throw refusal(422, t("signin.not_ascii"));
-    await onToken(isDev ? `dev:${organization.trim()}:${encodeURIComponent(identity.trim())}` : token.trim());
+    const { identity, organization, claims, token } = Object.fromEntries(new FormData(target));
+    await onToken(isDev ? devToken(identity, organization, claims) : token.trim());
   });
   const dev = html`
     <label>${t("signin.identity")}<input name="identity" required autocomplete="username" placeholder="alice@example.com" /></label>
     <label>${t("signin.organization")}<input name="organization" required placeholder="acme" /></label>
+    <details><summary>${t("signin.more")}</summary>
+      <label>${t("signin.claims")}<textarea name="claims" rows="2" autocomplete="off" spellcheck=${false} placeholder="team_id=red"></textarea></label>
+      <p class="quiet">${t("signin.claims_about")}</p></details>
     <p class="quiet">${t("signin.believes")}</p>`;
   const byToken = html`<label>${t("signin.token")}<input name="token" type="password" required autocomplete="off" /></label>
     <p class="quiet">${t("signin.token_about")}</p>`;
