@@ -146,14 +146,24 @@ app = build_http(DEPLOYMENT, routes=[Route("/hello", hello)])
 '''
 GREETING = "---\nname: greeting\ndescription: How to greet.\n---\n\nSay hello.\n"
 INDEX = '{"embed": "openai:text-embedding-3-small", "dims": 1536}'
+(OPENAI_PIN,) = re.findall(r'^openai = \["(.*)"\]', (PROJECT / "pyproject.toml").read_text("utf-8"), re.MULTILINE)
 OPENAI = {"AGENT_MODEL": "openai:gpt-5.1", "OPENAI_API_KEY": "test"}
 CONFIG = (PROJECT / "langgraph.json").read_text("utf-8")
 (CONSOLIDATING,) = re.findall(r',\n    "consolidation_agent": .*', CONFIG)
 
+SEEDED = "'{}' in str(__import__('lasting_memory.seeding').seeding.folder_files(d, ['policies', 'skills'], ['x']))"
+
 # By what README calls them.
 ROWS: dict[str, list[Change]] = {
-    "the model": [
-        Change(env=OPENAI, holds="__import__('lasting_memory').build_model(d).model_name == 'gpt-5.1'"),
+    "the model": [Change(env=OPENAI, holds="__import__('lasting_memory').build_model(d).model_name == 'gpt-5.1'")],
+    "another provider than Anthropic": [
+        Change(
+            [("pyproject.toml", "\ndependencies = [", f'\ndependencies = [\n  "{OPENAI_PIN}",')],
+            "__import__('tomllib').loads(__import__('pathlib').Path('pyproject.toml').read_text('utf-8'))"
+            f"['project']['dependencies'][0] == '{OPENAI_PIN}'",
+        )
+    ],
+    "a model with options of your own": [
         Change(
             [
                 ("agent.py", "    build_model,\n", ""),
@@ -174,16 +184,15 @@ ROWS: dict[str, list[Change]] = {
             holds="d.prompt('agent.md').startswith('You are a lib') and 'The house' in d.prompt('policies_block.md')",
         )
     ],
-    "the rules, skills, a new person's memory": [
+    "the rules": [Change(files={"policies/umbrella/rules.md": "# Rules\n\n1. Be kind.\n"}, holds=SEEDED.format("rules.md"))],
+    "skills": [
+        Change(gone=["seeds/skills"], files={"seeds/skills/greeting/SKILL.md": GREETING}, holds=SEEDED.format("greeting"))
+    ],
+    "a new person's memory": [
         Change(
-            gone=["seeds/skills"],
-            files={
-                "policies/umbrella/rules.md": "# Rules\n\n1. Be kind.\n",
-                "seeds/skills/greeting/SKILL.md": GREETING,
-                "seeds/memories/preferences.md": "# Preferences\n\n- New here.\n",
-            },
-            holds="(lambda seeded: 'rules.md' in seeded and 'greeting' in seeded)"
-            "(str(__import__('lasting_memory.seeding').seeding.folder_files(d, ['policies', 'skills'], ['x'])))",
+            files={"seeds/memories/preferences.md": "# Preferences\n\n- New here.\n"},
+            holds="'New here' in "
+            "__import__('lasting_memory.files.seeded').files.seeded.starting_memory(d.folder)['/preferences.md']",
         )
     ],
     "what a profile holds": [
@@ -199,16 +208,16 @@ ROWS: dict[str, list[Change]] = {
             "d.claims == {'team_id'}",
         )
     ],
-    "limits; how consolidation works": [
+    "limits": [
+        Change([decided("limits=Limits(busy_threads=2)", "from lasting_memory import Limits\n")], "d.limits.busy_threads == 2")
+    ],
+    "how consolidation works": [
         Change(
-            [
-                decided("limits=Limits(busy_threads=2)", "from lasting_memory import Limits\n"),
-                ("deployment.py", "Consolidation()", "Consolidation(batch_tokens=8_000)"),
-            ],
-            "(d.limits.busy_threads, d.consolidation.batch_tokens) == (2, 8_000)",
+            [("deployment.py", "Consolidation()", "Consolidation(batch_tokens=8_000)")],
+            "d.consolidation.batch_tokens == 8_000",
         )
     ],
-    "a tool, what it is told to be, a subagent": [
+    "a tool": [
         Change(
             [
                 ("agent.py", "from deployment import DEPLOYMENT\n", "from deployment import DEPLOYMENT\nimport library\n"),
@@ -225,17 +234,21 @@ ROWS: dict[str, list[Change]] = {
             )
             for runtime in ("ToolRuntime[Context]", "ToolRuntime")
         ),
+    ],
+    "what a tool of memory is told to be": [
         Change(
             [("agent.py", "*memory_tools(d)", '*memory_tools(d, descriptions={"search_memories": "Search the card."})')],
             "tools['search_memories'].description == 'Search the card.'",
-        ),
+        )
+    ],
+    "a subagent": [
         Change(
             [
                 ("agent.py", "\n\ndef build_agent(", CHECKER),
                 ("agent.py", "subagents(d, WRITER)", "subagents(d, WRITER, CHECKER)"),
             ],
             "'- checker: ' in tools['task'].description",
-        ),
+        )
     ],
     "another agent": [
         Change(
@@ -256,12 +269,14 @@ ROWS: dict[str, list[Change]] = {
     ],
     "no page": [Change([("http_api.py", "app = build_http(DEPLOYMENT", "app = build_http(DEPLOYMENT, page=False")])],
     "no skills": [Change([("deployment.py", '"/skills/": assistant(), ', "")], "'/skills/' not in d.routes")],
-    "no search of past conversations; no writer": [
+    "no search of past conversations": [
         Change(
             [("agent.py", ", *conversation_tools(d)", ""), ("agent.py", "    conversation_tools,\n", "")],
             "not {'search_past_conversations', 'read_conversation'} & {*tools}",
-        ),
-        Change([("agent.py", "subagents(d, WRITER)", "subagents(d)")]),
+        )
+    ],
+    "no writer": [
+        Change([("agent.py", "subagents(d, WRITER)", "subagents(d)")], "'- writer: ' not in tools['task'].description")
     ],
     "no offline model": [Change([decided("offline_model=False")], "not d.offline_model")],
     "no consolidation": [
