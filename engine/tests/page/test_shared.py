@@ -6,6 +6,8 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, Route, expect
 
+from lasting_memory import group
+from lasting_memory.people.identity import Actor
 from lasting_memory.testing.dev_server import DevServer
 from tests.conftest import ServerWith
 from tests.page.browser import Visitor
@@ -71,7 +73,8 @@ def test_a_group_s_folder_is_shown_to_its_members_beside_their_own_memory(browse
 
 
 def test_one_signs_in_with_a_claim_of_a_group(browser: Browser, fork_url: str, me: str) -> None:
-    put_item(fork_url, ("groups", "acme:team_id:red & blue"), "/plan.md", "- Ship on Tuesday\n")
+    folder = group("team_id").namespace(Actor("", "acme"), "", {"team_id": "red & blue"})
+    put_item(fork_url, folder, "/plan.md", "- Ship on Tuesday\n")
     visitor = Visitor.arrive(browser, fork_url)
     page = visitor.page
     page.goto(f"{fork_url}/app")

@@ -21,7 +21,9 @@ def _configured() -> Starlette:
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Not that Ctrl-C cancels answers that somebody waits for: uvicorn shows where each of them was."""
+    """Not that Ctrl-C cancels what goes on: uvicorn logs each answer with a traceback, and the platform each run."""
+    if isinstance(record.msg, dict):  # as structlog gives it, with the traceback as a text
+        return "CancelledError" not in f"{record.msg.get('event')} {record.msg.get('exception')}"
     was_cancelled = record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError)
     return not was_cancelled and not record.getMessage().startswith("Cancel ")
 
@@ -31,5 +33,6 @@ _lock = LOCK.open("a")
 fcntl.flock(_lock, fcntl.LOCK_SH)
 app = _configured()
 app.state.by_make_dev = True  # which seeds after the start, and says where the page is
-logging.getLogger("uvicorn.error").addFilter(_is_news)
+for handler in logging.getLogger().handlers:
+    handler.addFilter(_is_news)
 in_memory_runtime.correct()  # also for an app that is not this library's
