@@ -62,6 +62,19 @@ def no_card_numbers(path: str, content: str | None, author: Author) -> None:
     if content and re.search(r"\d{4}([ -]?)(\d{4}\1){2}\d{4}", content):
         raise RefusedWrite(f"{path} was not written: it would hold a card number; leave it out.")
 """
+SHRINKING = """from lasting_memory import Change, RefusedWrite
+
+
+def nothing_shorter(change: Change) -> None:
+    if change.before and len(change.after or "") < len(change.before) / 2:
+        raise RefusedWrite(f"{change.path} was not written: half of it would be gone.")
+"""
+FIRST_FILES = """from lasting_memory import Actor
+
+
+def my_files(person: Actor) -> dict[str, str]:
+    return {"/memories/preferences.md": f"- Works at {person.org_id}.\\n"}
+"""
 LIBRARY = '''"""A tool of this fork's own."""
 
 from langchain_core.tools import tool
@@ -195,10 +208,19 @@ ROWS: dict[str, list[Change]] = {
             "__import__('lasting_memory.files.seeded').files.seeded.starting_memory(d.folder)['/preferences.md']",
         )
     ],
+    "a new person's files that depend on them": [
+        Change(
+            [decided("first_files=my_files", FIRST_FILES)],
+            "'acme' in d.first_files(__import__('lasting_memory').Actor('ada', 'acme'))['/memories/preferences.md']",
+        )
+    ],
     "what a profile holds": [
         Change([decided('schemas={"/memories/profile.json": MyProfile}', PROFILE)], "'pronouns' in d.profile.model_fields")
     ],
-    "what may be written": [Change([decided("checks=[no_card_numbers]", CARDS)], "d.checks[0].__name__ == 'no_card_numbers'")],
+    "what may be written": [
+        Change([decided("checks=[no_card_numbers]", CARDS)], "d.checks[0].__name__ == 'no_card_numbers'"),
+        Change([decided("checks=[nothing_shorter]", SHRINKING)], "d.checks[0].__name__ == 'nothing_shorter'"),
+    ],
     "a folder of a team": [
         Change(
             [
@@ -217,7 +239,14 @@ ROWS: dict[str, list[Change]] = {
             "d.consolidation.batch_tokens == 8_000",
         )
     ],
-    "a tool": [
+    "what consolidation may change": [
+        Change([("deployment.py", "Consolidation()", 'Consolidation(may={"add"})')], "d.consolidation.may == {'add'}")
+    ],
+    "a tool, or what one of memory is told to be": [
+        Change(
+            [("agent.py", "*memory_tools(d)", '*memory_tools(d, descriptions={"search_memories": "Search the card."})')],
+            "tools['search_memories'].description == 'Search the card.'",
+        ),
         Change(
             [
                 ("agent.py", "from deployment import DEPLOYMENT\n", "from deployment import DEPLOYMENT\nimport library\n"),
@@ -234,12 +263,6 @@ ROWS: dict[str, list[Change]] = {
             )
             for runtime in ("ToolRuntime[Context]", "ToolRuntime")
         ),
-    ],
-    "what a tool of memory is told to be": [
-        Change(
-            [("agent.py", "*memory_tools(d)", '*memory_tools(d, descriptions={"search_memories": "Search the card."})')],
-            "tools['search_memories'].description == 'Search the card.'",
-        )
     ],
     "a subagent": [
         Change(
@@ -267,8 +290,27 @@ ROWS: dict[str, list[Change]] = {
     "a front end of your own": [
         Change([("langgraph.json", '"allow_origins": []', '"allow_origins": ["https://chat.example.com"]')])
     ],
+    "the page's words, or another language": [
+        Change(
+            files={"texts/en.json": '{"data.export": "Take it with you"}\n'},
+            holds="__import__('lasting_memory.http.texts').http.texts.load(d.folder / 'texts')['en']['data.export']"
+            " == 'Take it with you'",
+        )
+    ],
     "no page": [Change([("http_api.py", "app = build_http(DEPLOYMENT", "app = build_http(DEPLOYMENT, page=False")])],
     "no skills": [Change([("deployment.py", '"/skills/": assistant(), ', "")], "'/skills/' not in d.routes")],
+    "no memory, only skills and policies": [
+        Change(
+            [
+                ("deployment.py", '"/memories/": person(), ', ""),
+                ("deployment.py", "    person,\n", ""),
+                ("langgraph.json", CONSOLIDATING, ""),
+                ("deployment.py", "consolidation=Consolidation()", "consolidation=None"),
+            ],
+            "not d.has_memory and 'append_memory' not in tools",
+            gone=["consolidation_agent.py"],
+        )
+    ],
     "no search of past conversations": [
         Change(
             [("agent.py", ", *conversation_tools(d)", ""), ("agent.py", "    conversation_tools,\n", "")],

@@ -16,14 +16,14 @@ from typing import Any
 import httpx
 from fastapi import APIRouter
 from fastapi.responses import Response, StreamingResponse
-from langgraph.store.base import BaseStore, Item, PutOp, SearchOp
+from langgraph.store.base import BaseStore, PutOp, SearchOp
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from starlette.exceptions import HTTPException
 
 from lasting_memory import journal, platform
 from lasting_memory.controls import cancel_runs, controls, is_temporary
-from lasting_memory.deployment import Change, Deployment, Limits
+from lasting_memory.deployment import Deployment, Limits
 from lasting_memory.files.proposals import Memory
 from lasting_memory.http import requests
 from lasting_memory.http.requests import ROUTE, AboutQuery, Answer, Caller, NoBody
