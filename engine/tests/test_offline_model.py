@@ -119,6 +119,11 @@ def test_a_refused_write_is_not_claimed(refusal: str) -> None:
     ("user: Do you know if I am late?\nuser: Tell me if I am late.", None),
     ("tool: 1. user: I like tea\n  2. user: I like tea", None),
     ("# What the person brought\n\nAbout me:\n- Lives in Lyon\n\n# Taken back\n\n- x", "- Lives in Lyon"),
+    ("# What the person brought\n\n## Talk\nuser: I like leek. Who is it?\n\n## Me\n- 住在北京", "- I like leek\n- 住在北京"),
+    *((f"# What the person brought\n\n- {said}\n- Likes tea", "- Likes tea") for said in (
+        "Here is what I know about you", "Let me know if you would like anything changed!", "I hope this helps.",
+        "Hier ist alles, was ich über dich weiß", "Sag mir Bescheid, wenn etwas fehlt.", "Would you like more detail?",
+    )),
 ])  # fmt: skip
 def test_consolidation_adds_what_was_plainly_stated(said: str, added: str | None) -> None:
     """What is not known, and was not taken back; of a text that was brought each line."""
@@ -172,3 +177,22 @@ async def test_the_prompts_of_the_readme_prove_memory(server: DevServer, model: 
         assert "metric" not in answer_of(await stranger.say(know))
         assert first not in answer_of(await stranger.say(recall))
     assert "Acme compliance" not in answer_of(await strangers[-1].say(policies))
+
+
+@pytest.mark.server
+async def test_336_dated_lines_in_a_code_block_are_found_and_proposed_once(server: DevServer, model: ScriptedAnthropic) -> None:
+    """What another assistant answers to the prompt of the page, brought twice; and in another language."""
+    person = server.person("cora@example.com", "acme", model=model)
+    lines = [
+        f"[20{10 + number % 15}-0{number % 9 + 1}-1{number % 10}] - fact {number} about this person" for number in range(336)
+    ]
+    text = "Here is what I know about you:\n\n```\n" + "\n".join(lines) + "\n```\n\nLet me know if anything is wrong."
+    told = await person.made("POST", "/memory/bring", {"text": text})
+    assert told["reason"] == "336 found, 336 proposed, 0 left out."
+    assert told["framing"] == {"count": 1, "lines": ["Let me know if anything is wrong."]}
+    (shown,) = told["proposal"]["lines"].values()
+    assert [line["text"] for line in shown][:1] == ["- fact 0 about this person (2010-01-10)"]
+    assert len(shown) == 336
+    await person.made("POST", f"/memory/proposals/{told['proposal']['id']}", {"accept": True})
+    again = await person.made("POST", "/memory/bring", {"text": text + "\n```\n- 我住在北京\n```"})
+    assert again["reason"] == "337 found, 1 proposed, 336 left out: memory has it already (336)."

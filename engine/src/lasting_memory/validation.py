@@ -23,7 +23,7 @@ from lasting_memory.people.identity import Author
 
 # Bytes of one file, of its path within a route, and of one skill's front matter.
 MAX_FILE_BYTES, MAX_PATH_BYTES, MAX_FRONT_MATTER_BYTES = 262_144, 512, 8_192
-# Bytes of a request, to any route but the import of memory.
+# Bytes of a request, to any route but those that take a person's memory along.
 MAX_INPUT_BYTES = 1_048_576
 SKILL_PATH = re.compile(r"(?:/memories)?/skills/[^/]+/SKILL\.md")
 _UNKEPT = re.compile("[\x00\ud800-\udfff]")  # what Postgres cannot keep, no file could hold and no model could be sent

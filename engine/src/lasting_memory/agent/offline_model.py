@@ -31,6 +31,7 @@ _HEAR = {
     do: [re.compile(each.format(**_DATA["slots"]).replace("'", "['\u2019]"), re.IGNORECASE) for each in patterns]
     for do, patterns in _DATA["hear"].items()
 }
+_FRAMING = [re.compile(each.replace("'", "['\u2019]"), re.IGNORECASE) for each in _DATA["framing"]]
 # A line, but a heading or what says what is left out: with the end of the line before it, and without its bullet.
 _LINE = re.compile(r"(?:^|\n)(?![#\[])(?:[^\S\n]*(?:[-*+]|\d+\.) )?(.*\w.*)")
 Call = dict[str, Any]
@@ -173,12 +174,23 @@ def consolidate(prompt: str, results: Sequence[str]) -> AIMessage:
     if text.startswith("## /memories/"):
         calls = [_call("edit_file", **edit) for edit in _without_doubles(text)]
     else:
-        talk, _, brought = text.partition("# What the person brought\n\n")
-        known = [plain(one.text) for one in _known(prompt)]
-        lines = _facts(re.findall(r"(?m)^user: (.+)", talk)) or [line for line in _lines(brought) if not line.endswith(":")]
-        if new := {plain(line): f"- {line}" for line in lines if plain(line) not in known}:
+        brought = text.partition("# What the person brought\n\n")[2]
+        known = {_same(one.text) for one in _known(prompt)}
+        lines = _facts(re.findall(r"(?m)^user: (.+)", text))
+        lines += [line for line in re.findall(r"(?m)^- (.+)", brought) if not _is_framing(line)]
+        if new := {_same(line): f"- {line}" for line in lines if _same(line) not in known}:
             calls = [_call("append_memory", path=FILE, text="\n".join(new.values()))]
     return _message(calls if calls and len(results) == 1 else ["Done."])
+
+
+def _same(line: str) -> str:
+    """What is equal for lines of the same words."""
+    return plain(line).strip() or line
+
+
+def _is_framing(line: str) -> bool:
+    """Whether a line of a text that was brought is what an assistant says around the facts, such as a greeting."""
+    return any(pattern.fullmatch(line.strip(" *_")) for pattern in _FRAMING)
 
 
 def _call(tool: str, **args: Any) -> Call:

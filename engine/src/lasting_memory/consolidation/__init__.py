@@ -2,16 +2,19 @@
 
 `run.py` is graph 2 and its middleware, on a draft (`drafts.py`); `planning.py` says when it runs, and what is new.
 `positions.py` keeps how far each conversation is read, `kept_out.py` what of them is never read, `guard.py` judges what was
-written, `kinds.py` leaves out what may not be done. `turns.py` says whose turn it is where places are few.
+written, `kinds.py` leaves out what may not be done. `turns.py` says whose turn it is where places are few, `brought.py` reads
+the texts that a person brings along.
 """
 
+from lasting_memory.consolidation.brought import Brought, Entry, Part, UnreadableError, counted, parts, read
 from lasting_memory.consolidation.drafts import READING, REHEARSING, TURN_SECONDS, erase_from_records, records
 from lasting_memory.consolidation.kept_out import keep_out, saying
-from lasting_memory.consolidation.planning import Owner, consolidated, find_backlog, start, sweep
-from lasting_memory.consolidation.run import build_consolidation_agent
+from lasting_memory.consolidation.planning import CHARS_PER_TOKEN, Owner, consolidated, find_backlog, start, sweep
+from lasting_memory.consolidation.run import build_consolidation_agent, proposal_id
 from lasting_memory.consolidation.turns import Places
 
 __all__ = [
-    "READING", "REHEARSING", "TURN_SECONDS", "Owner", "Places", "build_consolidation_agent", "consolidated",
-    "erase_from_records", "find_backlog", "keep_out", "records", "saying", "start", "sweep",
+    "CHARS_PER_TOKEN", "READING", "REHEARSING", "TURN_SECONDS", "Brought", "Entry", "Owner", "Part", "Places",
+    "UnreadableError", "build_consolidation_agent", "consolidated", "counted", "erase_from_records", "find_backlog",
+    "keep_out", "parts", "proposal_id", "read", "records", "saying", "start", "sweep",
 ]  # fmt: skip

@@ -25,13 +25,14 @@ from langgraph.store.memory import InMemoryStore
 
 from lasting_memory import journal, platform
 from lasting_memory.agent.prompt import sections
-from lasting_memory.consolidation.guard import Dated, shown_lines
+from lasting_memory.consolidation.brought import Entry, Part, counted
+from lasting_memory.consolidation.guard import Dated, Key, shown_lines
 from lasting_memory.consolidation.planning import Due, Owner
 from lasting_memory.consolidation.positions import Position, put_positions
 from lasting_memory.consolidation.turns import Turns
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation
 from lasting_memory.files.facts import Fact
-from lasting_memory.files.proposals import Memory, texts
+from lasting_memory.files.proposals import Memory, Proposal, texts
 from lasting_memory.people import identity, namespaces
 from lasting_memory.recall import rank
 from lasting_memory.validation import RefusedWrite
@@ -39,9 +40,13 @@ from lasting_memory.validation import RefusedWrite
 logger = logging.getLogger(__name__)
 
 _LOGGED = ("run_id", "conversations", "model_calls", "input_tokens", "output_tokens", "undone")
+# Of a record, what adds up over the parts of a text.
+_COUNTS = ("model_calls", "input_tokens", "output_tokens", "found", "proposed")
 # Conversations of a batch that its revisions name.
 _THREADS_NOTED = 10
 _REASON_CHARS = 200
+# Lines of the model's that the text does not say, as the person is told.
+_LINES_TOLD = 5
 # How long what a person asked for waits for its turn.
 TURN_SECONDS = 60.0
 REHEARSING = "Another dry run is at work; try again when it has ended."
@@ -69,6 +74,8 @@ class Record:
     dry_run: bool = False
     kind: str = "conversations"  # or "tidy", "bring"
     files: dict[str, str] = field(default_factory=dict)
+    found: int = 0  # facts and messages in a text that was brought, and those of them that are proposed
+    proposed: int = 0
 
     def ended(self, status: str, reason: str = "", **more: Any) -> "Record":
         return replace(self, status=status, reason=reason, ended_at=now(), undone=int(status == "undone"), **more)
@@ -86,6 +93,28 @@ def now() -> str:
 
 
 @dataclass(slots=True)
+class Reading:
+    """What a run reads of a text that its person brought, and what becomes of it."""
+
+    part: Part
+    base: Mapping[str, FileData]  # the files without what was proposed of this text before
+    earlier: Proposal | None  # what was proposed of this text before
+    older: Sequence[str]  # ids of undecided proposals of other texts, which this one's takes the place of
+    entries: Sequence[Entry] = ()  # those that the model reads
+    left_out: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))  # the others, by reason
+    returning: Mapping[Key, str] = field(default_factory=dict)  # lines of the model's that bring back what was taken back
+    invented: Sequence[str] = ()  # lines of the model's that the text does not say
+
+    def told(self, report: Record) -> dict[str, Any]:
+        """The report for the request that waits: it alone is told what was left out."""
+        left_out = {reason: [*texts] for reason, texts in self.left_out.items()}
+        if report.status in {"failed", "undone"}:
+            left_out["failed"] = [entry.text for entry in self.entries]
+        invented = [line[:_REASON_CHARS] for line in self.invented[:_LINES_TOLD]]
+        return {**asdict(report), "left_out": counted(left_out), "invented": invented}
+
+
+@dataclass(slots=True)
 class Draft:
     """One run's batch: the conversations that the model works on at once, and its copy of the files."""
 
@@ -98,6 +127,7 @@ class Draft:
     said: Sequence[Dated] = ()  # what the person said in these conversations since they first took something back
     text: str = ""  # the conversations as the model reads them, with the files about them; "" before the batch has begun
     source: Sequence[tuple[str, str]] | None = None  # path and text of all that its new lines may say; None: anything
+    reading: Reading | None = None  # of a text that was brought
     refused: str = ""  # why the first attempt was refused; "" in that
     steps: int = 0  # model calls of this attempt
     failure: str = ""  # why the model's last answer is none
@@ -149,12 +179,25 @@ class Draft:
         """
         record.log()
         store, actor, namespace = self.memory.store, self.memory.actor, namespaces.run_records(self.memory.actor)
+        if self.reading:
+            record = await self._with_earlier_parts(record, self.reading.part)
         if record.dry_run or not await put_positions(store, actor, positions, self.memory.began):
             return
         op = PutOp(namespace, f"{record.started_at}-{record.run_id}", asdict(record), index=False)
         if await journal.put_unless_forgotten(store, [op], self.memory.began, quotes_facts=quotes_facts):
             old = (await journal.all_items(store, namespace))[: -self.rules.records_kept]
             await store.abatch([PutOp(namespace, item.key, None) for item in old])
+
+    async def _with_earlier_parts(self, record: Record, part: Part) -> Record:
+        """The record of a text so far: of all runs that read parts of it there is one."""
+        record = replace(record, run_id=part.text_id, started_at=part.began)
+        item = await self.memory.store.aget(namespaces.run_records(self.memory.actor), f"{part.began}-{part.text_id}")
+        if item is None:
+            return record
+        earlier = {**asdict(Record("", "")), **item.value}
+        counts = {name: getattr(record, name) + earlier[name] for name in _COUNTS}
+        status = "proposed" if earlier["status"] == "proposed" else record.status
+        return replace(record, status=status, files={**earlier["files"], **record.files}, **counts)
 
     async def fail(self, error: BaseException) -> None:
         """Leave a record of the run that an error or a cancellation ended."""

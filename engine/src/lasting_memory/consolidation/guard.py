@@ -57,7 +57,8 @@ _MARKUP = re.compile(
 )
 _CODE = re.compile(r"`[^`]{1,2000}`")
 # Joiners and marks that Persian, Hindi, Hebrew and emoji need, and the soft hyphen.
-_JOINERS = dict.fromkeys(map(ord, "\u00ad\u061c\u200c\u200d\u200e\u200f\ufe0e\ufe0f"))
+JOINERS = "\u00ad\u061c\u200c\u200d\u200e\u200f\ufe0e\ufe0f"
+_WITHOUT_JOINERS = dict.fromkeys(map(ord, JOINERS))
 # Authors who act at the person's word. Consolidation merges and shortens, seeds and scripts know nothing of the person.
 _AT_THEIR_WORD = frozenset({"person", "operator", "agent", "subagent"})
 # The newest lines that the model is shown, and characters of each.
@@ -107,10 +108,14 @@ class Standing:
 
     def keeping(self, fact: frozenset[str], weights: Mapping[str, float]) -> Iterator[Key]:
         """The lines that have all of a fact's numbers and enough of its words, weighted by their rarity."""
+        most = _JOINED * len(fact) + _ADDED
+        return (key for key in self.saying(fact, weights) if len(self.words[key]) <= most)
+
+    def saying(self, fact: frozenset[str], weights: Mapping[str, float]) -> Iterator[Key]:
+        """The lines as in `keeping`, also where they say much more than the fact."""
         places = sorted((self._by_word[word] for word in fact if word in self._by_word), key=len)
         for key in islice(dict.fromkeys(chain.from_iterable(places)), _CANDIDATES):
-            short = len(self.words[key]) <= _JOINED * len(fact) + _ADDED
-            if short and self.has(fact, self.words[key] | frozenset(key), weights):
+            if self.has(fact, self.words[key] | frozenset(key), weights):
                 yield key
 
     def has(self, fact: frozenset[str], words: Collection[str], weights: Mapping[str, float]) -> bool:
@@ -152,7 +157,7 @@ def key_of(line: str) -> Key:
 
 
 def _normal(line: str) -> str:
-    return recall.normalized(line.translate(_JOINERS)).casefold()
+    return recall.normalized(line.translate(_WITHOUT_JOINERS)).casefold()
 
 
 def _fields(text: str) -> str:
@@ -224,9 +229,29 @@ def invented(
     for change in changed:
         _, new = differences(change)
         for key, words in Standing(new, known.language).words.items():
-            names = {_normal(word) for word in _WORD.findall(_SOURCE.sub("", new[key]))[1:] if word[0].isupper()}
-            if not (names <= there and known.has(words, there, weights)):
+            if not (_names(new[key]) <= there and known.has(words, there, weights)):
                 found[change.path, key] = new[key]
+    return found
+
+
+def _names(line: str) -> set[str]:
+    """The words of a line's capitalised words but its first, spelled as in `_normal`: some fall apart in lower case."""
+    text = recall.normalized(_SOURCE.sub("", line).translate(_WITHOUT_JOINERS))
+    capitalised = (word for word in _WORD.findall(text)[1:] if word[0].isupper())
+    return {part for word in capitalised for part in _WORD.findall(_normal(word))}
+
+
+def covered(entries: Mapping[Key, str], lines: Mapping[Key, str], rules: Consolidation = DEFAULT_CONSOLIDATION) -> set[Key]:
+    """Those of these entries that the lines say: a line has enough of the entry's words, or the entry of the line's. Blocks."""
+    found = {key for key in entries if key in lines}
+    written = Standing(lines, rules=rules)
+    others = Standing({key: text for key, text in entries.items() if key not in found}, written.language, rules)
+    weights = weights_of([*written.words.values(), *others.words.values()])
+    for key, words in others.words.items():
+        if any(written.keeping(words, weights)):
+            found.add(key)
+    for words in written.words.values():
+        found.update(others.saying(words, weights))
     return found
 
 

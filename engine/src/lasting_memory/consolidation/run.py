@@ -12,11 +12,12 @@ import asyncio
 import json
 import logging
 import random
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
 from deepagents import CompiledSubAgent, create_deep_agent
+from deepagents.backends.protocol import FileData
 from langchain.agents.middleware import hook_config
 from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse
 from langchain_core.language_models import BaseChatModel
@@ -35,10 +36,12 @@ from lasting_memory.agent.prompt import PromptBlocks, memory_files, sections
 from lasting_memory.agent.tools import append_memory_tool
 from lasting_memory.agent.usage import Bounds
 from lasting_memory.consolidation import drafts, guard, planning
-from lasting_memory.consolidation.drafts import Draft
+from lasting_memory.consolidation.brought import Entry, Part, shown
+from lasting_memory.consolidation.drafts import Draft, Reading
 from lasting_memory.consolidation.kinds import within
 from lasting_memory.consolidation.positions import Position, positions_of
 from lasting_memory.controls import PAUSED, controls, delete_temporary, in_temporary_conversation
+from lasting_memory.credentials import find_credential_in_json
 from lasting_memory.deployment import KINDS, Deployment, Kind
 from lasting_memory.files.backends import build_backend, build_permissions, starting_files
 from lasting_memory.files.proposals import MAX_PROPOSALS, Changed, Memory, Proposal, changes, diffs, texts
@@ -48,7 +51,7 @@ from lasting_memory.people.identity import Context
 from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD
 from lasting_memory.recall import catch_up, owned_by, threads_by_id
 from lasting_memory.settings import SettingsError
-from lasting_memory.validation import RefusedWrite
+from lasting_memory.validation import RefusedWrite, before_write
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +60,8 @@ _NOT_OFFERED = {"task", "glob"}
 # In place of deepagents' own subagent, whose calls would be neither counted nor bounded.
 _REFUSED = {"messages": [AIMessage("Error: consolidation is not delegated; do it yourself.")]}
 _NOBODY = CompiledSubAgent(name="general-purpose", description="Does nothing.", runnable=RunnableLambda(lambda _: _REFUSED))
+# Of the file for which it is checked whether what is brought may be written.
+_BROUGHT = "/memories/topics/brought.md"
 UNDECIDED = "The person has too many undecided proposals; new conversations wait until they decide."
 SHARED = "Nothing is consolidated under MEMORY_SCOPE=assistant: private conversations stay private."
 FORGOTTEN = "The person was forgotten; nothing is kept."
@@ -116,31 +121,40 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
         memory = Memory(get_store(), owner.actor, files, self._deployment, journal.began(owner.actor))
         draft = Draft(owner, report, memory)
         await self._take_slot(draft, planned)
-        known = await memory.proposals()
-        if sum(bool(each.changes) for each in known) >= MAX_PROPOSALS:
-            raise NothingToDoError(UNDECIDED)
-        if kind == "bring":  # its person may have said nothing yet
-            await starting_files(memory.store, memory.actor, assistant, self._deployment, write=True)
-        draft.base = await memory.read()
-        for each in known:
-            draft.base = await platform.in_thread(memory.applied, draft.base, each.changes, each.author, skip=True)
-        taken = [*(await _taken_back(draft)).values()]
-        source = [(f"/memories{key}", text) for key, text in texts(draft.base).items()]
+        known = [each for each in await memory.proposals() if each.changes]
         if kind == "bring":
-            if len(messages) != 1:
-                raise NothingToDoError("This was interrupted; send the text again.")
-            draft.source = [*source, ("", str(messages[0].text))]
-            talk = f"# What the person brought\n\n{messages[0].text}"
-        elif kind == "tidy":
+            part = await _part_of(messages)
+            await starting_files(memory.store, memory.actor, assistant, self._deployment, write=True)  # they may have none yet
+            draft.reading = await _begin_reading(memory, part, known)
+            earlier = draft.reading.earlier
+            draft.base = await _with_proposals(memory, draft.reading.base, [earlier] if earlier else [])
+        else:
+            _check_room(known)
+            draft.base = await _with_proposals(memory, await memory.read(), known)
+        taken = await _taken_back(draft)
+        talk = await self._talk(draft, taken)
+        await platform.in_thread(draft.show, talk, [*taken.values()])
+        return await draft.begin()
+
+    async def _talk(self, draft: Draft, taken: Mapping[guard.Key, guard.Dated]) -> str:
+        """What the model is to read. Raises `NothingToDoError` where there is nothing."""
+        source = [(f"/memories{key}", text) for key, text in texts(draft.base).items()]
+        if draft.reading:
+            await platform.in_thread(_sort_out, draft, draft.reading, source, taken)
+            if not draft.reading.entries:
+                nothing = draft.report.ended("done", found=len(draft.reading.part.entries))
+                raise NothingToDoError(json.dumps(draft.reading.told(nothing)))
+            text = await platform.in_thread(shown, draft.reading.entries)
+            draft.source = [*source, ("", text)]
+            return f"# What the person brought\n\n{text}"
+        if draft.report.kind == "tidy":
             if not guard.facts_of(source):
                 raise NothingToDoError("Nothing is remembered that could be tidied.")
             draft.source = source
-            shown = [(path, text) for path, text in source if not path.startswith("/memories/skills/")]
-            talk, _ = await platform.in_thread(sections, shown, self._rules.batch_tokens * planning.CHARS_PER_TOKEN)
-        else:
-            talk = await _read_conversations(draft, min((each.at for each in taken), default=None))
-        await platform.in_thread(draft.show, talk, taken)
-        return await draft.begin()
+            own = [(path, text) for path, text in source if not path.startswith("/memories/skills/")]
+            talk, _ = await platform.in_thread(sections, own, self._rules.batch_tokens * planning.CHARS_PER_TOKEN)
+            return talk
+        return await _read_conversations(draft, min((each.at for each in taken.values()), default=None))
 
     async def _take_slot(self, draft: Draft, planned: Any) -> None:
         """Raise `NothingToDoError` where the run may not read conversations now; it may have to wait for a slot."""
@@ -247,13 +261,16 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
                 logger.warning("Conversations were not indexed for recall: %r.", error, exc_info=True)
         if draft.more and not stopped and not dry:
             await planning.start(draft.owner, get_client(), inside=True, store=store, began=draft.memory.began)
-        return _answer(state, report, f"{report.conversations} conversations were consolidated.")
+        return _answer(state, draft, report, f"{report.conversations} conversations were consolidated.")
 
 
-def _answer(state: Any, report: drafts.Record, text: str) -> dict[str, Any]:
+def _answer(state: Any, draft: Draft, report: drafts.Record, text: str) -> dict[str, Any]:
     """The run's last message: the report where a request waits for it, else the text."""
-    is_awaited = report.dry_run or report.kind == "bring"
-    return _only(state, AIMessage(json.dumps(asdict(report)) if is_awaited else text))
+    if draft.reading:
+        text = json.dumps(draft.reading.told(report))
+    elif report.dry_run:
+        text = json.dumps(asdict(report))
+    return _only(state, AIMessage(text))
 
 
 def _failure(draft: Draft, last: AnyMessage, *, changes_something: bool) -> str:
@@ -269,9 +286,10 @@ def _failure(draft: Draft, last: AnyMessage, *, changes_something: bool) -> str:
 async def _end_failed(draft: Draft, state: Any, failure: str) -> dict[str, Any]:
     """Keep the record of a batch to which the model gave no answer, and end the run. Nothing changes, and all stays due."""
     logger.warning("Consolidation %s failed: %s", draft.report.run_id, failure)
-    failed = draft.report.ended("failed", failure, conversations=len(draft.shown), messages=_count_messages(draft))
+    found = len(draft.reading.part.entries) if draft.reading else 0
+    failed = draft.report.ended("failed", failure, conversations=len(draft.shown), messages=_count_messages(draft), found=found)
     await asyncio.shield(_keep_failed(draft, failed))
-    return _answer(state, failed, f"Nothing was consolidated: {failure}")
+    return _answer(state, draft, failed, f"Nothing was consolidated: {failure}")
 
 
 async def _keep_failed(draft: Draft, failed: drafts.Record) -> None:
@@ -311,6 +329,9 @@ async def _judged(draft: Draft) -> tuple[list[Changed], str, str]:
         brought = await platform.in_thread(guard.returning, changed, present, taken, draft.said, rules)
     if draft.source:
         unsaid = await platform.in_thread(guard.invented, changed, draft.source, rules)
+    if draft.reading:
+        draft.reading.returning = {key: " ".join(key) for _, key in brought}
+        draft.reading.invented = [*unsaid.values()]
     changed = await platform.in_thread(guard.without, changed, {*brought, *unsaid})
     changed, beyond = await platform.in_thread(within, changed, rules.may)
     left_out = [
@@ -326,10 +347,26 @@ async def _judged(draft: Draft) -> tuple[list[Changed], str, str]:
     given_up = {} if draft.report.kind == "bring" else draft.given_up
     problem = await platform.in_thread(guard.objections, changed, given_up, rules, others)
     try:
-        await draft.memory.check(changed, draft.author)
+        await draft.memory.check(_of_all_parts(draft, changed), draft.author)
     except ValueError as error:
         problem = problem or str(error)
     return changed, " ".join(left_out), problem
+
+
+async def _record(draft: Draft, changed: list[Changed], problem: str, left_out: str) -> drafts.Record:
+    """The record of a run that has ended well."""
+    done = draft.report.ended(
+        "done",
+        f"Left out: {left_out}" if left_out else "",
+        conversations=len(draft.shown),
+        messages=_count_messages(draft),
+        files=await platform.in_thread(diffs, _of_all_parts(draft, changed)),
+    )
+    if draft.reading:
+        done.reason, done.found = "", len(draft.reading.part.entries)  # nothing is kept of a text but what is proposed
+        if not problem:
+            done.proposed = await platform.in_thread(_count_proposed, draft, draft.reading, changed)
+    return done
 
 
 async def _commit(draft: Draft, changed: list[Changed], problem: str, left_out: str, *, review: bool) -> drafts.Record:
@@ -341,27 +378,21 @@ async def _commit(draft: Draft, changed: list[Changed], problem: str, left_out: 
         return await _dropped(draft, gone)
     known = {item.conversation.thread_id: item.position for item in draft.shown}
     positions = {item.conversation.thread_id: item.advanced() for item in draft.shown}
-    done = report.ended(
-        "done",
-        f"Left out: {left_out}" if left_out else "",
-        conversations=len(draft.shown),
-        messages=_count_messages(draft),
-        files=await platform.in_thread(diffs, changed),
-    )
+    done = await _record(draft, changed, problem, left_out)
     now = await positions_of(memory.store, [(memory.actor, thread_id) for thread_id in known])
     if not problem and not report.dry_run and now != [*known.values()]:
         problem = "Another consolidation of this person was faster; its work stands."
     if problem:
-        done = report.ended("undone", problem)
+        done = report.ended("undone", problem, found=done.found)
         positions = {key: replace(at, undone=at.undone + 1) for key, at in known.items()}
     elif report.dry_run:
         pass
     elif changed and review:
         proposal = Proposal(
-            f"{report.run_id}-{drafts.now()}", drafts.now(), memory.files[-1], draft.author, changed, [*known],
-            kind=report.kind, reasons=dict(draft.given_up),
+            f"{report.run_id}-{drafts.now()}", drafts.now(), memory.files[-1], draft.author, _of_all_parts(draft, changed),
+            [*known], kind=report.kind, reasons=dict(draft.given_up),
         )  # fmt: skip
-        done = await _proposed(memory, proposal, done)
+        done = await _proposed(draft, proposal, done)
     elif refused := await memory.apply(changed, draft.author):
         reason = "; ".join(f"{path}: {why}" for path, why in refused.items())
         shown = {path: text for path, text in done.files.items() if path not in refused}
@@ -376,14 +407,117 @@ async def _commit(draft: Draft, changed: list[Changed], problem: str, left_out: 
     return done
 
 
-async def _proposed(memory: Memory, proposal: Proposal, done: drafts.Record) -> drafts.Record:
+async def _proposed(draft: Draft, proposal: Proposal, done: drafts.Record) -> drafts.Record:
     """Propose a batch. Returns its record."""
     try:
-        await memory.propose(proposal)
+        await _propose(draft, proposal)
     except RefusedWrite as error:  # a fact was deleted for good just now, or the person forgotten
-        return done.ended("undone", str(error))
+        return done.ended("undone", str(error), proposed=0)
     done.status = "proposed"
     return done
+
+
+# --- A text that the person brought
+
+
+def proposal_id(text_id: str) -> str:
+    """Begins the ids of what is proposed of a text that was brought."""
+    return f"bring-{text_id}"
+
+
+async def _part_of(messages: Sequence[AnyMessage]) -> Part:
+    """The part of a text that is the run's input. Raises `NothingToDoError` where it is not there any more."""
+    if len(messages) != 1:
+        raise NothingToDoError("This was interrupted; send the text again.")
+    return await platform.in_thread(Part.loaded, str(messages[0].text))
+
+
+async def _begin_reading(memory: Memory, part: Part, known: Sequence[Proposal]) -> Reading:
+    """The reading of a part, beside the person's undecided proposals. Those of other texts count no more."""
+    own_id = proposal_id(part.text_id)
+    own = [each for each in known if each.id.startswith(own_id)]
+    older = [each for each in known if each.kind == "bring" and each not in own]
+    others = [each for each in known if each not in own and each not in older]
+    _check_room(others)
+    below = [*others, *own[:-1]]  # of a text there are several where the person decided while it was read
+    base = await _with_proposals(memory, await memory.read(), below)
+    return Reading(part, base, own[-1] if own else None, [each.id for each in older])
+
+
+def _check_room(known: Sequence[Proposal]) -> None:
+    if len(known) >= MAX_PROPOSALS:
+        raise NothingToDoError(UNDECIDED)
+
+
+async def _with_proposals(memory: Memory, files: Mapping[str, FileData], known: Sequence[Proposal]) -> Mapping[str, FileData]:
+    """The files as they are once these proposals are accepted."""
+    for each in known:
+        files = await platform.in_thread(memory.applied, files, each.changes, each.author, skip=True)
+    return files
+
+
+def _sort_out(
+    draft: Draft, reading: Reading, source: Sequence[tuple[str, str]], taken: Mapping[guard.Key, guard.Dated]
+) -> None:
+    """Choose what the model reads: nothing that memory has, that was taken back or that may not be written. Blocks."""
+    known, entries = guard.facts_of(source), list[Entry]()
+    for entry in reading.part.entries:
+        reason = ""
+        if entry.key in known:
+            reason = "known"
+        elif entry.key in taken:
+            reason = "taken_back"
+        elif find_credential_in_json(entry.fact):
+            reason = "credential"
+        else:
+            try:
+                before_write(draft.memory.deployment, _BROUGHT, f"- {entry.fact}\n", draft.author)
+            except RefusedWrite:
+                reason = "refused"
+        if reason:
+            reading.left_out[reason].append(entry.text)
+        else:
+            entries.append(entry)
+    reading.entries = entries
+
+
+def _of_all_parts(draft: Draft, changed: list[Changed]) -> list[Changed]:
+    """What a proposal changes: of a text that was brought also what its earlier parts change."""
+    if draft.reading is None:
+        return changed
+    before = texts(draft.reading.base)
+    earlier = draft.reading.earlier.changes if draft.reading.earlier else []
+    new = {change.key: replace(change, before=before.get(change.key, "")) for change in changed}
+    return [*({change.key: change for change in earlier} | new).values()]
+
+
+def _count_proposed(draft: Draft, reading: Reading, changed: Sequence[Changed]) -> int:
+    """The number of entries that the changes say; why the others are left out is noted. Blocks."""
+    left, lines = {entry.key: entry.text for entry in reading.entries}, dict[guard.Key, str]()
+    for change in changed:
+        lines |= guard.differences(change)[1]
+    proposed = guard.covered(left, lines, draft.rules)
+    memory = guard.facts_of((path, text) for path, text in draft.source or () if path)
+    left = {key: text for key, text in left.items() if key not in proposed}
+    for reason, why in (("taken_back", reading.returning), ("known", memory)):
+        of_reason = guard.covered(left, why, draft.rules)
+        reading.left_out[reason] += [text for key, text in left.items() if key in of_reason]
+        left = {key: text for key, text in left.items() if key not in of_reason}
+    reading.left_out["not_taken"] += left.values()
+    return len(proposed)
+
+
+async def _propose(draft: Draft, proposal: Proposal) -> None:
+    """Keep a proposal; of a text that was brought with what was proposed of its earlier parts, in place of other texts'."""
+    reading = draft.reading
+    if reading is None:
+        await draft.memory.propose(proposal)
+        return
+    if reading.earlier:
+        proposal = replace(reading.earlier, changes=proposal.changes, author=proposal.author)
+    else:
+        proposal = replace(proposal, id=proposal_id(reading.part.text_id))
+    await draft.memory.propose_instead(proposal, reading.older, reading.earlier)
 
 
 async def _why_gone(draft: Draft) -> str:

@@ -5,8 +5,8 @@ A proposal is an item of its own, which also keeps what was declined of it. The 
 Others' changes since it was made stay. A newer one assumes that the older ones are accepted.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -199,6 +199,18 @@ class Proposal:
 _PROPOSALS = TypeAdapter(Proposal)
 
 
+async def _put(place: Namespace, proposal: Proposal) -> PutOp:
+    value = await platform.in_thread(_PROPOSALS.dump_python, proposal, mode="json")
+    return PutOp(place, proposal.id, value, index=False)
+
+
+def _beyond(changes: Sequence[Changed], earlier: Sequence[Changed]) -> list[Changed]:
+    """What these changes change beyond the earlier ones, which they contain."""
+    known = {change.key: change.after for change in earlier}
+    new = [replace(change, before=known.get(change.key, change.before)) for change in changes]
+    return [change for change in new if change.before != change.after]
+
+
 @dataclass(frozen=True, slots=True)
 class Memory:
     """The memory files of a person, for a run or a request that began at a time; None: nobody can be forgotten meanwhile."""
@@ -289,15 +301,14 @@ class Memory:
 
     async def propose(self, proposal: Proposal) -> None:
         """Keep a proposal. Raises `RefusedWrite` if its person was forgotten since this began, or a fact deleted for good."""
-        if await self._put(proposal, quotes_facts=True):
+        await self._carry_out([await _put(namespaces.proposals(self.actor), proposal)])
+
+    async def _carry_out(self, ops: Sequence[PutOp]) -> None:
+        """Raises `RefusedWrite` as `propose`."""
+        if await journal.put_unless_forgotten(self.store, ops, self.began, quotes_facts=True):
             return
         erased = await journal.is_erased(self.store, self.began)
         raise RefusedWrite(journal.ERASED if erased else "What is remembered of this person was deleted meanwhile.")
-
-    async def _put(self, proposal: Proposal, *, quotes_facts: bool) -> bool:
-        value = await platform.in_thread(_PROPOSALS.dump_python, proposal, mode="json")
-        op = PutOp(namespaces.proposals(self.actor), proposal.id, value, index=False)
-        return await journal.put_unless_forgotten(self.store, [op], self.began, quotes_facts=quotes_facts)
 
     async def erase(self, fact: Fact, *, dry_run: bool = False) -> int:
         """Take a fact out of the proposals and of what was declined. Returns how many had it. With `dry_run` it only counts."""
@@ -309,8 +320,32 @@ class Memory:
                 if cleaned and cleaned != proposal:
                     erased += 1
                     if not dry_run:
-                        await self._put(cleaned, quotes_facts=False)
+                        op = await _put(namespaces.proposals(self.actor), cleaned)
+                        await journal.put_unless_forgotten(self.store, [op], self.began)
         return erased
+
+    async def propose_instead(self, proposal: Proposal, older: Collection[str], seen: Proposal | None = None) -> None:
+        """Keep a proposal in place of what is undecided of older ones, given by their ids, in one step. Of these only what was
+        declined stays known.
+
+        `seen` is the proposal of the same id that this one goes on from. Where the person decided about that meanwhile, this
+        one is kept beside it, with what it changes beyond that. Raises `RefusedWrite` as `propose`.
+        """
+        place = namespaces.proposals(self.actor)
+        async with AsyncExitStack() as locks:
+            for proposal_id in sorted({*older, proposal.id}):  # in one order, so that two runs do not wait for each other
+                await locks.enter_async_context(lock_of("deciding", proposal_id))
+            known = {each.id: each for each in await self.proposals()}
+            present = known.get(proposal.id)
+            if (present.changes if present else None) != (seen.changes if seen else None):
+                new = _beyond(proposal.changes, seen.changes if seen else [])
+                at = datetime.now(UTC).isoformat()
+                proposal = replace(proposal, id=f"{proposal.id}-{at}", at=at, changes=new, decided=[], declined=[])
+            ops = [await _put(place, proposal)]
+            for old in (known[each] for each in older if each in known and known[each].changes):
+                is_known = bool(old.decided or old.declined)
+                ops.append(await _put(place, replace(old, changes=[])) if is_known else PutOp(place, old.id, None))
+            await self._carry_out(ops)
 
     async def propose_write(self, key: str, change: Change, author: Author) -> None:
         """Have a change of a text wait for its person, on top of what this run has proposed before.

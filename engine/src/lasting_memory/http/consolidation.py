@@ -1,10 +1,15 @@
 """What consolidation adds to a person's own view: its runs, its proposals, and for operators what is due over all people."""
 
+import asyncio
 import json
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Self
+from uuid import uuid4
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from fastapi.responses import StreamingResponse
 from langgraph_sdk import get_client
 from langgraph_sdk.errors import APIStatusError, ConflictError, NotFoundError
 from pydantic import Field, model_validator
@@ -26,8 +31,21 @@ def _is_on(request: Request) -> None:
 
 
 router = APIRouter(tags=["Memory"], dependencies=[Depends(_is_on)])
-# Characters of a text that a person brings: what one batch takes.
-MAX_BROUGHT_CHARS = 50_000
+# Why an entry of a text that was brought is not proposed, in words for people.
+_BECAUSE = {
+    "known": "memory has it already",
+    "taken_back": "you took it back",
+    "twice": "it stands there more than once",
+    "too_long": "it is too long for a fact",
+    "too_many": "the text has more than can be read at once",
+    "credential": "it holds a password, a key or a card's number",
+    "refused": "a rule of this service does not let it be kept",
+    "not_taken": "there was nothing to keep in it",
+    "failed": "it could not be read",
+    "not_read": "reading had stopped before it",
+}
+# Lines told with a reason; parts that fail one after another, after which the others are not read; and refusals that last.
+_LINES_TOLD, _MOST_FAILURES, _LASTING = 5, 3, frozenset({403, 409, 429})
 # What is compared for one answer with proposals, as `journal.work` counts it: about a second.
 _MOST_WORK = 1_500_000
 # This process's requests that wait for such a run to end: what the run finds taken, they wait for here.
@@ -41,7 +59,7 @@ class RunQuery(requests.OneMemory):
 
 
 class Text(Sent):
-    text: Annotated[str, Field(pattern=r"^[^\x00]*[^\s\x00][^\x00]*$", max_length=MAX_BROUGHT_CHARS, description="without NUL")]
+    text: Annotated[str, Field(pattern=r"^[^\x00]*[^\s\x00][^\x00]*$", description="without NUL")]
 
 
 class Line(Sent):
@@ -92,25 +110,130 @@ async def consolidate(caller: Caller, query: Annotated[RunQuery, Query()], respo
     return {"queued": True}
 
 
-@router.post("/memory/bring", dependencies=[requests.in_turn("text")])
-async def bring(caller: Caller, query: MemoryQuery, body: Text) -> Answer:
-    """Bring along what another assistant knows about you: a text, Markdown or JSON.
+@router.post("/memory/bring", dependencies=[requests.in_turn("text")], response_model=None)
+async def bring(
+    caller: Caller, query: MemoryQuery, body: Text, accept: Annotated[str, Header()] = ""
+) -> Answer | StreamingResponse:
+    """Bring along what another assistant knows about you: its export, or what it answered, up to 20 MB as JSON.
 
-    Waits for a run, and for its turn as a dry run does, and answers with the `proposal` of what would be added
-    (`GET /memory/proposals`), or null; `reason` says why, or what was left out. Nothing is kept of the text. 409: memory is
-    paused, or shared here. 429: another text of yours is being read. 502: the run failed.
+    Read are the `conversations.json` of ChatGPT and Claude, Gemini's activity (JSON, HTML), other JSON, JSON lines, Markdown
+    and plain text. Waits for its turn as a dry run does, and for one run a batch of the text. Answers with the `proposal` of
+    what would be added (`GET /memory/proposals`), or null; it takes the place of the undecided one of an earlier text. `found`
+    facts and messages, of which so many are `proposed`; `left_out` has by reason the `count` and the first `lines`: known,
+    taken_back, twice, too_long, too_many, credential, refused, not_taken, failed, not_read. `framing`: lines that say nothing
+    about you. `parts`, and of them the `failed` (part, reason); `reason` says it all in a sentence. The text is not kept.
+
+    With `Accept: application/x-ndjson` the answer is lines of JSON: before each part its number (`part`), `parts`, and `found`;
+    at last the answer, or `status` and `detail` of a refusal. A client that goes away ends it after the present part.
+
+    409: memory is paused, or shared here. 422: the text cannot be read. 429: another text of yours is being read. 502: the
+    run failed.
     """
     caller.check_own()
     owner = await _owner(caller)
+    try:
+        async with platform.lock_of("reading a text"):  # one at a time in this process: its JSON takes much memory
+            text = await platform.in_thread(consolidation.read, body.text)
+    except consolidation.UnreadableError as error:
+        raise HTTPException(422, str(error)) from None
+    steps = _brought(caller, owner, text)
+    if "application/x-ndjson" in accept:
+        return StreamingResponse(_json_lines(steps), media_type="application/x-ndjson")
+    return [step async for step in steps][-1]
+
+
+async def _json_lines(steps: AsyncIterator[Answer]) -> AsyncIterator[bytes]:
+    """Each as a line of JSON, and a refusal as the last one."""
+    try:
+        async for step in steps:
+            yield json.dumps(step).encode() + b"\n"
+    except HTTPException as error:
+        yield json.dumps({"status": error.status_code, "detail": error.detail}).encode() + b"\n"
+
+
+async def _brought(caller: PersonRequest, owner: consolidation.Owner, text: consolidation.Brought) -> AsyncIterator[Answer]:
+    """Before each part of a text how far it is read; at last the answer. Raises `HTTPException` where its only part failed."""
+    rules = caller.deployment.consolidation or DEFAULT_CONSOLIDATION
+    size = rules.batch_tokens * consolidation.CHARS_PER_TOKEN
+    parts = await platform.in_thread(consolidation.parts, text.entries, size)
+    text_id, began = uuid4().hex, datetime.now(UTC).isoformat()
+    summary, failures, in_a_row = _Summary(text), list[Answer](), 0
+    for number, entries in enumerate(parts, 1):
+        yield {"part": number, "parts": len(parts), "found": text.found}
+        if in_a_row >= _MOST_FAILURES:
+            summary.leave_out("not_read", entries)
+            continue
+        part = consolidation.Part(text_id, began, entries)
+        # A task of its own: a client that goes away leaves no run, and no thread with a part of the text.
+        reading = asyncio.create_task(_read_part(caller, owner, part))
+        try:
+            report = await asyncio.shield(reading)
+        except HTTPException as error:
+            if len(parts) == 1:
+                raise
+            report = {"reason": str(error.detail)}
+            in_a_row = _MOST_FAILURES if error.status_code in _LASTING else in_a_row
+        if summary.add(report, entries):
+            in_a_row = 0
+        else:
+            in_a_row += 1
+            failures.append({"part": number, "reason": report["reason"]})
+    proposal = None
+    for known in await caller.memory.proposals():
+        if known.changes and known.id.startswith(consolidation.proposal_id(text_id)):
+            proposal = await platform.in_thread(known.shown)
+    yield {"proposal": proposal, **summary.told(), "parts": len(parts), "failed": failures}
+
+
+async def _read_part(caller: PersonRequest, owner: consolidation.Owner, part: consolidation.Part) -> Answer:
+    """The report of the run that reads a part of a text, once it is this person's turn."""
     rules = caller.deployment.consolidation or DEFAULT_CONSOLIDATION
     async with _readings.taken(caller.actor, rules.at_once + 1, consolidation.TURN_SECONDS) as is_turn:
         if not is_turn:
-            return {"proposal": None, "reason": consolidation.READING}
-        report = await _waited(caller, owner, "bring", body.text)
-    for proposal in await caller.memory.proposals():
-        if proposal.changes and "run_id" in report and proposal.id.startswith(report["run_id"]):
-            return {"proposal": await platform.in_thread(proposal.shown), "reason": report["reason"]}
-    return {"proposal": None, "reason": report["reason"]}
+            return {"reason": consolidation.READING}
+        return await _waited(caller, owner, "bring", await platform.in_thread(part.dumped))
+
+
+class _Summary:
+    """What became of a text: how much was found, proposed, and left out for which reason."""
+
+    def __init__(self, text: consolidation.Brought) -> None:
+        self._text, self._proposed, self._reasons = text, 0, list[str]()
+        self._invented, self._left_out = list[str](), consolidation.counted(text.left_out)
+
+    def add(self, report: Answer, entries: Sequence[consolidation.Entry]) -> bool:
+        """Add the report of a part. Returns whether it was read."""
+        if report.get("status") not in {"done", "proposed"}:
+            self.leave_out("failed", entries)
+            self._reasons += [report["reason"]] if report["reason"] not in self._reasons else []
+            return False
+        self._proposed += report["proposed"]
+        self._invented += report["invented"]
+        for reason, told in report["left_out"].items():
+            self._add(reason, told)
+        return True
+
+    def leave_out(self, reason: str, entries: Sequence[consolidation.Entry]) -> None:
+        self._add(reason, consolidation.counted({reason: [entry.text for entry in entries]})[reason])
+
+    def _add(self, reason: str, told: Answer) -> None:
+        known = self._left_out.setdefault(reason, {"count": 0, "lines": []})
+        known["count"] += told["count"]
+        known["lines"] = (known["lines"] + told["lines"])[:_LINES_TOLD]
+
+    def told(self) -> Answer:
+        """As the answer tells it; `reason` in a sentence."""
+        count = sum(told["count"] for told in self._left_out.values())
+        why = "; ".join(f"{_BECAUSE[reason]} ({told['count']:,})" for reason, told in self._left_out.items())
+        reason = f"{self._text.found:,} found, {self._proposed:,} proposed, {count:,} left out{': ' if why else ''}{why}."
+        if self._invented:
+            reason += f" Not added, because the text does not say it: {'; '.join(self._invented[:_LINES_TOLD])}"
+        framing = self._text.framing
+        return {
+            "reason": " ".join([reason, *self._reasons]), "found": self._text.found, "proposed": self._proposed,
+            "left_out": self._left_out, "invented": self._invented[:_LINES_TOLD],
+            "framing": consolidation.counted({"framing": framing}).get("framing", {"count": 0, "lines": []}),
+        }  # fmt: skip
 
 
 async def _owner(caller: PersonRequest) -> consolidation.Owner:

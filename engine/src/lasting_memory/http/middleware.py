@@ -105,6 +105,9 @@ def _shown(values: list[str]) -> str:
 
 # Bytes of a document to import.
 MAX_IMPORT_BYTES = 16_777_216
+# Bytes of a text that a person brings along, as the JSON that carries it.
+MAX_BROUGHT_BYTES = 20_971_520
+_MAX_BYTES = {"/memory/import": MAX_IMPORT_BYTES, "/memory/bring": MAX_BROUGHT_BYTES}
 # States of a conversation's history in one answer: each is the whole conversation.
 MAX_HISTORY = 100
 # Levels of nesting of a body: Python copies a few hundred at most, and a run that cannot be copied never begins, nor ends.
@@ -312,7 +315,7 @@ class _Bounded(ExitStack):
     async def _body(self) -> Message:
         """Raises `HTTPException`: 413 (reading stops), 422, 403 for what is an operator's, or 429 if it is not their turn."""
         share, body, more = self._share, bytearray(), True
-        limit = MAX_IMPORT_BYTES if self._path == "/memory/import" else MAX_INPUT_BYTES
+        limit = _MAX_BYTES.get(self._path, MAX_INPUT_BYTES)
         if share and (weight := _WEIGHTS.get(self._path.split("/")[1])):
             await share.request(weight)
         while more and len(body) <= limit:
