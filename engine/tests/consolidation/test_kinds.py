@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langgraph.store.base import BaseStore
 
-from lasting_memory.consolidation import records
+from lasting_memory.consolidation import Entry, Part, records
 from lasting_memory.consolidation import run as run_module
 from lasting_memory.consolidation.kinds import within
 from lasting_memory.consolidation.run import build_consolidation_agent
@@ -204,7 +204,10 @@ async def test_what_is_proposed_is_held_to_it_too(adding: Runs) -> None:
     assert await adding.text() == BEFORE
 
 
-@pytest.mark.parametrize(("trigger", "given"), [("", ""), ("tidy", ""), ("bring", "She likes leek")])
+BROUGHT = Part("1", "", [Entry("She likes leek")]).dumped()
+
+
+@pytest.mark.parametrize(("trigger", "given"), [("", ""), ("tidy", ""), ("bring", BROUGHT)])
 async def test_rehearsals_tidying_and_what_is_brought_are_held_to_it_too(
     adding: Runs, monkeypatch: pytest.MonkeyPatch, trigger: str, given: str
 ) -> None:

@@ -275,6 +275,34 @@ def test_what_an_answer_leaves_out_is_said(visit: Visit, me: str, path: str, ope
     expect(page.get_by_text(says)).to_be_visible()
 
 
+def test_an_export_is_brought_as_a_file_and_what_is_left_out_is_said(visitor: Visitor, me: str) -> None:
+    page = visitor.page
+    visitor.button("Bring your memory").click()
+    dialog = page.get_by_role("dialog", name="Bring your memory")
+    show, file = visitor.button("Show what would be added"), dialog.get_by_label("Or its export")
+    show.click()
+    expect(dialog).to_contain_text("Paste a text, or choose a file.")
+    for name, data, says in (
+        ("export.zip", b"PK\x03\x04", "export.zip is an archive. Unpack it"),
+        ("latin.txt", "Müller".encode("latin-1"), "latin.txt is no text in UTF-8"),
+        ("cut.json", b'[{"memory": "li', "begins as JSON and is none"),
+    ):
+        file.set_input_files({"name": name, "mimeType": "text/plain", "buffer": data})
+        show.click()
+        expect(dialog).to_contain_text(says)
+    facts = [*(f"[2024-05-01] - fact number {number}" for number in range(300)), "[2024-05-01] - fact number 7"]
+    text = "```\n" + "\n".join(facts) + "\n```\nLet me know!"
+    file.set_input_files({"name": "memory.txt", "mimeType": "text/plain", "buffer": text.encode("utf-16")})
+    show.click()
+    became = dialog.get_by_role("region", name="What became of it")
+    expect(became).to_contain_text("301 found, 300 proposed, 1 left out.")
+    expect(became).to_contain_text("1 left out, because they stand there more than once: fact number 7")
+    expect(became).to_contain_text("One line says nothing about you: Let me know!")
+    assert visitor.inaccessible() == []
+    dialog.get_by_role("button", name="Decline", exact=True).click()
+    expect(dialog).to_contain_text("Decided.")
+
+
 def test_what_another_assistant_knows_is_brought_along_and_edited(visitor: Visitor, me: str, elsewhere: Elsewhere) -> None:
     page = visitor.page
     visitor.button("Bring your memory").click()

@@ -104,6 +104,7 @@ class Reading:
     left_out: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))  # the others, by reason
     returning: Mapping[Key, str] = field(default_factory=dict)  # lines of the model's that bring back what was taken back
     invented: Sequence[str] = ()  # lines of the model's that the text does not say
+    beyond: str = ""  # what the deployment lets no consolidation do (`Consolidation.may`)
 
     def told(self, report: Record) -> dict[str, Any]:
         """The report for the request that waits: it alone is told what was left out."""
@@ -111,7 +112,8 @@ class Reading:
         if report.status in {"failed", "undone"}:
             left_out["failed"] = [entry.text for entry in self.entries]
         invented = [line[:_REASON_CHARS] for line in self.invented[:_LINES_TOLD]]
-        return {**asdict(report), "left_out": counted(left_out), "invented": invented}
+        reason = " ".join(filter(None, [report.reason, self.beyond]))
+        return {**asdict(report), "reason": reason, "left_out": counted(left_out), "invented": invented}
 
 
 @dataclass(slots=True)

@@ -13,6 +13,7 @@ import json
 import logging
 import random
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -28,6 +29,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from langgraph_sdk import get_client
+from pydantic import ValidationError
 
 from lasting_memory import journal, platform
 from lasting_memory.agent.answers import CUT, NO_ANSWER, SILENT, says_something
@@ -74,6 +76,7 @@ RETURNS = (
     "worded; leave it out."
 )
 BEYOND = "Consolidation may only {} lines and fields here. Leave this out: {}."
+NOT_DONE = "Not done, because consolidation may only {} here: {}."  # as the person reads it
 INVENTED = "This says what stands nowhere in what you were given: {}. Leave it out, or use its words."
 
 
@@ -340,6 +343,8 @@ async def _judged(draft: Draft) -> tuple[list[Changed], str, str]:
         if found
     ]
     if beyond:
+        if draft.reading:
+            draft.reading.beyond = NOT_DONE.format(_listed(rules.may), "; ".join(map(str, beyond[:5])))
         left_out.append(BEYOND.format(_listed(rules.may), "; ".join(map(str, beyond[:5]))))
     if draft.source:  # each line that goes needs a reason; a text that was brought takes none away
         rules = replace(rules, removable_share=0)
@@ -427,9 +432,10 @@ def proposal_id(text_id: str) -> str:
 
 async def _part_of(messages: Sequence[AnyMessage]) -> Part:
     """The part of a text that is the run's input. Raises `NothingToDoError` where it is not there any more."""
-    if len(messages) != 1:
-        raise NothingToDoError("This was interrupted; send the text again.")
-    return await platform.in_thread(Part.loaded, str(messages[0].text))
+    with suppress(ValidationError):  # a run that began before has left other messages
+        if len(messages) == 1:
+            return await platform.in_thread(Part.loaded, str(messages[0].text))
+    raise NothingToDoError("This was interrupted; send the text again.")
 
 
 async def _begin_reading(memory: Memory, part: Part, known: Sequence[Proposal]) -> Reading:

@@ -205,13 +205,18 @@ class _Summary:
         """Add the report of a part. Returns whether it was read."""
         if report.get("status") not in {"done", "proposed"}:
             self.leave_out("failed", entries)
-            self._reasons += [report["reason"]] if report["reason"] not in self._reasons else []
+            self._note(report["reason"])
             return False
+        self._note(report["reason"])
         self._proposed += report["proposed"]
         self._invented += report["invented"]
         for reason, told in report["left_out"].items():
             self._add(reason, told)
         return True
+
+    def _note(self, reason: str) -> None:
+        if reason and reason not in self._reasons:
+            self._reasons.append(reason)
 
     def leave_out(self, reason: str, entries: Sequence[consolidation.Entry]) -> None:
         self._add(reason, consolidation.counted({reason: [entry.text for entry in entries]})[reason])

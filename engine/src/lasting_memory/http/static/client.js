@@ -55,7 +55,27 @@ export function connect(token, onSignedOut) {
     }
   }
 
-  return { send, json, events };
+  /** The lines of JSON of an answer, as they come. Throws a `refusal` for one that is an error, with `status` and `detail`. */
+  async function* lines(method, path, { headers, ...options }) {
+    const sent = { ...options, headers: { ...headers, accept: "application/x-ndjson" } };
+    const reader = (await send(method, path, sent)).body.pipeThrough(new TextDecoderStream()).getReader();
+    let text = "";
+    try {
+      for (let part = await reader.read(); !part.done; part = await reader.read()) {
+        const whole = (text + part.value).split("\n");
+        text = whole.pop();
+        for (const line of whole) {
+          const value = JSON.parse(line);
+          if (value.detail) throw refusal(value.status, value.detail);
+          yield value;
+        }
+      }
+    } finally {
+      reader.cancel().catch(() => {});
+    }
+  }
+
+  return { send, json, events, lines };
 }
 
 function parsed(block) {

@@ -1,10 +1,11 @@
 // What consolidation did, would do and proposes; for operators, what it does over all people.
 
 import { refusal } from "../client.js";
-import { html, useState } from "../lib/preact.js";
+import { html, useEffect, useState } from "../lib/preact.js";
 import { Dialog, pause, useAct, useAsked, useTold } from "../parts.js";
 import { Diff, Problem, when } from "../text.js";
 import { t } from "../texts.js";
+import { Summary, textOf } from "./brought.js";
 
 const LOOK_MILLISECONDS = 1000;
 
@@ -94,32 +95,44 @@ function title(memory, path) {
 
 const PROMPT = t("bring.prompt");
 
-/** Taking along what another assistant knows. */
+/** Taking along what another assistant knows. What is read of it goes on while this is open. */
 function Bring({ session: { client, memory }, onClose }) {
   const [problem, act, isBusy] = useAct();
-  const [made, setMade] = useState(null);
+  const [told, setTold] = useState(null);
+  const [step, setStep] = useState(null); // how far a text is read: { part, parts, found }
   const [note, setNote] = useState("");
+  const [reading] = useState(() => new AbortController());
+  useEffect(() => () => reading.abort(), []);
   const show = act(async ({ target }) => {
     setNote(t("bring.reading"));
-    setMade(null);
-    const body = { text: new FormData(target).get("text") };
-    const told = await client.json("POST", "/memory/bring", { body }).finally(() => setNote(""));
-    setMade(told.proposal);
-    setNote([told.proposal ? "" : t("bring.nothing"), told.reason].filter(Boolean).join(" "));
+    setTold(null);
+    try {
+      const body = { text: await textOf(target) };
+      for await (const line of client.lines("POST", "/memory/bring", { body, signal: reading.signal })) {
+        if ("proposal" in line) setTold(line);
+        else setStep(line);
+      }
+    } finally {
+      setStep(null);
+      setNote("");
+    }
     await memory.refresh();
   });
   const copy = act(() => navigator.clipboard.writeText(PROMPT).then(() => setNote(t("bring.copied"))));
-  const decided = () => (setMade(null), setNote(t("bring.decided")));
+  const decided = () => (setTold(null), setNote(t("bring.decided")));
   return html`<${Dialog} title=${t("bring.title")} problem=${problem} onClose=${onClose}>
     <p>${t("bring.about")}</p>
     <div class="text prompt">${PROMPT}</div>
     ${navigator.clipboard && html`<p class="row"><button class="small" onClick=${copy}>${t("bring.copy")}</button></p>`}
     <form class="editor" onSubmit=${show}>
-      <label>${t("bring.text")}<textarea name="text" rows="8" required maxlength="50000"></textarea></label>
+      <label>${t("bring.text")}<textarea name="text" rows="8" dir="auto"></textarea></label>
+      <label>${t("bring.file")}<input type="file" name="file" accept=".txt,.md,.json,.jsonl,.ndjson,.html,.htm,.zip" /></label>
       <p class="row"><button class="main" disabled=${isBusy}>${t("bring.show")}</button></p>
     </form>
-    <p class="quiet" role="status">${!problem && note}</p>
-    ${made && html`<${Decisions} act=${act} memory=${memory} proposals=${[made]} onDecided=${decided} />`}
+    <p class="quiet" role="status">${step ? t("bring.step", step) : !problem && note}</p>
+    ${step?.parts > 1 && html`<progress aria-label=${t("bring.reading")} value=${step.part - 1} max=${step.parts}></progress>`}
+    ${told && html`<${Summary} told=${told} />`}
+    ${told?.proposal && html`<${Decisions} act=${act} memory=${memory} proposals=${[told.proposal]} onDecided=${decided} />`}
   <//>`;
 }
 
