@@ -20,6 +20,7 @@ from lasting_memory.deployment import DEFAULTS
 from lasting_memory.http.middleware import (
     BYTES_A_VALUE,
     MAX_BATCH,
+    MAX_BROUGHT_BYTES,
     MAX_HISTORY,
     MAX_IMPORT_BYTES,
     MAX_REQUEST_NESTING,
@@ -137,6 +138,7 @@ BAD_BODIES: list[tuple[str, str, int]] = [
     ("POST /threads/<thread>/history", json.dumps({"limit": MAX_HISTORY + 1}), 422),
     ("GET /threads/<thread>/history?limit=1e9", "", 422),
     ("POST /memory/import", '{"version":1,"files":[' + "{}," * (MAX_IMPORT_BYTES // 3 - 20) + "{}]}", 422),
+    ("POST /memory/bring", '{"text":"' + "x" * MAX_BROUGHT_BYTES + '"}', 413),
     ("PUT /memory/file?path=/memories/x.md", '{"content":' + "[" * 300_000 + "]" * 300_000 + "}", 422),
 ]
 

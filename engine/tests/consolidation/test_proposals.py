@@ -21,7 +21,20 @@ from lasting_memory.testing.people import Person
 from lasting_memory.testing.scripted_anthropic import Ended, Slow, Text, ToolCall, system_text, tool_results
 from lasting_memory.validation import RefusedWrite
 from tests.conftest import note, status
-from tests.consolidation.conftest import ALICE, FILES, FOOD, MY_FOOD, READY, Hers, append, consolidate, forget, records, write
+from tests.consolidation.conftest import (
+    ALICE,
+    FILES,
+    FOOD,
+    MY_FOOD,
+    READY,
+    Hers,
+    append,
+    consolidate,
+    forget,
+    records,
+    soon,
+    write,
+)
 
 PROFILE, NOTES = "/memories/profile.json", "/memories/notes.md"
 PREFERENCES, HOME = "/memories/preferences.md", "/memories/topics/home.md"
@@ -391,6 +404,27 @@ async def test_a_long_text_is_read_in_parts_and_a_part_that_fails_is_that_parts_
     assert await ada.client.threads.search() == []
     await ada.http.post(f"/memory/proposals/{proposal['id']}", json={"accept": True})
     assert len((await ada.read(MY_FOOD)).splitlines()) == 160
+
+
+@pytest.mark.server
+async def test_who_goes_away_ends_it_after_the_present_part_and_no_thread_is_left(ada: Person) -> None:
+    facts = "\n".join(f"- fact number {number} {'about this and that ' * 20}" for number in range(300))
+    ada.model.script(BRING, Slow(3, [append(facts.partition("\n")[0])]), READY)
+    headers = {"accept": "application/x-ndjson"}
+    async with ada.http.client.stream("POST", "/memory/bring", json={"text": facts}, headers=headers, timeout=300) as answer:
+        first = json.loads(await anext(answer.aiter_lines()))
+        assert (first["part"], first["parts"]) == (1, 3)
+        await ada.model.asked(BRING, 1)
+        assert len(await ada.client.threads.search()) == 1
+
+    async def is_over() -> bool:
+        return not await ada.client.threads.search()
+
+    await soon(is_over)
+    (proposal,) = await ada.listed("proposals")
+    assert len(proposal["lines"][MY_FOOD]) == 1
+    told = (await ada.http.client.post("/memory/bring", json={"text": "- likes leek"}, timeout=300)).json()
+    assert told["found"] == 1, "another text can be brought"
 
 
 @pytest.mark.server

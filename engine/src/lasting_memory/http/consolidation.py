@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -51,6 +52,9 @@ _MOST_WORK = 1_500_000
 # This process's requests that wait for such a run to end: what the run finds taken, they wait for here.
 _rehearsals = consolidation.Places()
 _readings = consolidation.Places()
+# Parts of texts that are read; the event loop itself keeps no task alive.
+_going = set[asyncio.Task[Answer]]()
+logger = logging.getLogger(__name__)
 
 
 class RunQuery(requests.OneMemory):
@@ -164,8 +168,10 @@ async def _brought(caller: PersonRequest, owner: consolidation.Owner, text: cons
             summary.leave_out("not_read", entries)
             continue
         part = consolidation.Part(text_id, began, entries)
-        # A task of its own: a client that goes away leaves no run, and no thread with a part of the text.
+        # A task of its own: where the client goes away it ends as ever, and no thread is left with a part of the text.
         reading = asyncio.create_task(_read_part(caller, owner, part))
+        _going.add(reading)
+        reading.add_done_callback(_ended)
         try:
             report = await asyncio.shield(reading)
         except HTTPException as error:
@@ -183,6 +189,12 @@ async def _brought(caller: PersonRequest, owner: consolidation.Owner, text: cons
         if known.changes and known.id.startswith(consolidation.proposal_id(text_id)):
             proposal = await platform.in_thread(known.shown)
     yield {"proposal": proposal, **summary.told(), "parts": len(parts), "failed": failures}
+
+
+def _ended(reading: asyncio.Task[Answer]) -> None:
+    _going.discard(reading)
+    if not reading.cancelled() and reading.exception() is not None:  # whoever waits for it is told as well
+        logger.debug("A part of a text was not read.", exc_info=reading.exception())
 
 
 async def _read_part(caller: PersonRequest, owner: consolidation.Owner, part: consolidation.Part) -> Answer:
