@@ -11,9 +11,9 @@ import os
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import cache, partial
 from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, cast
@@ -168,11 +168,27 @@ def loaded_graph(graph_id: str) -> "Pregel[Any, Any, Any, Any] | None":
     return graph if isinstance(graph, Pregel) else None
 
 
-def tools_of(graph_id: str) -> list[str]:
-    """Names of the tools of a graph that this server has loaded, in order; none for a graph that is made anew for each run."""
-    graph = loaded_graph(graph_id)
-    node = graph.nodes.get("tools") if graph else None
-    return list(getattr(getattr(node, "bound", None), "tools_by_name", ()))
+@asynccontextmanager
+async def graph_to_read(graph_id: str, store: BaseStore) -> "AsyncIterator[Pregel[Any, Any, Any, Any] | None]":
+    """A graph of this server, to look at: the loaded one, or one that its factory makes, as the server does for its schemas.
+
+    None off a server, and where the factory fails without a run.
+    """
+    if loaded := loaded_graph(graph_id):
+        yield loaded
+        return
+    server = sys.modules.get("langgraph_api.graph")  # only on a server
+    if server is None or graph_id not in server.GRAPHS:
+        yield None
+        return
+    async with AsyncExitStack() as stack:
+        made = None
+        try:
+            opened = server.get_graph(graph_id, {"configurable": {}}, store=store, access_context="assistants.read")
+            made = await stack.enter_async_context(opened)
+        except Exception as error:  # a fork's factory may raise anything
+            logger.warning("The graph %r could not be made to read its tools: %r.", graph_id, error, exc_info=True)
+        yield made if isinstance(getattr(made, "nodes", None), dict) else None
 
 
 def embedding_model(store: BaseStore) -> str:

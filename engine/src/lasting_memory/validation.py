@@ -38,7 +38,14 @@ logger = logging.getLogger(__name__)
 
 
 class RefusedWrite(ValueError):  # noqa: N818  # the name that forks use
-    """A write that is not allowed or not valid. The message goes to the model and says what to do instead."""
+    """A write that is not allowed or not valid. The message goes to the model and says what to do instead.
+
+    `kind` says the reason in one word, by which the page finds a sentence for people; "" where it shows the message.
+    """
+
+    def __init__(self, message: str = "", *, kind: str = "") -> None:
+        super().__init__(message)
+        self.kind = kind
 
 
 def before_write(
@@ -94,7 +101,7 @@ def check_text(value: object) -> None:
         elif isinstance(part, list | tuple):
             parts += part
         elif isinstance(part, str) and _UNKEPT.search(part):
-            raise RefusedWrite(f"{part[:40]!r} holds a character that no store can keep; leave it out.")
+            raise RefusedWrite(f"{part[:40]!r} holds a character that no store can keep; leave it out.", kind="bad_text")
 
 
 def is_plain(path: str) -> bool:
@@ -117,17 +124,19 @@ def check_path(path: str) -> str:
 def check_content(path: str, content: str) -> None:
     """Raise `RefusedWrite` for content that no store can keep, or with more than `MAX_FILE_BYTES`."""
     if _UNKEPT.search(content):
-        raise RefusedWrite(f"{path} was not written: its text holds a NUL character, or is not valid Unicode.")
+        raise RefusedWrite(f"{path} was not written: its text holds a NUL character, or is not valid Unicode.", kind="bad_text")
     if (size := len(content.encode())) > MAX_FILE_BYTES:
-        raise RefusedWrite(f"{path} was not written: {size:,} bytes, and a file may have {MAX_FILE_BYTES:,}; split it.")
+        told = f"{path} was not written: {size:,} bytes, and a file may have {MAX_FILE_BYTES:,}; split it."
+        raise RefusedWrite(told, kind="too_large")
 
 
 def check_credentials(path: str, content: str) -> None:
     """Raise `RefusedWrite` for a path or a text that holds a credential. The error names its kind, never its value."""
     if kind := find_credential(path):
-        raise RefusedWrite(f"The file was not written: its path would hold {kind}; use another name.")
+        raise RefusedWrite(f"The file was not written: its path would hold {kind}; use another name.", kind="credential")
     if kind := find_credential_in_json(content):
-        raise RefusedWrite(f"{path} was not written: it would hold {kind}; leave it out, memory is no place for it.")
+        told = f"{path} was not written: it would hold {kind}; leave it out, memory is no place for it."
+        raise RefusedWrite(told, kind="credential")
 
 
 def _decoded(content: str) -> str:
@@ -207,9 +216,11 @@ def check_room(files: Sequence[Item], key: str, size: int, limits: Limits) -> No
     sizes = {item.key: content_size(item) for item in files}
     before = sizes.pop(key, None)
     if before is None and len(sizes) >= limits.max_files:
-        raise RefusedWrite(f"There are {len(sizes)} files, and {limits.max_files} is the limit; merge or delete some.")
+        told = f"There are {len(sizes)} files, and {limits.max_files} is the limit; merge or delete some."
+        raise RefusedWrite(told, kind="memory_full")
     if size > (before or 0) and (total := sum(sizes.values()) + size) > limits.max_bytes:
-        raise RefusedWrite(f"All files would have {total:,} bytes of {limits.max_bytes:,}; shorten or delete some.")
+        told = f"All files would have {total:,} bytes of {limits.max_bytes:,}; shorten or delete some."
+        raise RefusedWrite(told, kind="memory_full")
 
 
 def content_size(item: Item) -> int:

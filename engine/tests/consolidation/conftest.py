@@ -72,7 +72,7 @@ class Hers:
         at = f"2026-01-01T00:{number:02}:00+00:00"
         await self.memory.propose(Proposal(f"{number}", at, FILES[-1], self.author, list(changes), []))
 
-    async def decided(self, proposal: object, **how: Any) -> dict[str, str]:
+    async def decided(self, proposal: object, **how: Any) -> dict[str, ValueError]:
         """She decides about a proposal of this id."""
         return await self.memory.decide(str(proposal), **how)
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from lasting_memory.consolidation.guard import objections
+from lasting_memory.consolidation.guard import objection
 from lasting_memory.files.proposals import Changed
 from lasting_memory.testing.deployed import PROJECT
 from lasting_memory.testing.dev_server import DevServer
@@ -51,7 +51,7 @@ def test_a_good_answer_meets_every_expectation(case: Case) -> None:
     assert case.problems(after, threads) == []
     paths = {*case.memory, *after}
     changed = [Changed(path.removeprefix("/memories"), case.memory.get(path, ""), after.get(path, "")) for path in paths]
-    assert objections(changed, {change.path: change.before.splitlines() for change in changed}) == ""
+    assert objection(changed, {change.path: change.before.splitlines() for change in changed}) is None
 
 
 @each_case

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from deepagents.backends.utils import create_file_data
 
-from lasting_memory.consolidation.guard import invented, objections
+from lasting_memory.consolidation.guard import invented, objection
 from lasting_memory.files.proposals import Changed, changes
 from lasting_memory.validation import MAX_FILE_BYTES
 
@@ -26,7 +26,8 @@ BODY = "\n".join(LINES)
 
 def judged(before: str, after: str, *given_up: str, key: str = "/topics/facts.md") -> str:
     changed = Changed(key, before, after)
-    return objections([changed], {changed.path: given_up})
+    found = objection([changed], {changed.path: given_up})
+    return found.reason if found else ""
 
 
 GONE = {
@@ -94,8 +95,8 @@ def test_facts_whose_words_still_stand_in_one_line_are_kept(how: str) -> None:
 
 def test_facts_may_go_to_another_file_where_a_reader_sees_them() -> None:
     emptied = Changed("/topics/facts.md", BEFORE, "")
-    assert objections([emptied, Changed("/topics/other.md", "- x\n", f"- x\n{BODY}\n")], {}) == ""
-    assert objections([emptied, Changed("/topics/other.md", "", f"```\n{BODY}\n```\n")], {})
+    assert objection([emptied, Changed("/topics/other.md", "- x\n", f"- x\n{BODY}\n")], {}) is None
+    assert objection([emptied, Changed("/topics/other.md", "", f"```\n{BODY}\n```\n")], {})
 
 
 @pytest.mark.parametrize("before", [

@@ -174,6 +174,7 @@ async def test_what_is_refused_twice_stays_due_alone_and_others_go_on(run: Runs)
     assert await run.text() == "likes fennel\nhates dill\n"
     refused = [record for record in await records(run.store, ALICE) if record["status"] == "undone"]
     assert all("would lose 2 lines" in record["reason"] for record in refused)
+    assert {note["kind"] for record in refused for note in record["notes"]} == {"would_lose"}
     assert run.platform.runs.all("pending") == [], "who is refused alone waits for the next turn, or the sweep"
 
 

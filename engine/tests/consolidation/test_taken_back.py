@@ -71,7 +71,10 @@ async def test_what_was_taken_back_returns_only_if_it_is_said_again(ada: Person,
     now = await everything(ada)
     assert "leaves at nine" not in now
     assert "It rains in Lyon" in now, "the rest of the batch stays"
-    assert "took this back" in (await ada.listed("consolidations"))[0]["reason"]
+    record = (await ada.listed("consolidations"))[0]
+    assert "took this back" in record["reason"]
+    assert [note["kind"] for note in record["notes"]] == ["taken_back"]
+    assert "leaves at nine" in record["notes"][0]["texts"][0]
 
     ada.model.clear()
     await ada.say("By the way, my train leaves at nine now.")

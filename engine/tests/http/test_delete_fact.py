@@ -15,7 +15,7 @@ from langgraph.store.memory import InMemoryStore
 
 from lasting_memory import journal, platform
 from lasting_memory.consolidation import drafts
-from lasting_memory.files.facts import fact_of
+from lasting_memory.files.one_fact import fact_of
 from lasting_memory.files.proposals import Changed, Declined, Memory, Proposal
 from lasting_memory.http import delete_for_good
 from lasting_memory.people import namespaces

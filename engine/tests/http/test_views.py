@@ -106,6 +106,7 @@ async def test_one_s_next_prompt_and_one_s_words_are_shown(server: DevServer, mo
     assert {"append_memory", "search_past_conversations", "task", "read_file"} <= set(told["tools"])
     thread = await person.chat("I keep a zebra called Quirin.")
     shown = system_text(model.requests[-1])
+    assert sorted(told["tools"]) == sorted(tool["name"] for tool in model.requests[-1]["tools"])
     assert [block["name"] for block in told["blocks"] if block["text"] not in shown] == []
     answer = await person.made("GET", "/memory/search", q="zebra", limit=3)
     assert [talk["thread_id"] for talk in answer["conversations"]] == [thread]
@@ -177,6 +178,25 @@ Tea (with milk)
         {"line": 8, "text": "Tea (with milk)"},
         {"line": 9, "text": "<!-- this never ends"},
     ]
+
+
+async def test_a_row_of_a_table_is_a_fact_in_words_and_marks_of_form_are_none(api: httpx.AsyncClient) -> None:
+    path = "/memories/topics/garden.md"
+    table = "| plant | when |\n|---|:-:|\n| leek | March |\n| a \\| b | |\n"
+    code = "```sh\n# c\n- x\n```\n"
+    await put(api, f"{table}\nkept | as it is\n{code}~~~~\n```\n~~~~\n", path)
+    assert (await groups(api))[path]["lines"] == [
+        {"line": 2, "text": "plant: leek, when: March", "raw": "| leek | March |"},
+        {"line": 3, "text": "plant: a | b", "raw": "| a \\| b | |"},
+        {"line": 5, "text": "kept | as it is"},
+        {"line": 7, "text": "# c", "raw": "# c"},
+        {"line": 8, "text": "- x", "raw": "- x"},
+        {"line": 11, "text": "```", "raw": "```"},
+    ]
+    await put(api, "- tea\n", path)
+    gone = (await api.get("/memory/trash")).json()["lines"]
+    assert {line["text"] for line in gone} >= {"| leek | March |", "x"}
+    assert not {"|---|:-:|", "```sh", "```"} & {line["text"] for line in gone}
 
 
 async def test_titles_come_from_names_and_what_has_no_facts_is_a_file(api: httpx.AsyncClient, store: BaseStore) -> None:

@@ -29,6 +29,13 @@ expect.set_options(timeout=WAIT_MILLISECONDS)
 # All that a reload finds again, on a development server.
 DEVELOPMENT_TOKEN = "development token"
 MISSING = "no Chromium is found; `apt-get install chromium`, or `.venv/bin/playwright install --with-deps chromium`"
+# In which place beside the conversation a button is.
+_PLACE_OF = {
+    **dict.fromkeys(("Say who you are", "Edit profile"), "Facts"),
+    **dict.fromkeys(("Undo", "Seen", "Trash", "Consolidation"), "Changes"),
+    **dict.fromkeys(("Files", "Policies", "What the model sees", "Operations"), "Settings"),
+    **dict.fromkeys(("Bring your memory", "Export", "Import", "Forget me"), "Settings"),
+}
 # Nodes of the accessibility tree that only hold the text of another node.
 _TEXT_ROLES = {"StaticText", "InlineTextBox", "LabelText", "RootWebArea"}
 
@@ -142,9 +149,20 @@ class Visitor:
         self.page.get_by_label("Message").wait_for()
         return self.page
 
+    def go(self, place: str) -> None:
+        """Open one of the places beside the conversation, if it is not open."""
+        goer = self._places().get_by_role("button", name=place)
+        if goer.get_attribute("aria-current") != "page":
+            goer.click()
+
+    def _places(self) -> Locator:
+        return self.page.get_by_role("navigation", name="Places")
+
     def button(self, name: str) -> Locator:
-        """The button of this name; while a dialog is open, the one in it."""
+        """The button of this name, in the place where it is; while a dialog is open, the one in it."""
         dialog = self.page.locator("dialog[open]")
+        if name in _PLACE_OF and not dialog.count():
+            self.go(_PLACE_OF[name])
         return (dialog if dialog.count() else self.page).get_by_role("button", name=name, exact=True)
 
     def file(self, path: str) -> Locator:
@@ -175,17 +193,28 @@ class Visitor:
         return stream.continue_
 
     def names(self, until: Collection[str]) -> Counter[str]:
-        """How often each accessible name is there, of all that is no mere text, once these are (the tree is made late)."""
-        session = self.context.new_cdp_session(self.page)
+        """How often each accessible name is there, of all that is no mere text, once these are (the tree is made late).
+
+        Without a dialog it looks into every place; a name counts as often as it is there at once.
+        """
+        goers = [] if self.page.locator("dialog[open]").count() else self._places().get_by_role("button").all()
+        names = Counter[str]()
         for _ in range(WAIT_MILLISECONDS // 100):
-            nodes = session.send("Accessibility.getFullAXTree")["nodes"]
-            shown = (node for node in nodes if not node["ignored"] and node["role"]["value"] not in _TEXT_ROLES)
-            names = Counter(str(node.get("name", {}).get("value", "")) for node in shown)
+            names = self._names_shown()
+            for goer in goers:
+                goer.click()
+                names |= self._names_shown()
             if all(names[name] for name in until):
                 break
             self.page.wait_for_timeout(100)
-        session.detach()
         return names
+
+    def _names_shown(self) -> Counter[str]:
+        session = self.context.new_cdp_session(self.page)
+        nodes = session.send("Accessibility.getFullAXTree")["nodes"]
+        session.detach()
+        shown = (node for node in nodes if not node["ignored"] and node["role"]["value"] not in _TEXT_ROLES)
+        return Counter(str(node.get("name", {}).get("value", "")) for node in shown)
 
     def kept(self) -> Any:
         """All that the browser keeps of the page."""

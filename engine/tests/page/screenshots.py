@@ -44,7 +44,7 @@ def take(url: str) -> None:
         small = {"width": 390, "height": 760}
         phone = Visitor.arrive(browser, url, viewport=small, device_scale_factor=2, color_scheme="light")
         phone.sign_in(WHO)
-        phone.page.get_by_role("navigation", name="Places").get_by_role("button", name="Memory").click()
+        phone.page.get_by_role("navigation", name="Places").get_by_role("button", name="Facts").click()
         phone.page.wait_for_timeout(2_000)
         phone.page.screenshot(path=DOCS / "screenshot-phone.png")
         phone.leave()

@@ -32,6 +32,7 @@ def test_a_temporary_conversation_is_shown_as_one_and_leaves_nothing(visitor: Vi
 
 def test_memory_is_paused_and_resumed_by_a_switch(visitor: Visitor, me: str, elsewhere: Elsewhere) -> None:
     page = visitor.page
+    visitor.go("Settings")
     page.get_by_label("Pause memory").check()
     expect(page.get_by_text("Memory is paused: nothing new is remembered")).to_be_visible()
     visitor.say(METRIC)
@@ -60,6 +61,7 @@ def test_a_switch_changes_at_once_and_goes_back_with_a_word_if_the_server_refuse
     page = visitor.page
     alert = page.get_by_role("alert")
     held = Held(page, "**/memory/controls", "PUT")
+    visitor.go("Settings")
     for label, note in SWITCHES.items():
         switch = page.get_by_label(label)
         switch.check()
@@ -85,6 +87,7 @@ def test_the_last_of_several_clicks_on_a_switch_counts(visitor: Visitor, elsewhe
     page = visitor.page
     pause = page.get_by_label("Pause memory")
     review = page.get_by_label("Show me changes first")
+    visitor.go("Settings")
     held = Held(page, "**/memory/controls", "PUT")
     for _ in range(2):
         pause.check()
@@ -108,6 +111,7 @@ def test_a_message_waits_for_the_switch_that_was_clicked_before_it(visitor: Visi
     page = visitor.page
     pause = page.get_by_label("Pause memory")
     held = Held(page, "**/memory/controls", "PUT")
+    visitor.go("Settings")
     pause.check()
     page.get_by_label("Message").fill(METRIC)
     visitor.button("Send").click()
@@ -175,24 +179,26 @@ def test_consolidation_is_rehearsed_then_done_and_its_diff_shown(visitor: Visito
     expect(page.get_by_text("There were none yet.")).to_be_visible()
     visitor.button("Rehearse").click()
     would = page.get_by_role("region", name="What it would change")
-    expect(would).to_contain_text("+- I play the cello")
+    expect(would).to_contain_text("+ I play the cello")
     assert "cello" not in str(elsewhere.read(PREFERENCES))
     visitor.button("Consolidate now").click()
     expect(page.get_by_text("It is at work.")).to_have_count(0)
-    expect(page.locator(".runs li")).to_contain_text("+- I play the cello")
+    expect(page.locator(".runs li").first).to_contain_text("+ I play the cello")
     assert "cello" in str(elsewhere.read(PREFERENCES))
     visitor.button("Consolidate now").click()
     expect(page.get_by_text("There was nothing new.")).to_be_visible()
     page.keyboard.press("Escape")
-    expect(page.get_by_role("list", name="Changes")).to_contain_text("Changed by consolidation")
-    expect(page.get_by_role("list", name="Memory")).to_contain_text("I play the cello")
     expect(visitor.button("Consolidation")).to_be_focused()
+    expect(page.get_by_role("list", name="Changes")).to_contain_text("Changed by consolidation")
+    visitor.go("Facts")
+    expect(page.get_by_role("list", name="Memory")).to_contain_text("I play the cello")
 
 
 def test_what_is_proposed_waits_behind_a_badge_and_is_accepted_or_declined(
     visitor: Visitor, me: str, elsewhere: Elsewhere
 ) -> None:
     page = visitor.page
+    visitor.go("Settings")
     page.get_by_label("Show me changes first").check()
     for said, decision in (("I like leek.", "Decline"), ("I like fennel.", "Accept")):
         visitor.button("New conversation").click()
@@ -204,7 +210,7 @@ def test_what_is_proposed_waits_behind_a_badge_and_is_accepted_or_declined(
         badge = page.get_by_role("button", name="Proposed changes 1")
         badge.click()
         dialog = page.get_by_role("dialog")
-        expect(dialog).to_contain_text(f"+- {said.rstrip('.')}")
+        expect(dialog).to_contain_text(f"+ {said.rstrip('.')}")
         assert visitor.inaccessible() == []
         dialog.get_by_role("button", name=decision, exact=True).click()
         expect(dialog).to_contain_text("Nothing waits for you any more.")
@@ -216,12 +222,14 @@ def test_what_is_proposed_waits_behind_a_badge_and_is_accepted_or_declined(
 
 def test_what_the_agent_would_write_waits_as_well(visitor: Visitor, elsewhere: Elsewhere) -> None:
     page = visitor.page
+    visitor.go("Settings")
     page.get_by_label("Also what it writes while we talk").check()
     expect(page.get_by_text("waits for your yes")).to_contain_text("between conversations counts at once")
     visitor.say("Remember that I like fennel.")
     expect(page.get_by_text("not remembered before you accept it")).to_be_visible()
-    expect(page.get_by_text("append_memory (waits for your yes)")).to_be_visible()
+    expect(page.get_by_text("Wrote to memory (waits for your yes)")).to_be_visible()
     assert "fennel" not in str(elsewhere.read(PREFERENCES))
+    visitor.go("Changes 1")
     page.get_by_role("button", name="Proposed changes 1").click()
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("what it wanted to write while you talked")
@@ -229,6 +237,7 @@ def test_what_the_agent_would_write_waits_as_well(visitor: Visitor, elsewhere: E
     dialog.get_by_role("button", name="Accept", exact=True).click()
     expect(dialog).to_contain_text("Nothing waits for you any more.")
     page.keyboard.press("Escape")
+    visitor.go("Facts")
     expect(page.get_by_role("list", name="Memory")).to_contain_text("fennel")
     page.reload()
     expect(page.get_by_label("Also what it writes while we talk")).to_be_checked()
@@ -248,7 +257,7 @@ def test_memory_is_tidied_and_one_decides_line_by_line(visit: Visit, me: str, el
     expect(dialog).to_contain_text("how your memory could be put in order")
     expect(dialog.get_by_role("heading", name="Preferences")).to_be_visible()
     assert visitor.inaccessible() == []
-    dialog.get_by_label("-- Metric units.").uncheck()
+    dialog.get_by_label("\N{MINUS SIGN} Metric units.").uncheck()
     dialog.get_by_role("button", name="Accept", exact=True).click()
     expect(dialog).to_contain_text("Nothing waits for you any more.")
     assert elsewhere.read(PREFERENCES) == "- Metric units\n- Short answers\n- Metric units.\n- Sources for numbers\n"
@@ -270,6 +279,7 @@ def test_what_an_answer_leaves_out_is_said(visit: Visit, me: str, path: str, ope
 
     visitor.page.route(f"**{path}", with_more)
     page = visitor.sign_in(me)
+    visitor.go("Changes")
     if opens:
         page.get_by_role("button", name=opens).click()
     expect(page.get_by_text(says)).to_be_visible()
@@ -313,13 +323,17 @@ def test_what_another_assistant_knows_is_brought_along_and_edited(visitor: Visit
     expect(dialog.get_by_role("heading", name="Preferences")).to_be_visible()
     assert "cello" not in str(elsewhere.read(PREFERENCES))
     assert visitor.inaccessible() == []
-    dialog.get_by_label("+- Likes leek").uncheck()
-    dialog.get_by_role("button", name="Edit - Lives in Lyon").click()
-    dialog.get_by_label("Instead of - Lives in Lyon").fill("- Lives near Lyon")
+    dialog.get_by_label("+ Likes leek").uncheck()
+    dialog.get_by_role("button", name="Edit: Lives in Lyon").click()
+    instead = dialog.get_by_label("Instead of Lives in Lyon")
+    expect(instead, "what is typed goes there").to_be_focused()
+    expect(instead).to_have_value("Lives in Lyon")
+    instead.fill("- Lives near Lyon")
     dialog.get_by_role("button", name="Accept", exact=True).click()
     expect(dialog).to_contain_text("Decided.")
     memory = str(elsewhere.read(PREFERENCES))
     assert "- Plays the cello\n- Lives near Lyon\n" in memory
     assert "leek" not in memory
     page.keyboard.press("Escape")
+    visitor.go("Facts")
     expect(page.get_by_role("list", name="Memory")).to_contain_text("Lives near Lyon")

@@ -56,6 +56,7 @@ def test_hostile_text_in_identity_chat_tool_calls_diffs_titles_and_search_is_tex
     call.locator("summary").click()
     expect(call).to_contain_text("onerror=alert(1)")
     expect(page.get_by_role("list", name="Memory")).to_contain_text(ALL.replace("<!--ko-->", ""))
+    visitor.go("Changes")
     expect(page.get_by_role("list", name="Changes")).to_contain_text(f"+ {ALL}")
     title = page.get_by_role("list", name="Conversations").get_by_role("button").first
     expect(title).to_contain_text("<img src=x onerror=alert(1)>")
@@ -116,8 +117,10 @@ def test_hostile_text_in_policies_imports_and_refusals_is_text(visit: Visit, me:
     expect(dialog).to_contain_text("<script>alert(1)</script>")
     nothing_was_made_of_it(page)
     visitor.button("Close").click()
+    visitor.go("Facts")
     expect(page.get_by_role("list", name="Memory")).to_contain_text("<b onclick=alert(1)>")
     nothing_was_made_of_it(page)
+    visitor.go("Settings")
     twice = [{"path": f"/memories/{HOSTILE[0]}.md", "content": ""}] * 2
     document.write_text(json.dumps({"version": 1, "files": twice}))
     page.get_by_label("Import").set_input_files(document)

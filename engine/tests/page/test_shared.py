@@ -28,9 +28,17 @@ def test_where_memory_is_shared_the_page_says_so_and_offers_no_files(visitor: Vi
     expect(visitor.button("Import")).to_have_count(0)
     visitor.say("What do you know about me?")
     expect(page.get_by_role("article").last).to_contain_text("I do not know anything about you yet")
-    visitor.button("Consolidation").click()
-    visitor.button("Rehearse").click()
-    expect(page.get_by_role("alert")).to_contain_text("MEMORY_SCOPE=assistant")
+    visitor.go("Settings")
+    expect(visitor.button("Export")).to_be_visible()
+    for name in ("Consolidation", "Trash", "Bring your memory", "Files"):
+        expect(page.get_by_role("button", name=name), "it would be refused").to_have_count(0)
+    expect(page.get_by_label("Pause memory")).to_have_count(0)
+    expect(page.get_by_role("alert")).to_have_count(0)
+    for name in ("Policies", "What the model sees"):
+        visitor.button(name).click()
+        expect(page.get_by_role("dialog").get_by_role("alert")).to_have_count(0)
+        page.keyboard.press("Escape")
+    assert "MEMORY_SCOPE" not in page.content()
 
 
 def test_where_there_is_no_memory_the_page_says_so_and_offers_no_files(browser: Browser, url: str, me: str) -> None:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, NamedTuple, NotRequired
 
 from deepagents import FilesystemMiddleware, FilesystemPermission
 from deepagents.backends import CompositeBackend
+from deepagents.middleware.filesystem import supports_execution
 from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain.agents.middleware.types import AgentState, PrivateStateAttr
 from langchain_core.runnables.base import RunnableBindingBase
@@ -65,6 +66,19 @@ class _Agent(NamedTuple):
     graph: Graph
     who: str
     fix: str
+
+
+def offered_tools(graph: Graph) -> list[str]:
+    """Names of the tools that the model of an agent is offered, in order: without those that its files cannot do.
+
+    deepagents gives every agent with files the tool `execute`, and takes it out of each call where nothing can execute it.
+    """
+    tools = _tools(graph)
+    names = list(dict.fromkeys(tool.name for tool in tools))
+    files = _files(tools)
+    if files is None or supports_execution(files.backend):
+        return names
+    return [name for name in names if name != "execute"]
 
 
 def check_graph(graph: Graph) -> None:

@@ -276,7 +276,10 @@ class FreshSkills(SkillsMiddleware[Any, Any]):
 
     def __init__(self, deployment: Deployment, tools: SkillTools | None = None) -> None:
         self._deployment, self._block = deployment, deployment.prompt("skills_block.md")
-        sources = ["/skills/", "/memories/skills/"] if deployment.has_own_memory else ["/skills/"]
+        # deepagents would name each after its folder, "Skills".
+        sources: list[str | tuple[str, str]] = [("/skills/", "Shared")]
+        if deployment.has_own_memory:
+            sources.append(("/memories/skills/", "Personal"))
         super().__init__(backend=build_backend(deployment), sources=sources, system_prompt=self._block, tools=tools)
         self._loaded = once_a_run(deployment, self._read)
 

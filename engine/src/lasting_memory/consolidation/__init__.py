@@ -7,14 +7,14 @@ the texts that a person brings along.
 """
 
 from lasting_memory.consolidation.brought import Brought, Entry, Part, UnreadableError, counted, parts, read
-from lasting_memory.consolidation.drafts import READING, REHEARSING, TURN_SECONDS, erase_from_records, records
+from lasting_memory.consolidation.drafts import READING, REHEARSING, TURN_SECONDS, erase_from_records, note, records
 from lasting_memory.consolidation.kept_out import keep_out, saying
 from lasting_memory.consolidation.planning import CHARS_PER_TOKEN, Owner, consolidated, find_backlog, start, sweep
-from lasting_memory.consolidation.run import build_consolidation_agent, proposal_id
+from lasting_memory.consolidation.run import NOTHING_TO_DO, build_consolidation_agent, proposal_id
 from lasting_memory.consolidation.turns import Places
 
 __all__ = [
-    "CHARS_PER_TOKEN", "READING", "REHEARSING", "TURN_SECONDS", "Brought", "Entry", "Owner", "Part", "Places",
+    "CHARS_PER_TOKEN", "NOTHING_TO_DO", "READING", "REHEARSING", "TURN_SECONDS", "Brought", "Entry", "Owner", "Part", "Places",
     "UnreadableError", "build_consolidation_agent", "consolidated", "counted", "erase_from_records", "find_backlog",
-    "keep_out", "parts", "proposal_id", "read", "records", "saying", "start", "sweep",
+    "keep_out", "note", "parts", "proposal_id", "read", "records", "saying", "start", "sweep",
 ]  # fmt: skip

@@ -13,7 +13,7 @@ from contextlib import aclosing
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypedDict, cast
 
 from deepagents.backends.protocol import FileData
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
@@ -31,7 +31,7 @@ from lasting_memory.consolidation.planning import Due, Owner
 from lasting_memory.consolidation.positions import Position, put_positions
 from lasting_memory.consolidation.turns import Turns
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation
-from lasting_memory.files.facts import Fact
+from lasting_memory.files.one_fact import Fact
 from lasting_memory.files.proposals import Memory, Proposal, texts
 from lasting_memory.people import identity, namespaces
 from lasting_memory.recall import rank
@@ -49,15 +49,29 @@ _REASON_CHARS = 200
 _LINES_TOLD = 5
 # How long what a person asked for waits for its turn.
 TURN_SECONDS = 60.0
+# Lines that a note names, and characters of each.
+_NOTED_LINES, _NOTE_CHARS = 5, 120
 REHEARSING = "Another dry run is at work; try again when it has ended."
 READING = "Another consolidation is at work; try again when it has ended."
+
+
+class Note(TypedDict):
+    """Why something was left out or did not happen: one word, for which the page has a sentence, and the lines it is about."""
+
+    kind: str
+    texts: list[str]
+
+
+def note(kind: str, *lines: str) -> Note:
+    return {"kind": kind, "texts": [line[:_NOTE_CHARS] for line in lines[:_NOTED_LINES]]}
 
 
 @dataclass
 class Record:
     """One run's work, as `GET /memory/consolidations` shows it. Times are ISO in UTC; `files` are diffs by path.
 
-    `status` is running, done, proposed (the person decides), undone (its changes were refused) or failed; `reason` says why.
+    `status` is running, done, proposed (the person decides), undone (its changes were refused) or failed; `reason` says why, as
+    the model was told, and `notes` say it for people.
     """
 
     run_id: str
@@ -76,6 +90,7 @@ class Record:
     files: dict[str, str] = field(default_factory=dict)
     found: int = 0  # facts and messages in a text that was brought, and those of them that are proposed
     proposed: int = 0
+    notes: list[Note] = field(default_factory=list)
 
     def ended(self, status: str, reason: str = "", **more: Any) -> "Record":
         return replace(self, status=status, reason=reason, ended_at=now(), undone=int(status == "undone"), **more)
@@ -203,7 +218,7 @@ class Draft:
 
     async def fail(self, error: BaseException) -> None:
         """Leave a record of the run that an error or a cancellation ended."""
-        failed = self.report.ended("failed", _why_failed(error))
+        failed = self.report.ended("failed", _why_failed(error), notes=[note("failed")])
         try:
             await self.keep(failed)
         except Exception as failure:  # a store raises what its driver raises; the run's own error counts

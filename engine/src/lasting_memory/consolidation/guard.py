@@ -181,13 +181,21 @@ def differences(change: Changed) -> tuple[dict[Key, str], dict[Key, str]]:
     )
 
 
-def objections(
+class Objection(NamedTuple):
+    """Why a batch's changes are refused: in a word, as the model is told it, and the lines that it is about."""
+
+    kind: str
+    reason: str
+    lines: list[str]
+
+
+def objection(
     changed: Sequence[Changed],
     given_up: Mapping[str, Collection[str]],
     rules: Consolidation = DEFAULT_CONSOLIDATION,
     others: Iterable[tuple[str, str]] = (),
-) -> str:
-    """The reason to refuse a batch's changes, or "". A fact may move from one file to another. Blocks.
+) -> Objection | None:
+    """The reason to refuse a batch's changes, if there is one. A fact may move from one file to another. Blocks.
 
     `given_up`: by path, the lines that the model named as outdated or contradicted (`forget_lines`). `others`: files, as path
     and text, that have not changed, in which a fact may stand as well.
@@ -196,19 +204,22 @@ def objections(
     for change in changed:
         path = change.path
         if change.key.startswith("/skills/"):
-            return f"{path} is the person's own skill, which consolidation must not change."
+            told = f"{path} is the person's own skill, which consolidation must not change."
+            return Objection("own_skill", told, [])
         known, lines = ({*text.replace("\r\n", "\n").split("\n")} for text in (change.before, change.after))
         if odd := min((line for line in lines - known if not is_plain(line)), default=None):
-            return f"{path}: only plain text, without HTML, comments, code blocks and invisible characters: {odd[:80]!r}."
+            told = f"{path}: only plain text, without HTML, comments, code blocks and invisible characters: {odd[:80]!r}."
+            return Objection("not_plain", told, [odd])
         before, given = facts_of([(path, change.before)]), facts_of((path, line) for line in given_up.get(path, ()))
         lost = after.lost(before, given)
         explained = sum(key in given and key not in after.facts for key in before)
         if len(lost) > (len(before) - explained) * rules.removable_share:
-            return (
+            told = (
                 f"{path} would lose {len(lost)} lines that were not given to forget_lines as outdated or contradicted: "
                 f"{'; '.join(line[:80] for line in lost[:5])}. Only plain text counts, no line in a comment."
             )
-    return ""
+            return Objection("would_lose", told, lost)
+    return None
 
 
 def invented(

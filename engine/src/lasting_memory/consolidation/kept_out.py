@@ -20,7 +20,7 @@ from lasting_memory import journal, platform, recall
 from lasting_memory.consolidation.guard import Standing, facts_of, last_words, weights_of
 from lasting_memory.consolidation.positions import hash_of
 from lasting_memory.deployment import Deployment
-from lasting_memory.files.facts import Fact
+from lasting_memory.files.one_fact import Fact
 from lasting_memory.people import identity, namespaces
 from lasting_memory.recall import Conversation, Turn, conversation
 

@@ -39,7 +39,7 @@ from lasting_memory.agent.tools import append_memory_tool
 from lasting_memory.agent.usage import Bounds
 from lasting_memory.consolidation import drafts, guard, planning
 from lasting_memory.consolidation.brought import Entry, Part, shown
-from lasting_memory.consolidation.drafts import Draft, Reading
+from lasting_memory.consolidation.drafts import Draft, Reading, note
 from lasting_memory.consolidation.kinds import within
 from lasting_memory.consolidation.positions import Position, positions_of
 from lasting_memory.controls import PAUSED, controls, delete_temporary, in_temporary_conversation
@@ -78,6 +78,16 @@ RETURNS = (
 BEYOND = "Consolidation may only {} lines and fields here. Leave this out: {}."
 NOT_DONE = "Not done, because consolidation may only {} here: {}."  # as the person reads it
 INVENTED = "This says what stands nowhere in what you were given: {}. Leave it out, or use its words."
+
+
+# What a person may be answered when they ask for a run, with the kind of its note.
+NOTHING_NEW = "Nothing is new since the last consolidation."
+NOTHING_TO_TIDY = "Nothing is remembered that could be tidied."
+INTERRUPTED = "This was interrupted; send the text again."
+NOTHING_TO_DO = {
+    UNDECIDED: "undecided", FORGOTTEN: "forgotten", NOTHING_NEW: "nothing_new", NOTHING_TO_TIDY: "nothing_remembered",
+    INTERRUPTED: "interrupted", drafts.REHEARSING: "another_at_work", drafts.READING: "another_at_work",
+}  # fmt: skip
 
 
 class NothingToDoError(Exception):
@@ -152,7 +162,7 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
             return f"# What the person brought\n\n{text}"
         if draft.report.kind == "tidy":
             if not guard.facts_of(source):
-                raise NothingToDoError("Nothing is remembered that could be tidied.")
+                raise NothingToDoError(NOTHING_TO_TIDY)
             draft.source = source
             own = [(path, text) for path, text in source if not path.startswith("/memories/skills/")]
             talk, _ = await platform.in_thread(sections, own, self._rules.batch_tokens * planning.CHARS_PER_TOKEN)
@@ -245,15 +255,17 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
             return _only(state, AIMessage(FORGOTTEN))
         present = await controls(store, actor, self._deployment)
         stopped = f"{PAUSED}." if present.paused else ""
-        if not stopped and draft.steps > self._rules.max_steps:
-            stopped = f"It took more than {self._rules.max_steps} steps."
-        changed, left_out, problem = await _judged(draft)
+        changed, left_out, problem, why = await _judged(draft)
+        if stopped:
+            why = [note("paused")]
+        elif draft.steps > self._rules.max_steps:
+            stopped, why = f"It took more than {self._rules.max_steps} steps.", [note("too_long")]
         failure = _failure(draft, state["messages"][-1], changes_something=bool(changed or left_out or problem))
         if failure and not stopped:
             return await _end_failed(draft, state, failure)
         if (problem or left_out) and not stopped and not draft.refused:
             return {**_only(state, *await draft.begin(problem or left_out)), "jump_to": "model"}
-        commit = _commit(draft, changed, stopped or problem, left_out, review=present.review or bool(draft.source))
+        commit = _commit(draft, changed, stopped or problem, left_out, why, review=present.review or bool(draft.source))
         report = await asyncio.shield(commit)  # whoever cancels the run now cancels neither the commit nor the record
         if not dry and report.status in {"done", "proposed"}:
             try:
@@ -289,8 +301,9 @@ def _failure(draft: Draft, last: AnyMessage, *, changes_something: bool) -> str:
 async def _end_failed(draft: Draft, state: Any, failure: str) -> dict[str, Any]:
     """Keep the record of a batch to which the model gave no answer, and end the run. Nothing changes, and all stays due."""
     logger.warning("Consolidation %s failed: %s", draft.report.run_id, failure)
-    found = len(draft.reading.part.entries) if draft.reading else 0
-    failed = draft.report.ended("failed", failure, conversations=len(draft.shown), messages=_count_messages(draft), found=found)
+    counts = {"conversations": len(draft.shown), "messages": _count_messages(draft)}
+    counts["found"] = len(draft.reading.part.entries) if draft.reading else 0
+    failed = draft.report.ended("failed", failure, notes=[note("no_answer")], **counts)
     await asyncio.shield(_keep_failed(draft, failed))
     return _answer(state, draft, failed, f"Nothing was consolidated: {failure}")
 
@@ -316,15 +329,17 @@ async def _read_conversations(draft: Draft, taken_since: str | None) -> str:
     due = await planning.find_due(memory.deployment, client.threads, memory.store, draft.owner, memory.began, runs=client.runs)
     draft.shown = await platform.in_thread(planning.batch, due, rules.batch_tokens)
     if not draft.shown:
-        raise NothingToDoError("Nothing is new since the last consolidation.")
+        raise NothingToDoError(NOTHING_NEW)
     draft.more = sum(not item.position.undone for item in due) > sum(item.whole for item in draft.shown)
     if taken_since:
         draft.said = await guard.said_since(client.runs, [item.conversation.thread_id for item in draft.shown], taken_since)
     return "\n\n".join([await platform.in_thread(item.transcript, rules) for item in draft.shown])
 
 
-async def _judged(draft: Draft) -> tuple[list[Changed], str, str]:
-    """The draft's changes without lines that may not be there, why these may not, and why nothing may be changed, or ""."""
+async def _judged(draft: Draft) -> tuple[list[Changed], str, str, list[drafts.Note]]:
+    """The draft's changes without lines that may not be there, why these may not, why nothing may be changed, or "", and the
+    reasons for people.
+    """
     changed, rules = changes(draft.base, await replace(draft.memory, store=draft.copy).read()), draft.rules
     brought, unsaid, others = guard.Found(), guard.Found(), list[tuple[str, str]]()
     if changed and (taken := await _taken_back(draft)):  # also since the run began
@@ -342,27 +357,45 @@ async def _judged(draft: Draft) -> tuple[list[Changed], str, str]:
         for reason, found in ((RETURNS, brought), (INVENTED, unsaid))
         if found
     ]
+    why = _reasons(brought, unsaid)
     if beyond:
+        named = "; ".join(map(str, beyond[:5]))
+        left_out.append(BEYOND.format(_listed(rules.may), named))
+        why.append(note("not_allowed", *map(str, beyond)))
         if draft.reading:
-            draft.reading.beyond = NOT_DONE.format(_listed(rules.may), "; ".join(map(str, beyond[:5])))
-        left_out.append(BEYOND.format(_listed(rules.may), "; ".join(map(str, beyond[:5]))))
+            draft.reading.beyond = NOT_DONE.format(_listed(rules.may), named)
     if draft.source:  # each line that goes needs a reason; a text that was brought takes none away
         rules = replace(rules, removable_share=0)
         others = [(path, text) for path, text in draft.source if path and path not in {change.path for change in changed}]
     given_up = {} if draft.report.kind == "bring" else draft.given_up
-    problem = await platform.in_thread(guard.objections, changed, given_up, rules, others)
+    objection = await platform.in_thread(guard.objection, changed, given_up, rules, others)
+    problem = objection.reason if objection else ""
+    if objection:
+        why = [note(objection.kind, *objection.lines)]
     try:
         await draft.memory.check(_of_all_parts(draft, changed), draft.author)
     except ValueError as error:
-        problem = problem or str(error)
-    return changed, " ".join(left_out), problem
+        if not problem:
+            problem, why = str(error), [note(getattr(error, "kind", "") or "refused")]
+    return changed, " ".join(left_out), problem, why
 
 
-async def _record(draft: Draft, changed: list[Changed], problem: str, left_out: str) -> drafts.Record:
-    """The record of a run that has ended well."""
+def _reasons(brought: guard.Found, unsaid: guard.Found) -> list[drafts.Note]:
+    """Why lines are left out, for people."""
+    notes = list[drafts.Note]()
+    if brought:
+        notes.append(note("taken_back", *(told.rpartition(" (at ")[0] for told in brought.values())))
+    if unsaid:
+        notes.append(note("not_given", *unsaid.values()))
+    return notes
+
+
+async def _record(draft: Draft, changed: list[Changed], problem: str, left_out: str, why: list[drafts.Note]) -> drafts.Record:
+    """The record of a run that has ended well. `why` says for people what `problem` or `left_out` say for the model."""
     done = draft.report.ended(
         "done",
         f"Left out: {left_out}" if left_out else "",
+        notes=why,
         conversations=len(draft.shown),
         messages=_count_messages(draft),
         files=await platform.in_thread(diffs, _of_all_parts(draft, changed)),
@@ -374,7 +407,9 @@ async def _record(draft: Draft, changed: list[Changed], problem: str, left_out: 
     return done
 
 
-async def _commit(draft: Draft, changed: list[Changed], problem: str, left_out: str, *, review: bool) -> drafts.Record:
+async def _commit(
+    draft: Draft, changed: list[Changed], problem: str, left_out: str, why: list[drafts.Note], *, review: bool
+) -> drafts.Record:
     """Apply the draft, propose it, or leave its conversations due. Of a batch with a deleted conversation, or that may have
     read a fact that was deleted for good, nothing is kept.
     """
@@ -383,12 +418,12 @@ async def _commit(draft: Draft, changed: list[Changed], problem: str, left_out: 
         return await _dropped(draft, gone)
     known = {item.conversation.thread_id: item.position for item in draft.shown}
     positions = {item.conversation.thread_id: item.advanced() for item in draft.shown}
-    done = await _record(draft, changed, problem, left_out)
+    done = await _record(draft, changed, problem, left_out, why)
     now = await positions_of(memory.store, [(memory.actor, thread_id) for thread_id in known])
     if not problem and not report.dry_run and now != [*known.values()]:
-        problem = "Another consolidation of this person was faster; its work stands."
+        problem, why = "Another consolidation of this person was faster; its work stands.", [note("overtaken")]
     if problem:
-        done = report.ended("undone", problem, found=done.found)
+        done = report.ended("undone", problem, notes=why, found=done.found)
         positions = {key: replace(at, undone=at.undone + 1) for key, at in known.items()}
     elif report.dry_run:
         pass
@@ -401,7 +436,8 @@ async def _commit(draft: Draft, changed: list[Changed], problem: str, left_out: 
     elif refused := await memory.apply(changed, draft.author):
         reason = "; ".join(f"{path}: {why}" for path, why in refused.items())
         shown = {path: text for path, text in done.files.items() if path not in refused}
-        done = done.ended("undone", f"Not applied: {reason}", files=shown)
+        notes = [note(getattr(why, "kind", "") or "refused") for why in refused.values()]
+        done = done.ended("undone", f"Not applied: {reason}", files=shown, notes=notes)
     if gone := await _why_gone(draft):  # as above, for what was deleted since
         if proposal:
             await memory.store.adelete(namespaces.proposals(memory.actor), proposal.id)
@@ -435,7 +471,7 @@ async def _part_of(messages: Sequence[AnyMessage]) -> Part:
     with suppress(ValidationError):  # a run that began before has left other messages
         if len(messages) == 1:
             return await platform.in_thread(Part.loaded, str(messages[0].text))
-    raise NothingToDoError("This was interrupted; send the text again.")
+    raise NothingToDoError(INTERRUPTED)
 
 
 async def _begin_reading(memory: Memory, part: Part, known: Sequence[Proposal]) -> Reading:
@@ -543,7 +579,7 @@ async def _why_gone(draft: Draft) -> str:
 async def _dropped(draft: Draft, why: str) -> drafts.Record:
     """Leave everything as it was; the next run reads the conversations that are left."""
     draft.more = True
-    done = draft.report.ended("undone", why)
+    done = draft.report.ended("undone", why, notes=[note("fact_deleted" if why == ERASED else "conversation_deleted")])
     await draft.keep(done, quotes_facts=False)
     return done
 

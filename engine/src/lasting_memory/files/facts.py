@@ -1,138 +1,95 @@
-"""Facts as people see them: a line of a file without its list marker and source. And one fact, with its earlier wordings, in
-all the texts in which it may stand.
-"""
+"""The lines of a memory file as facts: what each says to people, without the marks that only give a Markdown file its form."""
 
-import itertools
-import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-from lasting_memory.journal import Revision, edits, lines_of
-
-_MARKER = re.compile(r"(?:[-*+]|\d{1,9}[.)])\s+")
+MARKER = re.compile(r"(?:[-*+]|\d{1,9}[.)])\s+")
 # What `prompts/consolidation.md` asks for, and nothing else: what is not shown here is still shown to the model.
-_SOURCE = re.compile(r" ?\((?:\d{4}-\d\d-\d\d, )?thread [0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\)$")
-# Words, and characters of writing without spaces.
-_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
-# How many of the words of the shorter of two lines the other one has, if it is an earlier wording.
-_SHARED_WORDS = 0.5
-# Reasons of records quote so many characters of a line at least.
-_QUOTED_CHARS = 70
-_GONE = object()
+SOURCE = re.compile(r" ?\((?:\d{4}-\d\d-\d\d, )?thread [0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\)$")
+_FENCE = re.compile(r"(`{3,}|~{3,})[^`]*$")
+_CELL_END = re.compile(r"(?<!\\)\|")
+_BELOW_HEAD = re.compile(r":?-+:?")
+
+
+class Line(NamedTuple):
+    """A line that says something: its number in the file, its text for people, and what it is."""
+
+    number: int
+    text: str
+    is_heading: bool = False
+    raw: str = ""  # the line itself, of a table's row or in code, where a marker is none
 
 
 def said(line: str) -> str:
     """A line without its list marker, and without the source that consolidation notes at its end."""
     text = line.strip()
-    text = _MARKER.sub("", text, count=1) if _MARKER.match(text) else text
-    return _SOURCE.sub("", text)
+    text = MARKER.sub("", text, count=1) if MARKER.match(text) else text
+    return SOURCE.sub("", text)
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """A fact, by its wordings as `said` gives them. In JSON it is the text of a field, or of an item of a list."""
-
-    wordings: frozenset[str]
-
-    def is_in(self, line: str) -> bool:
-        """Whether this is a line with the fact and nothing else."""
-        return said(line) in self.wordings
-
-    def is_quoted(self, prose: str) -> bool:
-        """Whether a sentence quotes the fact, or its beginning, as it is or as JSON."""
-        beginnings = [wording[:_QUOTED_CHARS] for wording in self.wordings]
-        return any(text in prose or json.dumps(text)[1:-1] in prose for text in beginnings)
-
-    def cleaned(self, path: str, content: str) -> str:
-        """A file's text without the fact. Blocks."""
-        if path.endswith(".json"):
-            return self._cleaned_json(content)
-        if not any(wording in content for wording in self.wordings):  # which is quick
-            return content
-        lines = content.split("\n")
-        kept = [line for line in lines if not self.is_in(line)]
-        return content if len(kept) == len(lines) else "\n".join(kept)
-
-    def cleaned_diff(self, diff: str) -> str:
-        """A diff without the fact's lines; "" if nothing but its places is left. Blocks."""
-        kept = [line for line in diff.split("\n") if not self.is_in(_unquoted(line[1:]))]
-        return "\n".join(kept) if any(line[:1] in {"+", "-"} for line in kept) else ""
-
-    def _cleaned_json(self, content: str) -> str:
-        try:
-            value = json.loads(content or "{}")
-            pruned = self._pruned(value)
-        except (ValueError, RecursionError):
-            return content
-        return content if pruned == value or pruned is _GONE else json.dumps(pruned, indent=2) + "\n"
-
-    def _pruned(self, value: Any) -> Any:
-        if isinstance(value, str):
-            return _GONE if said(value) in self.wordings else value
-        if isinstance(value, list):
-            return [each for each in map(self._pruned, value) if each is not _GONE]
-        if isinstance(value, dict):
-            fields = {name: self._pruned(each) for name, each in value.items()}
-            return {name: each for name, each in fields.items() if each is not _GONE}
-        return value
-
-    def threads(self, histories: Iterable[tuple[str, Sequence[Revision]]]) -> list[str]:
-        """The conversations in which revisions were made that brought the fact, oldest first. Blocks."""
-        found = dict[str, None]()
-        made = list[Revision]()
-        for path, revisions in histories:
-            for new, old in itertools.zip_longest(revisions, revisions[1:]):
-                before = (old and old.content) or ""
-                if self._is_of(path, new.content or "") and not self._is_of(path, before):
-                    made.append(new)
-        for revision in sorted(made, key=lambda revision: revision.at):
-            found |= dict.fromkeys(revision.author.thread_id.split())
-        return [*found]
-
-    def _is_of(self, path: str, content: str) -> bool:
-        return self.cleaned(path, content) != content
+def is_form(line: str) -> bool:
+    """Whether a line only gives a file its form: it opens or closes code, or stands below the head of a table."""
+    text = line.strip()
+    return bool(_FENCE.match(text)) or _is_below_head(text)
 
 
-def _unquoted(line: str) -> str:
-    """A line of a diff; of JSON its text, without the field's name and the quotes around it."""
-    text = line.strip().removesuffix(",")
-    if not text.endswith('"'):
-        return line
-    for start in (0, text.find('": ') + 3):
-        try:
-            value = json.loads(text[start:])
-        except ValueError:
-            continue
-        if isinstance(value, str):
-            return value
-    return line
+def lines_said(lines: Sequence[str]) -> Iterator[Line]:
+    """The lines of a file that say something, in order. A row of a table says what its columns are called; its head is none."""
+    fence = ""  # the signs that opened the code that is not closed yet
+    head = list[str]()  # names of the columns of the table that has begun
+    for number, line in enumerate(lines):
+        text = line.strip()
+        mark = _FENCE.match(text)
+        if mark and (not fence or _ends(fence, text)):
+            fence = "" if fence else mark[1]
+            head = []
+        elif not text:
+            head = []
+        elif fence:
+            yield Line(number, text, raw=text)
+        elif head and "|" in text:
+            if not _is_below_head(text):
+                yield Line(number, _row(head, _cells(text)), raw=text)
+        elif number + 1 < len(lines) and _is_head(text, lines[number + 1].strip()):
+            head = _cells(text)
+        else:
+            head = []
+            yield _plain(number, text)
 
 
-def fact_of(text: str, revisions: Sequence[Revision], present: Collection[str]) -> Fact:
-    """The fact that a line says, with its earlier wordings in a file's history, newest first. Blocks.
-
-    An earlier wording is a line in whose place this one came, and which has half of its words. `present` are lines, as `said`
-    gives them, that are facts of their own now.
-    """
-    wordings = {said(text)}
-    for new, old in itertools.pairwise(revisions):
-        before, after = lines_of(old.content or ""), lines_of(new.content or "")
-        for i, i_end, j, j_end in edits(before, after):
-            came = [said(line) for line in after[j:j_end] if said(line) in wordings]
-            for line in map(said, before[i:i_end]):
-                if line not in present and any(_is_like(line, wording) for wording in came):
-                    wordings.add(line)
-    return Fact(frozenset(wordings))
+def _ends(fence: str, text: str) -> bool:
+    return text.startswith(fence) and not text.strip(fence[0])
 
 
-def _is_like(one: str, other: str) -> bool:
-    words, others = ({*_WORD.findall(text.casefold())} for text in (one, other))
-    least = min(len(words), len(others))
-    return bool(least) and len(words & others) >= _SHARED_WORDS * least
+def _plain(number: int, text: str) -> Line:
+    heading = text.lstrip("#").strip() if text.startswith("#") else ""
+    return Line(number, heading, is_heading=True) if heading else Line(number, said(text))
 
 
-def lines_now(files: Mapping[str, str]) -> set[str]:
-    """The lines of these texts, as `said` gives them. Blocks."""
-    return {said(line) for text in files.values() for line in lines_of(text)}
+def _is_head(text: str, below: str) -> bool:
+    return "|" in text and _is_below_head(below) and len(_cells(text)) == len(_cells(below))
+
+
+def _is_below_head(text: str) -> bool:
+    cells = _cells(text)
+    return "|" in text and bool(cells) and all(_BELOW_HEAD.fullmatch(cell) for cell in cells)
+
+
+def _cells(row: str) -> list[str]:
+    cells = _CELL_END.split(row)
+    if not cells[0].strip():
+        cells = cells[1:]
+    if cells and not cells[-1].strip():
+        cells = cells[:-1]
+    return [cell.strip().replace("\\|", "|") for cell in cells]
+
+
+def _row(head: Sequence[str], cells: Sequence[str]) -> str:
+    """A row of a table in words: "plant: leek, when: March"."""
+    said_of = list[str]()
+    for number, cell in enumerate(cells):
+        name = head[number] if number < len(head) else ""
+        if cell:
+            said_of.append(f"{name}: {cell}" if name else cell)
+    return ", ".join(said_of)

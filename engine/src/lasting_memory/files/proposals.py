@@ -20,7 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from lasting_memory import journal, platform
 from lasting_memory.deployment import Deployment
-from lasting_memory.files.facts import Fact
+from lasting_memory.files.one_fact import Fact
 from lasting_memory.journal import Began, Change
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author
@@ -247,11 +247,12 @@ class Memory:
         after = await platform.in_thread(self.applied, before, changes, author)
         old, new = (sum(len(file["content"].encode()) for file in of.values()) for of in (before, after))
         if new > max(old, limits.max_bytes) or len(after) > max(len(before), limits.max_files):
-            raise RefusedWrite(f"{len(after)} files of {limits.max_files}, {new:,} bytes of {limits.max_bytes:,}; shorten it.")
+            told = f"{len(after)} files of {limits.max_files}, {new:,} bytes of {limits.max_bytes:,}; shorten it."
+            raise RefusedWrite(told, kind="memory_full")
 
-    async def apply(self, changes: Iterable[Changed], author: Author) -> dict[str, str]:
+    async def apply(self, changes: Iterable[Changed], author: Author) -> dict[str, ValueError]:
         """Make one revision of each file, additions first, for a fact that moves. Returns by path why some were not made."""
-        refused, made = dict[str, str](), (each for each in changes if each.deleted or each.before != each.after)
+        refused, made = dict[str, ValueError](), (each for each in changes if each.deleted or each.before != each.after)
         for change in sorted(made, key=lambda change: len(change.before) - len(change.after)):
             merged = partial(change.merged, author=author, deployment=self.deployment)
             try:
@@ -259,7 +260,7 @@ class Memory:
                     self.store, self.files, change.key, merged, author, began=self.began, limits=self.deployment.limits
                 )
             except ValueError as error:
-                refused[change.path] = str(error)
+                refused[change.path] = error
         return refused
 
     async def proposals(self) -> list[Proposal]:
@@ -382,7 +383,7 @@ class Memory:
         accept: bool,
         paths: Sequence[str] | None = None,
         lines: Mapping[str, Mapping[int, str | None]] = MappingProxyType({}),
-    ) -> dict[str, str]:
+    ) -> dict[str, ValueError]:
         """Accept or decline all undecided files of a proposal, or some. Returns, by path, why some accepted ones wait again.
 
         `paths` are these files. `lines` are those to accept of a file, by its path and their numbers, with the text that the
@@ -402,7 +403,7 @@ class Memory:
             wanted = [change for change in proposal.changes if not named or change.path in named]
             if unknown := {*named, *lines} - {change.path for change in wanted}:
                 raise UnknownProposalError(f"Proposal {proposal_id} changes no file {min(unknown)[:80]!r}.")
-            refused, taken = dict[str, str](), dict[str, str]()
+            refused, taken = dict[str, ValueError](), dict[str, str]()
             if accept:
                 parts = [each.only(lines.get(each.path)) for each in wanted]
                 taken = {theirs.path: theirs.after for _, theirs in parts}

@@ -106,7 +106,8 @@ async def consolidate(caller: Caller, query: Annotated[RunQuery, Query()], respo
             async with _rehearsals.taken(caller.actor, 1, consolidation.TURN_SECONDS) as is_turn:
                 if is_turn:
                     return await _waited(caller, owner, trigger, dry_run=True)
-                return {"dry_run": True, "files": {}, "reason": consolidation.REHEARSING}
+                notes = [consolidation.note("another_at_work")]
+                return {"dry_run": True, "files": {}, "reason": consolidation.REHEARSING, "notes": notes}
     async with platform.acting_as_caller(caller.http), get_client() as client:
         await consolidation.start(owner, client, trigger, store=caller.store, began=caller.began)
     if await journal.is_forgotten(caller.store, caller.began):
@@ -290,7 +291,8 @@ async def _waited(
     try:
         report: Answer = json.loads(said)
     except ValueError:
-        return {"dry_run": dry_run, "files": {}, "reason": said}
+        notes = [consolidation.note(kind) for text, kind in consolidation.NOTHING_TO_DO.items() if text == said]
+        return {"dry_run": dry_run, "files": {}, "reason": said, "notes": notes}
     return report
 
 
@@ -298,8 +300,8 @@ async def _waited(
 async def consolidations(caller: Caller, query: AboutQuery) -> Answer:
     """What consolidation did with your conversations.
 
-    `consolidations`, newest first: what it read and spent, its `status` (done, proposed, undone, failed), and `files`
-    (a diff each).
+    `consolidations`, newest first: what it read and spent, its `status` (done, proposed, undone, failed), `files` (a diff
+    each), and why: `reason` as the model was told, `notes` (a `kind`, and the `texts` it is about) for people.
     """
     return {"consolidations": await consolidation.records(caller.store, caller.actor)}
 
@@ -325,12 +327,15 @@ async def decide_proposal(caller: Caller, proposal_id: str, query: MemoryQuery, 
     the file's other lines are declined. With `files` or `lines` only the files that they name are decided, and the others go on
     waiting; where both are there, `lines` is about some of `files`, and the rest of `files` are decided whole. What is
     accepted is merged with what memory says now; what is declined is not proposed again, unless you say it again. `refused`: by
-    path, why something could not be applied; that still waits. 409: it was decided already.
+    path, why something could not be applied; that still waits; `notes` say why in one word each. 409: it was decided already.
     """
     caller.check_own()
     lines = {path: {each.line: each.text for each in chosen} for path, chosen in (body.lines or {}).items()}
     refused = await caller.memory.decide(proposal_id, accept=body.accept, paths=body.files, lines=lines)
-    return {"id": proposal_id, "accepted": body.accept, "refused": refused}
+    kinds = [getattr(error, "kind", "") for error in refused.values()]
+    notes = [consolidation.note(kind) for kind in kinds if kind]
+    told = {path: str(error) for path, error in refused.items()}
+    return {"id": proposal_id, "accepted": body.accept, "refused": told, "notes": notes if all(kinds) else []}
 
 
 @router.get("/memory/operations", tags=["Operations"])

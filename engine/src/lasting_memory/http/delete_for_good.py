@@ -23,7 +23,8 @@ from starlette.exceptions import HTTPException
 
 from lasting_memory import consolidation, journal, platform, recall
 from lasting_memory.files.backends import ScopedFiles
-from lasting_memory.files.facts import Fact, fact_of, lines_now, said
+from lasting_memory.files.facts import said
+from lasting_memory.files.one_fact import Fact, fact_of, lines_now
 from lasting_memory.files.proposals import Memory
 from lasting_memory.http import requests
 from lasting_memory.http.requests import ROUTE, Answer, Caller, PersonRequest, Sent, key_of

@@ -217,7 +217,8 @@ async def forget_me(caller: Caller, query: AboutQuery, body: NoBody = None) -> A
     """Forget everything of yours, for good.
 
     Memory, its history, conversations and runs; runs that were going write nothing afterwards. `deleted`: how much of what;
-    `kept`: what stays, and why. 503: something came back, or runs could not be stopped, which `detail` names: call again.
+    `kept`: what stays, and why; `stays`: the same in a word each (time, traces, groups, shared). 503: something came back, or
+    runs could not be stopped, which `detail` names: call again.
     """
     actor = caller.actor
     try:
@@ -230,6 +231,8 @@ async def forget_me(caller: Caller, query: AboutQuery, body: NoBody = None) -> A
     finally:
         # A warning, so that no usual log level hides it. Failed attempts are logged, too.
         logger.warning("AUDIT memory.forget org=%r user=%r by=%r", actor.org_id, actor.user_id, caller.author.user_id)
+    lines = {"groups": any(of.claim for of in caller.deployment.routes.values()), "shared": caller.deployment.memory.is_shared}
+    stays = ["time", "traces", *(what for what, is_there in lines.items() if is_there)]
     traces = f'and(eq(metadata_key, "user_id"), eq(metadata_value, {json.dumps(actor.user_id)}))'
     kept = [
         "The time at which you were forgotten, with your identity and nothing else: runs from before are known by it.",
@@ -238,4 +241,4 @@ async def forget_me(caller: Caller, query: AboutQuery, body: NoBody = None) -> A
     ]
     if caller.deployment.has_memory and caller.deployment.memory.is_shared:
         kept.append("Shared memory (MEMORY_SCOPE=assistant): it is everybody's.")
-    return {"deleted": {"runs": 0, "threads": 0, "memories": 0, **+deleted}, "kept": kept}
+    return {"deleted": {"runs": 0, "threads": 0, "memories": 0, **+deleted}, "kept": kept, "stays": stays}

@@ -217,7 +217,8 @@ async def _invalid(_: Request, error: RequestValidationError) -> Response:
 
 async def _refused(_: Request, error: Exception) -> Response:
     status = 409 if isinstance(error, DecidedError) else 404 if isinstance(error, UnknownProposalError) else 422
-    return JSONResponse({"detail": str(error)}, status)
+    kind = getattr(error, "kind", "")
+    return JSONResponse({"detail": str(error), **({"kind": kind} if kind else {})}, status)
 
 
 async def _misconfigured(_: Request, error: SettingsError) -> Response:

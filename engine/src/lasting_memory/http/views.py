@@ -21,11 +21,12 @@ from pydantic import AwareDatetime, BaseModel, Field, StringConstraints
 from starlette.exceptions import HTTPException
 
 from lasting_memory import controls, journal, platform, recall
+from lasting_memory.agent.checks import offered_tools
 from lasting_memory.agent.memory_search import DEFAULT_FOUND, MAX_FOUND, search_files
 from lasting_memory.agent.prompt import Block, PromptBlocks, memory_files, skills, without_comments
 from lasting_memory.auth import interrupts
 from lasting_memory.deployment import PROFILE_PATH, Deployment
-from lasting_memory.files.facts import said
+from lasting_memory.files.facts import is_form, lines_said, said
 from lasting_memory.http.requests import IN_TURN, ROUTE, About, AboutQuery, Answer, Caller, MemoryQuery, OneMemory, Sent
 from lasting_memory.journal import NOTHING, Revision, cut, diff, lines_of, undone
 from lasting_memory.people import identity, namespaces
@@ -48,7 +49,8 @@ async def facts(caller: Caller, query: MemoryQuery) -> Response:
     """What is remembered of you, in lines under titles.
 
     `groups`, one a file: path, title, revision, bytes, modified_at and kind. "lines": `lines` are the file's own, each with its
-    number (from 0) and text, without list marker, source and comments; a `heading` is a subtitle. "profile": `fields` are name,
+    number (from 0) and text, without list marker, source and comments; a `heading` is a subtitle. A row of a table is a line
+    in words, with the row itself as `raw`; its head, and the marks around code, are none. "profile": `fields` are name,
     description, value and JSON `schema`; it is there before its file is. "file": read it with `GET /memory/file`. A value that
     is no file has an `error`. `usage` is that of `GET /memory`. `shared`, one for each folder of a group of yours: path, claim,
     group, whether your agent `writes` there, and `groups` as above.
@@ -96,13 +98,13 @@ def _group(deployment: Deployment, item: Item, route: str) -> Answer:
     if not name.endswith((".md", ".txt")):
         return group
     title, lines = "", list[Answer]()
-    for number, line in enumerate(lines_of(without_comments(content, line_breaks=True))):
-        if text := line.strip():
-            heading = text.lstrip("#").strip() if text.startswith("#") else ""
-            if heading and not (title or lines):
-                title = heading
-            else:
-                lines.append({"line": number, "heading": heading} if heading else {"line": number, "text": said(text)})
+    for line in lines_said(lines_of(without_comments(content, line_breaks=True))):
+        if line.is_heading and not (title or lines):
+            title = line.text
+        elif line.is_heading:
+            lines.append({"line": line.number, "heading": line.text})
+        else:
+            lines.append({"line": line.number, "text": line.text, **({"raw": line.raw} if line.raw else {})})
     stem = name.rpartition(".")[0].replace("-", " ").replace("_", " ")
     return {**group, "kind": "lines", "title": title or stem[:1].upper() + stem[1:], "lines": lines}
 
@@ -246,7 +248,8 @@ def _taken_out(past: Sequence[Revision]) -> Iterator[tuple[str, Revision]]:
         there = set(lines_of(new.content or ""))
         for line in lines_of(without_comments(old.content or "", line_breaks=True)):
             text = said(line)
-            if line not in there and text and not text.startswith("#") and text not in shown:
+            is_known = line in there or text in shown
+            if text and not (is_known or text.startswith("#") or is_form(line)):
                 shown.add(text)
                 yield text, new
 
@@ -280,7 +283,8 @@ async def prompt(caller: Caller, query: MemoryQuery) -> Answer:
     """What the model is shown of you at your next turn.
 
     `blocks` of the system prompt: name (agent: its own; policies, memory, and skills where there are any), text, bytes, tokens
-    (estimated), budget (null: none), `left_out`. `tools`: their names; none where the server does not tell.
+    (estimated), budget (null: none), `left_out`. `tools`: names of those that the first agent's model is offered; none
+    where the server does not tell.
     """
     deployment, actor, assistant = caller.deployment, caller.actor, caller.assistant
     shown = [Block("agent", deployment.prompt("agent.md").strip(), 0)]
@@ -291,7 +295,9 @@ async def prompt(caller: Caller, query: MemoryQuery) -> Answer:
     for each in shown:
         size, tokens = len(each.text.encode(errors="replace")), count_tokens_approximately([SystemMessage(each.text)])
         blocks.append({**asdict(each), "bytes": size, "tokens": tokens, "budget": each.budget or None})
-    return {"blocks": blocks, "tools": platform.tools_of(deployment.agents[0])}
+    async with platform.graph_to_read(deployment.agents[0], caller.store) as graph:
+        tools = offered_tools(graph) if graph else []
+    return {"blocks": blocks, "tools": tools}
 
 
 @router.get("/memory/policies")

@@ -4,8 +4,9 @@ import { Interrupts, isProposal } from "./interrupts.js";
 import { html, useCallback, useLayoutEffect, useRef, useState } from "./lib/preact.js";
 import { Markdown } from "./markdown.js";
 import { useAct } from "./parts.js";
-import { Lines, Problem, added, plain } from "./text.js";
+import { Lines, Problem, plain } from "./text.js";
 import { t } from "./texts.js";
+import { Inline, differences, titleOf } from "./words.js";
 
 const MOST_TOLD = 3;
 const TRY = [t("chat.try_remember"), t("chat.try_know"), t("chat.try_policies")];
@@ -53,7 +54,7 @@ export function Chat({ talk, memory, me }) {
     </div>
     <form onSubmit=${send}>
       <label class="unseen" for="message">${t("chat.message")}</label>
-      <textarea id="message" ref=${box} rows="1" value=${talk.draft} placeholder=${t("chat.say")}
+      <textarea id="message" ref=${box} rows="1" dir="auto" value=${talk.draft} placeholder=${t("chat.say")}
         onInput=${({ target }) => talk.set({ draft: target.value })} onKeyDown=${onKeyDown}></textarea>
       ${talk.isGoing ? stop : html`<button class="main" key="send" disabled=${!talk.draft.trim()}>${t("chat.send")}</button>`}
     </form>
@@ -90,12 +91,31 @@ function Remembered({ talk, memory }) {
     author.kind !== "person" && author.thread_id === talk.id && ![...hidden, ...before.current].includes(key);
   const change = talk.id && !talk.isGoing && memory.changes.find(isShown);
   if (!change) return html`<${Problem} text=${problem} />`;
-  const what = change.deleted ? [t("chat.deleted", { path: change.path })] : added(change.diff).slice(0, MOST_TOLD);
+  const what = change.deleted ? [t("chat.deleted", { path: titleOf(memory, change.path) })] : differences(change.path, change.diff).came.slice(0, MOST_TOLD);
   return html`<aside class="remembered" aria-label=${t("chat.remembered")}><p>
-      <b>${t(what.length ? "chat.remembered" : "chat.changed")}</b>${what.map((line) => html`<span>${line}</span>`)}</p>
+      <b>${t(what.length ? "chat.remembered" : "chat.changed")}</b>${what.map((line) => html`<span dir="auto"><${Inline} text=${line} /></span>`)}</p>
     <p class="row">${change.changes && html`<button class="small" onClick=${act(() => memory.undo(change))}>${t("chat.take_back")}</button>`}
       <button class="small" onClick=${() => hide([...hidden, change.key])}>${t("chat.ok")}</button></p><${Problem} text=${problem} /></aside>`;
 }
+
+// What people call what the agent does with its tools; every other tool has its own name.
+const TOOLS = {
+  append_memory: t("chat.tool_remember"),
+  save_profile: t("chat.tool_profile"),
+  search_memories: t("chat.tool_search_memory"),
+  search_past_conversations: t("chat.tool_search"),
+  read_conversation: t("chat.tool_read_conversation"),
+  ls: t("chat.tool_list"),
+  glob: t("chat.tool_list"),
+  grep: t("chat.tool_search_files"),
+  read_file: t("chat.tool_read"),
+  write_file: t("chat.tool_write"),
+  edit_file: t("chat.tool_write"),
+  delete: t("chat.tool_delete"),
+  write_todos: t("chat.tool_plan"),
+  task: t("chat.tool_task"),
+};
+const toolName = (name) => (Object.hasOwn(TOOLS, name) ? TOOLS[name] : String(name));
 
 /** A tool call and how it ended. A write that waits is an error for deepagents' tools, which know only done or not. */
 function ended(tool, result) {
@@ -104,8 +124,8 @@ function ended(tool, result) {
 }
 
 const Call = ({ call, result }) => html`<details class="call">
-  <summary>${result ? ended(String(call.name), result) : String(call.name)}</summary>
-  <div class="text">${JSON.stringify(call.args, null, 1)}</div>
+  <summary>${result ? ended(toolName(call.name), result) : toolName(call.name)}</summary>
+  <div class="text">${String(call.name)} ${JSON.stringify(call.args, null, 1)}</div>
   ${result && html`<div class="text">${plain(result.content)}</div>`}
 </details>`;
 

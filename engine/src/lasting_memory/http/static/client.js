@@ -1,21 +1,49 @@
 // The server, as one person: JSON requests, and a run's events as they come. The token is in here and nowhere else.
 
 import { t } from "./texts.js";
+import { reasonOf } from "./words.js";
 
 const BASE = new URL(".", location.origin + location.pathname);
 
 /** An answer of the server that is no success; the message is a sentence for people. */
 export const refusal = (status, message) => Object.assign(new Error(message), { status });
 
+const UNREACHABLE = t("client.unreachable");
+/** Whether a sentence says that the server cannot be reached. */
+export const isUnreachable = (text) => String(text).endsWith(UNREACHABLE);
+
 /** What went wrong, in a sentence with what to do. */
 export function reason(error) {
   if (error.status) return error.message;
   if (error instanceof SyntaxError) return t("client.no_json");
-  return t("client.unreachable");
+  return UNREACHABLE;
 }
 
 /** What to take in place of an answer that was refused with this status. */
 export const instead = (status, value) => (error) => (error.status === status ? value : Promise.reject(error));
+
+// After a request that found no server: "there" once one answers, and "back" if it had been away in between.
+export const connection = new EventTarget();
+const LOOK_MILLISECONDS = 1_000;
+const LONGEST_LOOK_MILLISECONDS = 15_000;
+let isLooking = false;
+
+async function lookForServer() {
+  if (isLooking) return;
+  isLooking = true;
+  let tries = 0;
+  const isThere = () => fetch(new URL("app/texts", BASE), { method: "HEAD", cache: "no-store", credentials: "omit" }).then(() => true, () => false);
+  do await new Promise((done) => setTimeout(done, Math.min(LOOK_MILLISECONDS * 2 ** tries++, LONGEST_LOOK_MILLISECONDS)));
+  while (!(await isThere()));
+  isLooking = false;
+  connection.dispatchEvent(new Event("there"));
+  if (tries > 1) connection.dispatchEvent(new Event("back"));
+}
+
+const lost = (error) => {
+  if (error.name !== "AbortError") lookForServer();
+  throw error;
+};
 
 /** Requests with this token; `onSignedOut(why)` is called when the server takes it no more. */
 export function connect(token, onSignedOut) {
@@ -26,10 +54,11 @@ export function connect(token, onSignedOut) {
     const sent = { ...headers, authorization: `Bearer ${token}`, ...(body && { "content-type": "application/json" }) };
     const text = body && JSON.stringify(body);
     const options = { method, headers: sent, body: text, signal, cache: "no-store", credentials: "omit" };
-    const response = await fetch(url, options);
+    const response = await fetch(url, options).catch(lost);
     if (response.ok) return response;
-    const { detail } = await response.json().catch(() => ({}));
-    const said = typeof detail === "string" && detail ? detail : t("client.refused", { status: String(response.status) });
+    const { detail, kind } = await response.json().catch(() => ({}));
+    const told = typeof detail === "string" && detail ? detail : t("client.refused", { status: String(response.status) });
+    const said = reasonOf(kind) ?? told;
     if (response.status === 401) onSignedOut(said);
     throw refusal(response.status, said);
   }

@@ -1,6 +1,6 @@
 // One conversation: what was said, and the run that is going, followed to its end whatever becomes of the connection.
 
-import { reason, refusal } from "./client.js";
+import { connection, isUnreachable, reason, refusal } from "./client.js";
 import { pendingIn } from "./interrupts.js";
 import { pause } from "./parts.js";
 import { plain } from "./text.js";
@@ -72,6 +72,20 @@ export function conversation(client, agents, { changed, decided, wrote, answered
       Object.assign(talk, { isLoading: false }, ended(error, [403, 404, 422]));
     }
     changed();
+  }
+
+  /** The server is back: what could not be shown or followed is, and what says that it is away goes. */
+  function comeBack() {
+    if (!isUnreachable(talk.note)) return;
+    if (talk.id) open(talk.id, talk.metadata);
+    else set({ note: "" });
+  }
+  connection.addEventListener("back", comeBack);
+
+  /** Follow nothing any more. */
+  function end() {
+    connection.removeEventListener("back", comeBack);
+    leave();
   }
 
   /** Go on where an earlier session of the same person ended. What was not sent is in the message box. */
@@ -228,5 +242,5 @@ export function conversation(client, agents, { changed, decided, wrote, answered
     if (message.type === "tool") wrote();
   }
 
-  return Object.assign(talk, { client, set, open, resume, say, answer, retry, stop, leave, unsent });
+  return Object.assign(talk, { client, set, open, resume, say, answer, retry, stop, end, unsent });
 }

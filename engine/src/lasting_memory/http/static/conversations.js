@@ -1,7 +1,7 @@
 // One's conversations: the newest first, opened, removed, searched by what was said.
 
 import { html, useState } from "./lib/preact.js";
-import { Dialog, pause, useAct, useAsked } from "./parts.js";
+import { Dialog, pause, useAct, useAsked, useGrowing } from "./parts.js";
 import { Problem, plain, when } from "./text.js";
 import { t } from "./texts.js";
 
@@ -22,6 +22,7 @@ function marked({ updated_at: at, metadata }) {
 
 export function Conversations({ session: { client, me }, current, version, onOpen }) {
   const [count, setCount] = useState(PAGE);
+  const [shown, grew] = useGrowing();
   const [query, setQuery] = useState("");
   const [leaving, setLeaving] = useState(null);
   const [removed, setRemoved] = useState([]); // ids of those that are being removed, and are not shown any more
@@ -56,25 +57,26 @@ export function Conversations({ session: { client, me }, current, version, onOpe
   const entry = (thread) => {
     const [id, title] = [thread.thread_id, titled(thread)];
     return html`<li key=${id} class=${id === current ? "current" : ""}>
-      <button class="open" aria-label=${t("conversations.open", { title })} aria-current=${id === current ? "true" : undefined}
+      <button class="open" dir="auto" aria-label=${t("conversations.open", { title })} aria-current=${id === current ? "true" : undefined}
         onClick=${() => onOpen(id)}>${title}</button>
       <p class="quiet">${marked(thread)}
         <button class="small" aria-label=${t("conversations.remove_title", { title })} onClick=${() => setLeaving(thread)}>${t("conversations.remove")}</button></p>
     </li>`;
   };
-  const older = html`<button class="wide" onClick=${() => setCount(count + PAGE)}>${t("conversations.older")}</button>`;
+  const older = html`<button class="wide" onClick=${() => (grew(count), setCount(count + PAGE))}>${t("conversations.older")}</button>`;
   const isThere = ({ thread_id: id }) => !removed.includes(id);
-  const all = (threads) => html`<ul aria-label=${t("conversations.list")}>${threads.filter(isThere).map(entry)}</ul>
+  const all = (threads) => html`<ul aria-label=${t("conversations.list")} ref=${shown}>${threads.filter(isThere).map(entry)}</ul>
     ${threads.length >= count && older}`;
   return html`<nav class="conversations" aria-label=${t("conversations.label")}>
+    <h2>${t("page.place_list")}</h2>
     <button class="main wide" onClick=${() => onOpen(null)}>${t("conversations.new")}</button>
     <label class="unseen" for="search">${t("conversations.search")}</label>
-    <input id="search" type="search" placeholder=${t("conversations.search_hint")}
+    <input id="search" type="search" dir="auto" placeholder=${t("conversations.search_hint")}
       onInput=${({ target }) => setQuery(target.value.trim())} />
     <${Problem} text=${refusal || search.problem || list.problem} />
     ${query && search.told ? html`<${Found} ...${search.told} onOpen=${onOpen} />` : all(list.told ?? [])}
     ${leaving && html`<${Dialog} title=${t("conversations.remove_question")} onClose=${() => setLeaving(null)}>
-      <p>${titled(leaving)}</p>
+      <p dir="auto">${titled(leaving)}</p>
       <p>${t("conversations.remove_about")}</p>
       <p class="row"><button class="danger" onClick=${remove}>${t("conversations.remove_it")}</button></p>
     <//>`}
@@ -87,7 +89,7 @@ function Found({ conversations, searched, outstanding, onOpen }) {
   const more = outstanding ? t("conversations.outstanding") : "";
   const found = ({ thread_id: id, updated_at: at, turns }) => html`<li key=${id}>
     <button class="open" onClick=${() => onOpen(id)}>${when(at)}</button>
-    ${turns.map(({ speaker, text }) => html`<p class="excerpt"><b>${speaker}</b> ${text}</p>`)}
+    ${turns.map(({ speaker, text }) => html`<p class="excerpt" dir="auto"><b>${speaker}</b> ${text}</p>`)}
   </li>`;
   return html`<p class="quiet" role="status">${counts}${more}</p>
     <ul aria-label=${t("conversations.found")}>${conversations.map(found)}</ul>`;

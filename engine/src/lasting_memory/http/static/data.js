@@ -21,22 +21,13 @@ const COUNTED = {
   proposals: (count) => t("data.import_proposals", { count }),
 };
 
-// What was deleted, by what the server calls it; everything else is counted together.
-const DELETED = {
-  threads: (count) => t("data.threads", { count }),
-  runs: (count) => t("data.runs", { count }),
-  memories: (count) => t("data.memories", { count }),
-};
-
-function deletedLines(counts) {
-  const lines = [];
-  let others = 0;
-  for (const [what, count] of Object.entries(counts)) {
-    if (DELETED[what]) lines.push(DELETED[what](count));
-    else others += count;
-  }
-  return others ? [...lines, t("data.others", { count: others })] : lines;
+/** What was deleted, for people: everything but conversations and files was made of them. */
+function deletedLines({ threads = 0, unlisted_threads: unlisted = 0, memories = 0 }) {
+  return [t("data.threads", { count: threads + unlisted }), t("data.memories", { count: memories }), t("data.others")];
 }
+
+// What stays after one was forgotten, by what the server calls it.
+const KEPT = { time: t("data.kept_time"), traces: t("data.kept_traces"), groups: t("data.kept_groups"), shared: t("data.kept_shared") };
 
 
 export function Data({ session, onForgotten }) {
@@ -69,7 +60,7 @@ export function Data({ session, onForgotten }) {
 /** What an import did. Its changes are in the list of memory, too, each with its Undo. */
 function Imported({ done: { files, ...counts }, onClose }) {
   const line = ([name, count]) => count > 0 && html`<p key=${name}>${COUNTED[name](count)}</p>`;
-  const file = ({ path, action }) => html`<article key=${path}><h3>${path}</h3>
+  const file = ({ path, action }) => html`<article key=${path}><h3 dir="auto">${path}</h3>
     <p class="quiet">${DONE[action] ?? action}</p></article>`;
   return html`<${Dialog} title=${t("data.imported")} onClose=${onClose}>
     <p>${t("data.nothing_lost")}</p>${Object.entries(counts).map(line)}${files.map(file)}
@@ -88,7 +79,7 @@ function Forget({ session: { client, me }, onForgotten, onClose }) {
   const type = ({ target }) => setTyped(target.value);
   const title = t(told ? "data.forgotten" : "data.forget_title");
   const done = () => html`<h3>${t("data.deleted")}</h3><ul>${deletedLines(told.deleted).map((line) => html`<li>${line}</li>`)}</ul>
-    <h3>${t("data.stays")}</h3><ul>${told.kept.map((text) => html`<li>${text}</li>`)}</ul>`;
+    <h3>${t("data.stays")}</h3><ul>${told.stays.map((what) => html`<li>${KEPT[what]}</li>`)}</ul>`;
   const asked = () => html`
     <p>${t("data.forget_about")}</p>
     <form class="editor" onSubmit=${forget}>

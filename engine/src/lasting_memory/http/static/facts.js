@@ -2,16 +2,19 @@
 
 import { ForGood } from "./forgood.js";
 import { html, useLayoutEffect, useRef, useState } from "./lib/preact.js";
-import { Form, Toggle, useAct, useAsked } from "./parts.js";
-import { Problem, author, isId, when } from "./text.js";
+import { Form, Toggle, sendByEnter, useAct, useAsked, useGrowing } from "./parts.js";
+import { author, isId, when } from "./text.js";
 import { filled, t } from "./texts.js";
+import { Inline, fieldName, fieldValue } from "./words.js";
 
 const LINES_SHOWN = 400;
 const CONVERSATIONS_NAMED = 3;
+const NAME_CHARS = 120;
 
 /** The lines under one title. `lit` are those that changed, `isWanted` says which to show, `act` does things to them. */
 export function Lines({ session, group, lit, isWanted, act }) {
   const [isAll, setAll] = useState(false);
+  const [list, grew] = useGrowing();
   const [edited, edit] = useState(null); // { fact, revision, name }: it stays open whatever becomes of its line
   const seen = new Map();
   // A line keeps its name when others come above it.
@@ -23,14 +26,14 @@ export function Lines({ session, group, lit, isWanted, act }) {
   const shown = isAll ? named : named.slice(0, LINES_SHOWN);
   if (edited && !shown.some(({ name }) => name === edited.name)) shown.push(edited);
   const line = ({ fact, name }) => {
-    if (fact.heading !== undefined) return html`<li key=${name}><h4>${fact.heading}</h4></li>`;
+    if (fact.heading !== undefined) return html`<li key=${name}><h4 dir="auto">${fact.heading}</h4></li>`;
     const open = () => edit({ fact, name, revision: group.revision });
     const close = () => edit(null);
     if (edited?.name === name) return html`<${Edited} key=${name} session=${session} group=${{ ...group, ...edited }} onClose=${close} />`;
     return html`<${Line} key=${name} session=${session} group=${group} fact=${fact} isNew=${lit.has(fact.text)} act=${act} onEdit=${open} />`;
   };
-  return html`<ul class="facts" aria-label=${group.title}>${shown.map(line)}</ul>
-    ${shown.length < named.length && html`<button class="small" onClick=${() => setAll(true)}>
+  return html`<ul class="facts" aria-label=${group.title} ref=${list}>${shown.map(line)}</ul>
+    ${shown.length < named.length && html`<button class="small" onClick=${() => (grew(shown.length), setAll(true))}>
       ${t("facts.more", { count: named.length - shown.length })}</button>`}`;
 }
 
@@ -45,7 +48,7 @@ function Edited({ session: { memory }, group, onClose }) {
   });
   return html`<li><${Form} save=${t("common.save")} problem=${problem} onSave=${save} onCancel=${onClose}>
     <label class="unseen" for="fact">${t("facts.fact")}</label>
-    <textarea id="fact" name="fact" rows="2" ref=${field} defaultValue=${group.fact.text}></textarea>
+    <textarea id="fact" name="fact" rows="2" dir="auto" ref=${field} onKeyDown=${sendByEnter} defaultValue=${group.fact.raw ?? group.fact.text}></textarea>
   <//></li>`;
 }
 
@@ -53,14 +56,16 @@ function Line({ session, group, fact, isNew, act, onEdit }) {
   const [view, setView] = useState(null);
   const [isLeaving, setLeaving] = useState(false);
   const remove = act(() => session.memory.rewrite(group, fact, null));
+  const name = { text: fact.text.slice(0, NAME_CHARS) };
   return html`<li class=${isNew ? "new" : ""}>
-    <p class="fact">${fact.text}</p>
-    <p class="row actions"><button class="small" onClick=${onEdit}>${t("facts.edit")}</button>
-      <button class="small" onClick=${remove}>${t("facts.delete")}</button>
-      <button class="small" onClick=${() => setLeaving(true)}>${t("for_good.open")}</button>
-      <${Toggle} class="small" of="why" label=${t("facts.why")} open=${view} set=${setView} /></p>
+    <p class="fact" dir="auto"><${Inline} text=${fact.text} /></p>
+    <p class="row actions">
+      <button class="small" aria-label=${t("facts.edit_fact", name)} onClick=${onEdit}>${t("facts.edit")}</button>
+      <button class="small" aria-label=${t("facts.delete_fact", name)} onClick=${remove}>${t("facts.delete")}</button>
+      <button class="small" aria-label=${t("for_good.open_line", name)} onClick=${() => setLeaving(true)}>${t("for_good.open")}</button>
+      <${Toggle} class="small" of="why" label=${t("facts.why")} aria-label=${t("facts.why_fact", name)} open=${view} set=${setView} /></p>
     ${view === "why" && html`<${Why} session=${session} path=${group.path} fact=${fact} />`}
-    ${isLeaving && html`<${ForGood} session=${session} path=${group.path} text=${fact.text} onClose=${() => setLeaving(false)} />`}
+    ${isLeaving && html`<${ForGood} session=${session} path=${group.path} text=${fact.raw ?? fact.text} onClose=${() => setLeaving(false)} />`}
   </li>`;
 }
 
@@ -87,14 +92,13 @@ function Why({ session: { client }, path, fact: { line, text } }) {
   };
   return html`<div class="why">
     <p class="quiet">${source()}</p>
-    ${found?.turns.map(({ speaker, text: said }) => html`<p class="excerpt"><b>${speaker}</b> ${said}</p>`)}
+    ${found?.turns.map(({ speaker, text: said }) => html`<p class="excerpt" dir="auto"><b>${speaker}</b> ${said}</p>`)}
   </div>`;
 }
 
 /** What there is of a field in its schema: the type, its choices and bounds. */
 const shape = ({ anyOf, ...more }) => ({ ...more, ...anyOf?.find(({ type }) => type !== "null") });
 const isKnown = ({ value }) => value !== null && value !== "" && !(Array.isArray(value) && !value.length);
-const named = (name) => name[0].toUpperCase() + name.slice(1).replaceAll("_", " ");
 
 /** Who this person says they are. */
 export function Profile({ session: { memory, client }, group: { path, fields, revision } }) {
@@ -121,12 +125,11 @@ export function Profile({ session: { memory, client }, group: { path, fields, re
       ${opened.fields.map((field) => html`<${Field} key=${field.name} field=${field} />`)}
     <//></div>`;
   }
-  const entry = (field) => html`<div key=${field.name}><dt>${named(field.name)}</dt><dd>${told(field.value)}</dd></div>`;
+  const entry = (field) => html`<div key=${field.name}><dt>${fieldName(field.name)}</dt><dd dir="auto">${fieldValue(field.value)}</dd></div>`;
   return html`${known.length > 0 && html`<dl>${known.map(entry)}</dl>`}
     <p class="row actions"><button class="small" onClick=${() => open({ fields, revision })}>${t(known.length ? "profile.edit" : "profile.say")}</button></p>`;
 }
 
-const told = (value) => (typeof value === "object" ? JSON.stringify(value) : String(value));
 const isEditable = ({ schema }) => ["string", "integer", "number", "boolean"].includes(shape(schema).type) && !shape(schema).const;
 
 function valueOf(text, { type }) {
@@ -138,12 +141,12 @@ function valueOf(text, { type }) {
 function Field({ field: { name, description, value, schema } }) {
   const { type, maxLength, minimum, maximum, ...about } = shape(schema);
   const choices = about.enum ?? (type === "boolean" ? ["true", "false"] : null);
-  if (!isEditable({ schema })) return html`<p class="quiet">${t("profile.in_file", { field: named(name), value: told(value) })}</p>`;
+  if (!isEditable({ schema })) return html`<p class="quiet">${t("profile.in_file", { field: fieldName(name), value: fieldValue(value) })}</p>`;
   const step = type === "integer" ? "1" : "any";
   const input = type === "string"
-    ? html`<input name=${name} maxlength=${maxLength} defaultValue=${value ?? ""} />`
+    ? html`<input name=${name} dir="auto" maxlength=${maxLength} defaultValue=${value ?? ""} />`
     : html`<input name=${name} type="number" step=${step} min=${minimum} max=${maximum} defaultValue=${value ?? ""} />`;
   const select = () => html`<select name=${name}><option value=""></option>
     ${choices.map((each) => html`<option value=${each} selected=${String(value) === each}>${each}</option>`)}</select>`;
-  return html`<label>${named(name)}${choices ? select() : input}<span class="quiet">${description}</span></label>`;
+  return html`<label>${fieldName(name)}${choices ? select() : input}<span class="quiet">${description}</span></label>`;
 }

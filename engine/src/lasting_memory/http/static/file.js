@@ -81,7 +81,7 @@ function Editor({ session: { client, memory }, file, onClose }) {
     ${theirs !== null && html`<p class="problem" role="alert">${t("files.moved")}</p>
       <h4>${t("files.theirs")}</h4><${Lines} text=${theirs} /><h4>${t("files.yours")}</h4>`}
     <label class="unseen" for="content">${t("files.content")}</label>
-    <textarea id="content" rows="10" ref=${field} value=${text} onInput=${({ target }) => setText(target.value)}></textarea>
+    <textarea id="content" rows="10" dir="auto" ref=${field} value=${text} onInput=${({ target }) => setText(target.value)}></textarea>
   <//>`;
 }
 
@@ -100,7 +100,7 @@ function NewFile({ session: { memory }, onMade }) {
   if (!isOpen) return html`<button onClick=${() => setOpen(true)}>${t("files.new")}</button>`;
   return html`<${Form} save=${t("common.save")} problem=${problem} onSave=${make} onCancel=${() => setOpen(false)}>
     <label>${t("files.path")}<input name="path" ref=${first} required placeholder="/memories/notes.md" /></label>
-    <label>${t("files.content")}<textarea name="content" rows="6"></textarea></label>
+    <label>${t("files.content")}<textarea name="content" rows="6" dir="auto"></textarea></label>
   <//>`;
 }
 
@@ -138,7 +138,7 @@ function Why({ file: { content, lines: known = [] } }) {
   const lines = content.split("\n").slice(0, known.length);
   const more = lines.length - LINES_SHOWN;
   const line = (text, n) => html`<li key=${n}>
-    <p class="text">${text || " "}</p><p class="quiet"><${Origin} of=${known[n]} /></p></li>`;
+    <p class="text" dir="auto">${text || " "}</p><p class="quiet"><${Origin} of=${known[n]} /></p></li>`;
   return html`<ol class="why" aria-label=${t("files.why_lines")}>${lines.slice(0, LINES_SHOWN).map(line)}</ol>
     ${more > 0 && html`<p class="note">${t("files.lines_left", { count: more })}</p>`}`;
 }

@@ -1,18 +1,19 @@
 // The page: who is signed in, and what is beside what. A token lives in a variable of the client's and nowhere else, but for
 // that of a development server's person, whom a reload keeps.
 
+import { Changes } from "./changes.js";
 import { Chat } from "./chat.js";
 import { connect, reason } from "./client.js";
 import { conversation } from "./conversation.js";
 import { Conversations } from "./conversations.js";
-import { Data } from "./data.js";
 import { Files } from "./file.js";
 import { Knowledge } from "./knowledge.js";
 import { html, render, useEffect, useMemo, useReducer, useRef, useState } from "./lib/preact.js";
 import { watched } from "./memory.js";
 import { keepFocusNear } from "./parts.js";
+import { Settings } from "./settings.js";
 import { Offer, SignIn, keepToken, keptToken, tokenInAddress } from "./signin.js";
-import { isId } from "./text.js";
+import { Problem, isId } from "./text.js";
 import { t } from "./texts.js";
 import { Trash } from "./trash.js";
 import { Policies, Prompt } from "./views.js";
@@ -21,21 +22,38 @@ import { Policies, Prompt } from "./views.js";
 const named = document.querySelector('meta[name="parts"]').content.split(" ").filter(Boolean);
 const parts = await Promise.all(named.map((name) => import(`./${name}`)));
 const added = (name) => Object.assign({}, ...parts.map((part) => part[name]));
-// Each opens a dialog, and is given the session and onClose: another one is one more line.
-const DIALOGS = {
-  [t("files.title")]: Files,
-  [t("trash.title")]: Trash,
-  ...added("dialogs"),
-  [t("policies.opener")]: Policies,
-  [t("prompt.opener")]: Prompt,
+// Each opens a dialog from one of the places, and is given the session and onClose: another one is one more line.
+const CHANGES_DIALOGS = { ...added("changesDialogs"), [t("trash.title")]: Trash };
+const DATA_DIALOGS = added("dataDialogs");
+const SETTINGS_DIALOGS = { [t("files.title")]: Files, [t("policies.opener")]: Policies, [t("prompt.opener")]: Prompt };
+const OPERATORS_DIALOGS = added("operatorsDialogs");
+const OWN = [t("files.title")]; // about files of one's own, which nobody has where memory is shared
+// Beside the conversation; on a phone all are in one bar, one at a time.
+const PLACES = {
+  chat: t("page.place_chat"),
+  facts: t("page.place_facts"),
+  list: t("page.place_list"),
+  changes: t("page.place_changes"),
+  settings: t("page.place_settings"),
 };
-const OPERATORS_DIALOGS = { ...DIALOGS, ...added("operatorsDialogs") };
-const PLACES = { chat: t("page.place_chat"), memory: t("page.place_memory"), list: t("page.place_list") }; // on a phone one at a time
+const PANELS = ["facts", "changes", "settings"]; // share one side of a wide screen, where the others are always shown
+const NARROW = matchMedia("(max-width: 56rem)"); // as in style.css
 const SWITCHES = added("switches");
-const BELOW_SWITCHES = parts.flatMap(({ BelowSwitches }) => BelowSwitches ?? []);
+const ABOVE_CHANGES = parts.flatMap(({ AboveChanges }) => AboveChanges ?? []);
 
 const idInAddress = () => (isId(location.hash.slice(1)) ? location.hash.slice(1) : null);
 const useCount = () => useReducer((n) => n + 1, 0);
+
+/** Whether there is room for one place at a time only. */
+function useIsNarrow() {
+  const [isNarrow, set] = useState(NARROW.matches);
+  useEffect(() => {
+    const look = () => set(NARROW.matches);
+    NARROW.addEventListener("change", look);
+    return () => NARROW.removeEventListener("change", look);
+  }, []);
+  return isNarrow;
+}
 
 function App() {
   const [signed, setSigned] = useState(null); // { client, me }
@@ -87,6 +105,12 @@ function Signed({ client, me, last, onSignOut }) {
   const [answers, answered] = useCount();
   const [dialog, setDialog] = useState(null); // { name, first }
   const [place, setPlace] = useState("chat");
+  const [panel, setPanel] = useState("facts");
+  const isNarrow = useIsNarrow();
+  const go = (name) => {
+    setPlace(name);
+    if (PANELS.includes(name)) setPanel(name);
+  };
   const memory = useMemo(() => watched(client, changed), []);
   const session = useMemo(() => ({ client, memory, me }), []);
   const moved = () => {
@@ -112,21 +136,32 @@ function Signed({ client, me, last, onSignOut }) {
     addEventListener("popstate", follow, { signal: left.signal });
     document.addEventListener("visibilitychange", look, { signal: left.signal });
     const release = keepFocusNear();
-    return () => (release(), left.abort(), talk.leave());
+    return () => (release(), left.abort(), talk.end(), memory.leave());
   }, []);
   const forgotten = () => (talk.open(null), memory.refresh(), answered());
-  const dialogs = me.operator ? OPERATORS_DIALOGS : DIALOGS;
-  const View = dialogs[dialog?.name];
-  const opener = (name) => html`<button onClick=${() => setDialog({ name })}>${name}</button>`;
+  const isOwn = me.own_memory;
+  const places = Object.keys(PLACES).filter((name) => (isNarrow || PANELS.includes(name)) && (isOwn || name !== "changes"));
+  const settings = { ...SETTINGS_DIALOGS, ...(me.operator ? OPERATORS_DIALOGS : {}) };
+  if (!isOwn) OWN.forEach((name) => delete settings[name]);
+  const View = { ...CHANGES_DIALOGS, ...DATA_DIALOGS, ...settings }[dialog?.name];
+  const onOpen = (name) => setDialog({ name });
   const onFile = (path) => setDialog({ name: t("files.title"), first: path });
-  const goer = ([name, label]) => html`<button aria-current=${place === name ? "page" : undefined}
-    onClick=${() => setPlace(name)}>${label}${name === "memory" && memory.changes.length > 0 && html` <span class="badge">${memory.changes.length}</span>`}</button>`;
+  const current = isNarrow ? place : panel;
+  const pending = memory.changes.length + memory.waiting;
+  const goer = (name) => html`<button key=${name} aria-current=${current === name ? "page" : undefined} onClick=${() => go(name)}>
+    ${PLACES[name]}${name === "changes" && pending > 0 && html` <span class="badge">${pending}</span>`}</button>`;
+  const beside = (name, content) => html`<div key=${name} class="panel" hidden=${panel !== name}>${content}</div>`;
   // Long lists, which are not gone through again for every word of an answer.
-  const knowledge = useMemo(
-    () => html`<${Knowledge} session=${session} switches=${SWITCHES} below=${BELOW_SWITCHES} onFile=${onFile} />`,
+  const knowledge = useMemo(() => html`<${Knowledge} session=${session} onFile=${onFile} />`, [memory.version]);
+  const changes = useMemo(
+    () => html`<${Changes} session=${session} above=${ABOVE_CHANGES} dialogs=${CHANGES_DIALOGS} onOpen=${onOpen} />`,
     [memory.version],
   );
-  const isKnown = memory.groups || memory.problem; // what is below a list comes when the list is there, and stays where it is
+  const decisions = useMemo(
+    () => html`<${Settings} session=${session} switches=${SWITCHES} dataDialogs=${DATA_DIALOGS} dialogs=${settings}
+      onOpen=${onOpen} onForgotten=${forgotten} />`,
+    [memory.version],
+  );
   const version = `${answers} ${talk.id}`;
   const conversations = useMemo(
     () => html`<${Conversations} session=${session} current=${talk.id} version=${version} onOpen=${show} />`,
@@ -140,14 +175,15 @@ function Signed({ client, me, last, onSignOut }) {
     </header>
     <main>
       <${Chat} talk=${talk} memory=${memory} me=${me} />
-      <div class="beside">
-        ${knowledge}
-        ${isKnown && html`<p class="row">${Object.keys(dialogs).map(opener)}</p>
-          <${Data} session=${session} onForgotten=${forgotten} />`}
-      </div>
     </main>
+    <nav class="places" aria-label=${t("page.places")}>${places.map(goer)}</nav>
+    <section class="beside" aria-label=${t("page.beside")}>
+      <${Problem} text=${isOwn && memory.problem} />
+      ${beside("facts", knowledge)}
+      ${isOwn && beside("changes", changes)}
+      ${beside("settings", decisions)}
+    </section>
     ${conversations}
-    <nav class="places" aria-label=${t("page.places")}>${Object.entries(PLACES).map(goer)}</nav>
     ${View && html`<${View} session=${session} first=${dialog.first} onClose=${() => setDialog(null)} />`}
     <p class="unseen" role="status">${said(talk, answers)}</p>
   </div>`;

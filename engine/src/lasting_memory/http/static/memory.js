@@ -1,17 +1,17 @@
 // What is remembered, and what changed of it since this person last looked.
 
-import { reason, refusal } from "./client.js";
-import { said } from "./text.js";
+import { connection, isUnreachable, reason, refusal } from "./client.js";
 import { t } from "./texts.js";
+import { markerOf, said } from "./words.js";
 
-/** The text of a file's line, as facts have it. */
-const isOf = (line, text) => said(line.trim()) === text;
+/** Whether a file's line is the one of a fact: of a table its row, of everything else what it says. */
+const isOf = (line, { text, raw }) => (raw === undefined ? said(line.trim()) === text : line.trim() === raw);
 
 /** `changed()` is called when there is something new to show; `version` has gone up then. */
 export function watched(client, changed) {
   // `changes`, the newest first: { key, path, revision, author, at, deleted, diff, changes }, the last of which are ids to take back;
-  // `isEarlier`: one of them was made before this visit; `more`: how many older ones there may be.
-  const memory = { groups: null, shared: [], usage: null, changes: [], more: 0, isEarlier: false, problem: "", version: 0 };
+  // `waiting`: how many proposals wait for a yes; `isEarlier`: one of them was made before this visit; `more`: how many older ones there may be.
+  const memory = { groups: null, waiting: 0, shared: [], usage: null, changes: [], more: 0, isEarlier: false, problem: "", version: 0 };
   const quiet = new Set(); // keys of what was done here, and need not be pointed out
   let known = null; // revisions by path
   let arrived = null; // when, by the server's clock
@@ -69,18 +69,17 @@ export function watched(client, changed) {
   const undo = ({ path, changes }) => change("POST", "/memory/undo", { body: { path, changes } }, path);
 
   /** Put another text in place of a line of a file, or with null nothing. What others changed meanwhile stays. */
-  async function rewrite({ path, revision: shown }, { line, text }, other) {
+  async function rewrite({ path, revision: shown }, fact, other) {
     for (let tries = 2; ; tries--) {
       const { content, revision } = await client.json("GET", "/memory/file", { query: { path } });
       const lines = content.split("\n");
-      const same = lines.flatMap((each, n) => (isOf(each, text) ? [n] : []));
-      const at = revision === shown ? line : same.length === 1 ? same[0] : -1;
+      const same = lines.flatMap((each, n) => (isOf(each, fact) ? [n] : []));
+      const at = revision === shown ? fact.line : same.length === 1 ? same[0] : -1;
       if (at < 0) {
         await refresh();
         throw refusal(409, t("memory.moved"));
       }
-      const [prefix] = lines[at].match(/^\s*(([-*+]|\d{1,9}[.)])\s+)?/);
-      lines.splice(at, 1, ...(other === null ? [] : [prefix + other]));
+      lines.splice(at, 1, ...(other === null ? [] : [(fact.raw === undefined ? markerOf(lines[at]) : "") + other]));
       const headers = revision ? { "if-match": String(revision) } : {};
       const put = { query: { path }, body: { content: lines.join("\n") }, headers };
       try {
@@ -112,6 +111,18 @@ export function watched(client, changed) {
     }
   }
 
+  /** Note how many proposals wait. */
+  function wait(count) {
+    if (memory.waiting === count) return;
+    memory.waiting = count;
+    changed();
+  }
+
+  // The page looks again once the server is there again.
+  const lookAgain = () => isUnreachable(memory.problem) && refresh();
+  connection.addEventListener("there", lookAgain);
+  const leave = () => connection.removeEventListener("there", lookAgain);
+
   /** Do something that a person decided, after what they decided before. */
   function decide(work) {
     const decision = deciding.catch(() => {}).then(work);
@@ -126,5 +137,5 @@ export function watched(client, changed) {
   /** Wait for what is being decided. Throws what the server refuses it with. */
   const decided = () => deciding;
 
-  return Object.assign(memory, { refresh, change, undo, rewrite, add, seen, decide, decided });
+  return Object.assign(memory, { refresh, change, undo, rewrite, add, seen, wait, leave, decide, decided });
 }

@@ -1,6 +1,6 @@
 // What the page's parts have in common: asking the server, doing something on request, forms and dialogs.
 
-import { reason } from "./client.js";
+import { connection, isUnreachable, reason } from "./client.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./lib/preact.js";
 import { Problem } from "./text.js";
 import { t } from "./texts.js";
@@ -20,6 +20,13 @@ export function useAsked(ask, inputs) {
     ask(left.signal).then(unlessLeft(take), unlessLeft((error) => setProblem(reason(error))));
     return () => left.abort();
   }, [...inputs, times]);
+  // What the server did not answer is asked again once it is there.
+  useEffect(() => {
+    if (!isUnreachable(problem)) return undefined;
+    const again = () => setTimes((n) => n + 1);
+    connection.addEventListener("there", again);
+    return () => connection.removeEventListener("there", again);
+  }, [problem, times]);
   const tell = (value) => (asked.current.abort(), setTold(value)); // an answer under way is older
   return { told, tell, problem, again: () => setTimes((n) => n + 1) };
 }
@@ -33,8 +40,10 @@ export function useProblem() {
   const [problem, setProblem] = useState("");
   useEffect(() => {
     const clear = ({ target }) => target.closest("button, a, [type=checkbox]") && setProblem("");
+    const back = () => isUnreachable(problem) && setProblem("");
     if (problem) addEventListener("click", clear, true);
-    return () => removeEventListener("click", clear, true);
+    connection.addEventListener("back", back);
+    return () => (removeEventListener("click", clear, true), connection.removeEventListener("back", back));
   }, [problem]);
   return [problem, setProblem];
 }
@@ -102,6 +111,32 @@ export function keepFocusNear() {
 /** A button that opens one of several things, or closes it. */
 export const Toggle = ({ of, open, set, label = of, ...more }) =>
   html`<button aria-expanded=${open === of} onClick=${() => set(open === of ? null : of)} ...${more}>${label}</button>`;
+
+/** Buttons that open dialogs, by their names. */
+export const Openers = ({ dialogs, onOpen }) => html`<p class="row">
+  ${Object.keys(dialogs).map((name) => html`<button onClick=${() => onOpen(name)}>${name}</button>`)}</p>`;
+
+/** A list that grows on request: [ref of the list, grew(count)]. The keyboard goes to the first entry after so many. */
+export function useGrowing() {
+  const list = useRef();
+  const from = useRef(null);
+  useLayoutEffect(() => {
+    const entry = from.current === null ? null : list.current?.children[from.current];
+    if (!entry) return;
+    from.current = null;
+    const control = entry.querySelector("button, a") ?? entry;
+    if (control === entry) entry.tabIndex = -1;
+    control.focus();
+  });
+  return [list, (count) => (from.current = count)];
+}
+
+/** Sends the form of a field of one line by Enter; not while an input method puts a word together. */
+export function sendByEnter(event) {
+  if (event.key !== "Enter" || event.shiftKey || event.isComposing || event.keyCode === 229) return;
+  event.preventDefault();
+  event.target.form.requestSubmit();
+}
 
 /** A form with its fields, and why saving did not work. */
 export const Form = ({ save, problem, onSave, onCancel, children }) => html`<form class="editor" onSubmit=${onSave}>

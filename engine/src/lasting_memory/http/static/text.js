@@ -2,6 +2,7 @@
 
 import { html } from "./lib/preact.js";
 import { locale, t } from "./texts.js";
+import { Inline, differences } from "./words.js";
 
 const STYLED_LINES = 400;
 const MOST_CHANGED = 12;
@@ -43,31 +44,25 @@ const styled = (lines, kind) =>
 export function Lines({ text }) {
   const lines = text.split("\n");
   const kind = (line) => KINDS.find(([pattern]) => pattern.test(line))?.[1];
-  return html`<div class="text">${lines.length > STYLED_LINES ? text : styled(lines, kind)}</div>`;
+  return html`<div class="text" dir="auto">${lines.length > STYLED_LINES ? text : styled(lines, kind)}</div>`;
 }
 
-/** A unified diff; the sign at the start of each line says what its color does. */
+/** A diff of a file as it is; the sign beside each line says what its color does. Between its parts is a gap. */
 export function Diff({ text }) {
   if (!text) return html`<p class="quiet">${t("common.no_text_changed")}</p>`;
-  return html`<div class="diff">${styled(text.trimEnd().split("\n"), (line) => DIFF_KINDS[line[0]])}</div>`;
+  const line = (of, n) => html`<span key=${n} class=${DIFF_KINDS[of[0]]} dir="auto">${of[0] === "@" ? "⋯" : html`<b>${of[0]}</b>${of.slice(1)}`}${"\n"}</span>`;
+  return html`<div class="diff">${text.trimEnd().split("\n").map(line)}</div>`;
 }
 
-const signed = (diff, sign) => (diff ?? "").split("\n").filter((line) => line[0] === sign).map((line) => line.slice(1).trim());
-const MARKER = /^([-*+]|\d{1,9}[.)])\s+/;
-const SOURCE = / ?\((\d{4}-\d\d-\d\d, )?thread [0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\)$/;
-
-/** A line without its list marker, and without the source that consolidation notes at its end, as facts have it. */
-export const said = (line) => line.replace(MARKER, "").replace(SOURCE, "");
-
-/** The lines that a diff adds, without their markers and sources. */
-export const added = (diff) => signed(diff, "+").map(said).filter(Boolean);
-
-/** What a diff changed, for who does not read diffs: what came and what went. */
-export function Changed({ diff }) {
-  const went = signed(diff, "-").map(said).filter(Boolean);
-  const line = (kind, sign) => (text) => html`<li class=${kind}><b>${sign}</b> ${text}</li>`;
-  return html`<ul class="came-and-went">${went.slice(0, MOST_CHANGED).map(line("removed", "−"))}
-    ${added(diff).slice(0, MOST_CHANGED).map(line("added", "+"))}</ul>`;
+/** What a diff changed, for who does not read diffs: what came and what went. `most` lines of each are shown. */
+export function Changed({ path, diff, most = MOST_CHANGED }) {
+  const { went, came } = differences(path, diff);
+  const line = (kind, sign) => (text) => html`<li class=${kind} dir="auto"><b>${sign}</b> <${Inline} text=${text} /></li>`;
+  const more = Math.max(went.length - most, 0) + Math.max(came.length - most, 0);
+  return html`<ul class="came-and-went">${went.slice(0, most).map(line("removed", "−"))}
+    ${came.slice(0, most).map(line("added", "+"))}</ul>
+    ${more > 0 && html`<p class="quiet">${t("changes.more_lines", { count: more })}</p>`}
+    ${!went.length && !came.length && html`<p class="quiet">${t("common.no_text_changed")}</p>`}`;
 }
 
 /** Why something did not work. */

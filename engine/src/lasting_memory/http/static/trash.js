@@ -5,6 +5,7 @@ import { html, useState } from "./lib/preact.js";
 import { Dialog, useAct, useTold } from "./parts.js";
 import { author, when } from "./text.js";
 import { t } from "./texts.js";
+import { Inline, lineFor, titleOf } from "./words.js";
 
 export function Trash({ session, onClose }) {
   const { client, memory } = session;
@@ -16,11 +17,12 @@ export function Trash({ session, onClose }) {
   const back = (note, work) => act(() => work().then(() => setNote(note)));
   const file = ({ path, changes, at, author: by }) => {
     const undo = () => memory.undo({ path, changes });
-    return html`<li key=${path}><h4>${path}</h4><p class="quiet">${t("trash.deleted_by", { author: author(by), when: when(at) })}</p>
+    return html`<li key=${path}><h4 dir="auto">${titleOf(memory, path)}</h4><p class="quiet">${path}</p>
+      <p class="quiet">${t("trash.deleted_by", { author: author(by), when: when(at) })}</p>
       <button aria-label=${t("trash.bring_back_path", { path })} onClick=${back(t("trash.back", { what: path }), undo)}>${t("trash.bring_back")}</button></li>`;
   };
-  const line = ({ path, text, at, author: by }) => html`<li key=${`${path} ${text}`}><p class="fact">${text}</p>
-    <p class="quiet">${t("trash.taken_by", { path, author: author(by), when: when(at) })}</p>
+  const line = ({ path, text, at, author: by }) => html`<li key=${`${path} ${text}`}><p class="fact" dir="auto"><${Inline} text=${lineFor(path, text)} /></p>
+    <p class="quiet">${t("trash.taken_by", { path: titleOf(memory, path), author: author(by), when: when(at) })}</p>
     <button aria-label=${t("trash.bring_back_line", { text })} onClick=${back(t("trash.line_back"), () => memory.add(path, text))}>${t("trash.bring_back")}</button>
     <button aria-label=${t("for_good.open_line", { text })} onClick=${() => setLeaving({ path, text })}>${t("for_good.open")}</button></li>`;
   const isEmpty = told && !told.files.length && !told.lines.length;

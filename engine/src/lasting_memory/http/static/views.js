@@ -20,7 +20,7 @@ export function Policies({ session: { client, me }, onClose }) {
   const close = () => setEditing(null);
   const form = (content) => html`<${Form} save=${t("policies.save")} problem=${refused} onSave=${save} onCancel=${close}>
     ${!editing && html`<label>${t("policies.name")}<input name="key" required defaultValue="/" placeholder="/travel.md" /></label>`}
-    <label>${t("policies.rules")}<textarea name="content" rows="12" defaultValue=${content}></textarea></label>
+    <label>${t("policies.rules")}<textarea name="content" rows="12" dir="auto" defaultValue=${content}></textarea></label>
   <//>`;
   const mayEdit = told?.writable && editing === null;
   const button = (key, name, label) =>
@@ -39,14 +39,22 @@ export function Policies({ session: { client, me }, onClose }) {
   <//>`;
 }
 
+const BLOCKS = {
+  agent: t("prompt.block_agent"),
+  policies: t("prompt.block_policies"),
+  memory: t("prompt.block_memory"),
+  temporary: t("prompt.block_temporary"),
+  skills: t("prompt.block_skills"),
+};
+
 /** What the model is shown of a person at their next turn, with sizes and what was left out. */
 export function Prompt({ session: { client }, onClose }) {
   const { told, problem } = useTold(client, "/memory/prompt");
   const block = ({ name, bytes, tokens, budget, left_out: leftOut, text }) => html`<article key=${name}>
-    <h3>${name[0].toUpperCase() + name.slice(1)}</h3>
+    <h3>${Object.hasOwn(BLOCKS, name) ? BLOCKS[name] : name}</h3>
     <p class="quiet">${t("prompt.tokens", { count: tokens, size: size(bytes) })}${budget && t("prompt.budget", { size: size(budget) })}</p>
     ${leftOut.length > 0 && html`<p class="problem">${t("prompt.left_out", { what: leftOut.join("; ") })}</p>`}
-    <div class="text prompt">${text}</div>
+    <div class="text prompt" dir="auto">${text}</div>
   </article>`;
   const total = (told?.blocks ?? []).reduce((sum, { tokens }) => sum + tokens, 0);
   return html`<${Dialog} title=${t("prompt.title")} problem=${problem} onClose=${onClose}>

@@ -1,21 +1,25 @@
 // What consolidation did, would do and proposes; for operators, what it does over all people.
 
 import { refusal } from "../client.js";
-import { html, useEffect, useState } from "../lib/preact.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "../lib/preact.js";
 import { Dialog, pause, useAct, useAsked, useTold } from "../parts.js";
-import { Diff, Problem, when } from "../text.js";
+import { Changed, Problem, when } from "../text.js";
 import { t } from "../texts.js";
+import { Inline, givenUp, lineFor, markerOf, reasons, said, titleOf } from "../words.js";
 import { Summary, textOf } from "./brought.js";
 
 const LOOK_MILLISECONDS = 1000;
+const MOST_LINES = 200;
 
 /** The changes that wait for a decision. */
 function Proposals({ session: { client, memory } }) {
   const { told, problem } = useTold(client, "/memory/proposals", {}, memory.version);
   const [isOpen, setOpen] = useState(false);
   const proposals = told?.proposals ?? [];
-  return html`${proposals.length > 0 && html`<p><button onClick=${() => setOpen(true)}>${t("proposals.title")}
-      ${" "}<span class="badge">${proposals.length + told.more}</span></button></p>`}
+  const count = proposals.length + (told?.more ?? 0);
+  useEffect(() => memory.wait(count), [count]);
+  return html`${proposals.length > 0 && html`<p><button class="main" onClick=${() => setOpen(true)}>${t("proposals.title")}
+      ${" "}<span class="badge">${count}</span></button></p>`}
     <${Problem} text=${problem} />
     ${isOpen && html`<${Waiting} memory=${memory} proposals=${proposals} more=${told?.more ?? 0} onClose=${() => setOpen(false)} />`}`;
 }
@@ -39,21 +43,26 @@ const FROM = {
 
 /** Proposals, of which one accepts files, or lines of them, also with another text. */
 function Decisions({ act, memory, proposals, onDecided }) {
+  const opened = useRef(null); // the field that "Edit" has just opened
+  useLayoutEffect(() => {
+    if (opened.current) document.getElementById(opened.current)?.focus();
+    opened.current = null;
+  });
   const [chosen, setChosen] = useState({}); // by proposal, path and line: { isOut, text }
   const key = (id, path, { line }) => `${id} ${path} ${line}`;
   const choose = (at, more) => setChosen((all) => ({ ...all, [at]: { ...all[at], ...more } }));
   const linesOf = ({ id, lines }, path) => {
-    const mine = lines[path].map((each) => ({ line: each.line, ...chosen[key(id, path, each)] }));
+    const mine = lines[path].map((each) => ({ line: each.line, was: each.text, ...chosen[key(id, path, each)] }));
     if (!mine.some(({ isOut, text }) => isOut || text !== undefined)) return []; // the whole file
-    return [[path, mine.filter(({ isOut }) => !isOut).map(({ line, text }) => ({ line, ...(text?.trim() && { text }) }))]];
+    return [[path, mine.filter(({ isOut }) => !isOut).map(({ line, text, was }) => ({ line, ...(text?.trim() && { text: written(text, was) }) }))]];
   };
   const decide = (proposal, accept, path) => act(async () => {
     const files = path ? [path] : Object.keys(proposal.files); // what one sees, and nothing that came meanwhile
     const lines = accept ? Object.fromEntries(files.flatMap((of) => linesOf(proposal, of))) : {};
     const body = { accept, files, ...(Object.keys(lines).length && { lines }) };
-    const { refused } = await memory.change("POST", `/memory/proposals/${proposal.id}`, { body });
-    const why = Object.values(refused).join(" ");
-    if (why) throw refusal(409, why);
+    const { refused, notes } = await memory.change("POST", `/memory/proposals/${proposal.id}`, { body });
+    const why = reasons(notes) || Object.values(refused).join(" ");
+    if (Object.keys(refused).length) throw refusal(409, why);
     onDecided?.();
   });
   const buttons = (what, proposal, path) => html`<p class="row">
@@ -65,21 +74,27 @@ function Decisions({ act, memory, proposals, onDecided }) {
     const at = key(id, path, each);
     const { isOut, text } = chosen[at] ?? {};
     const edit = ({ target }) => choose(at, { text: target.value });
+    const line = lineFor(path, each.text);
+    const isNew = each.sign === "+";
+    const open = () => {
+      opened.current = at;
+      choose(at, { text: said(each.text.trim()) });
+    };
     return html`<li key=${at}>
-      <label class=${each.sign === "+" ? "added" : "removed"}><input type="checkbox" checked=${!isOut}
-        onChange=${() => choose(at, { isOut: !isOut })} /><span>${each.sign}${each.text}</span></label>
-      ${each.sign === "+" && text === undefined && html`<button class="small" aria-label=${t("proposals.edit_line", { text: each.text })}
-          onClick=${() => choose(at, { text: each.text })}>${t("proposals.edit")}</button>`}
-      ${text !== undefined && html`<input aria-label=${t("proposals.instead", { text: each.text })} value=${text} onInput=${edit} />`}
-      ${each.reason && html`<p class="quiet">${each.reason}</p>`}</li>`;
+      <label class=${isNew ? "added" : "removed"}><input type="checkbox" checked=${!isOut} onChange=${() => choose(at, { isOut: !isOut })} />
+        <span dir="auto"><b>${isNew ? "+" : "−"}</b> <${Inline} text=${line} /></span></label>
+      ${isNew && text === undefined && html`<button class="small" aria-label=${t("proposals.edit_line", { text: line })}
+          onClick=${open}>${t("proposals.edit")}</button>`}
+      ${text !== undefined && html`<input id=${at} dir="auto" aria-label=${t("proposals.instead", { text: line })} value=${text} onInput=${edit} />`}
+      ${each.reason && html`<p class="quiet" dir="auto">${givenUp(each.reason)}</p>`}</li>`;
   };
   const section = (proposal, n) => {
     const { id, at, kind, files, lines } = proposal;
     const which = n ? t("proposals.proposal", { number: n + 1 }) : "";
     const fileOf = (path) => (n ? t("proposals.file_of_proposal", { path, number: n + 1 }) : path);
     const isOne = Object.keys(files).length === 1;
-    const file = ([path, diff]) => html`<article key=${path}><h4>${title(memory, path)}</h4><p class="quiet">${path}</p>
-      ${lines[path].length ? html`<ul class="choices">${lines[path].map(line(id, path))}</ul>` : html`<${Diff} text=${diff} />`}
+    const file = ([path, diff]) => html`<article key=${path}><h4 dir="auto">${titleOf(memory, path)}</h4>
+      ${lines[path].length ? html`<ul class="choices">${lines[path].map(line(id, path))}</ul>` : html`<${Changed} path=${path} diff=${diff} most=${MOST_LINES} />`}
       ${!isOne && buttons(fileOf(path), proposal, path)}</article>`;
     return html`<section key=${id} data-together aria-label=${t("proposals.label", { number: n + 1 })}><h3>${FROM[kind]?.(when(at)) ?? when(at)}</h3>
       ${Object.entries(files).map(file)}${buttons(which, proposal)}</section>`;
@@ -87,11 +102,8 @@ function Decisions({ act, memory, proposals, onDecided }) {
   return proposals.map(section);
 }
 
-/** The title under which a file's lines are shown, also of one that is not there yet. */
-function title(memory, path) {
-  const name = path.split("/").pop().replace(/\.[a-z]+$/, "").replaceAll(/[-_]/g, " ");
-  return memory.groups?.find((group) => group.path === path)?.title ?? name[0].toUpperCase() + name.slice(1);
-}
+/** What a person wrote instead of a line, as the file has lines: behind the same marker. */
+const written = (text, was) => markerOf(was) + said(text.trim());
 
 const PROMPT = t("bring.prompt");
 
@@ -146,7 +158,7 @@ function Consolidation({ session: { client, memory, me }, onClose }) {
   const attempt = (what, work) => act(() => (setNote(what), setRehearsed(null), work()));
   const rehearse = attempt(t("consolidation.rehearsing"), async () => {
     const run = await client.json("POST", "/memory/consolidate", { query: { dry_run: "true" } });
-    setRehearsed({ ...run, status: run.status ?? t("consolidation.nothing_written") });
+    setRehearsed(run);
     setNote("");
   });
   const begin = (query, none) => attempt(t("consolidation.working"), async () => {
@@ -164,7 +176,7 @@ function Consolidation({ session: { client, memory, me }, onClose }) {
     }
     await memory.refresh();
   });
-  const done = (run) => html`<li key=${run.run_id}><h4>${when(run.started_at)}</h4><${Run} ...${run} /></li>`;
+  const done = (run) => html`<li key=${run.run_id}><h4>${when(run.started_at)}</h4><${Run} memory=${memory} ...${run} /></li>`;
   return html`<${Dialog} title=${t("consolidation.title")} problem=${refused || problem} onClose=${onClose}>
     <p>${t("consolidation.about")}</p>
     <p class="row"><button disabled=${isBusy} onClick=${rehearse}>${t("consolidation.rehearse")}</button>
@@ -173,7 +185,7 @@ function Consolidation({ session: { client, memory, me }, onClose }) {
     <p class="quiet">${t("consolidation.tidy_about")}</p>
     <p class="quiet" role="status">${!refused && note}</p>
     ${rehearsed && html`<section aria-label=${t("consolidation.would_label")}>
-      <h3>${t("consolidation.would")}</h3><${Run} ...${rehearsed} /></section>`}
+      <h3>${t("consolidation.would")}</h3><${Run} memory=${memory} ...${rehearsed} /></section>`}
     <h3>${t("consolidation.last")}</h3>
     ${told?.length === 0 && html`<p class="quiet">${t("consolidation.none")}</p>`}
     <ul class="runs">${told?.map(done)}</ul>
@@ -182,17 +194,28 @@ function Consolidation({ session: { client, memory, me }, onClose }) {
 
 const READ = { tidy: t("consolidation.read_tidy"), bring: t("consolidation.read_bring") };
 
-function Run({ status, kind, conversations: talks, messages = 0, model_calls: calls = 0, reason, files = {} }) {
+const STATUS = {
+  running: t("consolidation.status_running"),
+  done: t("consolidation.status_done"),
+  proposed: t("consolidation.status_proposed"),
+  undone: t("consolidation.status_undone"),
+  failed: t("consolidation.status_failed"),
+};
+
+function Run({ memory, status, kind, conversations: talks, messages = 0, notes, files = {} }) {
   const counts = () => ({
     conversations: t("consolidation.conversations", { count: talks }),
     messages: t("consolidation.messages", { count: messages }),
   });
   const read = () => READ[kind] ?? t("consolidation.read", counts());
-  const told = () => t("consolidation.status", { status, read: read(), calls: t("consolidation.calls", { count: calls }) });
-  const changed = Object.entries(files).map(([path, diff]) => html`<h5>${path}</h5><${Diff} text=${diff} />`);
+  const shown = STATUS[status] ?? t("consolidation.nothing_written");
+  const changed = Object.entries(files).map(
+    ([path, diff]) => html`<h5 dir="auto">${titleOf(memory, path)}</h5><${Changed} path=${path} diff=${diff} most=${MOST_LINES} />`,
+  );
+  const why = reasons(notes);
   const none = html`<p class="quiet">${t(status === "running" ? "consolidation.none_yet" : "consolidation.none_changed")}</p>`;
-  return html`<p class="quiet">${talks === undefined ? status : told()}</p>
-    ${reason && html`<p>${reason}</p>`}${changed.length ? changed : none}`;
+  return html`<p class="quiet">${talks === undefined ? shown : t("consolidation.status", { status: shown, read: read() })}</p>
+    ${why && html`<p class="lines" dir="auto">${why}</p>`}${changed.length ? changed : none}`;
 }
 
 /** How the deployment does, over all people: for operators. */
@@ -213,8 +236,9 @@ function Numbers({ due }) {
   return html`<section aria-label=${t("operations.due")}><h3>${t("operations.due")}</h3><p>${waiting}</p></section>`;
 }
 
-export const dialogs = { [t("consolidation.opener")]: Consolidation, [t("bring.title")]: Bring };
+export const changesDialogs = { [t("consolidation.opener")]: Consolidation };
+export const dataDialogs = { [t("bring.title")]: Bring };
 export const operatorsDialogs = { [t("operations.title")]: Operations };
-/** What people decide about it, among the decisions about memory. */
+/** What people decide about it, among the settings. */
 export const switches = { review: t("consolidation.switch_review"), review_agent: t("consolidation.switch_review_agent") };
-export const BelowSwitches = Proposals;
+export const AboveChanges = Proposals;

@@ -1,0 +1,127 @@
+"""One fact, with its earlier wordings, in all the texts in which it may stand: what is erased when it is deleted for good."""
+
+import itertools
+import json
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lasting_memory.files.facts import said
+from lasting_memory.journal import Revision, edits, lines_of
+
+# Words, and characters of writing without spaces.
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
+# How many of the words of the shorter of two lines the other one has, if it is an earlier wording.
+_SHARED_WORDS = 0.5
+# Reasons of records quote so many characters of a line at least.
+_QUOTED_CHARS = 70
+_GONE = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A fact, by its wordings as `said` gives them. In JSON it is the text of a field, or of an item of a list."""
+
+    wordings: frozenset[str]
+
+    def is_in(self, line: str) -> bool:
+        """Whether this is a line with the fact and nothing else."""
+        return said(line) in self.wordings
+
+    def is_quoted(self, prose: str) -> bool:
+        """Whether a sentence quotes the fact, or its beginning, as it is or as JSON."""
+        beginnings = [wording[:_QUOTED_CHARS] for wording in self.wordings]
+        return any(text in prose or json.dumps(text)[1:-1] in prose for text in beginnings)
+
+    def cleaned(self, path: str, content: str) -> str:
+        """A file's text without the fact. Blocks."""
+        if path.endswith(".json"):
+            return self._cleaned_json(content)
+        if not any(wording in content for wording in self.wordings):  # which is quick
+            return content
+        lines = content.split("\n")
+        kept = [line for line in lines if not self.is_in(line)]
+        return content if len(kept) == len(lines) else "\n".join(kept)
+
+    def cleaned_diff(self, diff: str) -> str:
+        """A diff without the fact's lines; "" if nothing but its places is left. Blocks."""
+        kept = [line for line in diff.split("\n") if not self.is_in(_unquoted(line[1:]))]
+        return "\n".join(kept) if any(line[:1] in {"+", "-"} for line in kept) else ""
+
+    def _cleaned_json(self, content: str) -> str:
+        try:
+            value = json.loads(content or "{}")
+            pruned = self._pruned(value)
+        except (ValueError, RecursionError):
+            return content
+        return content if pruned == value or pruned is _GONE else json.dumps(pruned, indent=2) + "\n"
+
+    def _pruned(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return _GONE if said(value) in self.wordings else value
+        if isinstance(value, list):
+            return [each for each in map(self._pruned, value) if each is not _GONE]
+        if isinstance(value, dict):
+            fields = {name: self._pruned(each) for name, each in value.items()}
+            return {name: each for name, each in fields.items() if each is not _GONE}
+        return value
+
+    def threads(self, histories: Iterable[tuple[str, Sequence[Revision]]]) -> list[str]:
+        """The conversations in which revisions were made that brought the fact, oldest first. Blocks."""
+        found = dict[str, None]()
+        made = list[Revision]()
+        for path, revisions in histories:
+            for new, old in itertools.zip_longest(revisions, revisions[1:]):
+                before = (old and old.content) or ""
+                if self._is_of(path, new.content or "") and not self._is_of(path, before):
+                    made.append(new)
+        for revision in sorted(made, key=lambda revision: revision.at):
+            found |= dict.fromkeys(revision.author.thread_id.split())
+        return [*found]
+
+    def _is_of(self, path: str, content: str) -> bool:
+        return self.cleaned(path, content) != content
+
+
+def _unquoted(line: str) -> str:
+    """A line of a diff; of JSON its text, without the field's name and the quotes around it."""
+    text = line.strip().removesuffix(",")
+    if not text.endswith('"'):
+        return line
+    for start in (0, text.find('": ') + 3):
+        try:
+            value = json.loads(text[start:])
+        except ValueError:
+            continue
+        if isinstance(value, str):
+            return value
+    return line
+
+
+def fact_of(text: str, revisions: Sequence[Revision], present: Collection[str]) -> Fact:
+    """The fact that a line says, with its earlier wordings in a file's history, newest first. Blocks.
+
+    An earlier wording is a line in whose place this one came, and which has half of its words. `present` are lines, as `said`
+    gives them, that are facts of their own now.
+    """
+    wordings = {said(text)}
+    for new, old in itertools.pairwise(revisions):
+        before, after = lines_of(old.content or ""), lines_of(new.content or "")
+        for i, i_end, j, j_end in edits(before, after):
+            came = [said(line) for line in after[j:j_end] if said(line) in wordings]
+            for line in map(said, before[i:i_end]):
+                if line not in present and any(_is_like(line, wording) for wording in came):
+                    wordings.add(line)
+    return Fact(frozenset(wordings))
+
+
+def _is_like(one: str, other: str) -> bool:
+    words, others = ({*_WORD.findall(text.casefold())} for text in (one, other))
+    least = min(len(words), len(others))
+    return bool(least) and len(words & others) >= _SHARED_WORDS * least
+
+
+def lines_now(files: Mapping[str, str]) -> set[str]:
+    """The lines of these texts, as `said` gives them. Blocks."""
+    return {said(line) for text in files.values() for line in lines_of(text)}
