@@ -171,6 +171,11 @@ async def hello(request):
 
 app = build_http(DEPLOYMENT, routes=[Route("/hello", hello, methods=["GET", "POST"])], page=False)
 """
+FACTORY = """
+
+async def make(config):
+    return await asyncio.to_thread(build_agent)
+"""
 CLOSED = ("assistants:search", "threads:delete", "store:search")
 
 
@@ -187,7 +192,9 @@ async def test_a_fork_without_parts_with_a_route_and_two_agents(model: ScriptedA
         assert old in text
         (project / file).write_text(text.replace(old, new))
     config = json.loads((project / "langgraph.json").read_text())
-    config["graphs"] = {"helpdesk": "./agent.py:agent", "support": "./agent.py:agent"}
+    source = project / "agent.py"
+    source.write_text(f"import asyncio\n{source.read_text()}{FACTORY}")
+    config["graphs"] = {"helpdesk": "./agent.py:make", "support": "./agent.py:agent"}
     (project / "langgraph.json").write_text(json.dumps(config))
     with DevServer(tmp_path, model.env, project=project) as fork:
         async with (
@@ -197,6 +204,10 @@ async def test_a_fork_without_parts_with_a_route_and_two_agents(model: ScriptedA
             assert (await person.made("GET", "/memory/me"))["agents"] == ["helpdesk", "support"]
             for path in ("/memory/consolidations", "/app"):
                 assert (await person.ask("GET", path)).status_code == 404
+            # A graph that is made anew for each run: its model gets what another one's gets, and nothing can execute.
+            tools = (await person.made("GET", "/memory/prompt"))["tools"]
+            assert {"read_file", "append_memory"} <= set(tools)
+            assert "execute" not in tools
             # Its own route: the same sign-in, the same bounds.
             assert await person.made("GET", "/hello") == {"user": alice, "sent": 0}
             assert (await nobody.ask("GET", "/hello")).status_code == 401

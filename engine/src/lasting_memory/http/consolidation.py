@@ -327,15 +327,17 @@ async def decide_proposal(caller: Caller, proposal_id: str, query: MemoryQuery, 
     the file's other lines are declined. With `files` or `lines` only the files that they name are decided, and the others go on
     waiting; where both are there, `lines` is about some of `files`, and the rest of `files` are decided whole. What is
     accepted is merged with what memory says now; what is declined is not proposed again, unless you say it again. `refused`: by
-    path, why something could not be applied; that still waits; `notes` say why in one word each. 409: it was decided already.
+    path, why something could not be applied; that still waits; `notes` say why in a word each, where there is one. 409: it was
+    decided already.
     """
     caller.check_own()
     lines = {path: {each.line: each.text for each in chosen} for path, chosen in (body.lines or {}).items()}
     refused = await caller.memory.decide(proposal_id, accept=body.accept, paths=body.files, lines=lines)
+    told: Answer = {"id": proposal_id, "accepted": body.accept, "refused": {path: str(why) for path, why in refused.items()}}
     kinds = [getattr(error, "kind", "") for error in refused.values()]
-    notes = [consolidation.note(kind) for kind in kinds if kind]
-    told = {path: str(error) for path, error in refused.items()}
-    return {"id": proposal_id, "accepted": body.accept, "refused": told, "notes": notes if all(kinds) else []}
+    if kinds and all(kinds):
+        told["notes"] = [consolidation.note(kind) for kind in kinds]
+    return told
 
 
 @router.get("/memory/operations", tags=["Operations"])
