@@ -77,7 +77,8 @@ def memory(store: BaseStore, began: journal.Began | None = None) -> Memory:
 
 
 async def keep_record(store: BaseStore, files: dict[str, str], reason: str) -> None:
-    record = asdict(drafts.Record("run", "2026-01-01", "2026-01-01", "done", reason, files=files))
+    notes = [drafts.note("taken_back", f"- {FACT}", "- three")]
+    record = asdict(drafts.Record("run", "2026-01-01", "2026-01-01", "done", reason, files=files, notes=notes))
     await store.aput(namespaces.run_records(ALICE), "2026-01-01-run", record, index=False)
 
 
@@ -121,6 +122,7 @@ async def test_it_is_nowhere_afterwards_and_all_else_is_as_it_was(api: httpx.Asy
     assert [each.change.after for each in left.declined] == ["- three\n"]
     (record,) = [value for place, value in kept(store).items() if place[0] == namespaces.run_records(ALICE)]
     assert (record["files"], record["reason"]) == ({"/memories/c.md": diffs["/memories/c.md"]}, "")
+    assert record["notes"] == [{"kind": "taken_back", "texts": ["- three"]}]
     assert (await delete(api)).status_code == 404, "it is nowhere"
 
 

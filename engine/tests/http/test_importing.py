@@ -137,10 +137,12 @@ async def test_proposals_come_undecided_once_and_controls_only_get_tighter(
 ) -> None:
     changes = [Changed("/food.md", "", "- likes tea\n"), Changed("/profile.json", "{}", '{"name": "Alice"}')]
     await memory(store).propose(Proposal("p", "2026", MEMORIES[-1], Author("agent"), changes, ["t"], kind="tidy"))
-    proposals = await memory(store).exported_proposals()
+    proposals, changes_of = await memory(store).exported_proposals()
     async with calling("bob") as bob:
         for made in (1, 0):
-            told = await imported(bob, proposals=proposals, controls={"paused": True, "review": True})
+            told = await imported(
+                bob, proposals=proposals, proposed_changes=changes_of, controls={"paused": True, "review": True}
+            )
             assert (told["proposals"], told["controls"]) == (made, {"paused": True, "review": True})
         told = await imported(bob, controls={"paused": False, "review": False})
         assert told["controls"] == {"paused": True, "review": True}
@@ -150,9 +152,9 @@ async def test_proposals_come_undecided_once_and_controls_only_get_tighter(
         accepted = await bob.post(f"/memory/proposals/{waiting['id']}", json={"accept": True})
         assert accepted.json()["refused"] == {}
         assert (await bob.get("/memory/file", params={"path": "/memories/food.md"})).json()["content"] == "- likes tea\n"
-        assert (await imported(bob, proposals=proposals))["proposals"] == 0, "it was decided"
-        many = [{"changes": [{"path": f"/memories/{n}.md", "before": "", "after": "x"}]} for n in range(30)]
-        assert (await imported(bob, proposals=many))["proposals"] == 20
+        assert (await imported(bob, proposals=proposals, proposed_changes=changes_of))["proposals"] == 0, "it was decided"
+        many = {str(n): [{"path": f"/memories/{n}.md", "before": "", "after": "x"}] for n in range(30)}
+        assert (await imported(bob, proposed_changes=many))["proposals"] == 20
         assert (await imported(bob, proposals=[{"id": "of before", "files": {}, "lines": {}}]))["proposals"] == 0
     before = kept(store)
     for wrong in (
@@ -160,7 +162,7 @@ async def test_proposals_come_undecided_once_and_controls_only_get_tighter(
         {"path": "/memories/a.md", "before": "", "after": "\x00"},
     ):
         async with calling() as api:
-            await imported(api, 422, proposals=[{"changes": [wrong]}])
+            await imported(api, 422, proposed_changes={"p": [wrong]})
     assert kept(store) == before
 
 

@@ -197,6 +197,7 @@ class Draft:
         record.log()
         store, actor, namespace = self.memory.store, self.memory.actor, namespaces.run_records(self.memory.actor)
         if self.reading:
+            record = replace(record, notes=[])  # nothing is kept of a text but what is proposed
             record = await self._with_earlier_parts(record, self.reading.part)
         if record.dry_run or not await put_positions(store, actor, positions, self.memory.began):
             return
@@ -263,7 +264,13 @@ def _without(record: Mapping[str, Any], fact: Fact) -> dict[str, Any]:
         files = {path: diff for path, diff in cleaned.items() if diff}
     reason = record.get("reason")
     quoted = isinstance(reason, str) and fact.is_quoted(reason)
-    return {**record, "files": files, "reason": "" if quoted else reason}
+    notes = [_note_without(note, fact) for note in record.get("notes") or []]
+    return {**record, "files": files, "reason": "" if quoted else reason, "notes": notes}
+
+
+def _note_without(note: Note, fact: Fact) -> Note:
+    """A note of a stored record without the lines that quote a fact."""
+    return {"kind": note["kind"], "texts": [text for text in note["texts"] if not fact.is_quoted(text)]}
 
 
 # --- The runs of this process, each with its slot

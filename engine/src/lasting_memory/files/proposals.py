@@ -287,18 +287,17 @@ class Memory:
             shown.append(await platform.in_thread(proposal.shown))
         return shown, 0
 
-    async def exported_proposals(self) -> list[dict[str, Any]]:
-        """The undecided ones as their person sees them, each with its whole `changes`, from which it can be made again."""
-        exported = list[dict[str, Any]]()
+    async def exported_proposals(self) -> tuple[list[dict[str, Any]], dict[str, list[dict[str, Any]]]]:
+        """The undecided ones as their person sees them; and by their ids the whole changes, which make them again."""
+        exported, changes_of = list[dict[str, Any]](), dict[str, list[dict[str, Any]]]()
         for proposal in await self.proposals():
             if proposal.changes:
-                shown = await platform.in_thread(proposal.shown)
-                changes = [
-                    {"path": each.path, "before": each.before, "after": each.after, "deleted": each.deleted}
-                    for each in proposal.changes
+                exported.append(await platform.in_thread(proposal.shown))
+                changes_of[proposal.id] = [
+                    {"path": change.path, "before": change.before, "after": change.after, "deleted": change.deleted}
+                    for change in proposal.changes
                 ]
-                exported.append({**shown, "changes": changes})
-        return exported
+        return exported, changes_of
 
     async def propose(self, proposal: Proposal) -> None:
         """Keep a proposal. Raises `RefusedWrite` if its person was forgotten since this began, or a fact deleted for good."""

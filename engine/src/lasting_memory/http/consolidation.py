@@ -203,7 +203,7 @@ async def _read_part(caller: PersonRequest, owner: consolidation.Owner, part: co
     rules = caller.deployment.consolidation or DEFAULT_CONSOLIDATION
     async with _readings.taken(caller.actor, rules.at_once + 1, consolidation.TURN_SECONDS) as is_turn:
         if not is_turn:
-            return {"reason": consolidation.READING}
+            return {"reason": consolidation.READING, "notes": [consolidation.note("another_at_work")]}
         return await _waited(caller, owner, "bring", await platform.in_thread(part.dumped))
 
 
@@ -213,9 +213,11 @@ class _Summary:
     def __init__(self, text: consolidation.Brought) -> None:
         self._text, self._proposed, self._reasons = text, 0, list[str]()
         self._invented, self._left_out = list[str](), consolidation.counted(text.left_out)
+        self._notes = list[Answer]()
 
     def add(self, report: Answer, entries: Sequence[consolidation.Entry]) -> bool:
         """Add the report of a part. Returns whether it was read."""
+        self._notes += [note for note in report.get("notes", []) if note not in self._notes]
         if report.get("status") not in {"done", "proposed"}:
             self.leave_out("failed", entries)
             self._note(report["reason"])
@@ -248,8 +250,9 @@ class _Summary:
             reason += f" Not added, because the text does not say it: {'; '.join(self._invented[:_LINES_TOLD])}"
         framing = self._text.framing
         return {
-            "reason": " ".join([reason, *self._reasons]), "found": self._text.found, "proposed": self._proposed,
-            "left_out": self._left_out, "invented": self._invented[:_LINES_TOLD],
+            "reason": " ".join([reason, *self._reasons]), "notes": self._notes,
+            "found": self._text.found, "proposed": self._proposed, "left_out": self._left_out,
+            "invented": self._invented[:_LINES_TOLD],
             "framing": consolidation.counted({"framing": framing}).get("framing", {"count": 0, "lines": []}),
         }  # fmt: skip
 

@@ -49,8 +49,9 @@ _DELETED = 100
 async def export(caller: Caller, query: AboutQuery) -> Response:
     """Everything of yours as one JSON document.
 
-    version, exported_at, user_id, org_id, left_out (temporary conversations), controls, proposals, files and deleted_files
-    with revisions, unreadable (what is no file), conversations with values. 429: another export of yours is under way.
+    version, exported_at, user_id, org_id, left_out (temporary conversations), controls, proposals, proposed_changes (by a
+    proposal's id, what makes it again), files and deleted_files with revisions, unreadable (what is no file), conversations
+    with values. 429: another export of yours is under way.
     """
     parts = document(caller.store, get_client(), caller.actor, caller.deployment)
     attached = {"content-disposition": 'attachment; filename="memory.json"'}
@@ -63,10 +64,13 @@ async def document(
     """The document in parts, with one memory's histories or `_PAGE` conversations in memory at a time."""
     own = await requests.memories_of(store, actor, deployment)
     memories = [(Memory(store, actor, place, deployment), assistant) for place, assistant in own.items()]
-    proposals = list[Answer]()
+    proposals, changes = list[Answer](), dict[str, list[Answer]]()
     for memory, assistant in memories:
-        proposals += [{**each, **assistant} for each in await memory.exported_proposals()]
-    told = {"version": 1, "exported_at": datetime.now(UTC).isoformat(), **asdict(actor), "proposals": proposals}
+        shown, changes_of = await memory.exported_proposals()
+        proposals += [{**proposal, **assistant} for proposal in shown]
+        changes |= changes_of
+    told = {"version": 1, "exported_at": datetime.now(UTC).isoformat(), **asdict(actor)}
+    told |= {"proposals": proposals, "proposed_changes": changes}
     told |= {"left_out": ["temporary conversations"], "controls": (await controls(store, actor, deployment)).told()}
     yield json.dumps(told)[:-1].encode()
     deleted, unreadable = list[Answer](), list[Answer]()

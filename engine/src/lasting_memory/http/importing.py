@@ -87,11 +87,14 @@ class ImportedChange(BaseModel, strict=True):
         return self
 
 
-class ImportedProposal(BaseModel, strict=True):
-    """A proposal of an export. An older one has no whole changes, and cannot be made again."""
+ImportedChanges = Annotated[list[ImportedChange], Field(max_length=MOST_FILES)]
 
+
+class ImportedProposal(BaseModel, strict=True):
+    """A proposal of an export, as its person saw it. `proposed_changes` has what makes it again."""
+
+    id: str = ""
     kind: str = "bring"
-    changes: Annotated[list[ImportedChange], Field(max_length=MOST_FILES)] = Field(default_factory=list)
 
 
 class ImportedConversation(BaseModel, strict=True):
@@ -116,6 +119,7 @@ class Document(BaseModel, strict=True):
     version: Literal[1]
     files: Annotated[list[Imported], Field(max_length=MOST_FILES)]
     proposals: Annotated[list[ImportedProposal], Field(max_length=MOST_FILES)] = Field(default_factory=list)
+    proposed_changes: Annotated[dict[str, ImportedChanges], Field(max_length=MOST_FILES)] = Field(default_factory=dict)
     controls: ImportedControls = ImportedControls()
     conversations: Annotated[list[ImportedConversation], Field(max_length=MOST_CONVERSATIONS)] = Field(default_factory=list)
 
@@ -127,7 +131,7 @@ class Document(BaseModel, strict=True):
         return self
 
 
-_LIST = {"type": "array", "items": {"type": "object"}}
+_LIST, _OBJECT = {"type": "array", "items": {"type": "object"}}, {"type": "object"}
 _BODY = {
     "requestBody": {
         "required": True,
@@ -140,7 +144,7 @@ _BODY = {
                     "properties": {
                         "version": {"const": 1},
                         **dict.fromkeys(("files", "proposals", "conversations"), _LIST),
-                        "controls": {"type": "object"},
+                        **dict.fromkeys(("proposed_changes", "controls"), _OBJECT),
                     },
                 },
             },
@@ -163,7 +167,7 @@ async def import_document(caller: Caller, query: MemoryQuery) -> Answer:
     """
     body = await platform.in_thread(_parsed, await caller.http.body())
     files = await _import_files(caller, body.files)
-    proposals = await _import_proposals(caller, body.proposals)
+    proposals = await _import_proposals(caller, body)
     controls_now = await _tighten(caller, body.controls)
     async with get_client() as client:
         conversations = await _import_conversations(caller, client, body.conversations)
@@ -215,20 +219,23 @@ async def _import_files(caller: PersonRequest, files: Sequence[Imported]) -> lis
     return done
 
 
-async def _import_proposals(caller: PersonRequest, given: Sequence[ImportedProposal]) -> int:
+async def _import_proposals(caller: PersonRequest, document: Document) -> int:
     """Propose what an export proposes, unless it was imported before, or too much waits. Returns how many wait now."""
     memory, author = caller.memory, identity.Author("consolidation", caller.actor.user_id)
     if caller.deployment.consolidation is None:  # nobody could decide about them
         return 0
-    known = {each.id: bool(each.changes) for each in await memory.proposals()} if given else {}
+    known = {each.id: bool(each.changes) for each in await memory.proposals()} if document.proposed_changes else {}
     waiting, made = sum(known.values()), 0
-    for entry in given:
-        changes = [Changed(key_of(each.path), each.before, each.after, each.deleted) for each in entry.changes]
+    kinds = {proposal.id: proposal.kind for proposal in document.proposals}
+    for exported_id, imported in document.proposed_changes.items():
+        changes = [Changed(key_of(change.path), change.before, change.after, change.deleted) for change in imported]
         proposal_id = f"imported-{_own_id(caller.actor, repr((memory.files, changes)))}"
         size = sum(len(each.before) + len(each.after) for each in changes)
         if not changes or proposal_id in known or waiting >= MAX_PROPOSALS or size > 2 * caller.deployment.limits.max_bytes:
             continue
-        kind, at = entry.kind if entry.kind in _KINDS else "bring", datetime.now(UTC).isoformat()
+        kind = kinds.get(exported_id, "")
+        kind = kind if kind in _KINDS else "bring"
+        at = datetime.now(UTC).isoformat()
         await memory.propose(Proposal(proposal_id, at, memory.files[-1], author, changes, [], kind=kind))
         known[proposal_id] = True
         waiting += 1

@@ -17,9 +17,9 @@ function slim({ thread_id, created_at, updated_at, metadata, values }) {
 /** The parts of an export, each an export itself. What is none is one part: the server says what is wrong with it. */
 export function* partsOf(document) {
   if (!Array.isArray(document?.files)) return yield document;
-  const { version, proposals, controls } = document;
+  const { version, proposals, proposed_changes, controls } = document;
   const files = document.files.map(({ path, content, encoding }) => ({ path, content, encoding }));
-  yield { version, files, proposals, controls };
+  yield { version, files, proposals, proposed_changes, controls };
   let conversations = [];
   let characters = 0;
   for (const conversation of Array.isArray(document.conversations) ? document.conversations : []) {
