@@ -159,6 +159,11 @@ async def store() -> BaseStore:
     return cast("BaseStore", await get_store())
 
 
+def is_server() -> bool:
+    """Whether the platform serves in this process."""
+    return "langgraph_api.graph" in sys.modules
+
+
 def loaded_graph(graph_id: str) -> "Pregel[Any, Any, Any, Any] | None":
     """A graph that this server has loaded; None for one that is made anew for each run."""
     from langgraph.pregel import Pregel  # noqa: PLC0415  # commands that need no graph import this module, too

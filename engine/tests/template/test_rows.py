@@ -303,7 +303,7 @@ ROWS: dict[str, list[Change]] = {
         Change(
             [
                 ("deployment.py", '"/memories/": person(), ', ""),
-                ("deployment.py", "    person,\n", ""),
+                ("deployment.py", ", person\n", "\n"),
                 ("langgraph.json", CONSOLIDATING, ""),
                 ("deployment.py", "consolidation=Consolidation()", "consolidation=None"),
             ],

@@ -166,9 +166,9 @@ async def import_document(caller: Caller, query: MemoryQuery) -> Answer:
     yours is under way.
     """
     body = await platform.in_thread(_parsed, await caller.http.body())
-    files = await _import_files(caller, body.files)
-    proposals = await _import_proposals(caller, body)
     controls_now = await _tighten(caller, body.controls)
+    proposals = await _import_proposals(caller, body)
+    files = await _import_files(caller, body.files)
     async with get_client() as client:
         conversations = await _import_conversations(caller, client, body.conversations)
     return {"files": files, "proposals": proposals, "controls": controls_now, "conversations": conversations}

@@ -207,6 +207,10 @@ def revision_summary(revision: Revision) -> Answer:
     return {**about, "deleted": revision.content is None, "bytes": len((revision.content or "").encode(errors="replace"))}
 
 
+# A header with the reason of a refusal in a word, for which the page has a sentence.
+REFUSAL_KIND = "x-refusal-kind"
+
+
 async def _invalid(_: Request, error: RequestValidationError) -> Response:
     """The first of pydantic's errors, in one line. It quotes no value, which may be a credential, or long."""
     first = error.errors()[0]
@@ -218,7 +222,7 @@ async def _invalid(_: Request, error: RequestValidationError) -> Response:
 async def _refused(_: Request, error: Exception) -> Response:
     status = 409 if isinstance(error, DecidedError) else 404 if isinstance(error, UnknownProposalError) else 422
     kind = getattr(error, "kind", "")
-    return JSONResponse({"detail": str(error), **({"kind": kind} if kind else {})}, status)
+    return JSONResponse({"detail": str(error)}, status, {REFUSAL_KIND: kind} if kind else None)
 
 
 async def _misconfigured(_: Request, error: SettingsError) -> Response:

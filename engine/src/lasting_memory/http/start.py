@@ -30,7 +30,8 @@ async def looking_around(app: FastAPI) -> AsyncIterator[None]:
         if deployment.settings.local_dev and not by_make_dev:  # of which the reloader would say nothing
             logger.error("%s Nothing is served until a file changes, which starts the server again; Ctrl-C ends.", error)  # noqa: TRY400
         raise
-    if not by_make_dev:
+    has_store = platform.is_server() or app.state.store is not platform.store
+    if has_store and not by_make_dev:
         await _log_first_steps(deployment, await app.state.store(), has_page=app.state.has_page)
     yield
 

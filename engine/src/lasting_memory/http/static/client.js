@@ -56,9 +56,9 @@ export function connect(token, onSignedOut) {
     const options = { method, headers: sent, body: text, signal, cache: "no-store", credentials: "omit" };
     const response = await fetch(url, options).catch(lost);
     if (response.ok) return response;
-    const { detail, kind } = await response.json().catch(() => ({}));
+    const { detail } = await response.json().catch(() => ({}));
     const told = typeof detail === "string" && detail ? detail : t("client.refused", { status: String(response.status) });
-    const said = reasonOf(kind) ?? told;
+    const said = reasonOf(response.headers.get("x-refusal-kind")) ?? told;
     if (response.status === 401) onSignedOut(said);
     throw refusal(response.status, said);
   }
