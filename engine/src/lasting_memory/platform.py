@@ -118,6 +118,23 @@ async def pending_interrupts(thread_id: str) -> tuple[str, list[PendingInterrupt
     return str(latest.checkpoint["id"]), pending
 
 
+async def repeats_calls(thread_id: str, checkpoint_id: str) -> bool | None:
+    """Whether a run from this checkpoint of a thread would make calls once more; None: it is the latest one.
+
+    langgraph makes a call of a tool by sending it to its node, and what was sent is in the checkpoint before. Going on from
+    the latest checkpoint without naming it makes only the calls that have no result yet.
+    """
+    from langgraph_api._checkpointer import get_checkpointer  # noqa: PLC0415  # only on a server
+
+    saver = await get_checkpointer()
+    latest = await saver.aget_tuple({"configurable": {"thread_id": thread_id, "checkpoint_ns": ""}})
+    if latest is not None and str(latest.checkpoint["id"]) == checkpoint_id:
+        return None
+    place = {"thread_id": thread_id, "checkpoint_ns": "", "checkpoint_id": checkpoint_id}
+    saved = await saver.aget_tuple({"configurable": place})
+    return saved is not None and bool(saved.checkpoint["channel_values"].get("__pregel_tasks"))
+
+
 def _waiting(saved: CheckpointTuple) -> dict[str, tuple[Interrupt, ...]]:
     """The interrupts of a checkpoint's tasks that are not answered, by the task's id."""
     from langgraph.pregel._task_status import read_task_statuses  # noqa: PLC0415  # only on a server

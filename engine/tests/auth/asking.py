@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +19,8 @@ _EXAMPLE = re.search(r"```python\n(.*?)```", _PAGE, re.DOTALL)
 assert _EXAMPLE
 _NAMES: dict[str, Any] = {}
 exec(_EXAMPLE[1], _NAMES)  # noqa: S102  # the page's own example
+# How often each thing was cleared on this server.
+_TIMES = Counter[str]()
 
 
 def ask(question: Any) -> str:
@@ -32,8 +35,9 @@ def choose(question: str) -> str:
 
 
 def cleared(what: str) -> str:
-    """Clears something, which an operator approves."""
-    return f"cleared {what}"
+    """Clears something, which an operator approves. Its answer says how often it was cleared."""
+    _TIMES[what] += 1
+    return f"cleared {what}, {_TIMES[what]} times"
 
 
 def build_agent(d: Deployment = DEPLOYMENT, model: BaseChatModel | None = None) -> Any:

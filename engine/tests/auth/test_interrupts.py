@@ -129,6 +129,39 @@ async def test_what_interrupt_on_raised_is_an_operator_s(asking: DevServer, ada:
 
 
 @pytest.mark.server
+async def test_an_approved_call_is_made_once_whatever_checkpoint_its_person_goes_back_to(
+    asking: DevServer, ada: Person
+) -> None:
+    what, root = uuid.uuid4().hex, asking.person("root")
+    it = await Waiting.after(ada, ToolCall("cleared", {"what": what}), ask("and?"))
+    assert (await it.answer({(await it.pending())["operator"]["id"]: APPROVE}, root)).status_code == 200
+    made = (await ada.client.threads.get_state(it.thread))["checkpoint"]["checkpoint_id"]
+    # It has been made, and its agent waits for the person's answer to the other call.
+    assert (await it.run(input=None, checkpoint_id=made)).status_code == 200
+    inside = {"checkpoint_id": made, "checkpoint_ns": "tools:x"}
+    for checkpoint in (inside, {"checkpoint_id": made, "checkpoint_map": {"tools:x": made}}):
+        assert (await it.run(input=None, checkpoint=checkpoint)).status_code == 403
+    assert (await it.answer("no more")).status_code == 200
+    refused = await it.run(input=None, checkpoint_id=made)
+    assert (refused.status_code, "only they may have calls" in refused.text) == (403, True)
+    for state in await ada.client.threads.get_history(it.thread, limit=20):
+        again = await it.run(input=None, checkpoint_id=state["checkpoint"]["checkpoint_id"])
+        assert again.status_code == (403 if "tools" in state["next"] else 200), again.text
+    assert (await it.run(root, input=None, checkpoint_id=made)).status_code == 200
+    ask_again = await Waiting.after(ada, ToolCall("cleared", {"what": what}))
+    await ask_again.answer({(await ask_again.pending())["operator"]["id"]: APPROVE}, root)
+    assert await ask_again.results() == [f"cleared {what}, 3 times"], "by two approvals, and the operator once more"
+
+
+@pytest.mark.server
+async def test_a_command_of_nulls_is_none(ada: Person) -> None:
+    it = await Waiting.after(ada, ask("what?"))
+    answered = await it.run(command={"resume": None, "update": None, "goto": None})
+    assert (answered.status_code, "__interrupt__" in answered.text) == (200, True), answered.text
+    assert len(await it.ids()) == 1
+
+
+@pytest.mark.server
 async def test_two_of_each_kind_at_once_are_answered_by_name_each_by_whom_it_is_for(asking: DevServer, ada: Person) -> None:
     delegated = f"clear {uuid.uuid4()}"
     ada.model.script(delegated, [ToolCall("cleared", {"what": "all"})], [Text("cleared it")])

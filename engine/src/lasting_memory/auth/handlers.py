@@ -49,6 +49,11 @@ STRICT_RESUME = "__pregel_strict_resume"
 # Where in a thread's history a run begins.
 _CHECKPOINT = ("checkpoint_id", "checkpoint_ns", "checkpoint_map")
 
+_REPEATED = (
+    "Operators approve calls of tools here: only they may have calls of an earlier checkpoint made once more; send input, or "
+    "go back to before the model's answer."
+)
+
 # Seconds between two lines of the log about a failure that lasts.
 _NOTED_SECONDS = 60
 
@@ -198,6 +203,8 @@ class _Handlers:
             value["metadata"][TEMPORARY] = True
         if resumes and not operator:
             await self._check_answers(ctx.user, thread, kwargs)
+        if thread and not resumes and not operator and kwargs.get("input") is None and self._has_approvals:
+            await self._check_repeated(thread, kwargs)
         if thread is None:
             await self._delete_temporary(ctx.user)
         if operator:
@@ -232,6 +239,24 @@ class _Handlers:
         resume = kwargs["command"]["resume"]
         kwargs["command"]["resume"] = await platform.in_thread(interrupts.checked_answers, resume, waiting)
         configurable[STRICT_RESUME] = True
+
+    async def _check_repeated(self, thread: Thread, kwargs: Mapping[str, Any]) -> None:
+        """Where operators approve calls, a person does not go back to one that was approved, and have it made once more.
+
+        langgraph makes all calls of a named checkpoint anew, also those of the latest that are done.
+        """
+        configurable = kwargs["config"].setdefault("configurable", {})
+        if configurable.get("checkpoint_ns") or any(configurable.get("checkpoint_map") or {}):  # inside of a subagent
+            raise HTTPException(403, _REPEATED)
+        checkpoint_id = configurable.get("checkpoint_id")
+        if checkpoint_id is None:
+            return
+        repeats = await platform.repeats_calls(str(thread["thread_id"]), checkpoint_id)
+        if repeats:
+            raise HTTPException(403, _REPEATED)
+        if repeats is None:  # it goes on there without the name, too
+            for name in _CHECKPOINT:
+                configurable.pop(name, None)
 
     async def _act_as(self, user: User, thread: Thread | None, kwargs: Mapping[str, Any]) -> Actor:
         """Stamp an operator's run with the operator's claims, and with the owner of a thread that it continues. Returns the

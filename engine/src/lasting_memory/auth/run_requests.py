@@ -284,7 +284,9 @@ def rebuild_run(value: MutableMapping[str, Any], *, operator: bool) -> None:
     context = {name: of for name, of in given.items() if told or name in _CONTEXT_FIELDS}
     kwargs["context"] = {**dict.fromkeys(OWNER_KEYS), **_checked(_CONTEXT, context, "context")}
     if command:
-        kwargs["command"] = {name: of for name, of in command.items() if name in ("resume", "update", "goto")}
+        named = ("resume", "update", "goto")
+        # langgraph fails at a command in which nothing is named.
+        kwargs["command"] = {name: of for name, of in command.items() if name in named and of is not None} or None
     _rebuild(value["metadata"], _METADATA, "metadata")
     rebuild_config(config, operator=operator)
 
