@@ -119,6 +119,40 @@ def test_of_json_it_holds_field_by_field(may: set[Kind], becomes: dict[str, str]
     assert (json.loads(text), found) == (becomes, beyond)
 
 
+@pytest.mark.parametrize("after", ["# Was true\n- hates dill\n", "-\n- hates dill\n", "- …\n- hates dill\n"])
+def test_what_says_nothing_stands_in_place_of_no_fact(after: str) -> None:
+    before = "- likes fennel\n- hates dill\n"
+    text, beyond = left(after, "add", "update", before=before)
+    assert "- likes fennel" in text
+    assert beyond == [("remove", "- likes fennel")]
+
+
+@pytest.mark.parametrize(("before", "after", "may", "kind"), [
+    ({"x": 1}, {"x": True}, {"add"}, "update"),
+    ({"x": "tea"}, {"x": ""}, {"add", "update"}, "remove"),
+    ({"x": ["tea"]}, {"x": []}, {"add", "update"}, "remove"),
+    ({"x": {"a": 1, "b": 2}}, {"x": {"a": 1}}, {"add", "update"}, "remove"),
+    ({"x": {"a": {"b": 2}}}, {"x": {"a": {"b": 3}}}, {"add"}, "update"),
+    ({"x": {"a": 1}}, {"x": {}}, {"add", "update"}, "remove"),
+    ({"x": {"a": 1}}, {"x": {"a": 1, "b": 2}}, {"update"}, "add"),
+])  # fmt: skip
+def test_of_json_a_kind_is_that_of_the_value_at_any_depth(before: Any, after: Any, may: set[Kind], kind: Kind) -> None:
+    text, beyond = left(json.dumps(after), *may, before=json.dumps(before), key="/data.json")
+    assert (text, [found for found, _ in beyond]) == (json.dumps(before), [kind])
+
+
+def test_of_json_what_may_be_made_within_an_object_is_made() -> None:
+    before, after = {"x": {"a": 1, "b": ""}, "y": None}, {"x": {"a": 2, "b": "tea", "c": 3}, "y": [1]}
+    text, beyond = left(json.dumps(after), "add", before=json.dumps(before), key="/data.json")
+    assert json.loads(text) == {"x": {"a": 1, "b": "tea", "c": 3}, "y": [1]}
+    assert beyond == [("update", "x.a: 2")]
+
+
+def test_json_of_any_depth_is_no_error() -> None:
+    before, after = ('{"a":' * 400 + f"{number}" + "}" * 400 for number in (1, 2))
+    assert left(after, "add", before=before, key="/data.json")[0] == before
+
+
 def test_a_json_file_that_is_no_object_changes_as_a_whole() -> None:
     assert left("[1, 2]", "add", before="[1]", key="/list.json") == ("[1]", [("update", "the whole file")])
     assert left(None, "add", before="[1]", key="/list.json") == ("[1]", [("remove", "the whole file")])

@@ -5,10 +5,11 @@ JSON object field by field, and the rest stays.
 
 - A line is *added* if its text is new. It is *removed* if its text is gone.
 - An *update* is a line that stands in place of another: of lines that are taken out and put in at one place of a file, those
-  belong together that have most words in common, and otherwise in their order.
+  belong together that have most words in common, and otherwise in their order. A heading, or a line without words, stands in
+  place of no fact: the fact is removed.
 - A line that is moved, within a file or to another one, is none of these.
-- A field is added if it had no value, removed if it has none any more, and otherwise updated. A JSON file that is no object
-  changes as a whole.
+- A field is added if it had no value, removed if it has none any more, and otherwise updated. Null and empty texts, lists and
+  objects are no values. The fields of an object within count, too. A JSON file that is no object changes as a whole.
 """
 
 import json
@@ -115,7 +116,10 @@ class _Place:
         self._taken, self._put, self._may = taken, put, may
         self._going = {i for i, line in enumerate(taken) if line.strip() and _take(moved.out, line.strip())}
         self._coming = {j for j, line in enumerate(put) if line.strip() and _take(moved.back, line.strip())}
-        self._pairs = _pairs(_others(taken, self._going), _others(put, self._coming))
+        self._pairs = dict[int, int]()
+        out, back = _others(taken, self._going), _others(put, self._coming)
+        for facts in (True, False):
+            self._pairs |= _pairs(_that_are(out, facts=facts), _that_are(back, facts=facts))
         self.left_out = list[tuple[Kind, str]]()
 
     def lines(self) -> list[str]:
@@ -151,6 +155,11 @@ def _others(lines: Sequence[str], known: Collection[int]) -> dict[int, str]:
     return {number: line for number, line in enumerate(lines) if line.strip() and number not in known}
 
 
+def _that_are(lines: Mapping[int, str], *, facts: bool) -> dict[int, str]:
+    """Those of these lines that are facts, or the others."""
+    return {number: line for number, line in lines.items() if bool(facts_of([("", line)])) is facts}
+
+
 def _pairs(taken: Mapping[int, str], put: Mapping[int, str]) -> dict[int, int]:
     """Which of the new lines stands in place of which old one, by their numbers."""
     left, pairs = dict(put), dict[int, int]()
@@ -180,21 +189,55 @@ def _object(change: Changed, may: Collection[Kind]) -> tuple[str, list[Beyond]]:
     if old is None or new is None:
         kind: Kind = "add" if not change.before else "remove" if change.deleted else "update"
         return (change.after, []) if kind in may else (change.before, [Beyond(change.path, kind, "the whole file")])
+    try:
+        result, left_out = _merged(old, new, may, Beyond(change.path, "update", ""))
+    except RecursionError:
+        return change.before, [Beyond(change.path, "update", "the whole file")]
+    if not left_out:
+        return change.after, []
+    if _are_same(result, old):
+        return change.before, left_out
+    return (json.dumps(result, indent=2, ensure_ascii=False) + "\n" if result else ""), left_out
+
+
+def _merged(
+    old: Mapping[str, Any], new: Mapping[str, Any], may: Collection[Kind], where: Beyond
+) -> tuple[dict[str, Any], list[Beyond]]:
+    """The fields of an object with what may be made of its changes, and what is left out. `where` names the object."""
     result, left_out = dict[str, Any](), list[Beyond]()
     for name in dict.fromkeys([*old, *new]):
         before, after = old.get(name), new.get(name)
-        kind = "add" if before is None else "remove" if after is None else "update"
-        is_made = before == after or kind in may
+        if _has_value(before) and _has_value(after) and isinstance(before, dict) and isinstance(after, dict):
+            result[name], beyond = _merged(before, after, may, where._replace(text=f"{where.text}{name}."))
+            left_out += beyond
+            continue
+        kind = _kind_of(before, after)
+        is_made = kind is None or kind in may
         source = new if is_made else old
         if name in source:
             result[name] = source[name]
-        if not is_made:
-            left_out.append(Beyond(change.path, kind, f"{name}: {after if kind != 'remove' else before}"))
-    if not left_out:
-        return change.after, []
-    if result == old:
-        return change.before, left_out
-    return (json.dumps(result, indent=2, ensure_ascii=False) + "\n" if result else ""), left_out
+        if kind is not None and not is_made:
+            value = before if kind == "remove" else after
+            left_out.append(Beyond(where.path, kind, f"{where.text}{name}: {value}"))
+    return result, left_out
+
+
+def _kind_of(before: object, after: object) -> Kind | None:
+    """Which kind of change it is that a field has another value; None if it has not."""
+    if not _has_value(before):
+        return "add" if _has_value(after) else None
+    if not _has_value(after):
+        return "remove"
+    return None if _are_same(before, after) else "update"
+
+
+def _has_value(value: object) -> bool:
+    return value not in (None, "", [], {})
+
+
+def _are_same(one: object, other: object) -> bool:
+    """Whether two values are the same JSON: Python takes true for 1."""
+    return json.dumps(one) == json.dumps(other)
 
 
 def _fields_of(text: str) -> dict[str, Any] | None:
