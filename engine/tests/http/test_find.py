@@ -1,5 +1,6 @@
 """Search of one's memory: by HTTP, and by a fork's own tool, as the agent's tool finds it."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import httpx
@@ -12,6 +13,8 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
 from lasting_memory import Context, Deployment, file_system, find_memories, middleware
+from lasting_memory.agent import memory_search
+from lasting_memory.recall import rank
 from lasting_memory.testing.contract import http_client
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.people import AGENT, SignedIn
@@ -75,6 +78,31 @@ async def test_no_more_files_than_asked_for_are_found(api: httpx.AsyncClient) ->
         await put(api, "- leek\n", f"/memories/{number}.md")
     assert len(await found(api, "leek")) == 5
     assert len(await found(api, "leek", limit=7)) == 7
+
+
+def ranked_at_once(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The numbers of texts that the search has ranked."""
+    counts: list[int] = []
+
+    def counted(query: str, texts: Sequence[str]) -> list[tuple[int, float]]:
+        counts.append(len(texts))
+        return rank(query, texts)
+
+    monkeypatch.setattr(memory_search, "rank", counted)
+    return counts
+
+
+async def test_however_many_paragraphs_or_lines_there_are_few_are_ranked_and_the_right_ones_are_found(
+    api: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await put(api, "a\n\n" * 40_000 + "- grows leek\n\n" + "b\n\n" * 40_000, "/memories/paragraphs.md")
+    await put(api, "- a\n" * 30_000 + "- likes leek\n" + "- b\n" * 30_000, "/memories/lines.md")
+    counts = ranked_at_once(monkeypatch)
+    by_path = {file["path"]: file for file in await found(api, "leek")}
+    assert by_path["/memories/lines.md"]["lines"] == [{"line": 30_000, "text": "likes leek"}]
+    assert by_path["/memories/paragraphs.md"]["lines"] == [{"line": 80_000, "text": "grows leek"}]
+    assert all("leek" in file["text"] for file in by_path.values())
+    assert sum(counts) < 40_000
 
 
 async def test_where_memory_is_shared_it_says_so(calling: Open) -> None:

@@ -18,6 +18,9 @@ from lasting_memory.validation import text_of
 # Files of an answer unless more are asked for, and at most; characters and lines of each.
 DEFAULT_FOUND, MAX_FOUND = 5, 20
 _TEXT_CHARS, _LINES, _LINE_CHARS = 600, 10, 400
+# Passages of all files, and lines of one, that are ranked each for itself: a file of 256 KiB has room for 100,000 of them, and
+# each costs time and memory, however short it is.
+_MOST_PASSAGES, _MOST_LINES = 20_000, 2_000
 # Files to ask a semantic index for: some may not be text.
 _NEAR = 100
 
@@ -68,7 +71,7 @@ async def search_files(
 
 def _best(query: str, texts: Mapping[str, str], meant: Sequence[tuple[str, float, bool]], limit: int) -> list[FoundMemory]:
     """The best of these files, given by key. `meant`: keys by meaning, with scores, and whether they are near. Blocks."""
-    passages = [(key, part) for key, text in texts.items() for part in text.split("\n\n") if part.strip()]
+    passages = _passages(texts)
     words = dict(rank(query, [f"{key} {part}" for key, part in passages]))
     # A file's meaning counts for its best passage.
     order = sorted(range(len(passages)), key=lambda place: (words.get(place, 0.0), -place))
@@ -85,14 +88,33 @@ def _best(query: str, texts: Mapping[str, str], meant: Sequence[tuple[str, float
     return found
 
 
+def _passages(texts: Mapping[str, str]) -> list[tuple[str, str]]:
+    """The paragraphs of files, by key. Where there are very many, the last of each file are one."""
+    many = sum(text.count("\n\n") + 1 for text in texts.values()) > _MOST_PASSAGES
+    most = max(_MOST_PASSAGES // len(texts) - 1, 1) if many else -1
+    return [(key, part) for key, text in texts.items() for part in text.split("\n\n", most) if part.strip()]
+
+
+def _ranked_lines(query: str, lines: Sequence[str]) -> list[int]:
+    """The numbers of the lines that share a word with the query, the best first; of very many those at the best places."""
+    size = -(-len(lines) // _MOST_LINES)
+    if size <= 1:
+        return [number for number, _ in rank(query, lines)]
+    blocks = ["\n".join(lines[start : start + size]) for start in range(0, len(lines), size)]
+    near = list[int]()
+    for block, _ in rank(query, blocks)[:_LINES]:
+        near += range(block * size, min((block + 1) * size, len(lines)))
+    return [near[place] for place, _ in rank(query, [lines[number] for number in near])]
+
+
 def _shown(query: str, passage: str) -> str:
     """The beginning of a passage; of a long one the part from its best line on, where that is further down."""
     passage = passage.strip("\n")
     if len(passage) <= _TEXT_CHARS:
         return passage
     lines = passage.split("\n")
-    ranked = rank(query, lines)
-    start = len("\n".join(lines[: ranked[0][0]])) if ranked else 0
+    ranked = _ranked_lines(query, lines)
+    start = len("\n".join(lines[: ranked[0]])) if ranked else 0
     begins = start if start > _TEXT_CHARS // 2 else 0
     return passage[begins : begins + _TEXT_CHARS].strip("\n")
 
@@ -102,5 +124,5 @@ def _lines(query: str, key: str, text: str) -> tuple[tuple[int, str], ...]:
         return ()
     lines = [line.strip() for line in without_comments(text, line_breaks=True).split("\n")]
     facts = [(number, line) for number, line in enumerate(lines) if line and not line.startswith("#")]
-    best = rank(query, [line for _, line in facts])[:_LINES]
-    return tuple((facts[place][0], facts[place][1][:_LINE_CHARS]) for place, _ in best)
+    best = _ranked_lines(query, [line for _, line in facts])[:_LINES]
+    return tuple((facts[place][0], facts[place][1][:_LINE_CHARS]) for place in best)
