@@ -40,6 +40,8 @@ Result = TypeVar("Result")
 # The threads in which this library computes. The event loop's own also resolve names of hosts, for anybody: a slow name server
 # takes all of them. As many as the event loop's.
 _THREADS = ThreadPoolExecutor(min(32, (os.cpu_count() or 1) + 4), thread_name_prefix="lasting-memory")
+# Those of a fork's function that may never return: who waits for it gives up, and its thread is lost.
+_FORKS_THREADS = ThreadPoolExecutor(4, thread_name_prefix="lasting-memory-fork")
 
 # Of a middleware: traces show its hooks and how long they took. Otherwise each would copy the conversation and memory again.
 SPANS_WITHOUT_PAYLOAD = TracePolicy(process_inputs=omit_payload, process_outputs=omit_payload)
@@ -270,9 +272,19 @@ def acting_as_caller(request: Request) -> AbstractAsyncContextManager[None]:
 
 async def in_thread(function: Callable[Arguments, Result], /, *args: Arguments.args, **options: Arguments.kwargs) -> Result:
     """The result of a function that takes long, which is called in a thread of this library's own, in the current context."""
+    return await _called_in(_THREADS, partial(function, *args, **options))
+
+
+async def in_thread_of_forks(
+    function: Callable[Arguments, Result], /, *args: Arguments.args, **options: Arguments.kwargs
+) -> Result:
+    """As `in_thread`, for a function that calls one of a fork's which may not return: there are few threads for these alone."""
+    return await _called_in(_FORKS_THREADS, partial(function, *args, **options))
+
+
+async def _called_in(threads: ThreadPoolExecutor, function: Callable[[], Result]) -> Result:
     context = contextvars.copy_context()
-    call = partial(context.run, function, *args, **options)
-    return await asyncio.get_running_loop().run_in_executor(_THREADS, call)
+    return await asyncio.get_running_loop().run_in_executor(threads, context.run, function)
 
 
 async def as_nobody(call: Coroutine[Any, Any, Result]) -> Result:

@@ -1,5 +1,6 @@
 """What a memory starts with: the files of `seeds/memories/`, also where it is shared, and those that depend on the person."""
 
+import asyncio
 import json
 import threading
 from collections.abc import Mapping
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 from langgraph.store.base import BaseStore
 
-from lasting_memory import journal
+from lasting_memory import journal, platform
 from lasting_memory.deployment import DEFAULTS, Deployment
 from lasting_memory.files import backends
 from lasting_memory.people.identity import Actor
@@ -148,6 +149,26 @@ async def test_a_function_that_never_returns_loses_no_turn(
     try:
         assert "## /memories/preferences.md" in await graph(forked(waits)).shown()
         assert "first_files of this deployment failed" in caplog.text
+    finally:
+        ends.set()
+
+
+async def test_functions_that_never_return_take_no_thread_from_others(
+    graph: BuildGraph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends = threading.Event()
+
+    def waits(_: Actor) -> dict[str, str]:
+        ends.wait(300)
+        return {}
+
+    monkeypatch.setattr(backends, "FIRST_FILES_SECONDS", 0.01)
+    agent = graph(forked(waits))
+    try:
+        async with asyncio.timeout(120):
+            for number in range(40):  # more than there are threads
+                await agent.turn("hello", user=f"new{number}", thread=f"t{number}")
+            assert await platform.in_thread(len, "abc") == 3
     finally:
         ends.set()
 

@@ -397,7 +397,7 @@ async def starting_files(
     texts = await platform.in_thread(starting_memory, deployment.folder)  # without a graph it reads files the first time
     try:
         async with asyncio.timeout(FIRST_FILES_SECONDS):
-            texts = {**texts, **await platform.in_thread(own_first_files, deployment, actor)}
+            texts = {**texts, **await platform.in_thread_of_forks(own_first_files, deployment, actor)}
     except Exception:  # a fork's function raises whatever it comes across; nobody loses a turn by it
         logger.exception("first_files of this deployment failed; a new memory goes on without them for now.")
         return texts

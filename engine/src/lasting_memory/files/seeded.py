@@ -141,6 +141,8 @@ def own_first_files(deployment: Deployment, actor: Actor) -> Mapping[str, str]:
         raise SeedError(
             f"first_files returned {given!r:.80}; return texts by path, such as {{'/memories/preferences.md': ...}}."
         )
+    if len(given) > deployment.limits.max_files:
+        raise SeedError(f"first_files returned {len(given):,} files; return {deployment.limits.max_files:,} at most.")
     texts = dict[str, str]()
     for path, text in given.items():
         if not isinstance(path, str) or not path.startswith("/memories/") or not isinstance(text, str):
