@@ -47,7 +47,7 @@ _FORKS_THREADS = ThreadPoolExecutor(4, thread_name_prefix="lasting-memory-fork")
 SPANS_WITHOUT_PAYLOAD = TracePolicy(process_inputs=omit_payload, process_outputs=omit_payload)
 
 _IDS = 1_000
-# Checkpoints that are read to learn where the interrupts of one thread were raised. Two for each subagent that waits.
+# Checkpoints that are read to learn where the interrupts of one thread were raised. One for each subagent that waits.
 _MOST_CHECKPOINTS = 100
 # How many runs go on in each thread, whoever's, by its id; None where the platform's own status of a thread says whether one
 # does. `langgraph dev` calls a thread idle whose cancelled run goes on, and after a kill one busy in which none does.
@@ -98,12 +98,14 @@ async def pending_interrupts(thread_id: str) -> tuple[str, list[PendingInterrupt
 
     saver, nodes = await get_checkpointer(), dict[str, str]()
     latest: CheckpointTuple | None = None
-    places = [""]
+    places = [[""]]  # of each graph in which something waits, those where it may be
     for _ in range(_MOST_CHECKPOINTS):
         if not places:
             break
-        place = places.pop(0)
+        place = places[0].pop(0)
         saved = await saver.aget_tuple({"configurable": {"thread_id": thread_id, "checkpoint_ns": place}})
+        if saved is not None or not places[0]:
+            places.pop(0)
         if saved is None:
             continue
         if not place:
@@ -112,7 +114,8 @@ async def pending_interrupts(thread_id: str) -> tuple[str, list[PendingInterrupt
             found = _raised(saved, place, task, {interrupt.id for interrupt in interrupts})
             nodes |= found
             if len(found) < len(interrupts):  # graphs inside of this task raised the others
-                places += [_place(place, node, task) for node in _nodes(saved.checkpoint)]
+                inside = [_place(place, node, task) for node in _nodes(saved.checkpoint)]
+                places += [inside] if inside else []
     if latest is None:
         return "", []
     waiting = [interrupt for interrupts in _waiting(latest).values() for interrupt in interrupts]
@@ -158,12 +161,13 @@ def _raised(saved: CheckpointTuple, place: str, task: str, ids: set[str]) -> dic
     return raised
 
 
-def _nodes(checkpoint: Any) -> set[str]:
-    """Names of the nodes that may have a task at a checkpoint: what was sent there, and what edges lead to."""
+def _nodes(checkpoint: Any) -> list[str]:
+    """Names of the nodes that may have a task at a checkpoint: what was sent there first, and then what edges lead to."""
     branch = "branch:to:"
     sent = checkpoint["channel_values"].get("__pregel_tasks") or ()
-    nodes = {send.node for send in sent if isinstance(send, Send)}
-    return nodes | {name.removeprefix(branch) for name in checkpoint["channel_versions"] if name.startswith(branch)}
+    nodes = [send.node for send in sent if isinstance(send, Send)]
+    nodes += [name.removeprefix(branch) for name in checkpoint["channel_versions"] if name.startswith(branch)]
+    return list(dict.fromkeys(nodes))
 
 
 def _place(place: str, node: str, task: str) -> str:

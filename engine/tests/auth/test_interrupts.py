@@ -186,6 +186,18 @@ async def test_two_of_each_kind_at_once_are_answered_by_name_each_by_whom_it_is_
 
 
 @pytest.mark.server
+async def test_of_many_subagents_that_ask_at_once_each_question_is_the_person_s(ada: Person) -> None:
+    calls = []
+    for number in range(40):
+        delegated = f"ask {uuid.uuid4()}"
+        ada.model.script(delegated, [ask(f"number {number}")], [Text("asked")])
+        calls.append(ToolCall("task", {"description": delegated, "subagent_type": "general-purpose"}))
+    it = await Waiting.after(ada, *calls)
+    found = (await ada.made("GET", "/memory/interrupts", thread_id=it.thread))["interrupts"]
+    assert [one["answered_by"] for one in found] == ["person"] * 40
+
+
+@pytest.mark.server
 async def test_an_answer_is_to_what_waits_in_the_latest_state(ada: Person) -> None:
     it = await Waiting.after(ada, ask("first"))
     (pending,) = await it.ids()
