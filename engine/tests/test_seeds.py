@@ -118,6 +118,30 @@ async def test_a_check_of_changes_sees_what_a_skill_was_before_and_may_keep_it(
     assert "/decision-memo/SKILL.md" in await keys(client, SKILLS)
 
 
+@pytest.mark.server
+async def test_checks_judge_policies_and_are_told_nothing_wrong_of_what_is_there(
+    client: LangGraphClient, repository: Path
+) -> None:
+    await seed(repository, client)
+    seen = list[Change]()
+    put(repository / "policies/checked/rule.md", "one")
+
+    def only_new(change: Change) -> None:
+        seen.append(change)
+        if change.path == "/policies/rule.md" and "secret" in (change.after or ""):
+            raise RefusedWrite("No secrets.")
+
+    checked = replace(deployed(), checks=[only_new])
+    assert "policies/checked/rule.md: added" in await seed(repository, client, settings=checked)
+    put(repository / "policies/checked/rule.md", "a secret")
+    with pytest.raises(command.SeedError, match=r"/policies/rule\.md cannot be seeded\. No secrets"):
+        await seed(repository, client, settings=checked)
+    shared = [change for change in seen if not change.path.startswith("/memories/")]
+    assert {(change.path, change.before, change.after) for change in shared} == {
+        ("/policies/rule.md", None, "one"), ("/policies/rule.md", "one", "a secret"),
+    }, "of skills that stay as they are nothing is told"  # fmt: skip
+
+
 TEAMS = Deployment(PROJECT, Settings(), routes={**ROUTES, "/team/": group("team_id")})
 
 

@@ -144,7 +144,7 @@ async def file_changes(
 ) -> list[Change]:
     """The changes after which a namespace holds these files. Memories and groups' files that are there stay as they are.
 
-    Raises `SeedError` for a skill's change that a check of the deployment refuses.
+    Raises `SeedError` for a change of a skill or a policy that a check of the deployment refuses.
     """
     where, changes, put, delete = "/".join(namespace), list[Change](), client.store.put_item, client.store.delete_item
     stored = {item["key"]: item["value"] for item in await _pages(partial(client.store.search_items, namespace), "items")}
@@ -152,23 +152,22 @@ async def file_changes(
     for key, value in files.items():
         old = stored.get(key)
         if old is None or (is_ours and any(old.get(name) != value[name] for name in ("content", "encoding"))):
-            _check_skill(deployment, namespace, key, old, value)
+            if is_ours:
+                _check(deployment, namespace, key, old, value)
             changes.append((f"{where}{key}: {'updated' if old else 'added'}", partial(put, namespace, key, value)))
     gone = sorted(stored.keys() - files) if prune and is_ours else []
     for key in gone:
-        _check_skill(deployment, namespace, key, stored[key], None)
+        _check(deployment, namespace, key, stored[key], None)
     return changes + [(f"{where}{key}: deleted", partial(delete, namespace, key)) for key in gone]
 
 
-def _check_skill(
+def _check(
     deployment: Deployment, namespace: Namespace, key: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None
 ) -> None:
-    """Raise `SeedError` if a check refuses what a skill's file becomes (None: it is deleted). A new file was checked before."""
-    if namespace[0] != "skills" or old is None:
-        return
-    before = old.get("content")
+    """Raise `SeedError` if a check refuses what a skill's or a policy's file becomes (None: it is deleted)."""
+    before = old.get("content") if old else None
     text = before if isinstance(before, str) else None  # an operator may have put anything there
-    change = FileChange(f"/skills{key}", text, new["content"] if new else None, Author("seed"))
+    change = FileChange(f"/{namespace[0]}{key}", text, new["content"] if new else None, Author("seed"))
     try:
         validation.check_change(deployment, change)
     except validation.RefusedWrite as error:

@@ -8,6 +8,7 @@ import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import pytest
@@ -16,17 +17,20 @@ from deepagents.backends.utils import create_file_data
 from hypothesis import given
 from hypothesis import strategies as st
 from langgraph.store.base import BaseStore
+from langgraph_sdk import Auth
 from pydantic import BaseModel, Field, ValidationError
 
-from lasting_memory import journal
+from lasting_memory import journal, platform
+from lasting_memory.auth.handlers import _Handlers
 from lasting_memory.consolidation.run import build_consolidation_agent
 from lasting_memory.deployment import PROFILE_PATH, Change, Check, Deployment, Limits, Profile
 from lasting_memory.files.backends import starting_files
 from lasting_memory.files.proposals import Changed, Memory
 from lasting_memory.http.app import build_http
-from lasting_memory.people.identity import Actor, Author
+from lasting_memory.people.identity import WRITE_POLICIES, Actor, Author
 from lasting_memory.settings import Settings, SettingsError
 from lasting_memory.testing.deployed import PROJECT, deployed
+from lasting_memory.testing.people import SignedIn
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text, tool_results
 from lasting_memory.validation import MAX_FILE_BYTES, RefusedWrite, before_write
 from tests.conftest import BuildGraph, chat_on
@@ -111,6 +115,37 @@ async def test_a_check_of_a_change_is_told_at_every_door_what_is_there(
     item = await store.aget(MEMORIES, key)
     assert item
     assert item.value["content"] == now
+
+
+async def test_a_check_judges_what_a_person_makes_of_a_policy(store: BaseStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Change] = []
+
+    def never_shorter(change: Change) -> None:
+        seen.append(change)
+        if len(change.after or "") < len(change.before or ""):
+            raise RefusedWrite("A policy only grows.")
+
+    async def of_server() -> BaseStore:
+        return store
+
+    monkeypatch.setattr(platform, "store", of_server)
+    policies = ("policies", "acme")
+    await store.aput(policies, "/rule.md", {**create_file_data("Be kind.")})
+    handlers = _Handlers(forked(never_shorter))
+    author = SignedIn(identity="alice", org_id="acme", permissions=[WRITE_POLICIES])
+
+    async def asks(action: str, content: str | None) -> None:
+        value = {} if content is None else {"value": {"content": content}}
+        context: Any = SimpleNamespace(user=author, action=action)
+        await handlers.use_store(context, {"namespace": policies, "key": "/rule.md", **value})
+
+    await asks("put", "Be kind. Be brief.")
+    for action, content in (("put", "Be."), ("delete", None)):
+        with pytest.raises(Auth.exceptions.HTTPException, match="only grows") as refused:
+            await asks(action, content)
+        assert refused.value.status_code == 422
+    by = Author("person", "alice")
+    assert seen == [Change("/policies/rule.md", "Be kind.", after, by) for after in ("Be kind. Be brief.", "Be.", None)]
 
 
 async def test_what_a_change_is_compared_with_is_what_others_wrote_meanwhile(store: BaseStore) -> None:

@@ -37,11 +37,11 @@ from lasting_memory.controls import (
     stop_run,
     stop_runs,
 )
-from lasting_memory.deployment import Deployment
+from lasting_memory.deployment import Change, Deployment
 from lasting_memory.people import identity, namespaces
-from lasting_memory.people.identity import Actor, Context, IdentityError, User, acting, check_person, claim
+from lasting_memory.people.identity import Actor, Author, Context, IdentityError, User, acting, check_person, claim
 from lasting_memory.settings import CONSOLIDATION_GRAPH, SettingsError
-from lasting_memory.validation import RefusedWrite, check_policy, check_text
+from lasting_memory.validation import RefusedWrite, check_change, check_policy, check_text, text_of
 
 # With this key in `config.configurable`, langgraph fails a run that answers an interrupt which is not pending. Without it the
 # run ignores the answer and continues. With any other key than ids of interrupts it takes a whole resume as one answer to any.
@@ -381,6 +381,7 @@ class _Handlers:
                 if not identity.may_write_policies(ctx.user, self._settings):
                     raise HTTPException(403, f"Changing policies takes the permission {identity.WRITE_POLICIES}.")
                 check_policy(value["key"], value.get("value"))
+                await self._check_policy_change(actor, namespace, value)
                 if ctx.action == "put":
                     policy = {"content": value["value"]["content"], "encoding": "utf-8"}
                     value.update(value=policy, index=False, ttl=None)
@@ -394,6 +395,14 @@ class _Handlers:
             raise HTTPException(403, "You may read your own memory and your organization's policies here, nothing else.")
         if any(isinstance(wanted, Mapping | list) for wanted in (value.get("filter") or {}).values()):
             raise HTTPException(422, "A filter takes texts, numbers and booleans.")  # "$gt" and others fail for some values
+
+    async def _check_policy_change(self, actor: Actor, namespace: namespaces.Namespace, value: Mapping[str, Any]) -> None:
+        """Raise `RefusedWrite` if a check of the deployment refuses what a person makes of a policy."""
+        item = await (await platform.store()).aget(namespace, value["key"])
+        after = (value.get("value") or {}).get("content")
+        before = text_of(item) if item else None
+        change = Change(f"/policies{value['key']}", before, after, Author("person", actor.user_id))
+        await platform.in_thread(check_change, self._deployment, change)
 
 
 def _check_continues(thread: Thread | None) -> None:

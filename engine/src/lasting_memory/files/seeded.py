@@ -69,14 +69,18 @@ def shared_seeds(deployment: Deployment) -> list[str]:
 
 
 def seed_value(path: Path, target: str, deployment: Deployment) -> dict[str, Any]:
-    """A file as the store's value for a path that the agent sees. Raises `SeedError` if it may not be written there."""
+    """A file as the store's value for a path that the agent sees. Raises `SeedError` if it may not be written there.
+
+    The deployment's own checks judge skills and policies later, when what is there is known (`seeding.file_changes`).
+    """
     value = _value(path, is_text=path.suffix == ".md" or not target.startswith("/skills/"))
     try:
         if target.startswith("/policies/"):
             validation.check_policy(target.removeprefix("/policies"), value)
         else:
             validation.check_path(target)
-            validation.before_write(deployment, target, value["content"], Author("seed"), value["encoding"])
+            check = validation.check_file if target.startswith("/skills/") else validation.before_write
+            check(deployment, target, value["content"], Author("seed"), value["encoding"])
     except validation.RefusedWrite as error:
         raise SeedError(f"{path} cannot be seeded. {error}") from None
     return value
