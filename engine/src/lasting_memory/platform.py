@@ -11,7 +11,7 @@ import os
 import sys
 import warnings
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import cache, partial
@@ -19,7 +19,7 @@ from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, cast
 from weakref import WeakValueDictionary
 
-from langgraph._internal._constants import RESUME
+from langgraph._internal._constants import INTERRUPT, NULL_TASK_ID, RESUME
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.config import get_config
 from langgraph.store.base import BaseStore
@@ -94,9 +94,35 @@ async def pending_interrupts(thread_id: str) -> tuple[str, list[PendingInterrupt
     An interrupt's id is a hash of where it was raised: the nodes and their tasks, from the outermost graph to the innermost. So
     the node whose name gives this id did raise it, whatever the interrupt's value says.
     """
+    latest, nodes, _ = await _latest_state(thread_id)
+    if latest is None:
+        return "", []
+    waiting = [interrupt for interrupts in _waiting(latest).values() for interrupt in interrupts]
+    pending = [PendingInterrupt(interrupt, nodes.get(interrupt.id, "")) for interrupt in waiting]
+    return str(latest.checkpoint["id"]), pending
+
+
+async def calls_to_make(thread_id: str, checkpoint_id: str | None) -> tuple[set[str], bool]:
+    """Names of the tools that a run from this checkpoint of a thread calls first ("" if unknown), and whether it is the latest.
+
+    langgraph makes a call by sending it to its node, and what was sent is in the checkpoint before. From a named checkpoint all
+    its calls are made anew. From the latest, not named, those without a result are, also inside of subagents.
+    """
     from langgraph_api._checkpointer import get_checkpointer  # noqa: PLC0415  # only on a server
 
-    saver, nodes = await get_checkpointer(), dict[str, str]()
+    latest, _, unfinished = await _latest_state(thread_id)
+    if latest is None or checkpoint_id in (None, str(latest.checkpoint["id"])):
+        return unfinished, True
+    place = {"thread_id": thread_id, "checkpoint_ns": "", "checkpoint_id": checkpoint_id}
+    saved = await (await get_checkpointer()).aget_tuple({"configurable": place})
+    return {name for send in _sent(saved) for name in _called(send)} if saved else set(), False
+
+
+async def _latest_state(thread_id: str) -> tuple[CheckpointTuple | None, dict[str, str], set[str]]:
+    """A thread's latest checkpoint, the nodes that raised what waits there, and the tools whose calls have no result yet."""
+    from langgraph_api._checkpointer import get_checkpointer  # noqa: PLC0415  # only on a server
+
+    saver, nodes, unfinished = await get_checkpointer(), dict[str, str](), set[str]()
     latest: CheckpointTuple | None = None
     places = [[""]]  # of each graph in which something waits, those where it may be
     for _ in range(_MOST_CHECKPOINTS):
@@ -110,34 +136,35 @@ async def pending_interrupts(thread_id: str) -> tuple[str, list[PendingInterrupt
             continue
         if not place:
             latest = saved
+        unfinished |= _unfinished(saved)
         for task, interrupts in _waiting(saved).items():
             found = _raised(saved, place, task, {interrupt.id for interrupt in interrupts})
             nodes |= found
             if len(found) < len(interrupts):  # graphs inside of this task raised the others
                 inside = [_place(place, node, task) for node in _nodes(saved.checkpoint)]
                 places += [inside] if inside else []
-    if latest is None:
-        return "", []
-    waiting = [interrupt for interrupts in _waiting(latest).values() for interrupt in interrupts]
-    pending = [PendingInterrupt(interrupt, nodes.get(interrupt.id, "")) for interrupt in waiting]
-    return str(latest.checkpoint["id"]), pending
+    if places:  # there are too many to look at
+        unfinished.add("")
+    return latest, nodes, unfinished
 
 
-async def repeats_calls(thread_id: str, checkpoint_id: str) -> bool | None:
-    """Whether a run from this checkpoint of a thread would make calls once more; None: it is the latest one.
+def _sent(saved: CheckpointTuple) -> list[Send]:
+    sent = saved.checkpoint["channel_values"].get("__pregel_tasks") or ()
+    return [send for send in sent if isinstance(send, Send)]
 
-    langgraph makes a call of a tool by sending it to its node, and what was sent is in the checkpoint before. Going on from
-    the latest checkpoint without naming it makes only the calls that have no result yet.
-    """
-    from langgraph_api._checkpointer import get_checkpointer  # noqa: PLC0415  # only on a server
 
-    saver = await get_checkpointer()
-    latest = await saver.aget_tuple({"configurable": {"thread_id": thread_id, "checkpoint_ns": ""}})
-    if latest is not None and str(latest.checkpoint["id"]) == checkpoint_id:
-        return None
-    place = {"thread_id": thread_id, "checkpoint_ns": "", "checkpoint_id": checkpoint_id}
-    saved = await saver.aget_tuple({"configurable": place})
-    return saved is not None and bool(saved.checkpoint["channel_values"].get("__pregel_tasks"))
+def _called(send: Send) -> set[str]:
+    """Names of the tools that are called by what was sent; "" where it is no call of a tool."""
+    call = send.arg.get("tool_call") if isinstance(send.arg, Mapping) else None
+    return {str(call.get("name", ""))} if isinstance(call, Mapping) else {""}
+
+
+def _unfinished(saved: CheckpointTuple) -> set[str]:
+    """Names of the tools called at a checkpoint, if one of the calls has no result, and does not wait for an answer either."""
+    sent = _sent(saved)
+    results = {task for task, channel, _ in saved.pending_writes or () if channel not in (RESUME, INTERRUPT)}
+    made = (results | _waiting(saved).keys()) - {NULL_TASK_ID}
+    return {name for send in sent for name in _called(send)} if len(made) < len(sent) else set()
 
 
 def _waiting(saved: CheckpointTuple) -> dict[str, tuple[Interrupt, ...]]:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any, Literal
@@ -40,12 +41,22 @@ def cleared(what: str) -> str:
     return f"cleared {what}, {_TIMES[what]} times"
 
 
+def moved(place: str) -> str:
+    """Moves something, which an operator approves: it says in a file that it begins, and ends when another one is there."""
+    with Path(place, "begun").open("a") as begun:
+        begun.write("x")
+    ends = time.monotonic() + 300
+    while not Path(place, "end").exists() and time.monotonic() < ends:
+        time.sleep(0.05)
+    return "moved"
+
+
 def build_agent(d: Deployment = DEPLOYMENT, model: BaseChatModel | None = None) -> Any:
     """The agent with these tools, which its subagents have, too."""
     return create_deep_agent(
         model=model or build_model(d),
-        tools=[*memory_tools(d), ask, choose, cleared, _NAMES["ask_person"], _NAMES["send_mail"]],
-        **file_system(d, interrupt_on={"cleared": True}),
+        tools=[*memory_tools(d), ask, choose, cleared, moved, _NAMES["ask_person"], _NAMES["send_mail"]],
+        **file_system(d, interrupt_on={"cleared": True, "moved": True}),
         middleware=middleware(d, skills(d)),
         subagents=subagents(d, WRITER),
         context_schema=Context,

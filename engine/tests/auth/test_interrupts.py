@@ -143,7 +143,7 @@ async def test_an_approved_call_is_made_once_whatever_checkpoint_its_person_goes
         assert (await it.run(input=None, checkpoint=checkpoint)).status_code == 403
     assert (await it.answer("no more")).status_code == 200
     refused = await it.run(input=None, checkpoint_id=made)
-    assert (refused.status_code, "only they may have calls" in refused.text) == (403, True)
+    assert (refused.status_code, "only they may have calls made" in refused.text) == (403, True)
     for state in await ada.client.threads.get_history(it.thread, limit=20):
         again = await it.run(input=None, checkpoint_id=state["checkpoint"]["checkpoint_id"])
         assert again.status_code == (403 if "tools" in state["next"] else 200), again.text
@@ -151,6 +151,31 @@ async def test_an_approved_call_is_made_once_whatever_checkpoint_its_person_goes
     ask_again = await Waiting.after(ada, ToolCall("cleared", {"what": what}))
     await ask_again.answer({(await ask_again.pending())["operator"]["id"]: APPROVE}, root)
     assert await ask_again.results() == [f"cleared {what}, 3 times"], "by two approvals, and the operator once more"
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("who", ["", "writer"])
+async def test_an_approved_call_that_goes_on_is_begun_again_by_no_copy_and_by_no_stop(
+    asking: DevServer, ada: Person, tmp_path: Path, who: str
+) -> None:
+    it = await Waiting.after(ada, ToolCall("moved", {"place": str(tmp_path)}), who=who)
+    approval = {(await it.pending())["operator"]["id"]: APPROVE}
+    approved = asyncio.create_task(it.answer(approval, asking.person("root")))
+    try:
+        async with asyncio.timeout(120):
+            while not (tmp_path / "begun").exists():  # noqa: ASYNC110  # the server is another process
+                await asyncio.sleep(0.05)
+        copy = Waiting(ada, (await ada.made("POST", f"/threads/{it.thread}/copy", {}))["thread_id"])
+        assert (await copy.run(input=None)).status_code == 403
+        (run, *_) = await ada.client.runs.list(it.thread)
+        await ada.client.runs.cancel(it.thread, run["run_id"], wait=True)
+        stopped = await it.run(input=None)
+        assert (stopped.status_code, "only they may have calls made" in stopped.text) == (403, True)
+    finally:
+        (tmp_path / "end").touch()
+    await approved
+    assert (tmp_path / "begun").read_text() == "x"
+    assert (await it.run(input={"messages": [{"role": "user", "content": "never mind"}]})).status_code == 200
 
 
 @pytest.mark.server

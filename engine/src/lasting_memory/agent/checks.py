@@ -120,7 +120,12 @@ def _agents(graph: Graph) -> Iterator[_Agent]:
 
 def has_approvals(graph: Graph) -> bool:
     """Whether calls of tools wait for an approval somewhere in a graph, as `interrupt_on` names them."""
-    return any(_interrupted(agent.graph) for agent in _agents(graph))
+    return bool(approved_calls(graph))
+
+
+def approved_calls(graph: Graph) -> set[str]:
+    """Names of the tools whose calls wait for an approval somewhere in a graph."""
+    return {name for agent in _agents(graph) for name in _interrupted(agent.graph)}
 
 
 def _has_a_part(graph: Graph) -> bool:

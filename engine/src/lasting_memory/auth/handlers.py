@@ -18,7 +18,7 @@ from langgraph_sdk.errors import NotFoundError
 from langgraph_sdk.schema import Thread
 
 from lasting_memory import platform
-from lasting_memory.agent.checks import has_approvals
+from lasting_memory.agent.checks import approved_calls, has_approvals
 from lasting_memory.auth import interrupts, run_requests
 from lasting_memory.auth.admission import THREAD_IN_REQUESTS, check_run, of_request, share_of
 from lasting_memory.auth.run_requests import GROUP_CLAIMS, GROUP_CLAIMS_EXPIRE_AT, OWNER_KEYS
@@ -50,8 +50,8 @@ STRICT_RESUME = "__pregel_strict_resume"
 _CHECKPOINT = ("checkpoint_id", "checkpoint_ns", "checkpoint_map")
 
 _REPEATED = (
-    "Operators approve calls of tools here: only they may have calls of an earlier checkpoint made once more; send input, or "
-    "go back to before the model's answer."
+    "Operators approve calls of tools here: only they may have calls made that were begun before; send input, or go back to "
+    "before the model's answer."
 )
 
 # Seconds between two lines of the log about a failure that lasts.
@@ -203,7 +203,8 @@ class _Handlers:
             value["metadata"][TEMPORARY] = True
         if resumes and not operator:
             await self._check_answers(ctx.user, thread, kwargs)
-        if thread and not resumes and not operator and kwargs.get("input") is None and self._has_approvals:
+        goes_on = resumes or kwargs.get("input") is None
+        if thread and goes_on and not operator and self._has_approvals:
             await self._check_repeated(thread, kwargs)
         if thread is None:
             await self._delete_temporary(ctx.user)
@@ -241,20 +242,17 @@ class _Handlers:
         configurable[STRICT_RESUME] = True
 
     async def _check_repeated(self, thread: Thread, kwargs: Mapping[str, Any]) -> None:
-        """Where operators approve calls, a person does not go back to one that was approved, and have it made once more.
+        """Where operators approve calls, a person's run makes none that was approved and begun before: it may be done.
 
-        langgraph makes all calls of a named checkpoint anew, also those of the latest that are done.
+        Such a call is at an earlier checkpoint, or at the latest of a run that was stopped, or that was copied meanwhile.
         """
         configurable = kwargs["config"].setdefault("configurable", {})
         if configurable.get("checkpoint_ns") or any(configurable.get("checkpoint_map") or {}):  # inside of a subagent
             raise HTTPException(403, _REPEATED)
-        checkpoint_id = configurable.get("checkpoint_id")
-        if checkpoint_id is None:
-            return
-        repeats = await platform.repeats_calls(str(thread["thread_id"]), checkpoint_id)
-        if repeats:
+        calls, is_latest = await platform.calls_to_make(str(thread["thread_id"]), configurable.get("checkpoint_id"))
+        if calls and (self._approved_calls is None or calls & self._approved_calls):
             raise HTTPException(403, _REPEATED)
-        if repeats is None:  # it goes on there without the name, too
+        if is_latest:  # it goes on there without the name, too
             for name in _CHECKPOINT:
                 configurable.pop(name, None)
 
@@ -351,6 +349,14 @@ class _Handlers:
             return True
         graphs = [platform.loaded_graph(name) for name in self._deployment.agents]
         return any(has_approvals(graph) for graph in graphs if graph is not None)
+
+    @cached_property
+    def _approved_calls(self) -> frozenset[str] | None:
+        """Names of the tools whose calls, or calls in whose subagents, operators approve; None: any may be one."""
+        graphs = [platform.loaded_graph(name) for name in self._deployment.agents]
+        if None in graphs:
+            return None
+        return frozenset({"", "task"}).union(*(approved_calls(graph) for graph in graphs if graph is not None))
 
     def _check_state_write(self, user: User) -> None:
         """Where operators approve writes, nobody else may change the state that an operator approves."""
