@@ -45,6 +45,7 @@ def test_what_was_imported_is_listed_searched_and_read(visitor: Visitor, elsewhe
     (tmp_path / "memory.json").write_text(elsewhere.get("/memory/export").text, "utf-8")
     elsewhere.delete("/memory").raise_for_status()
     page.reload()
+    visitor.go("Settings")
     page.get_by_label("Import").set_input_files(tmp_path / "memory.json")
     dialog = page.get_by_role("dialog", name="What was imported")
     expect(dialog).to_contain_text("1 conversation came back, to read and to search.")
