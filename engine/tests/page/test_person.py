@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.page.browser import Elsewhere, Held, Visitor
-from tests.page.conftest import Visit
+from tests.page.conftest import Visit, answered
 
 pytestmark = [pytest.mark.server, pytest.mark.browser]
 
@@ -437,16 +437,6 @@ LONGEST_TASK = """() => {
   new PerformanceObserver(note).observe({ type: "longtask" });
 }"""
 NOTICED_MILLISECONDS = 50  # the shortest task that a browser calls long
-
-
-def answered(elsewhere: Elsewhere, text: str) -> str:
-    """The id of a conversation with this answer, without a run."""
-    thread = str(elsewhere.post("/threads", json={"metadata": {"graph_id": "agent"}}).raise_for_status().json()["thread_id"])
-    messages = [{"role": "user", "content": "go on"}, {"role": "assistant", "content": text}]
-    state = {"values": {"messages": messages}, "as_node": "__start__"}
-    headers = {"x-auth-scheme": "langsmith"}
-    elsewhere.post(f"/threads/{thread}/state", json=state, headers=headers).raise_for_status()
-    return thread
 
 
 def longest_task(visitor: Visitor, thread: str) -> float:

@@ -29,7 +29,7 @@ export function Chat({ talk, memory, me }) {
     isAtEnd.current = isNear || hasGrown;
     last.current = at.scrollTop;
   };
-  const onKeyDown = (event) => event.key === "Enter" && !event.shiftKey && !event.isComposing && send(event);
+  const onKeyDown = (event) => isSending(event) && send(event);
   const pick = (words) => (talk.set({ draft: words }), box.current.focus());
   const send = (event) => {
     event.preventDefault();
@@ -61,6 +61,15 @@ export function Chat({ talk, memory, me }) {
     ${talk.agents.length > 1 && html`<${Agent} talk=${talk} />`}
     <${Temporary} talk=${talk} />
   </section>`;
+}
+
+// While an input method's words are chosen, Enter is its own; of the last one Safari says so by this code alone.
+const OF_AN_INPUT_METHOD = 229;
+
+/** Whether a key sends the message. Where there is no keyboard but on the screen, Enter begins a line, and the button sends. */
+function isSending({ key, shiftKey, isComposing, keyCode }) {
+  const isChoosing = isComposing || keyCode === OF_AN_INPUT_METHOD;
+  return key === "Enter" && !shiftKey && !isChoosing && !matchMedia("(pointer: coarse)").matches;
 }
 
 const Start = ({ pick }) => html`<div class="start">
@@ -125,8 +134,8 @@ function ended(tool, result) {
 
 const Call = ({ call, result }) => html`<details class="call">
   <summary>${result ? ended(toolName(call.name), result) : toolName(call.name)}</summary>
-  <div class="text">${String(call.name)} ${JSON.stringify(call.args, null, 1)}</div>
-  ${result && html`<div class="text">${plain(result.content)}</div>`}
+  <div class="text" dir="auto">${String(call.name)} ${JSON.stringify(call.args, null, 1)}</div>
+  ${result && html`<div class="text" dir="auto">${plain(result.content)}</div>`}
 </details>`;
 
 /** Whom the conversation is with, which is chosen before its first message. */

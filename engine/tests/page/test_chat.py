@@ -1,0 +1,114 @@
+"""The chat: long answers, all directions and keyboards, what was stopped, edited and attached."""
+
+import re
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from tests.page.browser import Elsewhere, Visitor
+from tests.page.conftest import Visit, answered
+
+pytestmark = [pytest.mark.server, pytest.mark.browser]
+
+ARABIC = "مرحبا، كيف حالك؟"
+HEBREW = "שלום עולם"
+
+
+def long_answer() -> str:
+    """Some 100 kB as models write it: each list, table, paragraph and code is longer than one block may be."""
+    ones = "\n".join(f"1. step {number} is **strong**" for number in range(250))
+    nested = "\n".join(f"   {number}. part {number} has `code`" for number in range(1, 351))
+    loose = "\n\n".join(f"{number}. point {number}\n\n   - under it\n\n   ```\n   # no heading\n   ```" for number in range(1, 61))
+    rows = "\n".join(f"| {number} | **{number}** | cell |" for number in range(900))
+    table = f"| number | strong | text |\n|---|---|---|\n{rows}"
+    code = "```python\n" + "\n".join(f"value_{number} = 1  # no *sign* counts here" for number in range(3_000)) + "\n```"
+    sentence = "They **rest** in the `shade` of a tree, *all* of them. "
+    return "\n\n".join([
+        "# Long", "The steps:\n" + ones, "## Nested", "1. first\n2. second\n" + nested + "\n3. third", "## Loose", loose, "## Table", table,
+        "## Code", code, "## Words", sentence * 300, "# The end",
+    ])  # fmt: skip
+
+
+def test_a_long_answer_is_markdown_to_its_end(visitor: Visitor, elsewhere: Elsewhere) -> None:
+    page = visitor.page
+    page.goto("about:blank")
+    page.goto(f"{visitor.url}/app#{answered(elsewhere, long_answer())}")
+    answer = page.get_by_role("article").last
+    expect(answer.get_by_role("heading", name="The end")).to_be_visible()
+    # Signs outside of code that would have been read as Markdown.
+    expect(answer.locator("strong")).to_have_count(250 + 900 + 300)
+    expect(answer.locator("code", has_text="shade")).to_have_count(300)
+    expect(answer.locator("td")).to_have_count(2_700)
+    expect(answer.get_by_role("heading")).to_have_count(7 + 1)  # with the unseen one that says whose answer it is
+    left = answer.evaluate("(answer) => [...answer.querySelectorAll('.text')].map((text) => text.textContent)")
+    assert left == [], "nothing of it is left as raw text"
+    numbers = answer.evaluate("""(answer) => [...answer.querySelectorAll("ol")].map((list) => [list.start, list.children.length,
+      list.firstElementChild.textContent.trim().split("\\n")[0]])""")
+    assert numbers[:3] == [[1, 99, "step 0 is strong"], [100, 100, "step 99 is strong"], [200, 51, "step 199 is strong"]]
+    parts = [(start, first) for start, _, first in numbers if re.match(r"part \d", first)]
+    assert all(first == f"part {start} has code" for start, first in parts)
+    assert len(parts) > 3
+    assert [start for start, _, first in numbers if first == "third"] == [3]
+    points = [(start, first) for start, _, first in numbers if first.startswith("point")]
+    assert all(first == f"point {start}" for start, first in points)
+    expect(answer.locator("pre", has_text="# no heading")).to_have_count(60)
+    expect(answer.locator("pre", has_text="value_2999 = 1  # no *sign* counts here")).to_have_count(1)
+
+
+def test_each_text_has_its_own_direction(visitor: Visitor, elsewhere: Elsewhere) -> None:
+    page = visitor.page
+    text = f"# {HEBREW}\n\n{ARABIC}\n\nAnd in English.\n\n- {ARABIC}\n- English\n\n1. {HEBREW}\n\n   more\n\n> {HEBREW}\n"
+    thread = answered(elsewhere, text)
+    elsewhere.patch(f"/threads/{thread}", json={"metadata": {"title": HEBREW}}).raise_for_status()
+    page.goto("about:blank")
+    page.goto(f"{visitor.url}/app#{thread}")
+    answer = page.get_by_role("article").last
+    expect(answer.get_by_role("heading", name=HEBREW)).to_be_visible()
+    assert direction(answer.get_by_role("heading", name=HEBREW)) == "rtl"
+    items = answer.locator("li")
+    assert [direction(item) for item in items.all()] == ["rtl", "ltr", "rtl"]
+    assert direction(answer.locator(":scope .markdown > p", has_text=ARABIC)) == "rtl"
+    assert direction(answer.locator(":scope .markdown > p", has_text="And in English.")) == "ltr"
+    assert direction(answer.locator("blockquote p")) == "rtl"
+    assert direction(page.get_by_role("button", name=f"Open: {HEBREW}")) == "rtl"
+    message = page.get_by_label("Message")
+    message.fill(ARABIC)
+    assert direction(message) == "rtl"
+    visitor.button("Send").click()
+    expect(page.locator(".mine", has_text=ARABIC)).to_have_count(1)
+    assert direction(page.locator(".mine .text", has_text=ARABIC)) == "rtl"
+
+
+def direction(place: Locator) -> str:
+    """How a browser lays out what is there."""
+    return str(place.evaluate("(element) => getComputedStyle(element).direction"))
+
+
+# What a keyboard does in the box, and whether that was for somebody who sends the message. An input method says so while its
+# words are chosen; Safari says it of its last Enter in another way.
+PRESS = """([more, code]) => {
+  const box = document.getElementById("message");
+  const event = new KeyboardEvent("keydown", { key: "Enter", bubbles: true, cancelable: true, ...more });
+  if (code) Object.defineProperty(event, "keyCode", { value: code });
+  box.dispatchEvent(event);
+  return event.defaultPrevented;
+}"""
+
+
+def test_enter_sends_only_what_is_ready_and_on_a_phone_the_button_does(visit: Visit, visitor: Visitor, me: str) -> None:
+    page = visitor.page
+    page.get_by_label("Message").fill("東京")
+    assert not page.evaluate(PRESS, [{"isComposing": True}, 0])
+    assert not page.evaluate(PRESS, [{}, 229])
+    assert not page.evaluate(PRESS, [{"shiftKey": True}, 0])
+    expect(page.locator(".mine")).to_have_count(0)
+    page.keyboard.press("Enter")
+    expect(page.locator(".mine")).to_have_text("You東京")
+    phone = visit(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    small = phone.sign_in(me)
+    small.get_by_label("Message").fill("one")
+    small.get_by_label("Message").press("Enter")
+    small.get_by_label("Message").press_sequentially("two")
+    expect(small.get_by_label("Message")).to_have_value("one\ntwo")
+    phone.button("Send").click()
+    expect(small.locator(".mine")).to_contain_text("two")
