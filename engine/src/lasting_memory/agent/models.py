@@ -11,6 +11,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import replace
+from functools import cache
 from importlib import import_module
 from traceback import walk_tb
 from typing import Any
@@ -75,6 +76,16 @@ def build_model(d: Deployment, *, consolidating: bool = False) -> BaseChatModel:
             extra = name.partition(":")[0]
             fix = f"install it (make install EXTRA={extra}), and for a deployment name it in dependencies of pyproject.toml."
         raise SettingsError(f"{variable} is {name!r}, which cannot be used: {reason.rstrip('.')}; {fix}") from None
+
+
+@cache
+def takes_pictures(name: str | None) -> bool:
+    """Whether the model of this name (`AGENT_MODEL`) looks at pictures, as langchain's profile of it says."""
+    try:
+        profile = init_chat_model(name).profile if name else None
+    except Exception:  # noqa: BLE001  # as above: `build_model` says what is missing
+        profile = None
+    return bool(profile and profile.get("image_inputs"))
 
 
 def whole_answers(model: BaseChatModel, limits: Limits) -> BaseChatModel:

@@ -17,9 +17,11 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 
+from lasting_memory.attachments import has_attachments, own_content
 from lasting_memory.controls import PAUSED
 from lasting_memory.deployment import PROFILE_PATH
 from lasting_memory.files.backends import WAITS
+from lasting_memory.recall import message_text
 
 # Characters of a message that are matched (offline.yaml says so, too): a pattern's time grows with them.
 MAX_CHARS = 4_000
@@ -63,7 +65,8 @@ def answer(messages: Sequence[BaseMessage], tools: Collection[str]) -> AIMessage
     if "search_recent_conversations" in tools:
         return consolidate(prompt, [*results.values()])
     own = [message for message in messages if isinstance(message, AIMessage)]
-    text = "".join(str(message.text) for message in messages[asked : asked + 1])
+    said = [message.model_dump() for message in messages[asked : asked + 1]]
+    text = "\n".join(message_text(own_content(message)) for message in said)
     turn = Turn(prompt, tools, "de" if _GERMAN.search(text[:MAX_CHARS]) else "en")
     is_answered = isinstance(messages[-1], AIMessage)
     if results and not is_answered:
@@ -73,7 +76,9 @@ def answer(messages: Sequence[BaseMessage], tools: Collection[str]) -> AIMessage
     elif "<temporary>" in prompt and "<memory>" not in prompt:
         heard = [("temporary", "")]
     else:
-        heard = hear(text)
+        is_attached = any(map(has_attachments, said))
+        heard = [("attached", "")] if is_attached else []
+        heard += hear(text) if text or not is_attached else []
     # Said once: at the beginning of a conversation, to a person of whom nothing is remembered.
     heard += [] if turn.known or own else [("stand_in", "")]
     return _message(turn.answer(do, what) for do, what in heard)

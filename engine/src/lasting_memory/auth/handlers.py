@@ -194,6 +194,7 @@ class _Handlers:
             self._check_state_write(ctx.user)
         run_requests.rebuild_run(value, operator=operator)
         await platform.in_thread(run_requests.rebuild_state, kwargs)
+        removed = await platform.in_thread(run_requests.removed_messages, kwargs)
         if str(value["assistant_id"]) == identity.assistant_of(CONSOLIDATION_GRAPH):
             kwargs["durability"] = "exit"  # earlier checkpoints would keep what it read, also of conversations that are deleted
         # A run decides whether its new thread is temporary. An existing thread keeps what it is.
@@ -212,6 +213,8 @@ class _Handlers:
             owner = await self._act_as(ctx.user, thread, kwargs)
         else:
             owner = self._owner(ctx.user, kwargs["context"])
+            if removed:
+                await _check_removed(thread, removed)
             await check_run(owner, value, self._deployment)
         value["metadata"].update(asdict(owner))
         if self._deployment.claims:  # for an operator who resumes it
@@ -450,6 +453,22 @@ async def _end_run(thread_id: str, run_id: str, owner: dict[str, str] | None) ->
         return
     await note_deleted_run(await platform.store(), found[0], run_id)
     await stop_run(client, thread_id, run_id)
+
+
+async def _check_removed(thread: Thread | None, removed: list[str]) -> None:
+    """Raise `HTTPException` unless a run takes out the last turn of its thread and nothing else, and no other run goes on.
+
+    A person asks again with other words so. What else was said stays what was said.
+    """
+    found = await get_client().threads.get(thread["thread_id"]) if thread else None
+    if found and found["status"] == "busy":
+        raise HTTPException(409, "A run goes on in this conversation; wait for its end before you replace your last message.")
+    values: Any = found["values"] if found else {}
+    messages = values.get("messages") or []
+    people = [number for number, message in enumerate(messages) if message.get("type") == "human"]
+    turn = {str(message.get("id")) for message in messages[people[-1] :]} if people else set[str]()
+    if not turn or {*removed} != turn:
+        raise HTTPException(422, "Only your last message can be replaced, with all that follows it; remove just these.")
 
 
 async def _thread_of(thread_id: object) -> Thread | None:

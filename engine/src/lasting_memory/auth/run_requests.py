@@ -14,12 +14,12 @@ from collections.abc import Collection, Mapping, MutableMapping
 from typing import Annotated, Any, get_type_hints
 from uuid import UUID
 
-from langchain_core.messages import convert_to_messages
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage, ToolMessage, convert_to_messages
 from langgraph_sdk import Auth
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, StrictBool, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
-from lasting_memory import controls
+from lasting_memory import attachments, controls
 from lasting_memory.controls import TEMPORARY
 from lasting_memory.people import identity
 from lasting_memory.settings import MAX_AFTER_SECONDS
@@ -134,15 +134,44 @@ def operators_field(fields: Mapping[str, Any]) -> str | None:
 
 
 def _readable(messages: object) -> object:
-    """Messages of a request, as they are. Raises `ValueError` for the first that langchain cannot read."""
+    """Messages of a request, as they are. Raises `ValueError` for the first that langchain cannot read or may not be sent."""
+    pictures = 0
     for number, message in enumerate(messages if isinstance(messages, list) else [messages]):
         try:
             (read,) = convert_to_messages([message])
         except Exception:  # noqa: BLE001  # it raises whatever it comes across; the run would fail with that
             raise ValueError(f'number {number} is no message; send {{"role": "user", "content": "..."}}') from None
-        if problem := _unreadable(message) or _unreadable_content(read.content):
+        if problem := _unreadable(message) or _unreadable_content(read.content) or _unwanted_block(read):
             raise ValueError(f"message number {number}: {problem}")
+        pictures += sum(1 for _ in attachments.pictures_in(read.content))
+        if pictures > attachments.MAX_PICTURES:
+            raise ValueError(f"there are more than {attachments.MAX_PICTURES} pictures; send the others with the next message")
     return messages
+
+
+def _unwanted_block(message: BaseMessage) -> str:
+    """Which block of a message is nothing that may be sent to a model, and why; "" if none."""
+    of_person = not isinstance(message, AIMessage | ToolMessage)
+    for number, block in enumerate(message.content):
+        if isinstance(block, Mapping) and (reason := attachments.refusal(block, of_person=of_person)):
+            return f"block {number} of its content {reason}"
+    return ""
+
+
+def removed_messages(kwargs: Mapping[str, Any]) -> list[str]:
+    """Ids of the messages that a run is asked to take out of its thread, once `rebuild_state` has looked at it.
+
+    Raises `HTTPException` 422 where no message of a person's comes in their place.
+    """
+    given, update = kwargs.get("input"), (kwargs.get("command") or {}).get("update")
+    pairs = list(update) if isinstance(update, list) else list(update.items()) if isinstance(update, Mapping) else []
+    pairs += list(given.items()) if isinstance(given, Mapping) else []
+    listed = [of if isinstance(of, list) else [of] for name, of in pairs if name == "messages"]
+    messages = [message for some in listed for message in convert_to_messages(some)]
+    removed = [str(message.id) for message in messages if isinstance(message, RemoveMessage)]
+    if removed and not any(isinstance(message, HumanMessage) for message in messages):
+        raise HTTPException(422, "input.messages removes messages; send the message that comes in their place, too.")
+    return removed
 
 
 def _unreadable(message: object) -> str:

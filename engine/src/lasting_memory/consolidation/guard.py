@@ -20,10 +20,11 @@ from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from langchain_core.messages import HumanMessage, convert_to_messages
-from langgraph_sdk.client import RunsClient
+from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import NotFoundError
 
-from lasting_memory import recall
+from lasting_memory import platform, recall
+from lasting_memory.attachments import own_content
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation
 from lasting_memory.files.proposals import Changed, Declined
 from lasting_memory.journal import Revision, edits
@@ -365,14 +366,21 @@ def _minute(at: str) -> str:
     return at[:16].replace("T", " ")
 
 
-async def said_since(runs: RunsClient, thread_ids: Sequence[str], since: str) -> list[Dated]:
-    """What the person said in these conversations after a time: the last message of each run's input."""
+async def said_since(
+    client: LangGraphClient, thread_ids: Sequence[str], owned: Sequence[dict[str, str]], since: str
+) -> list[Dated]:
+    """What the person said in these conversations after a time: the last message of each run's input, as long as it is still in
+    its conversation. The threads have one of these metadata.
+    """
     said = list[Dated]()
-    for thread_id in thread_ids:
+    threads = await recall.threads_by_id(client.threads, thread_ids, owned, ["thread_id", "values"])
+    for thread in threads:
+        talk = await platform.in_thread(recall.conversation, thread, ("user",))
+        present = {turn.text for turn in talk.turns}
         with suppress(NotFoundError):  # it was deleted meanwhile
-            found: Any = await runs.list(thread_id, limit=_RUNS, select=["run_id", "kwargs"])
+            found: Any = await client.runs.list(thread["thread_id"], limit=_RUNS, select=["run_id", "kwargs"])
             new = [(run, at) for run in found if (at := identity.time_of_run(str(run["run_id"]))) > since]
-            said += [Dated(text, at) for run, at in new if (text := last_words(run))]
+            said += [Dated(text, at) for run, at in new if (text := last_words(run)) in present]
     return said
 
 
@@ -384,4 +392,5 @@ def last_words(run: Mapping[str, Any]) -> str:
         listed = convert_to_messages(messages if isinstance(messages, list) else [messages])
     except (NotImplementedError, ValueError):  # what the graph itself refused
         return ""
-    return next((message.text for message in reversed(listed) if isinstance(message, HumanMessage)), "")
+    last = next((message for message in reversed(listed) if isinstance(message, HumanMessage)), None)
+    return recall.message_text(own_content(last.model_dump())) if last else ""

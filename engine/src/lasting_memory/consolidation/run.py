@@ -332,7 +332,9 @@ async def _read_conversations(draft: Draft, taken_since: str | None) -> str:
         raise NothingToDoError(NOTHING_NEW)
     draft.more = sum(not item.position.undone for item in due) > sum(item.whole for item in draft.shown)
     if taken_since:
-        draft.said = await guard.said_since(client.runs, [item.conversation.thread_id for item in draft.shown], taken_since)
+        ids = [item.conversation.thread_id for item in draft.shown]
+        owned = owned_by(draft.owner.actor, draft.memory.deployment.agents)
+        draft.said = await guard.said_since(client, ids, owned, taken_since)
     return "\n\n".join([await platform.in_thread(item.transcript, rules) for item in draft.shown])
 
 

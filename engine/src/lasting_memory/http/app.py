@@ -37,7 +37,7 @@ FOLDER = ENGINE / "http" / "static"
 PARTS = sorted(path.relative_to(FOLDER).as_posix() for path in FOLDER.glob("*/part.js"))
 # No other origins, no inline code, no text as HTML, no frames.
 POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' blob:; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 )
 HEADERS = {

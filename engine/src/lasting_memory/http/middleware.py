@@ -22,7 +22,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lasting_memory import platform
+from lasting_memory import attachments, platform
 from lasting_memory.auth.admission import BYTES_PER_REQUEST, Share, carrying_out, share_of
 from lasting_memory.auth.run_requests import check_state_write, operators_field
 from lasting_memory.deployment import Deployment
@@ -103,11 +103,12 @@ def _shown(values: list[str]) -> str:
 
 # --- The bounds of any server
 
-# Bytes of a document to import.
+# Bytes of a document to import, and of a request for runs with its pictures.
 MAX_IMPORT_BYTES = 16_777_216
 # Bytes of a text that a person brings along, as the JSON that carries it.
 MAX_BROUGHT_BYTES = 20_971_520
 _MAX_BYTES = {"/memory/import": MAX_IMPORT_BYTES, "/memory/bring": MAX_BROUGHT_BYTES}
+MAX_RUN_BYTES = MAX_INPUT_BYTES + attachments.MAX_PICTURES * attachments.MAX_BASE64_CHARS
 # States of a conversation's history in one answer: each is the whole conversation.
 MAX_HISTORY = 100
 # Levels of nesting of a body: Python copies a few hundred at most, and a run that cannot be copied never begins, nor ends.
@@ -170,15 +171,22 @@ class _History(_Fields):
 
 
 def _check_json(body: bytes, limit: int, fields: type[_Fields] | None, *, asks_for_run: bool) -> None:
-    """Raise `HTTPException` 422 for a body out of bounds; 403 for fields of a run that its sender may not send."""
+    """Raise `HTTPException` 422 for a body out of bounds; 413 for one that is too long without its pictures; 403 for
+    fields of a run that its sender may not send.
+    """
     depth, commas = shape(body)
     if depth > MAX_REQUEST_NESTING or commas > limit // BYTES_A_VALUE:
         bounds = f"{MAX_REQUEST_NESTING} levels of nesting, or {limit // BYTES_A_VALUE:,} values"
         raise HTTPException(422, f"The body has more than {bounds}.")
     if fields is None:
         return
-    with suppress(ValueError):  # not JSON: the platform answers that in the protocol's words
+    try:
         value = json.loads(body, parse_int=float)  # of any length
+    except ValueError:  # not JSON: the platform answers that in the protocol's words
+        value = None
+    if len(body) > limit and len(body) - sum(map(len, attachments.pictures_in(value))) > limit:
+        raise _too_long(limit)
+    if value is not None:
         items = value if isinstance(value, list) else [value]
         if len(items) > MAX_BATCH:
             raise HTTPException(422, f"The body is a batch of more than {MAX_BATCH:,}.")
@@ -196,6 +204,10 @@ def _check_state_write(body: bytes) -> None:
             check_state_write(json.loads(body, parse_int=float))
         except Auth.exceptions.HTTPException as error:
             raise HTTPException(error.status_code, error.detail) from None
+
+
+def _too_long(limit: int) -> HTTPException:
+    return HTTPException(413, f"The body has more than {limit:,} bytes; send less.")
 
 
 def _check_fields(fields: type[_Fields], given: object) -> None:
@@ -316,9 +328,11 @@ class _Bounded(ExitStack):
         """Raises `HTTPException`: 413 (reading stops), 422, 403 for what is an operator's, or 429 if it is not their turn."""
         share, body, more = self._share, bytearray(), True
         limit = _MAX_BYTES.get(self._path, MAX_INPUT_BYTES)
+        runs = _RUNS.fullmatch(self._path)
+        most = MAX_RUN_BYTES if runs and not runs["crons"] else limit
         if share and (weight := _WEIGHTS.get(self._path.split("/")[1])):
             await share.request(weight)
-        while more and len(body) <= limit:
+        while more and len(body) <= most:
             message = await self._receive()
             if message["type"] != "http.request":
                 return message
@@ -326,11 +340,10 @@ class _Bounded(ExitStack):
             if share and part:
                 await share.request(len(part) / BYTES_PER_REQUEST)
             body += part
-        if len(body) > limit:
-            raise HTTPException(413, f"The body has more than {limit:,} bytes; send less.")
+        if len(body) > most:
+            raise _too_long(limit)
         fields = None if self._is_memory else _History if self._path.endswith("/history") else _Fields
         # Before the platform looks at them: it resolves names of hosts, and reads files of time zones, for whoever asks.
-        runs = _RUNS.fullmatch(self._path)
         asks_for_run = runs is not None and self._is_person
         if asks_for_run and runs and runs["crons"]:
             raise HTTPException(403, "Crons are for operators.")

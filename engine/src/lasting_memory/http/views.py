@@ -23,6 +23,7 @@ from starlette.exceptions import HTTPException
 from lasting_memory import controls, journal, platform, recall
 from lasting_memory.agent.checks import offered_tools
 from lasting_memory.agent.memory_search import DEFAULT_FOUND, MAX_FOUND, search_files
+from lasting_memory.agent.models import takes_pictures
 from lasting_memory.agent.prompt import Block, PromptBlocks, memory_files, skills, without_comments
 from lasting_memory.auth import interrupts
 from lasting_memory.deployment import PROFILE_PATH, Deployment
@@ -261,6 +262,7 @@ async def me(caller: Caller, query: AboutQuery) -> Answer:
     `routes`: by folder, whether it is `shared` with others, whether your agent `writes` there (allow, deny, interrupt: an
     operator approves), and the `namespace` in which you can read it over the store API (null: you cannot).
     `own_memory`: whether you have memory of your own; it is false where memory is shared, or there is none.
+    `pictures`: whether the model looks at pictures; `temporary_hours`: how long a temporary conversation stays.
     """
     user, deployment, settings = caller.http.user, caller.deployment, caller.deployment.settings
     claims, routes = identity.claims_of(user), dict[str, Answer]()
@@ -274,6 +276,8 @@ async def me(caller: Caller, query: AboutQuery) -> Answer:
     return {
         **asdict(caller.actor), "agents": deployment.agents, "memory_scope": settings.memory_scope, "routes": routes,
         "own_memory": deployment.has_own_memory, "memory_writes": settings.memory_writes, "sign_in": settings.sign_in,
+        "pictures": await platform.in_thread(takes_pictures, settings.agent_model),
+        "temporary_hours": deployment.limits.temporary_hours,
         "operator": identity.is_operator(user, settings), "writes_policies": identity.may_write_policies(user, settings),
     }  # fmt: skip
 

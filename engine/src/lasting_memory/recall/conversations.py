@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from lasting_memory.attachments import own_content
 from lasting_memory.controls import IMPORTED_BEGAN, IMPORTED_ENDED
 from lasting_memory.people import identity
 from lasting_memory.people.namespaces import ROUTES
@@ -149,7 +150,7 @@ def _turns(message: Mapping[str, Any], calls: Mapping[str, Mapping[str, Any]], r
     added = message.get("additional_kwargs")
     if speaker is None or (isinstance(added, Mapping) and added.get("lc_source") == "pinned_skill"):
         return
-    text = message_text(message.get("content"))
+    text = message_text(own_content(message))
     if speaker == "tool":
         # Without its call, a result of a tool that reads files may be of any file.
         call = calls.get(texts.get("tool_call_id", ""), {"name": texts.get("name")})

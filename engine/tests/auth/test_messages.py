@@ -1,0 +1,159 @@
+"""What a person's message may have in it, and that the last one may be replaced: on the real server, and what is left of it."""
+
+import base64
+import uuid
+from typing import Any
+
+import pytest
+from langgraph_sdk import Auth
+
+from lasting_memory.attachments import MAX_PICTURE_BYTES, MAX_PICTURES, own_content
+from lasting_memory.auth.run_requests import rebuild_state
+from lasting_memory.consolidation import planning
+from lasting_memory.recall import conversation
+from lasting_memory.testing.people import Person
+from lasting_memory.testing.scripted_anthropic import Text
+from lasting_memory.validation import MAX_INPUT_BYTES
+
+Body = dict[str, Any]
+PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(100)).decode()
+PICTURE: Body = {"type": "image", "base64": PNG, "mime_type": "image/png"}
+TEXT: Body = {"type": "text", "text": "look"}
+LARGE = "A" * (MAX_PICTURE_BYTES // 3 * 4)
+
+
+def human(*blocks: Any, **more: Any) -> Body:
+    return {"role": "user", "content": list(blocks), **more}
+
+
+def picture(**fields: Any) -> Body:
+    return {**PICTURE, **fields}
+
+
+REFUSED: dict[str, Body] = {
+    "a picture by its address": human({"type": "image", "url": "https://evil.example/x.png"}),
+    "one that has both": human(picture(url="https://evil.example/x.png")),
+    "one by OpenAI's form": human({"type": "image_url", "image_url": {"url": "http://169.254.169.254/latest"}}),
+    "one of a provider's files": human({"type": "image", "file_id": "file-1"}),
+    "one in Anthropic's form": human({"type": "image", "source": {"type": "url", "url": "https://evil.example/x.png"}}),
+    "another type": human(picture(mime_type="image/svg+xml")),
+    "no type": human({"type": "image", "base64": PNG}),
+    "no base64": human(picture(base64="a b")),
+    "no text at all": human(picture(base64=7)),
+    "too large": human(picture(base64=LARGE + "AAAA")),
+    "a document": human({"type": "file", "base64": PNG, "mime_type": "application/pdf"}),
+    "sound": human({"type": "audio", "base64": PNG, "mime_type": "audio/wav"}),
+    "an address in an answer": {"role": "assistant", "content": [{"type": "image_url", "image_url": "https://evil.example"}]},
+    "an address in a tool's": {
+        "role": "tool",
+        "tool_call_id": "1",
+        "content": [{"type": "image", "url": "https://evil.example"}],
+    },
+    "another kind of block": human({"type": "anything", "text": "x"}),
+    "too many": human(*[PICTURE] * (MAX_PICTURES + 1)),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_no_other_pictures_and_nothing_by_its_address(what: str) -> None:
+    for request in ({"input": {"messages": [REFUSED[what]]}}, {"command": {"update": {"messages": [REFUSED[what]]}}}):
+        with pytest.raises(Auth.exceptions.HTTPException) as refused:
+            rebuild_state(request)
+        assert refused.value.status_code == 422
+        assert len(str(refused.value.detail)) < 1_000, "it quotes no picture"
+
+
+def test_what_a_message_may_have_in_it_comes_through() -> None:
+    inline = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}}
+    for message in (human(TEXT, PICTURE, picture(mime_type="image/webp")), human(inline), human("text", TEXT)):
+        rebuild_state({"input": {"messages": [message]}})
+    assert own_content(human(TEXT, PICTURE)) == [TEXT, PICTURE]
+
+
+FILE = {"type": "text", "text": "notes.txt\n```\nI like wombats.\n```"}
+ATTACHED = {"attachments": [{"name": "notes.txt", "block": 1}, {"name": "cat.png", "block": 2}]}
+
+
+@pytest.mark.server
+async def test_what_is_attached_is_shown_to_the_model_and_is_not_what_the_person_said(ada: Person) -> None:
+    thread, word = await ada.thread(), f"zebra{uuid.uuid4().hex[:6]}"
+    large = picture(base64="A" * (MAX_INPUT_BYTES + 4))
+    message = human({"type": "text", "text": f"My {word} looks so"}, FILE, large, additional_kwargs=ATTACHED)
+    asking = {"assistant_id": "agent", "input": {"messages": [message]}}
+    values = await ada.made("POST", f"/threads/{thread}/runs/wait", asking)
+    (kept, *_) = values["messages"]
+    assert kept["content"] == message["content"]
+    assert kept["additional_kwargs"] == ATTACHED
+    (shown,) = (one for one in ada.model.requests_for(word)[-1]["messages"] if word in str(one))
+    assert [block["type"] for block in shown["content"]] == ["text", "text", "image"]
+    assert shown["content"][2]["source"]["data"] == large["base64"]
+    found = await ada.made("GET", "/memory/search", q=word)
+    assert [talk["thread_id"] for talk in found["conversations"]] == [thread]
+    assert "wombats" not in str(found)
+    assert (await ada.made("GET", "/memory/search", q="wombats"))["conversations"] == []
+    read = conversation(await ada.made("GET", f"/threads/{thread}"), ("user",))
+    transcript = planning.Due(read).transcript()
+    assert word in transcript
+    assert "wombats" not in transcript
+    assert "AAAA" not in transcript
+    exported = await ada.made("GET", "/memory/export")
+    assert large["base64"] in str(exported["conversations"])
+    rest = human({"type": "text", "text": "x" * (MAX_INPUT_BYTES + 1)})
+    answer = await ada.ask("POST", f"/threads/{thread}/runs", {**asking, "input": {"messages": [rest]}})
+    assert answer.status_code == 413
+
+
+def ids(values: Body) -> list[str]:
+    return [str(message["id"]) for message in values["messages"]]
+
+
+def replacing(removed: list[str], *messages: Body) -> Body:
+    given = [*({"type": "remove", "id": each, "content": ""} for each in removed), *messages]
+    return {"assistant_id": "agent", "input": {"messages": given}, "multitask_strategy": "reject"}
+
+
+@pytest.mark.server
+async def test_the_last_message_is_replaced_and_nothing_of_it_is_found_any_more(ada: Person) -> None:
+    thread, old, new = await ada.thread(), f"zebra{uuid.uuid4().hex[:6]}", f"lynx{uuid.uuid4().hex[:6]}"
+    await ada.turn(thread, "hello")
+    values = await ada.turn(thread, f"I keep a {old}")
+    assert (await ada.made("GET", "/memory/search", q=old))["conversations"]
+    turn = ids(values)[2:]
+    ada.model.script(new, [Text("a lynx, then")])
+    again = await ada.made(
+        "POST", f"/threads/{thread}/runs/wait", replacing(turn, human({"type": "text", "text": f"I keep a {new}"}))
+    )
+    assert ids(again)[:2] == ids(values)[:2]
+    assert old not in str(again)
+    assert old not in str(ada.model.requests_for(new)[-1]["messages"])
+    assert old not in str((await ada.made("GET", f"/threads/{thread}"))["values"])
+    assert (await ada.made("GET", "/memory/search", q=old))["conversations"] == []
+    assert [talk["thread_id"] for talk in (await ada.made("GET", "/memory/search", q=new))["conversations"]] == [thread]
+
+
+@pytest.mark.server
+async def test_nothing_else_that_was_said_is_taken_out_of_a_conversation(ada: Person, bob: Person) -> None:
+    thread = await ada.thread()
+    await ada.turn(thread, "one")
+    values = await ada.turn(thread, "two")
+    said = human({"type": "text", "text": "three"})
+    for removed in (
+        ids(values)[:2],
+        ids(values)[2:3],
+        ids(values),
+        ["__remove_all__"],
+        ["unknown"],
+        [*ids(values)[2:], "unknown"],
+    ):
+        answer = await ada.ask("POST", f"/threads/{thread}/runs", replacing(removed, said))
+        assert answer.status_code == 422, answer.text
+        assert "last message" in answer.text
+    answer = await ada.ask("POST", f"/threads/{thread}/runs", replacing(ids(values)[2:]))
+    assert answer.status_code == 422, "another message comes in its place"
+    assert (await ada.ask("POST", "/runs", replacing(ids(values)[2:], said))).status_code == 422
+    assert (await bob.ask("POST", f"/threads/{thread}/runs", replacing(ids(values)[2:], said))).status_code in {404, 422}
+    waits = {"assistant_id": "agent", "input": {"messages": [said]}, "after_seconds": 3600}
+    run = await ada.made("POST", f"/threads/{thread}/runs", waits)
+    assert (await ada.ask("POST", f"/threads/{thread}/runs", replacing(ids(values)[2:], said))).status_code == 409
+    await ada.client.runs.cancel(thread, run["run_id"])
+    assert ids((await ada.made("GET", f"/threads/{thread}"))["values"]) == ids(values)
