@@ -18,14 +18,16 @@ def long_answer() -> str:
     """Some 100 kB as models write it: each list, table, paragraph and code is longer than one block may be."""
     ones = "\n".join(f"1. step {number} is **strong**" for number in range(250))
     nested = "\n".join(f"   {number}. part {number} has `code`" for number in range(1, 351))
-    loose = "\n\n".join(f"{number}. point {number}\n\n   - under it\n\n   ```\n   # no heading\n   ```" for number in range(1, 61))
+    loose = "\n\n".join(
+        f"{number}. point {number}\n\n   - under it\n\n   ```\n   # no heading\n   ```" for number in range(1, 61)
+    )
     rows = "\n".join(f"| {number} | **{number}** | cell |" for number in range(900))
     table = f"| number | strong | text |\n|---|---|---|\n{rows}"
     code = "```python\n" + "\n".join(f"value_{number} = 1  # no *sign* counts here" for number in range(3_000)) + "\n```"
     sentence = "They **rest** in the `shade` of a tree, *all* of them. "
     return "\n\n".join([
-        "# Long", "The steps:\n" + ones, "## Nested", "1. first\n2. second\n" + nested + "\n3. third", "## Loose", loose, "## Table", table,
-        "## Code", code, "## Words", sentence * 300, "# The end",
+        "# Long", "The steps:\n" + ones, "## Nested", f"1. first\n2. second\n{nested}\n3. third", "## Loose", loose,
+        "## Table", table, "## Code", code, "## Words", sentence * 300, "# The end",
     ])  # fmt: skip
 
 
@@ -43,7 +45,7 @@ def test_a_long_answer_is_markdown_to_its_end(visitor: Visitor, elsewhere: Elsew
     left = answer.evaluate("(answer) => [...answer.querySelectorAll('.text')].map((text) => text.textContent)")
     assert left == [], "nothing of it is left as raw text"
     numbers = answer.evaluate("""(answer) => [...answer.querySelectorAll("ol")].map((list) => [list.start, list.children.length,
-      list.firstElementChild.textContent.trim().split("\\n")[0]])""")
+      (list.querySelector(":scope > li > p") ?? list.firstElementChild).textContent.trim().split("\\n")[0]])""")
     assert numbers[:3] == [[1, 99, "step 0 is strong"], [100, 100, "step 99 is strong"], [200, 51, "step 199 is strong"]]
     parts = [(start, first) for start, _, first in numbers if re.match(r"part \d", first)]
     assert all(first == f"part {start} has code" for start, first in parts)
@@ -112,3 +114,61 @@ def test_enter_sends_only_what_is_ready_and_on_a_phone_the_button_does(visit: Vi
     expect(small.get_by_label("Message")).to_have_value("one\ntwo")
     phone.button("Send").click()
     expect(small.locator(".mine")).to_contain_text("two")
+
+
+def test_the_last_message_is_edited_and_asked_again(visitor: Visitor, elsewhere: Elsewhere) -> None:
+    page, mine = visitor.page, visitor.page.locator(".mine")
+    edit, field = page.get_by_role("button", name="Edit and ask again"), page.get_by_label("Other words for it")
+    visitor.say("Remember that I like dill.")
+    expect(page.get_by_role("button", name="Open: Remember that I like dill.")).to_be_visible()
+    edit.click()
+    expect(field).to_be_focused()
+    expect(field).to_have_value("Remember that I like dill.")
+    field.press("Escape")
+    edit.click()
+    field.fill("Remember that I like fennel.")
+    visitor.button("Ask again").click()
+    expect(page.get_by_text("I will remember that: I like fennel")).to_be_visible()
+    visitor.button("Send").wait_for()
+    expect(mine).to_have_count(1)
+    expect(page.get_by_role("button", name="Open: Remember that I like fennel.")).to_be_visible()
+    expect(page.get_by_role("list", name="Memory"), "what was remembered stays").to_contain_text("I like dill")
+    visitor.say("What do you know about me?")
+    expect(edit).to_have_count(1)
+    page.route("**/runs", lambda request: request.fulfill(status=429, json={"detail": "Wait."}))
+    edit.click()
+    field.fill("Hello.")
+    visitor.button("Ask again").click()
+    expect(page.get_by_text("Wait.")).to_be_visible()
+    expect(mine, "what was not replaced is there").to_have_count(2)
+    expect(page.get_by_label("Message")).to_have_value("Hello.")
+    page.unroute("**/runs")
+    page.reload()
+    expect(mine).to_have_count(2)
+    expect(mine.first).to_contain_text("fennel")
+    found = elsewhere.get("/memory/search", params={"q": "dill"}).json()["conversations"]
+    said = [turn["text"] for talk in found for turn in talk["turns"] if turn["speaker"] == "user"]
+    assert "dill" not in str(said), "that it was said is not found any more"
+
+
+def test_where_the_model_takes_no_pictures_the_page_says_so(visitor: Visitor) -> None:
+    page = visitor.page
+    choose = page.get_by_label("Attach", exact=True)
+    choose.set_input_files({"name": "a.png", "mimeType": "image/png", "buffer": b"x"})
+    expect(page.get_by_role("alert")).to_contain_text("This model takes no pictures")
+    choose.set_input_files({"name": "notes.txt", "mimeType": "text/plain", "buffer": b"Remember that I like dill."})
+    visitor.button("Send").click()
+    expect(page.get_by_text("I cannot see pictures, and do not read files")).to_be_visible()
+    visitor.button("Send").wait_for()
+    expect(page.get_by_role("button", name="Open: notes.txt")).to_be_visible()
+    expect(page.get_by_role("list", name="Changes")).to_have_count(0)
+
+
+def test_a_temporary_conversation_says_how_long_it_stays_and_a_phone_where_memory_is(visit: Visit, me: str) -> None:
+    phone = visit(viewport={"width": 390, "height": 844})
+    page = phone.sign_in(me)
+    expect(page.get_by_text("under Memory, in the bar below")).to_be_visible()
+    expect(page.get_by_text("appears beside this conversation")).to_be_hidden()
+    page.get_by_label("Temporary conversation").check()
+    phone.say("hello")
+    expect(page.get_by_text("It stays for 24 hours, and is deleted when you begin another one after that.")).to_be_visible()

@@ -1,14 +1,16 @@
 """Answers as they come, whatever becomes of the connection, behind tokens and below a prefix, on the scripted model."""
 
+import base64
 import threading
 import time
+import zlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import httpx
 import jwt
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import FilePayload, Page, expect
 
 from lasting_memory.people.identity import WRITE_POLICIES
 from lasting_memory.testing.scripted_anthropic import DELTA_CHARACTERS, Changed, Ended, Failure, ScriptedAnthropic, Text
@@ -195,6 +197,14 @@ def test_an_answer_that_grows_is_taken_up_after_a_reload_and_a_lost_connection_o
     assert len(stopped) < len(SAYING)
     expect(page.get_by_text("You stopped this answer.")).to_be_visible()
     expect(visitor.button("Retry")).to_have_count(0)
+    expect(page.get_by_label("Message")).to_be_focused()
+    visitor.say("go on")
+    expect(page.get_by_role("article").nth(1)).to_have_text(stopped.replace("\n", ""))
+    shown = [message for message in model.requests_for("go on")[-1]["messages"] if message["role"] == "assistant"]
+    assert "The quick" in str(shown), "the model sees what the page shows"
+    page.reload()
+    sign_in(visitor, token(me))
+    expect(page.get_by_role("article").nth(1)).to_have_text(stopped.replace("\n", ""))
 
     visitor.button("New conversation").click()
     model.script("tell me", slowly(to_the_end))
@@ -204,6 +214,8 @@ def test_an_answer_that_grows_is_taken_up_after_a_reload_and_a_lost_connection_o
     page.reload()
     sign_in(visitor, token(me))
     visitor.button("Stop").wait_for()
+    expect(page.locator(".mine")).to_contain_text("tell me")
+    expect(page.get_by_role("button", name="Open: tell me")).to_be_visible()
     expect(answer).to_contain_text("The quick")
     assert page.url.endswith(at)
     visitor.context.set_offline(True)
@@ -307,7 +319,7 @@ TRICKS = [
 HUGE = {
     "a table of many columns": "|" + "a|" * 300 + "\n|" + "-|" * 300 + "\n" + "x\n" * 1_000 + "end",
     "lines of one paragraph": "- a\n" + " b\n" * 4_000 + "end",
-    "a table of many rows": "| a | b |\n|---|---|\n" + "| **1** | 2 |\n" * 1_000,
+    "a table of many rows": "| a | b |\n|---|---|\n" + "| **1** | 2 |\n" * 1_000 + "\nend",
     "quotes of quotes": "> " * 5_000 + "end",
     "lists of lists": "\n".join("  " * n + "- x" for n in range(100)),
     "signs": "**a_" * 4_000,
@@ -340,6 +352,65 @@ def test_answers_are_markdown_with_links_that_open_apart(visitor: Visitor, model
     model.script("lie", [Text("[https://good.example/?to=evil.example](https://evil.example/login) <https://good.example/>")])
     visitor.say("lie")
     expect(answer).to_contain_text("https://good.example/?to=evil.example (evil.example) https://good.example/")
+
+
+def png(width: int, height: int) -> bytes:
+    """A picture of one color."""
+
+    def chunk(name: bytes, data: bytes) -> bytes:
+        return len(data).to_bytes(4, "big") + name + data + zlib.crc32(name + data).to_bytes(4, "big")
+
+    head = width.to_bytes(4, "big") + height.to_bytes(4, "big") + bytes([8, 2, 0, 0, 0])
+    rows = (b"\0" + b"\x20\x80\x40" * width) * height
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
+def test_pictures_and_text_files_go_with_a_message_and_are_shown_in_it(
+    visitor: Visitor, model: ScriptedAnthropic, me: str
+) -> None:
+    page, choose = visitor.page, visitor.page.get_by_label("Attach", exact=True)
+    files: list[FilePayload] = [
+        {"name": "meadow.png", "mimeType": "image/png", "buffer": png(3_000, 1_500)},
+        {"name": "notes.md", "mimeType": "text/markdown", "buffer": b"# Wombats\n\n```\ncode\n```\n"},
+    ]
+    choose.set_input_files(files)
+    attached = page.get_by_role("list", name="Attached")
+    expect(attached.get_by_role("listitem")).to_have_count(2)
+    choose.set_input_files({"name": "plan.pdf", "mimeType": "application/pdf", "buffer": b"%PDF-\xff\xfe"})
+    expect(page.get_by_role("alert")).to_have_text("plan.pdf is no text in UTF-8; save it as plain text.")
+    choose.set_input_files({"name": "x.svg", "mimeType": "image/svg+xml", "buffer": b"<svg onload='alert(1)'/>"})
+    expect(page.get_by_role("alert")).to_contain_text("x.svg is no PNG")
+    choose.set_input_files({"name": "long.txt", "mimeType": "text/plain", "buffer": b"x" * 200_001})
+    expect(page.get_by_role("alert")).to_contain_text("long.txt is larger than")
+    assert visitor.inaccessible() == []
+    visitor.button("Take off: notes.md").click()
+    expect(attached.get_by_role("listitem")).to_have_count(1)
+    choose.set_input_files(files[1])
+    expect(attached.get_by_role("listitem")).to_have_count(2)
+    visitor.say("what is this?")
+    (said,) = (one for one in model.requests_for("what is this?")[-1]["messages"] if one["role"] == "user")
+    text, picture, file = said["content"]
+    assert text["text"] == "what is this?"
+    assert picture["source"]["media_type"] == "image/png"
+    width = int.from_bytes(base64.b64decode(picture["source"]["data"])[16:20], "big")
+    assert width == 1_568, "it is made smaller"
+    assert file["text"] == "notes.md\n````\n# Wombats\n\n```\ncode\n```\n\n````"
+    for _ in range(2):
+        shown = page.locator(".mine")
+        expect(shown.get_by_role("img", name="meadow.png")).to_be_visible()
+        page.wait_for_function("() => document.querySelector('.mine img').naturalWidth === 1568")
+        expect(shown).to_contain_text("notes.md")
+        expect(shown).not_to_contain_text("Wombats")
+        expect(page.get_by_role("button", name="Open: what is this?")).to_be_visible()
+        page.reload()
+        sign_in(visitor, token(me))
+    visitor.button("Edit and ask again").click()
+    page.get_by_label("Other words for it").fill("and what is that?")
+    visitor.button("Ask again").click()
+    expect(page.locator(".mine")).to_contain_text("and what is that?")
+    visitor.button("Send").wait_for()
+    again = model.requests_for("and what is that?")[-1]["messages"]
+    assert [len(one["content"]) for one in again if one["role"] == "user"] == [3], "what is attached stays"
 
 
 # Counts the characters that the library which reads Markdown is given.

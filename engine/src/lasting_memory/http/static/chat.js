@@ -1,5 +1,8 @@
 // The conversation as one sees it: what was said, what the agent did, and the box to write in.
 
+import { Attached } from "./attached.js";
+import { attachedTo, ownWords } from "./attachments.js";
+import { Composer } from "./composer.js";
 import { Interrupts, isProposal } from "./interrupts.js";
 import { html, useCallback, useLayoutEffect, useRef, useState } from "./lib/preact.js";
 import { Markdown } from "./markdown.js";
@@ -29,47 +32,29 @@ export function Chat({ talk, memory, me }) {
     isAtEnd.current = isNear || hasGrown;
     last.current = at.scrollTop;
   };
-  const onKeyDown = (event) => isSending(event) && send(event);
   const pick = (words) => (talk.set({ draft: words }), box.current.focus());
-  const send = (event) => {
-    event.preventDefault();
-    isAtEnd.current = true;
-    talk.say();
-    box.current.focus();
-  };
   const messages = [...talk.messages.values()];
   const results = new Map(messages.filter(({ type }) => type === "tool").map((of) => [of.tool_call_id, of]));
   const isThinking = talk.isGoing && !(messages.at(-1)?.type === "ai" && plain(messages.at(-1).content));
-  const stop = html`<button type="button" key="stop" aria-busy=${talk.isStopping} aria-disabled=${talk.isStopping} onClick=${talk.stop}>${t("chat.stop")}</button>`;
+  const lastSaid = messages.findLast(({ type }) => type === "human");
+  const mayEdit = (message) => message === lastSaid && message.id !== "sent" && !talk.isGoing;
+  const goToEnd = () => (isAtEnd.current = true);
+  const edit = (message) => mayEdit(message) && ((words) => (goToEnd(), talk.replace(message.id, words), box.current.focus()));
   return html`<section class="chat" aria-label=${t("chat.label")} aria-busy=${talk.isGoing}>
     <div class="log" tabindex="0" role="group" aria-label=${t("chat.said")} ref=${log} onScroll=${onScroll}>
       ${talk.isLoading && html`<p class="quiet" role="status">${t("chat.opening")}</p>`}
       ${!messages.length && !talk.isLoading && html`<${Start} pick=${pick} />`}
-      ${messages.map((message) => html`<${Said} key=${message.id} message=${message} results=${results} onMade=${stayAtEnd} />`)}
+      ${messages.map((message) => html`<${Said} key=${message.id} message=${message} results=${results} onMade=${stayAtEnd} onEdit=${edit(message)} />`)}
       ${isThinking && html`<p class="thinking"><span /><span /><span /><b class="unseen">${t("chat.working")}</b></p>`}
       ${talk.note && html`<div class="note"><p>${talk.note}</p>
         ${talk.hasFailed && html`<button onClick=${talk.retry}>${t("chat.retry")}</button>`}</div>`}
       <${Interrupts} talk=${talk} memory=${memory} me=${me} />
       <${Remembered} talk=${talk} memory=${memory} />
     </div>
-    <form onSubmit=${send}>
-      <label class="unseen" for="message">${t("chat.message")}</label>
-      <textarea id="message" ref=${box} rows="1" dir="auto" value=${talk.draft} placeholder=${t("chat.say")}
-        onInput=${({ target }) => talk.set({ draft: target.value })} onKeyDown=${onKeyDown}></textarea>
-      ${talk.isGoing ? stop : html`<button class="main" key="send" disabled=${!talk.draft.trim()}>${t("chat.send")}</button>`}
-    </form>
+    <${Composer} talk=${talk} box=${box} pictures=${me.pictures} onSend=${goToEnd} />
     ${talk.agents.length > 1 && html`<${Agent} talk=${talk} />`}
-    <${Temporary} talk=${talk} />
+    <${Temporary} talk=${talk} hours=${me.temporary_hours} />
   </section>`;
-}
-
-// While an input method's words are chosen, Enter is its own; of the last one Safari says so by this code alone.
-const OF_AN_INPUT_METHOD = 229;
-
-/** Whether a key sends the message. Where there is no keyboard but on the screen, Enter begins a line, and the button sends. */
-function isSending({ key, shiftKey, isComposing, keyCode }) {
-  const isChoosing = isComposing || keyCode === OF_AN_INPUT_METHOD;
-  return key === "Enter" && !shiftKey && !isChoosing && !matchMedia("(pointer: coarse)").matches;
 }
 
 const Start = ({ pick }) => html`<div class="start">
@@ -78,14 +63,44 @@ const Start = ({ pick }) => html`<div class="start">
   <p class="picks">${TRY.map((words) => html`<button onClick=${() => pick(words)}>${words}</button>`)}</p>
 </div>`;
 
-function Said({ message: { type, content, tool_calls: calls = [], response_metadata: about }, results, onMade }) {
-  const text = plain(content);
-  if (type === "human") return html`<article class="mine"><h3 class="unseen">${t("chat.you")}</h3><${Lines} text=${text} /></article>`;
+function Said({ message, results, onMade, onEdit }) {
+  const { type, content, tool_calls: calls = [], response_metadata: about } = message;
+  if (type === "human") return html`<${Own} message=${message} onEdit=${onEdit} />`;
   if (type !== "ai") return null;
+  const text = plain(content);
   const lines = text.trim() && html`<${Markdown} text=${text} onMade=${onMade} />`;
   const call = (of) => html`<${Call} key=${of.id} call=${of} result=${results.get(of.id)} />`;
-  const cut = about?.cut && html`<p class="quiet">${String(about.cut)}</p>`;
+  const why = about?.stopped === true ? t("conversation.stopped") : about?.cut;
+  const cut = why && html`<p class="quiet">${String(why)}</p>`;
   return html`<article><h3 class="unseen">${t("chat.agent")}</h3>${lines}${cut}${calls.map(call)}</article>`;
+}
+
+/** What one said oneself. `onEdit(words)`, of the last message, has it answered again with other words. */
+function Own({ message, onEdit }) {
+  const [words, setWords] = useState(null); // that it is changed to, while it is
+  const field = useRef();
+  const isEditing = onEdit && words !== null;
+  useLayoutEffect(() => isEditing && field.current.focus(), [isEditing]);
+  const text = plain(ownWords(message));
+  const attached = attachedTo(message);
+  const files = attached.length > 0 && html`<${Attached} of=${attached} />`;
+  const save = (event) => {
+    event.preventDefault();
+    if (!words.trim() && !attached.length) return;
+    setWords(null);
+    onEdit(words);
+  };
+  const cancel = () => setWords(null);
+  const onKeyDown = ({ key, isComposing }) => key === "Escape" && !isComposing && cancel();
+  const shown = () => html`${text && html`<${Lines} text=${text} />`}
+    ${onEdit && html`<button class="small edit" aria-label=${t("chat.edit_label")} onClick=${() => setWords(text)}>${t("chat.edit")}</button>`}`;
+  const asked = () => html`<form class="editor" onSubmit=${save}>
+    <label><span class="unseen">${t("chat.edit_words")}</span>
+      <textarea ref=${field} dir="auto" rows="3" value=${words} onInput=${({ target }) => setWords(target.value)} onKeyDown=${onKeyDown}></textarea></label>
+    <p class="quiet">${t("chat.edit_about")}</p>
+    <p class="row"><button class="main">${t("chat.edit_send")}</button><button type="button" onClick=${cancel}>${t("chat.edit_cancel")}</button></p>
+  </form>`;
+  return html`<article class=${isEditing ? "mine editing" : "mine"}><h3 class="unseen">${t("chat.you")}</h3>${files}${isEditing ? asked() : shown()}</article>`;
 }
 
 /** What was written down in the last answer and not looked at yet, in short, where one's eyes are. */
@@ -145,10 +160,11 @@ const Agent = ({ talk }) => html`<label class="switch">${t("chat.with_agent")}
   </select></label>`;
 
 /** Whether the conversation is temporary, which is decided before its first message. */
-function Temporary({ talk }) {
+function Temporary({ talk, hours }) {
+  const about = t("chat.temporary_about", { count: hours });
   const isTemporary = talk.metadata.temporary === true;
   const choose = () => talk.set({ metadata: isTemporary ? {} : { temporary: true } });
-  if (talk.id || talk.messages.size) return isTemporary && html`<p class="note">${t("chat.temporary_about")}</p>`;
+  if (talk.id || talk.messages.size) return isTemporary && html`<p class="note">${about}</p>`;
   return html`<label class="switch">
     <input type="checkbox" checked=${isTemporary} onChange=${choose} />${t("chat.temporary")}</label>`;
 }

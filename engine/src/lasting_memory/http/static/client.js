@@ -50,7 +50,7 @@ export function connect(token, onSignedOut) {
   /** The response to a request. Throws a `refusal`; another error where there is no connection. */
   async function send(method, path, { query = {}, body, headers = {}, signal } = {}) {
     const url = new URL(path.slice(1), BASE);
-    for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
+    for (const [name, values] of Object.entries(query)) for (const value of [values].flat()) url.searchParams.append(name, value);
     const sent = { ...headers, authorization: `Bearer ${token}`, ...(body && { "content-type": "application/json" }) };
     const text = body && JSON.stringify(body);
     const options = { method, headers: sent, body: text, signal, cache: "no-store", credentials: "omit" };

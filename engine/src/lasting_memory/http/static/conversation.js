@@ -1,5 +1,6 @@
 // One conversation: what was said, and the run that is going, followed to its end whatever becomes of the connection.
 
+import { attachedTo, ownWords, written } from "./attachments.js";
 import { connection, isUnreachable, reason, refusal } from "./client.js";
 import { pendingIn } from "./interrupts.js";
 import { pause } from "./parts.js";
@@ -10,6 +11,7 @@ const RETRIES = 8;
 const STREAMED = { stream_mode: ["messages-tuple", "updates"], stream_resumable: true };
 const LOST = t("conversation.lost");
 const STOPPED = t("conversation.stopped");
+const UNANSWERED = t("conversation.unanswered");
 const CANCELED = ["CancelledError", "UserInterrupt", "UserRollback"];
 // By the class of an error, which is all that the server says of it: what a person can do about it.
 const REASONS = [
@@ -35,11 +37,17 @@ function because(kind, message) {
 const notSent = (error) => Promise.reject(refusal(409, t("conversation.not_sent", { why: reason(error) })));
 const NOW = [429, 502, 503, 504]; // what a server refuses now, and not a little later
 
+/** Whether two messages say the same. Ids and the order of fields are the server's. */
+const isSame = (one, other) => plain(one.content) === plain(other.content) && one.content.length === other.content.length;
+const isSpoken = ({ type, content }) => type === "ai" && plain(content).trim() !== "";
+const stoppedPiece = ({ id, content, response_metadata: about }) => ({ type: "ai", id, content: plain(content), response_metadata: about });
+
 /** A conversation with one of the `agents`. Calls `changed()` when there is something new to show, `decided()` to wait for decisions before it sends, `wrote()` after a tool was used, `answered()` at the end. */
 export function conversation(client, agents, { changed, decided, wrote, answered }) {
-  // `metadata` is of the thread that the first message makes, `agent` whom it is with, `draft` what is in the message box.
-  const talk = { agents, agent: agents[0], id: null, messages: new Map(), metadata: {}, isLoading: false, isGoing: false, isStopping: false, note: "", hasFailed: false, draft: "", interrupts: [] };
-  let pending = ""; // what was sent, until it has arrived
+  // `metadata` is of the thread that the first message makes, `agent` whom it is with, `draft` what is in the message box, `attached` what goes with it.
+  const talk = { agents, agent: agents[0], id: null, messages: new Map(), metadata: {}, isLoading: false, isGoing: false, isStopping: false, note: "", hasFailed: false, draft: "", attached: [], interrupts: [] };
+  let pending = null; // { text, attached } of what was sent, until it has arrived
+  let replaced = null; // the messages from before the last one was replaced, as long
   let run = null;
   let isStopped = false;
   let leaving = new AbortController();
@@ -48,7 +56,10 @@ export function conversation(client, agents, { changed, decided, wrote, answered
   /** Why it does not go on; in place of a conversation that is not there, a new one. */
   const ended = (error, statuses = [404]) =>
     statuses.includes(error.status) ? { id: null, messages: new Map(), note: GONE } : { note: reason(error) };
-  const unsent = () => [pending, talk.draft].filter(Boolean).join("\n");
+  const unsent = () => ({
+    draft: [pending?.text, talk.draft].filter(Boolean).join("\n"),
+    attached: [...(pending?.attached ?? []), ...talk.attached],
+  });
 
   /** Stop following; the run goes on. */
   function leave() {
@@ -60,7 +71,7 @@ export function conversation(client, agents, { changed, decided, wrote, answered
   async function open(id, metadata = {}) {
     leave();
     run = null;
-    pending = "";
+    pending = replaced = null;
     set({ id, metadata, messages: new Map(), isLoading: Boolean(id), isGoing: false, isStopping: false, note: "", hasFailed: false, interrupts: [] });
     const { signal } = leaving;
     try {
@@ -90,27 +101,49 @@ export function conversation(client, agents, { changed, decided, wrote, answered
 
   /** Go on where an earlier session of the same person ended. What was not sent is in the message box. */
   function resume(before, id) {
-    talk.draft = before.unsent();
+    Object.assign(talk, before.unsent());
     open(id, before.metadata);
   }
 
   /** Send what is in the message box and follow the answer. What did not arrive is there again afterwards. */
   async function say() {
+    const { attached } = talk;
     const text = talk.draft.trim();
-    if (!text || talk.isGoing) return;
-    pending = text;
-    talk.messages.set("sent", { id: "sent", type: "human", content: text });
-    set({ draft: "" });
-    await ask({ messages: [{ role: "user", content: text }] });
+    if ((!text && !attached.length) || talk.isGoing) return;
+    set({ draft: "", attached: [] });
+    await send(text, attached);
+  }
+
+  /** Ask again with other words in place of one's last message. It goes with what followed it, and what is attached to it stays. */
+  async function replace(id, text) {
+    const ids = [...talk.messages.keys()];
+    const gone = ids.slice(ids.indexOf(id));
+    const attached = attachedTo(talk.messages.get(id));
+    if ((!text.trim() && !attached.length) || talk.isGoing) return;
+    replaced = talk.messages;
+    talk.messages = new Map([...replaced].filter(([other]) => !gone.includes(other)));
+    await send(text.trim(), attached, gone.filter((other) => !replaced.get(other).isUnsent));
+  }
+
+  /** Send a message in place of the kept ones with these ids. With it goes what was said before a stop: the model sees it, too. */
+  async function send(text, attached, removed = []) {
+    pending = { text, attached };
+    const message = written(text, attached);
+    const pieces = [...talk.messages.values()].filter(({ isUnsent }) => isUnsent);
+    talk.messages.set("sent", { id: "sent", ...message });
+    changed();
+    const input = [...removed.map((id) => ({ type: "remove", id, content: "" })), ...pieces.map(stoppedPiece), message];
+    await ask({ messages: input }, removed.length ? { multitask_strategy: "reject" } : {});
   }
 
   /** Have the last message answered once more, after an answer that failed. It is not sent twice. */
   async function retry() {
-    const lost = talk.messages.get("sent")?.content;
+    const lost = talk.messages.get("sent");
     if (talk.isGoing) return;
     if (!lost) return ask(null);
     talk.messages.delete("sent");
-    talk.draft = [lost, talk.draft].filter(Boolean).join("\n");
+    talk.draft = [plain(ownWords(lost)), talk.draft].filter(Boolean).join("\n");
+    talk.attached = [...attachedTo(lost), ...talk.attached];
     await say();
   }
 
@@ -138,10 +171,11 @@ export function conversation(client, agents, { changed, decided, wrote, answered
       if (signal.aborted) return;
       if (error.status || !(await going().catch(() => null))) { // without an answer it may have arrived all the same
         talk.messages.delete("sent");
-        Object.assign(talk, { draft: unsent(), isGoing: false, hasFailed: !input }, ended(error));
+        if (replaced) talk.messages = replaced;
+        Object.assign(talk, { ...unsent(), isGoing: false, hasFailed: !input }, ended(error));
       }
     }
-    pending = "";
+    pending = replaced = null;
     if (run && input) talk.interrupts = []; // who goes on talking answers nothing
     if (run) await follow(signal);
     else changed();
@@ -191,8 +225,26 @@ export function conversation(client, agents, { changed, decided, wrote, answered
   /** The id of the run that is going; a false value where there is none. */
   async function going(signal) {
     if (run || !talk.id) return run;
-    const runs = await client.json("GET", `/threads/${talk.id}/runs`, { query: { limit: 10 }, signal });
+    const query = { limit: 10, select: ["run_id", "status"] };
+    const runs = await client.json("GET", `/threads/${talk.id}/runs`, { query, signal });
     return (run = runs.find(({ status }) => ["running", "pending"].includes(status))?.run_id);
+  }
+
+  /** What the run that is going was given: the thread has it once the run has begun. */
+  async function given(signal) {
+    const id = await going(signal);
+    const { kwargs } = id ? await client.json("GET", `/threads/${talk.id}/runs/${id}`, { signal }) : {};
+    return kwargs?.input?.messages ?? [];
+  }
+
+  /** These messages with those that the run that is going was given. */
+  async function withGiven(kept, signal) {
+    const messages = await given(signal);
+    const removed = messages.filter(({ type }) => type === "remove").map(({ id }) => id);
+    const left = kept.filter(({ id }) => !removed.includes(id));
+    const asked = messages.findLast(({ type, role }) => type === "human" || role === "user");
+    const last = left.findLast(({ type }) => type === "human");
+    return !asked || (last && isSame(last, asked)) ? left : [...left, { ...asked, id: "sent", type: "human" }];
   }
 
   /** What was said, as the server keeps it. Whether no run is going. */
@@ -201,19 +253,22 @@ export function conversation(client, agents, { changed, decided, wrote, answered
     if (agents.includes(thread.metadata?.graph_id)) talk.agent = thread.metadata.graph_id;
     const isOver = thread.status !== "busy";
     if (!isOver && talk.messages.size) return false;
-    const kept = (thread.values?.messages ?? []).filter((message) => message?.id);
+    let kept = (thread.values?.messages ?? []).filter((message) => message?.id);
+    if (!isOver) kept = await withGiven(kept, signal);
     const sent = talk.messages.get("sent");
-    const isSent = ({ id, content }) => content === sent?.content && !talk.messages.has(id);
+    const isSent = (message) => sent && isSame(message, sent) && !talk.messages.has(message.id);
     const isLost = sent && !kept.some(isSent);
     const ids = new Set(kept.map(({ id }) => id));
-    const cut = isStopped ? [...talk.messages.values()].filter(({ id, type }) => type === "ai" && !ids.has(id)) : [];
-    talk.messages = new Map([...kept, ...cut].map((message) => [message.id, message]));
+    const cut = isStopped ? [...talk.messages.values()].filter((message) => !ids.has(message.id) && isSpoken(message)) : [];
+    const pieces = cut.map((message) => ({ ...message, isUnsent: true, response_metadata: { stopped: true } }));
+    talk.messages = new Map([...kept, ...pieces].map((message) => [message.id, message]));
     if (isLost) talk.messages.set("sent", sent);
     talk.metadata = thread.metadata?.temporary ? { temporary: true } : {};
     if (talk.note === LOST) talk.note = "";
     talk.interrupts = isOver && Object.keys(thread.interrupts ?? {}).length ? await pendingIn(client, talk.id, signal) : [];
-    if (isOver && isStopped) talk.note = STOPPED;
+    if (isOver && isStopped) talk.note = pieces.length ? "" : STOPPED; // a piece says so itself
     else if (thread.status === "error") fail(thread.error);
+    else if (isOver && !talk.interrupts.length && kept.at(-1)?.type === "human") Object.assign(talk, { note: talk.note || UNANSWERED, hasFailed: true });
     return isOver;
   }
 
@@ -242,5 +297,5 @@ export function conversation(client, agents, { changed, decided, wrote, answered
     if (message.type === "tool") wrote();
   }
 
-  return Object.assign(talk, { client, set, open, resume, say, answer, retry, stop, end, unsent });
+  return Object.assign(talk, { client, set, open, resume, say, replace, answer, retry, stop, end, unsent });
 }

@@ -1,6 +1,7 @@
 // One's conversations: the newest first, opened, removed, searched by what was said.
 
-import { html, useState } from "./lib/preact.js";
+import { attachedTo, ownWords } from "./attachments.js";
+import { html, useRef, useState } from "./lib/preact.js";
 import { Dialog, pause, useAct, useAsked, useGrowing } from "./parts.js";
 import { Problem, plain, when } from "./text.js";
 import { t } from "./texts.js";
@@ -8,11 +9,20 @@ import { t } from "./texts.js";
 const PAGE = 40;
 const TITLE_CHARS = 80;
 const SEARCH_AFTER_MILLISECONDS = 400;
-export const SHOWN = { select: ["thread_id", "updated_at", "metadata"], extract: { title: "values.messages[0].content" } };
+const FIRST = { content: "values.messages[0].content", additional_kwargs: "values.messages[0].additional_kwargs" };
+const LISTED = ["thread_id", "updated_at", "metadata"];
+export const SHOWN = { select: LISTED, extract: FIRST };
+
+/** What a message is called in a list: by its words, or by what is attached to it. */
+export function titleOf(message) {
+  const words = plain(ownWords(message)).trim();
+  const names = attachedTo(message).map(({ name }) => name);
+  return (words || names.join(", ")).slice(0, TITLE_CHARS);
+}
 
 /** What a conversation was renamed to, or was said first in it. */
 export const titled = ({ metadata, extracted }) =>
-  String(metadata?.title ?? plain(extracted?.title)).trim().slice(0, TITLE_CHARS) || t("conversations.nothing_said");
+  String(metadata?.title ?? titleOf(extracted ?? {})).trim().slice(0, TITLE_CHARS) || t("conversations.nothing_said");
 
 /** When something was said in it last, and what is special about it. */
 function marked({ updated_at: at, metadata }) {
@@ -20,7 +30,7 @@ function marked({ updated_at: at, metadata }) {
   return metadata?.temporary ? t("conversations.temporary", { when: when(at) }) : when(at);
 }
 
-export function Conversations({ session: { client, me }, current, version, onOpen }) {
+export function Conversations({ session: { client, me }, current, title, version, onOpen }) {
   const [count, setCount] = useState(PAGE);
   const [shown, grew] = useGrowing();
   const [query, setQuery] = useState("");
@@ -29,13 +39,26 @@ export function Conversations({ session: { client, me }, current, version, onOpe
   const [refusal, act] = useAct();
   // One search for each agent; together they are as many as are asked for, or fewer where there are no more.
   const ask = (signal) => async (agent) => {
-    const body = { metadata: { graph_id: agent, user_id: me.user_id, org_id: me.org_id }, limit: count, ...SHOWN };
+    const body = { metadata: { graph_id: agent, user_id: me.user_id, org_id: me.org_id }, limit: count, select: LISTED };
     return client.json("POST", "/threads/search", { body, signal });
   };
   const newest = (a, b) => (a.updated_at < b.updated_at ? 1 : -1);
+  const titles = useRef(new Map()); // what was said first, by conversation: once it is known, it is not asked for again
+  const learnTitles = async (threads, signal) => {
+    const ids = threads.map(({ thread_id: id }) => id).filter((id) => !titles.current.has(id));
+    if (!ids.length) return;
+    const body = { ids, limit: ids.length, select: ["thread_id"], extract: FIRST };
+    for (const { thread_id: id, extracted } of await client.json("POST", "/threads/search", { body, signal })) {
+      if (titleOf(extracted)) titles.current.set(id, titleOf(extracted));
+    }
+  };
+  if (current && title) titles.current.set(current, title);
+  const listed = ({ thread_id: id, metadata }) => titled({ metadata: { title: titles.current.get(id) ?? "", ...metadata } });
   const list = useAsked(async (signal) => {
     const found = (await Promise.all(me.agents.map(ask(signal)))).flat();
-    return found.toSorted(newest).slice(0, count);
+    const threads = found.toSorted(newest).slice(0, count);
+    await learnTitles(threads.filter(({ metadata }) => !metadata?.title), signal);
+    return threads;
   }, [version, count]);
   const search = useAsked(async (signal) => {
     if (query) await pause(SEARCH_AFTER_MILLISECONDS);
@@ -55,7 +78,7 @@ export function Conversations({ session: { client, me }, current, version, onOpe
     list.again();
   });
   const entry = (thread) => {
-    const [id, title] = [thread.thread_id, titled(thread)];
+    const [id, title] = [thread.thread_id, listed(thread)];
     return html`<li key=${id} class=${id === current ? "current" : ""}>
       <button class="open" dir="auto" aria-label=${t("conversations.open", { title })} aria-current=${id === current ? "true" : undefined}
         onClick=${() => onOpen(id)}>${title}</button>
@@ -76,7 +99,7 @@ export function Conversations({ session: { client, me }, current, version, onOpe
     <${Problem} text=${refusal || search.problem || list.problem} />
     ${query && search.told ? html`<${Found} ...${search.told} onOpen=${onOpen} />` : all(list.told ?? [])}
     ${leaving && html`<${Dialog} title=${t("conversations.remove_question")} onClose=${() => setLeaving(null)}>
-      <p dir="auto">${titled(leaving)}</p>
+      <p dir="auto">${listed(leaving)}</p>
       <p>${t("conversations.remove_about")}</p>
       <p class="row"><button class="danger" onClick=${remove}>${t("conversations.remove_it")}</button></p>
     <//>`}

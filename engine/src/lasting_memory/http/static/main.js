@@ -5,7 +5,7 @@ import { Changes } from "./changes.js";
 import { Chat } from "./chat.js";
 import { connect, reason } from "./client.js";
 import { conversation } from "./conversation.js";
-import { Conversations } from "./conversations.js";
+import { Conversations, titleOf } from "./conversations.js";
 import { Files } from "./file.js";
 import { Knowledge } from "./knowledge.js";
 import { html, render, useEffect, useMemo, useReducer, useRef, useState } from "./lib/preact.js";
@@ -163,9 +163,11 @@ function Signed({ client, me, last, onSignOut }) {
     [memory.version],
   );
   const version = `${answers} ${talk.id}`;
+  const first = [...talk.messages.values()].find(({ type }) => type === "human");
+  const title = first && !talk.isLoading ? titleOf(first) : "";
   const conversations = useMemo(
-    () => html`<${Conversations} session=${session} current=${talk.id} version=${version} onOpen=${show} />`,
-    [version],
+    () => html`<${Conversations} session=${session} current=${talk.id} title=${title} version=${version} onOpen=${show} />`,
+    [version, title],
   );
   return html`<div class=${`page at-${place}`}>
     <header class="top">
