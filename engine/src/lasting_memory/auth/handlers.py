@@ -202,11 +202,8 @@ class _Handlers:
         _check_continues(thread)
         if is_temporary(thread) if thread else asks_temporary:
             value["metadata"][TEMPORARY] = True
-        if resumes and not operator:
-            await self._check_answers(ctx.user, thread, kwargs)
-        goes_on = resumes or kwargs.get("input") is None
-        if thread and goes_on and not operator and self._has_approvals:
-            await self._check_repeated(thread, kwargs)
+        if not operator:
+            await self._check_continuation(ctx.user, thread, kwargs, resumes=resumes)
         if thread is None:
             await self._delete_temporary(ctx.user)
         if operator:
@@ -225,6 +222,16 @@ class _Handlers:
         if await self._note_pause(owner, thread):
             value["metadata"][HELD_WHILE_PAUSED] = True  # also of the thread that the run creates
         return None if operator else asdict(owner)
+
+    async def _check_continuation(
+        self, user: User, thread: Thread | None, kwargs: MutableMapping[str, Any], *, resumes: bool
+    ) -> None:
+        """Raise `HTTPException` where a person's run would answer what is not theirs, or make an approved call once more."""
+        if resumes:
+            await self._check_answers(user, thread, kwargs)
+        goes_on = resumes or kwargs.get("input") is None
+        if thread and goes_on and self._has_approvals:
+            await self._check_repeated(thread, kwargs)
 
     async def _check_answers(self, user: User, thread: Thread | None, kwargs: MutableMapping[str, Any]) -> None:
         """Rebuild a person's answers to what waits in their thread: each by the id of its interrupt.
