@@ -167,7 +167,8 @@ def test_where_the_model_takes_no_pictures_the_page_says_so(visitor: Visitor) ->
 def test_a_temporary_conversation_says_how_long_it_stays_and_a_phone_where_memory_is(visit: Visit, me: str) -> None:
     phone = visit(viewport={"width": 390, "height": 844})
     page = phone.sign_in(me)
-    expect(page.get_by_text("under Memory, in the bar below")).to_be_visible()
+    expect(page.get_by_text("appears under “Facts”")).to_be_visible()
+    expect(page.get_by_role("navigation", name="Places").get_by_role("button", name="Facts")).to_be_visible()
     expect(page.get_by_text("appears beside this conversation")).to_be_hidden()
     page.get_by_label("Temporary conversation").check()
     phone.say("hello")
