@@ -56,3 +56,7 @@ def test_what_was_imported_is_listed_searched_and_read(visitor: Visitor, elsewhe
     expect(talks).to_contain_text("imported")
     talks.get_by_role("button", name="Open").click()
     expect(page.get_by_text("I will remember that: my zebra").first).to_be_visible()
+    expect(page.get_by_text("This conversation was imported")).to_be_visible()
+    expect(page.get_by_label("Message", exact=True)).to_have_count(0)
+    visitor.button("New conversation").click()
+    expect(page.get_by_label("Message", exact=True)).to_be_visible()

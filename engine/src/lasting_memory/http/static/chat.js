@@ -37,7 +37,7 @@ export function Chat({ talk, memory, me }) {
   const results = new Map(messages.filter(({ type }) => type === "tool").map((of) => [of.tool_call_id, of]));
   const isThinking = talk.isGoing && !(messages.at(-1)?.type === "ai" && plain(messages.at(-1).content));
   const lastSaid = messages.findLast(({ type }) => type === "human");
-  const mayEdit = (message) => message === lastSaid && message.id !== "sent" && !talk.isGoing;
+  const mayEdit = (message) => message === lastSaid && message.id !== "sent" && !talk.isGoing && !talk.isHistory;
   const goToEnd = () => (isAtEnd.current = true);
   const edit = (message) => mayEdit(message) && ((words) => (goToEnd(), talk.replace(message.id, words), box.current.focus()));
   return html`<section class="chat" aria-label=${t("chat.label")} aria-busy=${talk.isGoing}>
@@ -51,7 +51,9 @@ export function Chat({ talk, memory, me }) {
       <${Interrupts} talk=${talk} memory=${memory} me=${me} />
       <${Remembered} talk=${talk} memory=${memory} />
     </div>
-    <${Composer} talk=${talk} box=${box} pictures=${me.pictures} onSend=${goToEnd} />
+    ${talk.isHistory
+      ? html`<p class="quiet history">${t("chat.history")}</p>`
+      : html`<${Composer} talk=${talk} box=${box} pictures=${me.pictures} onSend=${goToEnd} />`}
     ${talk.agents.length > 1 && html`<${Agent} talk=${talk} />`}
     <${Temporary} talk=${talk} hours=${me.temporary_hours} />
   </section>`;

@@ -45,7 +45,7 @@ const stoppedPiece = ({ id, content, response_metadata: about }) => ({ type: "ai
 /** A conversation with one of the `agents`. Calls `changed()` when there is something new to show, `decided()` to wait for decisions before it sends, `wrote()` after a tool was used, `answered()` at the end. */
 export function conversation(client, agents, { changed, decided, wrote, answered }) {
   // `metadata` is of the thread that the first message makes, `agent` whom it is with, `draft` what is in the message box, `attached` what goes with it.
-  const talk = { agents, agent: agents[0], id: null, messages: new Map(), metadata: {}, isLoading: false, isGoing: false, isStopping: false, note: "", hasFailed: false, draft: "", attached: [], interrupts: [] };
+  const talk = { agents, agent: agents[0], id: null, messages: new Map(), metadata: {}, isLoading: false, isGoing: false, isStopping: false, note: "", hasFailed: false, draft: "", attached: [], interrupts: [], isHistory: false };
   let pending = null; // { text, attached } of what was sent, until it has arrived
   let replaced = null; // the messages from before the last one was replaced, as long
   let run = null;
@@ -72,7 +72,7 @@ export function conversation(client, agents, { changed, decided, wrote, answered
     leave();
     run = null;
     pending = replaced = null;
-    set({ id, metadata, messages: new Map(), isLoading: Boolean(id), isGoing: false, isStopping: false, note: "", hasFailed: false, interrupts: [] });
+    set({ id, metadata, messages: new Map(), isLoading: Boolean(id), isGoing: false, isStopping: false, note: "", hasFailed: false, interrupts: [], isHistory: false });
     const { signal } = leaving;
     try {
       const isOver = !id || (await load(signal));
@@ -264,11 +264,12 @@ export function conversation(client, agents, { changed, decided, wrote, answered
     talk.messages = new Map([...kept, ...pieces].map((message) => [message.id, message]));
     if (isLost) talk.messages.set("sent", sent);
     talk.metadata = thread.metadata?.temporary ? { temporary: true } : {};
+    talk.isHistory = Boolean(thread.metadata?.imported); // to read: no run goes on there
     if (talk.note === LOST) talk.note = "";
     talk.interrupts = isOver && Object.keys(thread.interrupts ?? {}).length ? await pendingIn(client, talk.id, signal) : [];
     if (isOver && isStopped) talk.note = pieces.length ? "" : STOPPED; // a piece says so itself
     else if (thread.status === "error") fail(thread.error);
-    else if (isOver && !talk.interrupts.length && kept.at(-1)?.type === "human") Object.assign(talk, { note: talk.note || UNANSWERED, hasFailed: true });
+    else if (isOver && !talk.isHistory && !talk.interrupts.length && kept.at(-1)?.type === "human") Object.assign(talk, { note: talk.note || UNANSWERED, hasFailed: true });
     return isOver;
   }
 
