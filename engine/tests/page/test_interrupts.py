@@ -143,6 +143,7 @@ def test_what_the_agent_would_write_is_accepted_or_declined_in_the_chat(
     asked(visitor, model, ToolCall("append_memory", {"path": "/memories/preferences.md", "text": "- likes fennel"}))
     proposed = page.get_by_label("Waits for your yes")
     expect(proposed).to_contain_text("likes fennel")
+    expect(proposed.get_by_role("heading", name="Preferences"), "the title that the facts have").to_be_visible()
     assert "fennel" not in str(elsewhere.read("/memories/preferences.md"))
     proposed.get_by_role("button", name=decision).click()
     expect(proposed).to_have_count(0)

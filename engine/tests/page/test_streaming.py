@@ -192,6 +192,7 @@ def test_an_answer_that_grows_is_taken_up_after_a_reload_and_a_lost_connection_o
         expect(answer).to_contain_text(more)
     visitor.button("Stop").click()
     visitor.button("Send").wait_for()
+    expect(page.get_by_label("Message"), "one goes on writing").to_be_focused()
     stopped = answer.inner_text()
     assert "The quick" in stopped, "what was said stays"
     assert len(stopped) < len(SAYING)

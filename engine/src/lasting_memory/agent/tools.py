@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import cast
 
 from deepagents.backends import CompositeBackend
-from langchain_core.tools import BaseTool, StructuredTool, tool
+from langchain_core.tools import BaseTool, StructuredTool, ToolException, tool
 from pydantic import BaseModel, Field, ValidationError, create_model
 
 from lasting_memory.agent.memory_search import find_memories
@@ -50,14 +50,16 @@ def append_memory_tool(backend: CompositeBackend) -> BaseTool:
             text: what to add; a line break goes before and after it where there is none.
         """
         if not path.startswith("/memories/"):
-            return f"Error: '{path}' is not memory; use a path under /memories/."
+            raise ToolException(f"Error: '{path}' is not memory; use a path under /memories/.")
 
         def appended(before: str) -> str:
             gap = "\n" if before and not before.endswith("\n") else ""
             return f"{before}{gap}{text.rstrip()}\n"
 
-        return await _change(backend, path, appended) or f"Added to {path}."
+        await _change(backend, path, appended)
+        return f"Added to {path}."
 
+    append_memory.handle_tool_error = True
     return append_memory
 
 
@@ -74,20 +76,23 @@ def _save_profile(backend: CompositeBackend, schema: type[BaseModel]) -> BaseToo
                 raise RefusedWrite(f"{PROFILE_PATH} holds no profile; delete it, then save again.") from None
             return known.model_copy(update=given).model_dump_json(indent=2, exclude_none=True, by_alias=True) + "\n"
 
-        return await _change(backend, PROFILE_PATH, updated) or f"Saved {PROFILE_PATH}."
+        await _change(backend, PROFILE_PATH, updated)
+        return f"Saved {PROFILE_PATH}."
 
     fields = ", ".join(schema.model_fields)
     return StructuredTool.from_function(
         coroutine=save_profile,
         description=f"Save what the user says about themselves: {fields}. What is left out stays as it is.",
         args_schema=create_model("save_profile", profile=(schema, Field(description="the fields to set"))),
+        handle_tool_error=True,
     )
 
 
-async def _change(backend: CompositeBackend, path: str, change: Callable[[str], str]) -> str | None:
-    """Change a file under /memories/; the reason of a refusal, or None."""
+async def _change(backend: CompositeBackend, path: str, change: Callable[[str], str]) -> None:
+    """Change a file under /memories/. What is refused, or waits, is an error of the tool: nobody takes it for written."""
     files = cast("ScopedFiles", backend.routes["/memories/"])
-    return await files.achange(path.removeprefix("/memories"), change)
+    if reason := await files.achange(path.removeprefix("/memories"), change):
+        raise ToolException(reason)
 
 
 def _search_memories(deployment: Deployment) -> BaseTool:

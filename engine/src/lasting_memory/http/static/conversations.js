@@ -3,7 +3,7 @@
 import { attachedTo, ownWords } from "./attachments.js";
 import { html, useRef, useState } from "./lib/preact.js";
 import { Dialog, pause, useAct, useAsked, useGrowing } from "./parts.js";
-import { Problem, plain, when } from "./text.js";
+import { Problem, Turn, plain, when } from "./text.js";
 import { t } from "./texts.js";
 
 const PAGE = 40;
@@ -112,7 +112,7 @@ function Found({ conversations, searched, outstanding, onOpen }) {
   const more = outstanding ? t("conversations.outstanding") : "";
   const found = ({ thread_id: id, updated_at: at, turns }) => html`<li key=${id}>
     <button class="open" onClick=${() => onOpen(id)}>${when(at)}</button>
-    ${turns.map(({ speaker, text }) => html`<p class="excerpt" dir="auto"><b>${speaker}</b> ${text}</p>`)}
+    ${turns.map((turn) => html`<${Turn} of=${turn} />`)}
   </li>`;
   return html`<p class="quiet" role="status">${counts}${more}</p>
     <ul aria-label=${t("conversations.found")}>${conversations.map(found)}</ul>`;

@@ -3,7 +3,7 @@
 import { ForGood } from "./forgood.js";
 import { html, useLayoutEffect, useRef, useState } from "./lib/preact.js";
 import { Form, Toggle, sendByEnter, useAct, useAsked, useGrowing } from "./parts.js";
-import { author, isId, when } from "./text.js";
+import { Turn, author, isId, when } from "./text.js";
 import { filled, t } from "./texts.js";
 import { Inline, fieldName, fieldValue } from "./words.js";
 
@@ -92,7 +92,7 @@ function Why({ session: { client }, path, fact: { line, text } }) {
   };
   return html`<div class="why">
     <p class="quiet">${source()}</p>
-    ${found?.turns.map(({ speaker, text: said }) => html`<p class="excerpt" dir="auto"><b>${speaker}</b> ${said}</p>`)}
+    ${found?.turns.map((turn) => html`<${Turn} of=${turn} />`)}
   </div>`;
 }
 

@@ -1,6 +1,8 @@
 // An export on its way back: in parts that the server takes, of its conversations the text alone.
 
+import { refusal } from "./client.js";
 import { plain } from "./text.js";
+import { t } from "./texts.js";
 
 // Of one request. The server takes 1,000 conversations and 16 MB.
 const MOST_CONVERSATIONS = 200;
@@ -14,9 +16,9 @@ function slim({ thread_id, created_at, updated_at, metadata, values }) {
   return { thread_id, created_at, updated_at, metadata, values: { messages } };
 }
 
-/** The parts of an export, each an export itself. What is none is one part: the server says what is wrong with it. */
+/** The parts of an export, each an export itself. Raises for what is none, another assistant's export for example. */
 export function* partsOf(document) {
-  if (!Array.isArray(document?.files)) return yield document;
+  if (!Array.isArray(document?.files)) throw refusal(422, t("data.no_export"));
   const { version, proposals, proposed_changes, controls } = document;
   const files = document.files.map(({ path, content, encoding }) => ({ path, content, encoding }));
   yield { version, files, proposals, proposed_changes, controls };

@@ -6,6 +6,7 @@ import { html, useState } from "./lib/preact.js";
 import { useAct, useTold } from "./parts.js";
 import { Changed, Problem } from "./text.js";
 import { t } from "./texts.js";
+import { titleOf } from "./words.js";
 
 /** By the types of answers that langchain's questions allow. */
 const LABELS = {
@@ -149,7 +150,7 @@ function Proposed({ talk, memory }) {
     const why = Object.values(left).join(" ");
     if (why) throw refusal(409, why);
   });
-  const file = ([path, diff]) => html`<p class="quiet">${path}</p><div dir="auto"><${Changed} path=${path} diff=${diff} /></div>`;
+  const file = ([path, diff]) => html`<h4 dir="auto">${titleOf(memory, path)}</h4><div dir="auto"><${Changed} path=${path} diff=${diff} /></div>`;
   const proposal = (of) => html`<aside key=${of.id} class="asked" aria-label=${t("interrupts.proposed")} data-together>
     <h3>${t("interrupts.proposed")}</h3>${Object.entries(of.files).map(file)}
     <p class="row"><button class="main" onClick=${decide(of, true)}>${t("proposals.accept")}</button>

@@ -30,6 +30,12 @@ export const size = (bytes) =>
   bytes < 1000 ? t("common.bytes", { count: bytes }) : t("common.kilobytes", { count: KILOBYTES.format(bytes / 1000) });
 export const author = (of) => AUTHORS[of?.kind] ?? of?.kind ?? t("author.other");
 
+const SPEAKERS = { user: t("chat.you"), assistant: t("chat.agent") };
+
+/** A turn of a past conversation: who said it, and what. */
+export const Turn = ({ of: { speaker, text } }) =>
+  html`<p class="excerpt" dir="auto"><b>${Object.hasOwn(SPEAKERS, speaker) ? SPEAKERS[speaker] : speaker}</b> ${text}</p>`;
+
 /** The text in a message's content: text, or a list of blocks of which some have text. */
 export function plain(content) {
   if (typeof content === "string") return content;
