@@ -148,7 +148,7 @@ def test_it_reads_env_starts_seeds_and_ends_at_ctrl_c_though_a_model_hangs(
     assert ended(url)
     assert process.stdout
     assert process.stdout.read().strip() == "", "a terminal in which nothing went wrong is calm"
-    assert [word for word in ("warning", "401", "XDG", "Traceback") if word.lower() in said.lower()] == []
+    assert [word for word in ("warning", "401", "XDG", "Traceback") if word.lower() in said.lower()] == [], said
 
 
 def talk(url: str, headers: dict[str, str]) -> None:

@@ -31,6 +31,8 @@ def _is_news(record: logging.LogRecord) -> bool:
 # The process that serves holds the folder's lock, also where `make dev` and the reloader were killed.
 _lock = LOCK.open("a")
 fcntl.flock(_lock, fcntl.LOCK_SH)
+# How slowly a busy machine loads graphs and app is no news, either.
+logging.getLogger("langgraph_api.timing.timer").setLevel(logging.ERROR)
 app = _configured()
 app.state.by_make_dev = True  # which seeds after the start, and says where the page is
 for handler in logging.getLogger().handlers:
