@@ -157,3 +157,22 @@ async def test_nothing_else_that_was_said_is_taken_out_of_a_conversation(ada: Pe
     assert (await ada.ask("POST", f"/threads/{thread}/runs", replacing(ids(values)[2:], said))).status_code == 409
     await ada.client.runs.cancel(thread, run["run_id"])
     assert ids((await ada.made("GET", f"/threads/{thread}"))["values"]) == ids(values)
+
+
+@pytest.mark.server
+async def test_a_message_that_was_summarized_is_not_replaced(ada: Person) -> None:
+    thread = await ada.thread()
+    await ada.turn(thread, "one")
+    values = await ada.turn(thread, "two")
+    again = replacing(ids(values)[2:], human(TEXT))
+    # What the agent's framework keeps of a summary: the model is shown it in place of so many messages.
+    for event, status in (({"cutoff_index": 3}, 409), ({"cutoff_index": 4}, 409), ("anything", 200)):
+        await ada.made("POST", f"/threads/{thread}/state", {"values": {"_summarization_event": event}})
+        answer = await ada.ask("POST", f"/threads/{thread}/runs/wait", again)
+        assert answer.status_code == status, answer.text
+    before = await ada.thread()
+    await ada.turn(before, "one")
+    values = await ada.turn(before, "two")
+    await ada.made("POST", f"/threads/{before}/state", {"values": {"_summarization_event": {"cutoff_index": 2}}})
+    answer = await ada.ask("POST", f"/threads/{before}/runs/wait", replacing(ids(values)[2:], human(TEXT)))
+    assert answer.status_code == 200, answer.text

@@ -476,6 +476,10 @@ async def _check_removed(thread: Thread | None, removed: list[str]) -> None:
     turn = {str(message.get("id")) for message in messages[people[-1] :]} if people else set[str]()
     if not turn or {*removed} != turn:
         raise HTTPException(422, "Only your last message can be replaced, with all that follows it; remove just these.")
+    event = values.get("_summarization_event")
+    summarized = event.get("cutoff_index") if isinstance(event, Mapping) else None
+    if isinstance(summarized, int) and summarized > people[-1]:  # the model would see the summary, and not the new message
+        raise HTTPException(409, "Your last message has been summarized meanwhile and cannot be replaced; send another one.")
 
 
 async def _thread_of(thread_id: object) -> Thread | None:
