@@ -5,6 +5,7 @@ in `additional_kwargs`: `{"attachments": [{"name": "notes.txt", "block": 1}]}`. 
 index it, and consolidation does not read it.
 """
 
+import base64
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -15,6 +16,14 @@ MAX_PICTURES, MAX_PICTURE_BYTES = 4, 3_000_000
 MAX_BASE64_CHARS = MAX_PICTURE_BYTES // 3 * 4
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 _DATA = re.compile(rf"data:({'|'.join(PICTURES)});base64,")
+# How the bytes of each media type begin. Bytes 4 to 7 of a WebP are its size.
+_BEGINNINGS = {
+    "image/png": re.compile(rb"\x89PNG\r\n\x1a\n"),
+    "image/jpeg": re.compile(rb"\xff\xd8\xff"),
+    "image/webp": re.compile(rb"RIFF.{4}WEBP", re.DOTALL),
+    "image/gif": re.compile(rb"GIF8[79]a"),
+}
+_BEGINNING_CHARS = 16  # of base64, which are 12 bytes
 # Fields of a block of one's own words or of a picture, in langchain's form and in OpenAI's.
 _PICTURE_FIELDS, _URL_FIELDS = {"type", "base64", "mime_type", "id"}, {"url", "detail"}
 # What people's messages are made of.
@@ -32,12 +41,23 @@ def base64_of(block: Mapping[str, Any]) -> str | None:
     if block.get("type") == "image":
         data = block.get("base64")
         return data if isinstance(data, str) else None
+    match = _data_address(block)
+    return match.string[match.end() :] if match else None
+
+
+def _data_address(block: Mapping[str, Any]) -> re.Match[str] | None:
+    """The beginning of the address in a block of OpenAI's form that is a picture itself."""
     if block.get("type") != "image_url":
         return None
     given = block.get("image_url")
     url = given.get("url") if isinstance(given, Mapping) else given
-    match = _DATA.match(url) if isinstance(url, str) else None
-    return url[match.end() :] if match and isinstance(url, str) else None
+    return _DATA.match(url) if isinstance(url, str) else None
+
+
+def _media_type(block: Mapping[str, Any]) -> Any:
+    """What a block with a picture says that it is."""
+    match = _data_address(block)
+    return match[1] if match else block.get("mime_type")
 
 
 def refusal(block: Mapping[str, Any], *, of_person: bool) -> str:
@@ -48,11 +68,25 @@ def refusal(block: Mapping[str, Any], *, of_person: bool) -> str:
     data = base64_of(block)
     if data is None or not _has_known_fields(block):
         return f"is no picture that is sent along; send {_EXAMPLE}"
-    if kind == "image" and block.get("mime_type") not in PICTURES:
+    media_type = _media_type(block)
+    if media_type not in PICTURES:
         return f"has a mime_type that is none of {', '.join(PICTURES)}"
     if len(data) > MAX_BASE64_CHARS:
         return f"has more than {MAX_PICTURE_BYTES:,} bytes; send a smaller picture"
-    return "" if _BASE64.fullmatch(data) else "has no base64"
+    if len(data) % 4 or not _BASE64.fullmatch(data):
+        return "has no base64"
+    return _other_bytes(data, media_type)
+
+
+def _other_bytes(data: str, media_type: str) -> str:
+    """Why the bytes of a picture are not of its media type; "" if they are. Providers fail a run with others."""
+    beginning = base64.b64decode(data[:_BEGINNING_CHARS])
+    if _BEGINNINGS[media_type].match(beginning):
+        return ""
+    for other, shape in _BEGINNINGS.items():
+        if shape.match(beginning):
+            return f"says that it is {media_type}, and its bytes are {other}; send that as its media type"
+    return f"says that it is {media_type}, and its bytes are no picture; send a file that is {', '.join(PICTURES)}"
 
 
 def _has_known_fields(block: Mapping[str, Any]) -> bool:

@@ -16,10 +16,18 @@ from lasting_memory.testing.scripted_anthropic import Text
 from lasting_memory.validation import MAX_INPUT_BYTES
 
 Body = dict[str, Any]
-PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(100)).decode()
+# The first bytes of each kind, and as many more as make the base64 end without padding.
+BEGINNINGS = {
+    "image/png": b"\x89PNG\r\n\x1a\n",
+    "image/jpeg": b"\xff\xd8\xff\xe0",
+    "image/webp": b"RIFF\x24\x00\x00\x00WEBP",
+    "image/gif": b"GIF89a",
+}
+ENCODED = {kind: base64.b64encode(begins.ljust(120, b"\0")).decode() for kind, begins in BEGINNINGS.items()}
+PNG = ENCODED["image/png"]
 PICTURE: Body = {"type": "image", "base64": PNG, "mime_type": "image/png"}
 TEXT: Body = {"type": "text", "text": "look"}
-LARGE = "A" * (MAX_PICTURE_BYTES // 3 * 4)
+LARGE = PNG.ljust(MAX_PICTURE_BYTES // 3 * 4, "A")
 
 
 def human(*blocks: Any, **more: Any) -> Body:
@@ -40,6 +48,7 @@ REFUSED: dict[str, Body] = {
     "no type": human({"type": "image", "base64": PNG}),
     "no base64": human(picture(base64="a b")),
     "no text at all": human(picture(base64=7)),
+    "base64 that ends too early": human(picture(base64=PNG[:-1])),
     "too large": human(picture(base64=LARGE + "AAAA")),
     "a document": human({"type": "file", "base64": PNG, "mime_type": "application/pdf"}),
     "sound": human({"type": "audio", "base64": PNG, "mime_type": "audio/wav"}),
@@ -65,9 +74,30 @@ def test_no_other_pictures_and_nothing_by_its_address(what: str) -> None:
 
 def test_what_a_message_may_have_in_it_comes_through() -> None:
     inline = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}}
-    for message in (human(TEXT, PICTURE, picture(mime_type="image/webp")), human(inline), human("text", TEXT)):
+    kinds = [picture(base64=data, mime_type=kind) for kind, data in ENCODED.items()]
+    for message in (human(TEXT, PICTURE), human(*kinds), human(inline), human("text", TEXT)):
         rebuild_state({"input": {"messages": [message]}})
     assert own_content(human(TEXT, PICTURE)) == [TEXT, PICTURE]
+
+
+def inline(kind: str, data: str) -> Body:
+    return {"type": "image_url", "image_url": {"url": f"data:{kind};base64,{data}"}}
+
+
+@pytest.mark.parametrize("kind", ENCODED)
+def test_a_picture_s_bytes_are_what_its_media_type_says(kind: str) -> None:
+    text = base64.b64encode(b"not a picture at all!").decode()
+    others = [(data, other) for other, data in ENCODED.items() if other != kind]
+    for data, fix in [*others, (text, "no picture"), ("AAAA", "no picture")]:
+        for block in (picture(base64=data, mime_type=kind), inline(kind, data)):
+            with pytest.raises(Auth.exceptions.HTTPException) as refused:
+                rebuild_state({"input": {"messages": [human("hello"), human(TEXT, block)]}})
+            assert refused.value.status_code == 422
+            told = str(refused.value.detail)
+            assert "message number 1: block 1" in told
+            assert f"says that it is {kind}" in told
+            assert fix in told
+            assert "\n" not in told
 
 
 FILE = {"type": "text", "text": "notes.txt\n```\nI like wombats.\n```"}
@@ -77,7 +107,7 @@ ATTACHED = {"attachments": [{"name": "notes.txt", "block": 1}, {"name": "cat.png
 @pytest.mark.server
 async def test_what_is_attached_is_shown_to_the_model_and_is_not_what_the_person_said(ada: Person) -> None:
     thread, word = await ada.thread(), f"zebra{uuid.uuid4().hex[:6]}"
-    large = picture(base64="A" * (MAX_INPUT_BYTES + 4))
+    large = picture(base64=PNG.ljust(MAX_INPUT_BYTES + 4, "A"))
     message = human({"type": "text", "text": f"My {word} looks so"}, FILE, large, additional_kwargs=ATTACHED)
     asking = {"assistant_id": "agent", "input": {"messages": [message]}}
     values = await ada.made("POST", f"/threads/{thread}/runs/wait", asking)

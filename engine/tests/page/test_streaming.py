@@ -414,6 +414,17 @@ def test_pictures_and_text_files_go_with_a_message_and_are_shown_in_it(
     assert [len(one["content"]) for one in again if one["role"] == "user"] == [3], "what is attached stays"
 
 
+def test_a_picture_is_what_its_bytes_are(visitor: Visitor, model: ScriptedAnthropic) -> None:
+    page, choose = visitor.page, visitor.page.get_by_label("Attach", exact=True)
+    choose.set_input_files({"name": "notes.gif", "mimeType": "image/gif", "buffer": b"GIF89a is how they begin"})
+    expect(page.get_by_role("alert")).to_have_text("notes.gif cannot be read as a picture; choose another one.")
+    choose.set_input_files({"name": "meadow.gif", "mimeType": "image/gif", "buffer": png(20, 10)})
+    expect(page.get_by_role("list", name="Attached").get_by_role("listitem")).to_have_count(1)
+    visitor.say("what is in it?")
+    (said,) = (one for one in model.requests_for("what is in it?")[-1]["messages"] if one["role"] == "user")
+    assert said["content"][1]["source"]["media_type"] == "image/png"
+
+
 # Counts the characters that the library which reads Markdown is given.
 COUNT_READ = """async () => {
   const { Lexer } = await import(new URL("app/lib/marked.js", location.href.replace(/app.*/, "")).href);

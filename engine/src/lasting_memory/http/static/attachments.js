@@ -46,7 +46,7 @@ async function pictureBlock(file) {
 /** A picture as it is sent: small enough, and nothing in it but what one sees. A small GIF stays, since it may move. */
 async function made(file) {
   const bitmap = await createImageBitmap(file);
-  if (file.type === "image/gif" && file.size <= MOST_PICTURE_BYTES) return file;
+  if (await isSmallGif(file)) return file;
   const scale = Math.min(1, MOST_PIXELS / Math.max(bitmap.width, bitmap.height));
   const [width, height] = [bitmap.width, bitmap.height].map((length) => Math.max(1, Math.round(length * scale)));
   const canvas = Object.assign(document.createElement("canvas"), { width, height });
@@ -55,6 +55,12 @@ async function made(file) {
   const as = (type) => new Promise((done) => canvas.toBlob(done, type, QUALITY));
   const same = await as(file.type === "image/gif" ? "image/png" : file.type);
   return same.size <= MOST_PICTURE_BYTES ? same : as("image/jpeg");
+}
+
+/** Whether its bytes are a GIF's: the type that a browser gives a file is that of its name. */
+async function isSmallGif(file) {
+  if (file.type !== "image/gif" || file.size > MOST_PICTURE_BYTES) return false;
+  return (await file.slice(0, 4).text()) === "GIF8";
 }
 
 function toBase64(bytes) {
