@@ -116,6 +116,8 @@ def test_a_refused_write_is_not_claimed(refusal: str) -> None:
     ("user: My dog is Rex.\nuser: my dog is Rex!", "- my dog is Rex"),
     ("user: Actually, I like leek.", "- I like leek"),
     ("user: Remember that I am a pilot.\nuser: Forget that I am a pilot.", None),
+    ("user: My password is hunter2hunter2. My dog is Rex.", "- My dog is Rex"),
+    ("# What the person brought\n\n- Mein Passwort ist hunter2hunter2\n- Likes tea", "- Likes tea"),
     ("user: Do you know if I am late?\nuser: Tell me if I am late.", None),
     ("tool: 1. user: I like tea\n  2. user: I like tea", None),
     ("# What the person brought\n\nAbout me:\n- Lives in Lyon\n\n# Taken back\n\n- x", "- Lives in Lyon"),

@@ -1,4 +1,4 @@
-"""Credentials in a text: keys and tokens by the formats of their issuers, and numbers of payment cards.
+"""Credentials in a text: keys and tokens by the formats of their issuers, numbers of payment cards, and passwords in words.
 
 Published placeholders pass: AWS's `AKIAIOSFODNN7EXAMPLE`, `ghp_xxxxxxxx...`, `sk-ant-api03-YOUR_KEY`, a private key's header
 without a key. Every search takes time in proportion to the text's length.
@@ -8,6 +8,8 @@ import json
 import re
 from collections.abc import Iterator
 from decimal import Decimal
+
+from lasting_memory.passwords import says_password
 
 # Of a body in which words are joined by hyphens: has a digit and a capital, which prose has not.
 _MIXED = r"(?=[\w-]*\d)(?=[\w-]*[A-Z])"
@@ -82,6 +84,7 @@ SERVICE_KEYS = {
     "a Mailgun API key": r"key-[a-f0-9]{32}(?![A-Za-z0-9-])",
 }
 CARD_NUMBER = "a card number"
+PASSWORD = "a password"  # noqa: S105
 _KINDS = [*CREDENTIALS, *SERVICE_KEYS]
 # They begin with words, or with hyphens. All others begin a word (with hyphens), so that each word is read a few times at most.
 _ANYWHERE = {"an AWS secret key", "an Azure storage key", "a private key"}
@@ -112,7 +115,7 @@ _ESCAPED = {"/": "/", '"': '"'}  # all others of one letter are breaks
 
 
 def find_credential(text: str) -> str | None:
-    """The kind of the first credential in a text, such as "an AWS access key" or "a card number"; None without one.
+    """The kind of a credential in a text, such as "an AWS access key", "a card number" or "a password"; None without one.
 
     The text is read as it is, and with its escapes (such as `\\n` and `\\u0034`) decoded, as whoever reads its JSON sees it.
     """
@@ -133,7 +136,9 @@ def _find_in_plain(text: str) -> str | None:
         value = match[group].split()[-1]
         if not _FILLER.search(value) and not _WORDS.fullmatch(value):
             return _KINDS[int(group[1:])]
-    return CARD_NUMBER if _has_card_number(text) else None
+    if _has_card_number(text):
+        return CARD_NUMBER
+    return PASSWORD if says_password(text) else None
 
 
 def _unescaped(text: str) -> str:

@@ -165,7 +165,11 @@ def test_a_message_that_would_break_its_conversation_is_refused_with_its_number(
 
 
 async def test_messages_with_other_blocks_pass() -> None:
-    blocks = ["x", {"type": "text", "text": ""}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}]
+    blocks = [
+        "x",
+        {"type": "text", "text": ""},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}},
+    ]
     calls = [{"name": "ls", "args": {}, "id": "1", "type": "tool_call"}]
     sent = [
         {**HELLO, "content": blocks, "id": None, "name": None},

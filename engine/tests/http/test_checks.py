@@ -251,9 +251,10 @@ async def test_no_run_and_no_request_reads_the_first_files_again(calling: Open, 
 
 
 WRITTEN = ["4111 1111 1111 1111", "4111-1111-1111-1111", "3782 822463 10005", "gl" + "pat-" + "4k9Xw" * 4]
+WRITTEN += ["my password is hunter2hunter2"]
 
 
-@pytest.mark.parametrize("secret", WRITTEN, ids=["spaces", "hyphens", "15 digits", "a key"])
+@pytest.mark.parametrize("secret", WRITTEN, ids=["spaces", "hyphens", "15 digits", "a key", "a password"])
 async def test_no_door_writes_a_credential(calling: Open, graph: BuildGraph, store: BaseStore, secret: str) -> None:
     text = f"- My own is {secret}"
     hidden = {"path": "/memories/photo.png", "content": base64.b64encode(text.encode()).decode(), "encoding": "base64"}

@@ -19,6 +19,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 
 from lasting_memory.attachments import has_attachments, own_content
 from lasting_memory.controls import PAUSED
+from lasting_memory.credentials import find_credential
 from lasting_memory.deployment import PROFILE_PATH
 from lasting_memory.files.backends import WAITS
 from lasting_memory.recall import message_text
@@ -183,6 +184,7 @@ def consolidate(prompt: str, results: Sequence[str]) -> AIMessage:
         known = {_same(one.text) for one in _known(prompt)}
         lines = _facts(re.findall(r"(?m)^user: (.+)", text))
         lines += [line for line in re.findall(r"(?m)^- (.+)", brought) if not _is_framing(line)]
+        lines = [line for line in lines if not find_credential(line)]  # the whole write would be refused
         if new := {_same(line): f"- {line}" for line in lines if _same(line) not in known}:
             calls = [_call("append_memory", path=FILE, text="\n".join(new.values()))]
     return _message(calls if calls and len(results) == 1 else ["Done."])
