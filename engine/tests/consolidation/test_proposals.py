@@ -225,6 +225,7 @@ async def test_with_review_nothing_changes_before_it_is_accepted(ada: Person, bo
     await ada.http.post(path, json={"accept": False})
     assert await status(ada.http.post(path, json={"accept": True})) == 409
     assert sorted((await ada.read(MY_FOOD)).splitlines()) == ["- kale", "- leek"], "what was written meanwhile stays"
+    assert [each["status"] for each in await ada.listed("consolidations")] == ["proposed", "accepted"]
     assert (await ada.http.get("/memory/export"))["proposals"] == [second]
     await ada.http.delete("/memory")
     assert await ada.listed("proposals") == []
@@ -450,6 +451,8 @@ async def test_a_text_takes_the_place_of_the_last_one_once_it_is_read(ada: Perso
     nothing = (await http.post("/memory/bring", json={"text": "likes tea"})).json()
     assert (nothing["proposal"], nothing["left_out"]["not_taken"]["lines"]) == (None, ["likes tea"])
     assert await waits() == [of_agent, ("bring", ["- likes leek"])], "only what is proposed anew replaces"
+    runs = [each for each in await ada.listed("consolidations") if each["status"] not in {"done", "failed"}]
+    assert [each["status"] for each in runs] == ["proposed", "replaced", "replaced"]
 
 
 @pytest.mark.server

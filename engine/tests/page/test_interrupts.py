@@ -148,4 +148,15 @@ def test_what_the_agent_would_write_is_accepted_or_declined_in_the_chat(
     proposed.get_by_role("button", name=decision).click()
     expect(proposed).to_have_count(0)
     assert ("fennel" in str(elsewhere.read("/memories/preferences.md"))) == (decision == "Accept")
+    became = {"Accept": "Wrote to memory (you accepted it)", "Decline": "Wrote to memory (you declined it)"}
+    for _ in range(2):
+        expect(page.get_by_text(became[decision], exact=True)).to_be_visible()
+        expect(page.get_by_text("waits for your yes)")).to_have_count(0)
+        page.reload()
+    other = {"Accept": "Decline", "Decline": "Accept"}[decision]
+    asked(visitor, model, ToolCall("append_memory", {"path": "/memories/preferences.md", "text": "- likes dill"}))
+    expect(page.get_by_text("Wrote to memory (waits for your yes)", exact=True)).to_have_count(1)
+    proposed.get_by_role("button", name=other).click()
+    expect(page.get_by_text(became[other], exact=True)).to_have_count(1)
+    expect(page.get_by_text(became[decision], exact=True)).to_have_count(1)
     assert elsewhere.get("/memory/proposals").json()["proposals"] == []

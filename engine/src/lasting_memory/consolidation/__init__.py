@@ -6,11 +6,11 @@ written, `kinds.py` leaves out what may not be done. `turns.py` says whose turn 
 the texts that a person brings along.
 """
 
-from lasting_memory.consolidation.brought import Brought, Entry, Part, UnreadableError, counted, parts, read
+from lasting_memory.consolidation.brought import Brought, Entry, Part, UnreadableError, counted, parts, proposal_id, read
 from lasting_memory.consolidation.drafts import READING, REHEARSING, TURN_SECONDS, erase_from_records, note, records
 from lasting_memory.consolidation.kept_out import keep_out, saying
 from lasting_memory.consolidation.planning import CHARS_PER_TOKEN, Owner, consolidated, find_backlog, start, sweep
-from lasting_memory.consolidation.run import NOTHING_TO_DO, build_consolidation_agent, proposal_id
+from lasting_memory.consolidation.run import NOTHING_TO_DO, build_consolidation_agent
 from lasting_memory.consolidation.turns import Places
 
 __all__ = [

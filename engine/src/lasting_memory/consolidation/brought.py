@@ -34,6 +34,11 @@ _MAX_DEPTH = 40  # of JSON
 _TITLE_CHARS, _DATE_CHARS = 120, 30
 
 
+def proposal_id(text_id: str) -> str:
+    """Begins the ids of what is proposed of a text that was brought."""
+    return f"bring-{text_id}"
+
+
 class UnreadableError(ValueError):
     """A text that cannot be read. The message tells the person what to bring instead."""
 

@@ -25,14 +25,14 @@ from langgraph.store.memory import InMemoryStore
 
 from lasting_memory import journal, platform
 from lasting_memory.agent.prompt import sections
-from lasting_memory.consolidation.brought import Entry, Part, counted
+from lasting_memory.consolidation.brought import Entry, Part, counted, proposal_id
 from lasting_memory.consolidation.guard import Dated, Key, shown_lines
 from lasting_memory.consolidation.planning import Due, Owner
 from lasting_memory.consolidation.positions import Position, put_positions
 from lasting_memory.consolidation.turns import Turns
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation
 from lasting_memory.files.one_fact import Fact
-from lasting_memory.files.proposals import Memory, Proposal, texts
+from lasting_memory.files.proposals import Memory, Proposal, all_proposals, texts
 from lasting_memory.people import identity, namespaces
 from lasting_memory.recall import rank
 from lasting_memory.validation import RefusedWrite
@@ -237,9 +237,16 @@ def _why_failed(error: BaseException) -> str:
 
 
 async def records(store: BaseStore, actor: identity.Actor) -> list[dict[str, Any]]:
-    """A person's last records, newest first."""
+    """A person's last records, newest first. The status of what was proposed is what became of the proposal."""
     known = await journal.all_items(store, namespaces.run_records(actor))
-    return [{**asdict(Record("", "")), **item.value} for item in reversed(known)]
+    shown = [{**asdict(Record("", "")), **item.value} for item in reversed(known)]
+    proposals = await all_proposals(store, actor)
+    for record in shown:
+        if record["status"] == "proposed":
+            begins = (record["run_id"], proposal_id(record["run_id"]))
+            made = [each for each in proposals if each.id.startswith(begins)]
+            record["status"] = made[-1].status() if made else "replaced"
+    return shown
 
 
 async def erase_from_records(

@@ -38,7 +38,7 @@ from lasting_memory.agent.prompt import PromptBlocks, memory_files, sections
 from lasting_memory.agent.tools import append_memory_tool
 from lasting_memory.agent.usage import Bounds
 from lasting_memory.consolidation import drafts, guard, planning
-from lasting_memory.consolidation.brought import Entry, Part, shown
+from lasting_memory.consolidation.brought import Entry, Part, proposal_id, shown
 from lasting_memory.consolidation.drafts import Draft, Reading, note
 from lasting_memory.consolidation.kinds import within
 from lasting_memory.consolidation.positions import Position, positions_of
@@ -461,11 +461,6 @@ async def _proposed(draft: Draft, proposal: Proposal, done: drafts.Record) -> dr
 
 
 # --- A text that the person brought
-
-
-def proposal_id(text_id: str) -> str:
-    """Begins the ids of what is proposed of a text that was brought."""
-    return f"bring-{text_id}"
 
 
 async def _part_of(messages: Sequence[AnyMessage]) -> Part:

@@ -160,6 +160,7 @@ class Proposal:
     changes: list[Changed]  # the undecided ones
     threads: list[str]
     decided: list[str] = field(default_factory=list)  # paths
+    accepted: list[str] = field(default_factory=list)  # those of them of which the person took something
     declined: list[Declined] = field(default_factory=list)
     kind: str = "conversations"  # what it was made of (conversations, tidy or bring), or "agent": the agent wrote it
     reasons: dict[str, dict[str, str]] = field(default_factory=dict)  # why a line goes, by path and line
@@ -195,6 +196,17 @@ class Proposal:
         told = {"id": self.id, "at": self.at, "kind": self.kind, "threads": self.threads}
         return {**told, "files": diffs(self.changes), "lines": lines}
 
+    def outcome(self) -> dict[str, Any]:
+        """What became of the files that are decided."""
+        files = {path: "accepted" if path in self.accepted else "declined" for path in self.decided}
+        return {"id": self.id, "at": self.at, "threads": self.threads, "files": files}
+
+    def status(self) -> str:
+        """Whether it waits ("proposed"), or else what its person said to it: "accepted" or "declined"."""
+        if self.changes:
+            return "proposed"
+        return "accepted" if self.accepted else "declined"
+
 
 _PROPOSALS = TypeAdapter(Proposal)
 
@@ -202,6 +214,15 @@ _PROPOSALS = TypeAdapter(Proposal)
 async def _put(place: Namespace, proposal: Proposal) -> PutOp:
     value = await platform.in_thread(_PROPOSALS.dump_python, proposal, mode="json")
     return PutOp(place, proposal.id, value, index=False)
+
+
+async def all_proposals(store: BaseStore, actor: Actor) -> list[Proposal]:
+    """A person's proposals in all their memories, with those that were decided, oldest first. A damaged one is left out."""
+    known = list[Proposal]()
+    for item in await journal.all_items(store, namespaces.proposals(actor)):
+        with suppress(ValidationError):
+            known.append(await platform.in_thread(_PROPOSALS.validate_python, item.value))
+    return sorted(known, key=lambda each: each.at)
 
 
 def _beyond(changes: Sequence[Changed], earlier: Sequence[Changed]) -> list[Changed]:
@@ -265,11 +286,7 @@ class Memory:
 
     async def proposals(self) -> list[Proposal]:
         """The proposals with those that were decided, oldest first. A damaged one is left out."""
-        known = list[Proposal]()
-        for item in await journal.all_items(self.store, namespaces.proposals(self.actor)):
-            with suppress(ValidationError):
-                known.append(await platform.in_thread(_PROPOSALS.validate_python, item.value))
-        return sorted((each for each in known if each.memory == self.files[-1]), key=lambda each: each.at)
+        return [each for each in await all_proposals(self.store, self.actor) if each.memory == self.files[-1]]
 
     async def shown_proposals(self, most_work: int | None = None) -> tuple[list[dict[str, Any]], int]:
         """The undecided ones as their person sees them, oldest first, and the number of further ones, which are left out.
@@ -372,8 +389,10 @@ class Memory:
             changes += [Changed(key, before or "", then or "", deleted=then is None)] if before != then else []
             if len(changes) > limits.max_files or sum(len(each.after.encode()) for each in changes) > limits.max_bytes:
                 raise RefusedWrite(f"More than {limits.max_files} files or {limits.max_bytes:,} bytes would wait.")
-            decided = [path for path in proposal.decided if path != f"/memories{key}"]
-            await self.propose(replace(proposal, changes=changes, decided=decided))
+            decided, accepted = (
+                [path for path in of if path != f"/memories{key}"] for of in (proposal.decided, proposal.accepted)
+            )
+            await self.propose(replace(proposal, changes=changes, decided=decided, accepted=accepted))
 
     async def decide(
         self,
@@ -417,6 +436,7 @@ class Memory:
                 proposal,
                 changes=[change for change in proposal.changes if change not in over],
                 decided=sorted({*proposal.decided, *(change.path for change in over)}),
+                accepted=sorted({*proposal.accepted, *(change.path for change in over if accept)}),
                 declined=[*proposal.declined, *(each for each in declined if each.change.after)],
             )
             await self.propose(proposal)

@@ -304,7 +304,8 @@ async def consolidations(caller: Caller, query: AboutQuery) -> Answer:
     """What consolidation did with your conversations.
 
     `consolidations`, newest first: what it read and spent, its `status` (done, proposed, undone, failed), `files` (a diff
-    each), and why: `reason` as the model was told, `notes` (a `kind`, and the `texts` it is about) for people.
+    each), and why: `reason` as the model was told, `notes` (a `kind`, and the `texts` it is about) for people. What was
+    proposed is accepted or declined once you have decided, and replaced where a newer proposal took its place.
     """
     return {"consolidations": await consolidation.records(caller.store, caller.actor)}
 
@@ -316,10 +317,12 @@ async def list_proposals(caller: Caller, query: MemoryQuery) -> Answer:
     `proposals`, oldest first: id, at, `kind` (conversations, tidy, bring or agent), `files` (a diff each, by path), `threads`
     (ids of the conversations they come from), and `lines`: by path the changed lines with line (their number), sign ("-" or
     "+"), text, and the reason why one goes. Of JSON there are none. `more`: how many newer ones wait, too, and are shown once
-    these are decided: comparing all at once would take long.
+    these are decided: comparing all at once would take long. `decided`: what became of what the agent would have written, with
+    id, at, `threads` and `files` ("accepted" or "declined", by path).
     """
     proposals, more = await caller.memory.shown_proposals(_MOST_WORK)
-    return {"proposals": proposals, "more": more}
+    decided = [each.outcome() for each in await caller.memory.proposals() if each.kind == "agent" and each.decided]
+    return {"proposals": proposals, "more": more, "decided": decided}
 
 
 @router.post("/memory/proposals/{proposal_id}", dependencies=[requests.IN_TURN])

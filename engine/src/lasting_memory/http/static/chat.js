@@ -3,7 +3,7 @@
 import { Attached } from "./attached.js";
 import { attachedTo, ownWords } from "./attachments.js";
 import { Composer } from "./composer.js";
-import { Interrupts, isProposal } from "./interrupts.js";
+import { Interrupts, isProposal, useProposed } from "./interrupts.js";
 import { html, useCallback, useLayoutEffect, useRef, useState } from "./lib/preact.js";
 import { Markdown } from "./markdown.js";
 import { useAct } from "./parts.js";
@@ -34,6 +34,7 @@ export function Chat({ talk, memory, me }) {
   };
   const pick = (words) => (talk.set({ draft: words }), box.current.focus());
   const messages = [...talk.messages.values()];
+  const proposed = useProposed(talk, memory);
   const results = new Map(messages.filter(({ type }) => type === "tool").map((of) => [of.tool_call_id, of]));
   const isThinking = talk.isGoing && !(messages.at(-1)?.type === "ai" && plain(messages.at(-1).content));
   const lastSaid = messages.findLast(({ type }) => type === "human");
@@ -44,11 +45,11 @@ export function Chat({ talk, memory, me }) {
     <div class="log" tabindex="0" role="group" aria-label=${t("chat.said")} ref=${log} onScroll=${onScroll}>
       ${talk.isLoading && html`<p class="quiet" role="status">${t("chat.opening")}</p>`}
       ${!messages.length && !talk.isLoading && html`<${Start} pick=${pick} />`}
-      ${messages.map((message) => html`<${Said} key=${message.id} message=${message} results=${results} onMade=${stayAtEnd} onEdit=${edit(message)} />`)}
+      ${messages.map((message) => html`<${Said} key=${message.id} message=${message} results=${results} outcomes=${proposed.outcomes} onMade=${stayAtEnd} onEdit=${edit(message)} />`)}
       ${isThinking && html`<p class="thinking"><span /><span /><span /><b class="unseen">${t("chat.working")}</b></p>`}
       ${talk.note && html`<div class="note"><p>${talk.note}</p>
         ${talk.hasFailed && html`<button onClick=${talk.retry}>${t("chat.retry")}</button>`}</div>`}
-      <${Interrupts} talk=${talk} memory=${memory} me=${me} />
+      <${Interrupts} talk=${talk} memory=${memory} me=${me} proposed=${proposed} />
       <${Remembered} talk=${talk} memory=${memory} />
     </div>
     ${talk.isHistory
@@ -65,13 +66,13 @@ const Start = ({ pick }) => html`<div class="start">
   <p class="picks">${TRY.map((words) => html`<button onClick=${() => pick(words)}>${words}</button>`)}</p>
 </div>`;
 
-function Said({ message, results, onMade, onEdit }) {
+function Said({ message, results, outcomes, onMade, onEdit }) {
   const { type, content, tool_calls: calls = [], response_metadata: about } = message;
   if (type === "human") return html`<${Own} message=${message} onEdit=${onEdit} />`;
   if (type !== "ai") return null;
   const text = plain(content);
   const lines = text.trim() && html`<${Markdown} text=${text} onMade=${onMade} />`;
-  const call = (of) => html`<${Call} key=${of.id} call=${of} result=${results.get(of.id)} />`;
+  const call = (of) => html`<${Call} key=${of.id} call=${of} result=${results.get(of.id)} outcome=${outcomes.get(of.id)} />`;
   const why = about?.stopped === true ? t("conversation.stopped") : about?.cut;
   const cut = why && html`<p class="quiet">${String(why)}</p>`;
   return html`<article><h3 class="unseen">${t("chat.agent")}</h3>${lines}${cut}${calls.map(call)}</article>`;
@@ -143,14 +144,22 @@ const TOOLS = {
 };
 const toolName = (name) => (Object.hasOwn(TOOLS, name) ? TOOLS[name] : String(name));
 
+// What became of a write that waits for its person.
+const OUTCOMES = {
+  waits: (tool) => t("chat.call_waits", { tool }),
+  accepted: (tool) => t("chat.call_accepted", { tool }),
+  declined: (tool) => t("chat.call_declined", { tool }),
+  over: (tool) => t("chat.call_over", { tool }),
+};
+
 /** A tool call and how it ended. A write that waits is an error for deepagents' tools, which know only done or not. */
-function ended(tool, result) {
-  if (isProposal(result)) return t("chat.call_waits", { tool });
+function ended(tool, result, outcome) {
+  if (isProposal(result)) return OUTCOMES[outcome]?.(tool) ?? tool; // until the server has said what became of it
   return result.status === "error" ? t("chat.call_failed", { tool }) : tool;
 }
 
-const Call = ({ call, result }) => html`<details class="call">
-  <summary>${result ? ended(toolName(call.name), result) : toolName(call.name)}</summary>
+const Call = ({ call, result, outcome }) => html`<details class="call">
+  <summary>${result ? ended(toolName(call.name), result, outcome) : toolName(call.name)}</summary>
   <div class="text" dir="auto">${String(call.name)} ${JSON.stringify(call.args, null, 1)}</div>
   ${result && html`<div class="text" dir="auto">${plain(result.content)}</div>`}
 </details>`;

@@ -3,8 +3,8 @@
 
 import { refusal } from "./client.js";
 import { html, useState } from "./lib/preact.js";
-import { useAct, useTold } from "./parts.js";
-import { Changed, Problem } from "./text.js";
+import { useAct, useAsked } from "./parts.js";
+import { Changed, Problem, plain } from "./text.js";
 import { t } from "./texts.js";
 import { titleOf } from "./words.js";
 
@@ -28,15 +28,14 @@ export async function pendingIn(client, id, signal) {
 }
 
 /** All that waits in this conversation, below what was said. */
-export function Interrupts({ talk, memory, me }) {
-  const isProposing = [...talk.messages.values()].some(isProposal);
+export function Interrupts({ talk, memory, me, proposed }) {
   const waiting = (interrupt) => {
     const isTheirs = interrupt.answered_by === "person";
     if (!isTheirs && !me.operator) return html`<${Approval} key=${interrupt.id} ...${interrupt} />`;
     const title = t(isTheirs ? "interrupts.asks" : "interrupts.asks_operator");
     return html`<${Question} key=${interrupt.id} talk=${talk} title=${title} ...${interrupt} />`;
   };
-  return html`${talk.interrupts.map(waiting)}${isProposing && html`<${Proposed} key="proposed" talk=${talk} memory=${memory} />`}`;
+  return html`${talk.interrupts.map(waiting)}${proposed.count > 0 && html`<${Proposed} key="proposed" talk=${talk} memory=${memory} ...${proposed} />`}`;
 }
 
 /** What an operator decides: to read. */
@@ -139,9 +138,51 @@ function parsed(text) {
 /** Whether a tool says of its write that it waits for this person's yes. */
 export const isProposal = ({ type, content }) => type === "tool" && JSON.stringify(content ?? "").includes("waits among their proposed changes");
 
+/** What the agent would have written in this conversation: { told, problem, count of the tools that say so, outcomes }. */
+export function useProposed(talk, memory) {
+  const messages = [...talk.messages.values()];
+  const count = messages.filter(isProposal).length;
+  const ask = async (signal) => count > 0 && { ...(await client.json("GET", "/memory/proposals", { signal })), count };
+  const { client } = talk;
+  const { told, problem } = useAsked(ask, [count > 0 && memory.version, count, talk.id]);
+  const isCurrent = told && told.count === count;
+  return { told: told || null, problem, count, outcomes: isCurrent ? outcomesOf(messages, ofThread(told, talk.id)) : new Map() };
+}
+
+/** A thread's proposals, oldest first, as { at, files }: by path "waits", "accepted" or "declined". */
+function ofThread({ proposals, decided }, id) {
+  const waiting = proposals.filter(({ kind }) => kind === "agent");
+  const all = new Map(waiting.map((each) => [each.id, { ...each, files: {} }]));
+  for (const each of decided) all.set(each.id, { ...each, files: { ...each.files } });
+  for (const each of waiting) for (const path of Object.keys(each.files)) all.get(each.id).files[path] = "waits";
+  const mine = [...all.values()].filter(({ threads }) => threads.includes(id));
+  return mine.sort((a, b) => (a.at < b.at ? -1 : 1));
+}
+
+/**
+ * What became of each proposal by the id of its tool call. The answers to one message are one proposal: the last of them that is
+ * about a file is the last proposal with that file, and so on. What the server does not know any more is over.
+ */
+function outcomesOf(messages, proposals) {
+  const outcomes = new Map();
+  const left = new Map(); // by path: what became of it in the proposals that no answer was found for yet
+  for (const { files } of proposals) for (const [path, what] of Object.entries(files)) left.set(path, [...(left.get(path) ?? []), what]);
+  let ofTurn = new Map(); // by path
+  for (const message of messages.toReversed()) {
+    if (message.type === "human") ofTurn = new Map();
+    if (!isProposal(message)) continue;
+    const path = pathOf(message);
+    if (!ofTurn.has(path)) ofTurn.set(path, left.get(path)?.pop() ?? "over");
+    outcomes.set(message.tool_call_id, ofTurn.get(path));
+  }
+  return outcomes;
+}
+
+/** The file that a tool says of that its change waits. */
+const pathOf = ({ content }) => /(\/memories\/.+?) was not changed/.exec(plain(content))?.[1];
+
 /** What the agent would write of this conversation, to accept or decline here. */
-function Proposed({ talk, memory }) {
-  const { told, problem } = useTold(talk.client, "/memory/proposals", {}, memory.version);
+function Proposed({ talk, memory, told, problem }) {
   const [refused, act] = useAct();
   const mine = (told?.proposals ?? []).filter(({ kind, threads }) => kind === "agent" && threads.includes(talk.id));
   const decide = ({ id, files }, accept) => act(async () => {

@@ -198,6 +198,9 @@ const STATUS = {
   running: t("consolidation.status_running"),
   done: t("consolidation.status_done"),
   proposed: t("consolidation.status_proposed"),
+  accepted: t("consolidation.status_accepted"),
+  declined: t("consolidation.status_declined"),
+  replaced: t("consolidation.status_replaced"),
   undone: t("consolidation.status_undone"),
   failed: t("consolidation.status_failed"),
 };
