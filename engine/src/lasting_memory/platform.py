@@ -19,9 +19,8 @@ from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, cast
 from weakref import WeakValueDictionary
 
-from langgraph._internal._constants import INTERRUPT, NULL_TASK_ID, RESUME
-from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
-from langgraph.config import get_config
+from langgraph._internal._constants import CONFIG_KEY_DURABILITY, INTERRUPT, NULL_TASK_ID, RESUME
+from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.store.base import BaseStore
 from langgraph.store.base.batch import AsyncBatchedBaseStore
 from langgraph.types import Interrupt, Send, TracePolicy, _interrupt_id, omit_payload
@@ -46,6 +45,9 @@ _FORKS_THREADS = ThreadPoolExecutor(4, thread_name_prefix="lasting-memory-fork")
 # Of a middleware: traces show its hooks and how long they took. Otherwise each would copy the conversation and memory again.
 SPANS_WITHOUT_PAYLOAD = TracePolicy(process_inputs=omit_payload, process_outputs=omit_payload)
 
+# Configures a graph without checkpoints that is called within another graph. It would inherit `durability="sync"`, with which
+# langgraph waits for a checkpoint that is never made, and fails.
+INNER_DURABILITY = {CONFIG_KEY_DURABILITY: "async"}
 _IDS = 1_000
 # Checkpoints that are read to learn where the interrupts of one thread were raised. One for each subagent that waits.
 _MOST_CHECKPOINTS = 100
@@ -318,6 +320,16 @@ async def _called_in(threads: ThreadPoolExecutor, function: Callable[[], Result]
     return await asyncio.get_running_loop().run_in_executor(threads, context.run, function)
 
 
+async def to_the_end(work: Coroutine[Any, Any, Result]) -> Result:
+    """The result of work that goes on where its caller is cancelled, who waits for its end and is cancelled then."""
+    task = asyncio.create_task(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
+
+
 async def as_nobody(call: Coroutine[Any, Any, Result]) -> Result:
     """The result of a call whose in-process clients act as nobody, also within a request: what people may do is no bound."""
     from langgraph_api.utils import with_user  # noqa: PLC0415  # as above
@@ -368,15 +380,3 @@ def warn_of_no_durability() -> None:
     The platform gives it to every run, so a stateless one (a rehearsal, a call by MCP) warned of what nobody had asked for.
     """
     warnings.filterwarnings("ignore", message="`durability` has no effect")
-
-
-async def drop_checkpoints() -> None:
-    """Delete the checkpoints of earlier runs of the thread that this is called in. The current run's last one will stay.
-
-    For runs with `durability="exit"`, which have put none yet, and of threads whose messages nobody reads: langgraph keeps
-    messages as changes to earlier checkpoints, so that the thread's state shows none afterwards.
-    """
-    configurable = get_config().get("configurable", {})
-    saver = configurable.get("__pregel_checkpointer")
-    if isinstance(saver, BaseCheckpointSaver):
-        await saver.adelete_thread(str(configurable["thread_id"]))

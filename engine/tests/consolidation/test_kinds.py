@@ -242,13 +242,7 @@ BROUGHT = Part("1", "", [Entry("She likes leek")]).dumped()
 
 
 @pytest.mark.parametrize(("trigger", "given"), [("", ""), ("tidy", ""), ("bring", BROUGHT)])
-async def test_rehearsals_tidying_and_what_is_brought_are_held_to_it_too(
-    adding: Runs, monkeypatch: pytest.MonkeyPatch, trigger: str, given: str
-) -> None:
-    async def nothing() -> None:
-        """There are no checkpoints of a server here."""
-
-    monkeypatch.setattr("lasting_memory.platform.drop_checkpoints", nothing)
+async def test_rehearsals_tidying_and_what_is_brought_are_held_to_it_too(adding: Runs, trigger: str, given: str) -> None:
     await adding.saved(BEFORE)
     given_up = ToolCall("forget_lines", {"path": MY_FOOD, "lines": ["- hates dill"], "reason": "outdated"})
     calls = [given_up, edit("- hates dill\n", ""), append("- likes leek, likes fennel")]

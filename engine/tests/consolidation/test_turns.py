@@ -12,9 +12,11 @@ import httpx
 import pytest
 
 from lasting_memory.auth.admission import share_of
-from lasting_memory.consolidation import drafts
+from lasting_memory.consolidation import REHEARSING
+from lasting_memory.consolidation import run as run_module
 from lasting_memory.consolidation.run import build_consolidation_agent
-from lasting_memory.consolidation.turns import Places, Turns
+from lasting_memory.consolidation.slots import Slots
+from lasting_memory.consolidation.turns import Places
 from lasting_memory.deployment import Consolidation
 from lasting_memory.http import consolidation as routes
 from lasting_memory.people.identity import Actor, Context
@@ -110,7 +112,7 @@ async def test_who_waits_too_long_is_told_that_another_is_at_work(
     async with people("ann") as ann, people("bob") as bob:
         first = asyncio.create_task(rehearse(ann))
         await worked.by("ann")
-        assert await rehearse(bob) == drafts.REHEARSING
+        assert await rehearse(bob) == REHEARSING
         worked.ends.release()
         assert await first == "it ran"
         worked.ends.release()
@@ -172,8 +174,7 @@ async def ran(run: Runs, person: str, number: int, *, dry: bool) -> str:
 @pytest.fixture
 def blocked(run: Runs, graph: BuildGraph, monkeypatch: pytest.MonkeyPatch) -> dict[str, threading.Event]:
     """Events by person: until one is set, the model of their first run says nothing. One consolidation works at once."""
-    turns = Turns(most_waiting=1)
-    monkeypatch.setattr(drafts, "_TURNS", turns)
+    monkeypatch.setattr(run_module, "SLOTS", Slots())
     few = replace(deployed(), consolidation=Consolidation(at_once=1))
     run.built = graph(few, build=build_consolidation_agent).graph
     run.built.store = run.store
@@ -188,7 +189,7 @@ def is_of(person: str, body: Any) -> bool:
 
 
 def runs_waiting() -> list[str]:
-    return [each.person.user_id for each in drafts._TURNS._waiting]
+    return [each.person.user_id for each in run_module.SLOTS._turns._waiting]
 
 
 async def test_the_run_of_who_had_a_slot_longest_ago_is_next_and_others_are_told(
@@ -199,9 +200,9 @@ async def test_the_run_of_who_had_a_slot_longest_ago_is_next_and_others_are_told
     again = asyncio.create_task(ran(run, "ann", 2, dry=True))
     await until(lambda: runs_waiting() == ["ann"])
     bob = asyncio.create_task(ran(run, "bob", 1, dry=True))
-    assert await again == drafts.REHEARSING, "bob waits in her place"
+    assert await again == REHEARSING, "bob waits in her place"
     assert runs_waiting() == ["bob"]
-    assert await ran(run, "ann", 3, dry=True) == drafts.REHEARSING
+    assert await ran(run, "ann", 3, dry=True) == REHEARSING
     blocked["ann"].set()
     assert "conversations" in await ann
     await until(lambda: began_by(run, "bob"))

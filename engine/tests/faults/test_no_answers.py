@@ -340,7 +340,7 @@ async def test_the_record_of_a_run_that_failed_has_a_sentence(
         raise error
 
     run = consolidation(provided("openai"))
-    monkeypatch.setattr(run_module, "_judged", fail)
+    monkeypatch.setattr(run_module, "judge", fail)
     with pytest.raises(type(error)):
         await run("r1", t=["I like dill"])
     (record,) = await records(run.store, ALICE)

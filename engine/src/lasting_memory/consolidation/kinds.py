@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from lasting_memory import journal
 from lasting_memory.consolidation.guard import facts_of, is_heading, key_of
-from lasting_memory.deployment import Kind
+from lasting_memory.deployment import KINDS, Kind
 from lasting_memory.files.proposals import Changed
 
 # Pairs of lines at one place that are compared by their words: beyond, they belong together in their order.
@@ -36,6 +36,11 @@ class Beyond(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.path}, {self.kind}: {self.text[:120]}"
+
+
+def listed(kinds: Collection[Kind], word: str = "and") -> str:
+    """Kinds of change as a list of verbs: "add", "add and update"."""
+    return f" {word} ".join(kind for kind in KINDS if kind in kinds)
 
 
 def within(changes: Sequence[Changed], may: Collection[Kind]) -> tuple[list[Changed], list[Beyond]]:

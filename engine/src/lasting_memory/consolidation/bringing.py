@@ -1,0 +1,112 @@
+"""What becomes of a text that a person brought: what a run reads of it, and what is proposed. `brought.py` parses the text."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from deepagents.backends.protocol import FileData
+
+from lasting_memory.consolidation import guard
+from lasting_memory.consolidation.brought import Entry, Part, counted
+from lasting_memory.consolidation.guard import Dated, Key
+from lasting_memory.consolidation.record import Record
+from lasting_memory.credentials import find_credential_in_json
+from lasting_memory.deployment import Consolidation, Deployment
+from lasting_memory.files.proposals import Changed, Memory, Proposal, texts
+from lasting_memory.people.identity import Author
+from lasting_memory.validation import RefusedWrite, before_write
+
+# The file for which it is checked whether an entry may be written.
+_FILE = "/memories/topics/brought.md"
+# Lines of the model's that the text does not say, as the person is told, and characters of each.
+_LINES_TOLD, _LINE_CHARS = 5, 200
+
+
+def proposal_id(text_id: str) -> str:
+    """Begins the ids of what is proposed of a text that was brought."""
+    return f"bring-{text_id}"
+
+
+@dataclass(slots=True)
+class Reading:
+    """What a run reads of a text that its person brought, and what becomes of it."""
+
+    part: Part
+    base: Mapping[str, FileData]  # the files without what was proposed of this text before
+    earlier: Proposal | None  # what was proposed of this text before
+    older: Sequence[str]  # ids of undecided proposals of other texts, which this one's takes the place of
+    entries: Sequence[Entry] = ()  # those that the model reads
+    left_out: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))  # the others, by reason
+    returning: Mapping[Key, str] = field(default_factory=dict)  # lines of the model's that bring back what was taken back
+    invented: Sequence[str] = ()  # lines of the model's that the text does not say
+    beyond: str = ""  # what the deployment lets no consolidation do (`Consolidation.may`)
+
+    def sort_out(self, known: Mapping[Key, str], taken: Mapping[Key, Dated], deployment: Deployment, author: Author) -> None:
+        """Choose what the model reads: nothing that memory has, that was taken back or that may not be written. Blocks."""
+        entries = list[Entry]()
+        for entry in self.part.entries:
+            reason = _why_left_out(entry, known, taken, deployment, author)
+            if reason:
+                self.left_out[reason].append(entry.text)
+            else:
+                entries.append(entry)
+        self.entries = entries
+
+    def with_earlier_parts(self, changed: Sequence[Changed]) -> list[Changed]:
+        """These changes with what the earlier parts of the text change: of all parts there is one proposal."""
+        before = texts(self.base)
+        changes = {change.key: change for change in self.earlier.changes} if self.earlier else {}
+        for change in changed:
+            changes[change.key] = replace(change, before=before.get(change.key, ""))
+        return list(changes.values())
+
+    def count_proposed(self, changed: Sequence[Changed], memory: Mapping[Key, str], rules: Consolidation) -> int:
+        """The number of entries that the changes say; why the others are left out is noted. `memory` has its facts. Blocks."""
+        lines = dict[Key, str]()
+        for change in changed:
+            _, added = guard.differences(change)
+            lines |= added
+        left = {entry.key: entry.text for entry in self.entries}
+        proposed = guard.covered(left, lines, rules)
+        left = {key: text for key, text in left.items() if key not in proposed}
+        for reason, facts in (("taken_back", self.returning), ("known", memory)):
+            of_reason = guard.covered(left, facts, rules)
+            self.left_out[reason] += [text for key, text in left.items() if key in of_reason]
+            left = {key: text for key, text in left.items() if key not in of_reason}
+        self.left_out["not_taken"] += left.values()
+        return len(proposed)
+
+    async def propose(self, memory: Memory, proposal: Proposal) -> None:
+        """Keep a proposal with what was proposed of earlier parts, in place of other texts'. Raises `RefusedWrite`."""
+        if self.earlier:
+            proposal = replace(self.earlier, changes=proposal.changes, author=proposal.author)
+        else:
+            proposal = replace(proposal, id=proposal_id(self.part.text_id))
+        await memory.propose_instead(proposal, self.older, self.earlier)
+
+    def told(self, record: Record) -> dict[str, Any]:
+        """The record for the request that waits: it alone is told what was left out."""
+        left_out = {reason: [*texts] for reason, texts in self.left_out.items()}
+        if record.status in {"failed", "undone"}:
+            left_out["failed"] = [entry.text for entry in self.entries]
+        invented = [line[:_LINE_CHARS] for line in self.invented[:_LINES_TOLD]]
+        reason = " ".join(filter(None, [record.reason, self.beyond]))
+        return {**asdict(record), "reason": reason, "left_out": counted(left_out), "invented": invented}
+
+
+def _why_left_out(
+    entry: Entry, known: Mapping[Key, str], taken: Mapping[Key, Dated], deployment: Deployment, author: Author
+) -> str:
+    """Why no model reads an entry, in a word; "" if one does."""
+    if entry.key in known:
+        return "known"
+    if entry.key in taken:
+        return "taken_back"
+    if find_credential_in_json(entry.fact):
+        return "credential"
+    try:
+        before_write(deployment, _FILE, f"- {entry.fact}\n", author)
+    except RefusedWrite:
+        return "refused"
+    return ""

@@ -1,0 +1,205 @@
+"""Commits what a run has changed: applies it to memory, proposes it to the person, or leaves its conversations due.
+
+Of a batch with a conversation that was deleted meanwhile, or that may have read a fact that was deleted for good, nothing is
+kept.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from langgraph_sdk.client import LangGraphClient
+
+from lasting_memory import journal, platform
+from lasting_memory.consolidation import guard
+from lasting_memory.consolidation.drafts import Draft
+from lasting_memory.consolidation.judging import Verdict
+from lasting_memory.consolidation.no_batch import ERASED
+from lasting_memory.consolidation.positions import Position, positions_of
+from lasting_memory.consolidation.record import Record, note, now
+from lasting_memory.files.proposals import Proposal, diffs
+from lasting_memory.people import namespaces
+from lasting_memory.recall import owned_by, threads_by_id
+from lasting_memory.validation import RefusedWrite
+
+logger = logging.getLogger(__name__)
+
+GONE = "One of its conversations was deleted meanwhile; the others stay due."
+OVERTAKEN = "Another consolidation of this person was faster; its work stands."
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What was done with a draft: the run's record, how far its conversations are read, and what was proposed."""
+
+    record: Record
+    positions: Mapping[str, Position] = field(default_factory=dict)
+    proposal: Proposal | None = None
+
+
+async def commit(draft: Draft, verdict: Verdict, client: LangGraphClient) -> Record:
+    """Apply the changes, propose them, or leave the conversations due. Returns the run's record, which is kept."""
+    if verdict.failure:
+        return await _keep_failed(draft, verdict.failure)
+    if reason := await _why_gone(draft, client):
+        return await _drop(draft, reason)
+    outcome = await _carry_out(draft, verdict)
+    if reason := await _why_gone(draft, client):  # since the first look
+        await _take_back(draft, verdict, outcome)
+        return await _drop(draft, reason)
+    await draft.keep(outcome.record, outcome.positions)
+    return outcome.record
+
+
+async def _carry_out(draft: Draft, verdict: Verdict) -> _Outcome:
+    """Do with the changes what was decided."""
+    record, is_dry = await _record_of(draft, verdict), draft.record.dry_run
+    if verdict.problem:
+        return await _undone(draft, record, verdict)
+    if not is_dry and await _is_overtaken(draft):
+        return await _undone(draft, record, replace(verdict, problem=OVERTAKEN, notes=[note("overtaken")]))
+    positions = {item.conversation.thread_id: item.advanced() for item in draft.shown}
+    if is_dry or not verdict.changed:
+        return _Outcome(record, positions)
+    if verdict.waits:
+        proposal = _proposal(draft, verdict)
+        return _Outcome(await _propose(draft, proposal, record), positions, proposal)
+    return _Outcome(await _apply(draft, verdict, record), positions)
+
+
+async def _record_of(draft: Draft, verdict: Verdict) -> Record:
+    """The record of a run that ends well."""
+    files = await platform.in_thread(diffs, draft.with_earlier_parts(verdict.changed))
+    record = draft.record.ended(
+        "done",
+        f"Left out: {verdict.left_out}" if verdict.left_out else "",
+        notes=[*verdict.notes],
+        conversations=len(draft.shown),
+        messages=draft.messages_shown,
+        files=files,
+    )
+    if draft.reading is None:
+        return record
+    # Nothing is kept of a text but what is proposed.
+    record = replace(record, reason="", found=len(draft.reading.part.entries))
+    if verdict.problem:
+        return record
+    memory = await platform.in_thread(guard.facts_of, draft.base_files())
+    proposed = await platform.in_thread(draft.reading.count_proposed, verdict.changed, memory, draft.rules)
+    return replace(record, proposed=proposed)
+
+
+# --- Applied or proposed
+
+
+async def _apply(draft: Draft, verdict: Verdict, record: Record) -> Record:
+    """Change memory. Returns the record, which says what could not be applied."""
+    refused = await draft.memory.apply(verdict.changed, draft.author)
+    if not refused:
+        return record
+    reason = "; ".join(f"{path}: {error}" for path, error in refused.items())
+    applied = {path: diff for path, diff in record.files.items() if path not in refused}
+    notes = [note(getattr(error, "kind", "") or "refused") for error in refused.values()]
+    return record.ended("undone", f"Not applied: {reason}", files=applied, notes=notes)
+
+
+def _proposal(draft: Draft, verdict: Verdict) -> Proposal:
+    return Proposal(
+        f"{draft.record.run_id}-{now()}",
+        now(),
+        draft.memory.files[-1],
+        draft.author,
+        draft.with_earlier_parts(verdict.changed),
+        [item.conversation.thread_id for item in draft.shown],
+        kind=draft.record.kind,
+        reasons=dict(draft.given_up),
+    )
+
+
+async def _propose(draft: Draft, proposal: Proposal, record: Record) -> Record:
+    """Keep a proposal. Returns the record."""
+    try:
+        if draft.reading:
+            await draft.reading.propose(draft.memory, proposal)
+        else:
+            await draft.memory.propose(proposal)
+    except RefusedWrite as error:  # a fact was deleted for good just now, or the person forgotten
+        return record.ended("undone", str(error), proposed=0)
+    return replace(record, status="proposed")
+
+
+# --- Not committed
+
+
+async def _undone(draft: Draft, record: Record, verdict: Verdict) -> _Outcome:
+    """Leave the conversations due, after others."""
+    undone = draft.record.ended("undone", verdict.problem, notes=[*verdict.notes], found=record.found)
+    positions = dict[str, Position]()
+    for item in draft.shown:
+        positions[item.conversation.thread_id] = replace(item.position, undone=item.position.undone + 1)
+    return _Outcome(undone, positions)
+
+
+async def _is_overtaken(draft: Draft) -> bool:
+    """Whether another run has read one of the conversations meanwhile."""
+    return await _present_positions(draft) != [item.position for item in draft.shown]
+
+
+async def _present_positions(draft: Draft) -> list[Position]:
+    threads = [(draft.memory.actor, item.conversation.thread_id) for item in draft.shown]
+    return await positions_of(draft.memory.store, threads)
+
+
+async def _keep_failed(draft: Draft, failure: str) -> Record:
+    """Keep the record of a batch to which the model gave no answer. Nothing changes, and its conversations stay due."""
+    logger.warning("Consolidation %s failed: %s", draft.record.run_id, failure)
+    failed = draft.record.ended(
+        "failed",
+        failure,
+        notes=[note("no_answer")],
+        conversations=len(draft.shown),
+        messages=draft.messages_shown,
+        found=len(draft.reading.part.entries) if draft.reading else 0,
+    )
+    positions = dict[str, Position]()
+    for item, position in zip(draft.shown, await _present_positions(draft), strict=True):
+        if position == item.position:  # another run of this person may have been faster
+            positions[item.conversation.thread_id] = replace(position, failed=position.failed + 1)
+    await draft.keep(failed, positions)
+    return failed
+
+
+async def _why_gone(draft: Draft, client: LangGraphClient) -> str:
+    """Why nothing of the batch may be kept, or "": a fact was deleted for good since the run began, or a conversation of the
+    batch since it was read, also where another one has its id now.
+    """
+    memory = draft.memory
+    if not draft.record.dry_run and await journal.is_erased(memory.store, memory.began):
+        return ERASED
+    read = {item.conversation.thread_id: item.conversation.created_at for item in draft.shown}
+    if not read:
+        return ""
+    owned = owned_by(draft.owner.actor, memory.deployment.agents)
+    found = await threads_by_id(client.threads, [*read], owned, ["thread_id", "created_at"])
+    present = {str(thread["thread_id"]): str(thread["created_at"]) for thread in found}
+    return "" if present == read else GONE
+
+
+async def _take_back(draft: Draft, verdict: Verdict, outcome: _Outcome) -> None:
+    """Undo what was carried out."""
+    memory = draft.memory
+    if outcome.proposal:
+        await memory.store.adelete(namespaces.proposals(memory.actor), outcome.proposal.id)
+    if draft.record.dry_run:
+        return
+    for change in verdict.changed:
+        await journal.take_back(memory.store, memory.files, change.key, draft.record.run_id)
+
+
+async def _drop(draft: Draft, reason: str) -> Record:
+    """Leave everything as it was; the next run reads the conversations that are left."""
+    draft.more = True
+    kind = "fact_deleted" if reason == ERASED else "conversation_deleted"
+    dropped = draft.record.ended("undone", reason, notes=[note(kind)])
+    await draft.keep(dropped, quotes_facts=False)
+    return dropped

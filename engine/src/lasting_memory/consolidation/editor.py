@@ -1,0 +1,161 @@
+"""The deep agent inside of graph 2: it edits the draft of its run. Nothing that it does reaches memory, or a checkpoint."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from deepagents import CompiledSubAgent, create_deep_agent
+from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AnyMessage
+from langchain_core.runnables import RunnableLambda
+from langchain_core.tools import tool
+from langgraph.graph.state import CompiledStateGraph
+
+from lasting_memory.agent.answers import NO_ANSWER
+from lasting_memory.agent.models import build_model, whole_answers
+from lasting_memory.agent.prompt import PromptBlocks, memory_files
+from lasting_memory.agent.tools import append_memory_tool
+from lasting_memory.agent.usage import Bounds
+from lasting_memory.consolidation.drafts import CURRENT_DRAFT, READ_TOOL, Draft, draft_store
+from lasting_memory.consolidation.kinds import listed
+from lasting_memory.consolidation.no_batch import NOTHING_NEW
+from lasting_memory.deployment import DEFAULT_CONSOLIDATION, KINDS, Deployment
+from lasting_memory.files.backends import build_backend, build_permissions
+from lasting_memory.people.identity import Context
+from lasting_memory.platform import INNER_DURABILITY, SPANS_WITHOUT_PAYLOAD
+
+Editor = CompiledStateGraph[Any, Context, Any, Any]
+
+# Every call pays for the description of every tool. `ls` and `grep` find as much as `glob`.
+_NOT_OFFERED = {"task", "glob"}
+# In place of deepagents' own subagent, whose calls would be neither counted nor bounded.
+_REFUSED = {"messages": [AIMessage("Error: consolidation is not delegated; do it yourself.")]}
+_NOBODY = CompiledSubAgent(name="general-purpose", description="Does nothing.", runnable=RunnableLambda(lambda _: _REFUSED))
+_BECAUSE_CHARS = 200
+
+
+class TooManyStepsError(Exception):
+    """An attempt needs more model calls than `Consolidation.max_steps`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How an attempt ended: with the model's last answer, or why without one."""
+
+    answer: AnyMessage | None = None
+    failure: str = ""  # what the provider gave is no answer
+    too_long: str = ""  # it took too many steps
+
+
+async def edit(editor: Editor, draft: Draft, refused: str) -> Ending:
+    """Have the model edit a new copy of the person's files. `refused`: why the attempt before was, or ""."""
+    CURRENT_DRAFT.set(draft)
+    messages = await draft.begin(refused)
+    try:
+        answer = await last_answer(editor, messages)
+    except TooManyStepsError as error:
+        return Ending(too_long=str(error))
+    except NO_ANSWER as error:
+        return Ending(failure=str(error))
+    return Ending(answer)
+
+
+async def last_answer(editor: Editor, messages: Sequence[AnyMessage]) -> AnyMessage:
+    """Run the editor on these messages. Returns its last one."""
+    state = await editor.ainvoke({"messages": list(messages)})
+    last: AnyMessage = state["messages"][-1]
+    return last
+
+
+def build_editor(d: Deployment, model: BaseChatModel | None = None) -> Editor:
+    """The editor, with `model` or the one that the settings name. Raises `SettingsError` as `build_model`."""
+    rules = d.consolidation or DEFAULT_CONSOLIDATION
+    backend = build_backend(d, draft_store)
+    editor = create_deep_agent(
+        model=whole_answers(model or build_model(d, consolidating=True), d.limits),
+        name="draft_editor",
+        system_prompt=_system_prompt(d),
+        tools=[search_recent_conversations, forget_lines, append_memory_tool(backend)],
+        backend=backend,
+        permissions=build_permissions(d, consolidating=True),
+        memory=memory_files(d),
+        subagents=[_NOBODY],
+        middleware=[
+            ModelCalls(),
+            PromptBlocks(d, memory_files(d), draft_store),
+            Bounds(d, d.limits.max_run_seconds, consolidating=True),
+        ],
+        context_schema=Context,
+        checkpointer=False,  # a thread keeps nothing of the conversations that are read
+    )
+    # `max_steps` is the bound. A node runs at most once for each call of the model, so this limit is never reached first.
+    # Without one of its own the editor would have the run's, which a client may have sent.
+    recursion_limit = len(editor.nodes) * (rules.max_steps + 1)
+    return editor.with_config({"recursion_limit": recursion_limit, "configurable": INNER_DURABILITY})
+
+
+def _system_prompt(d: Deployment) -> str:
+    """What consolidation is told to do, and which kinds of change it may make, where it may not make all."""
+    may = (d.consolidation or DEFAULT_CONSOLIDATION).may
+    may_not = {*KINDS} - may
+    if not may_not:
+        return d.prompt("consolidation.md")
+    kinds = d.prompt("consolidation_may.md").replace("{may}", listed(may)).replace("{may_not}", listed(may_not, "or"))
+    return f"{d.prompt('consolidation.md').rstrip()}\n\n{kinds}"
+
+
+class ModelCalls(AgentMiddleware[Any, Any, Any]):
+    """Counts the model's calls and tokens, and bounds the calls of an attempt (`Consolidation.max_steps`)."""
+
+    trace_policy = SPANS_WITHOUT_PAYLOAD
+
+    async def awrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+    ) -> ModelResponse[Any]:
+        """Raises `TooManyStepsError` in place of one call too many."""
+        request = request.override(tools=[tool for tool in request.tools if getattr(tool, "name", None) not in _NOT_OFFERED])
+        draft = CURRENT_DRAFT.get()
+        if draft is None:  # a script
+            return await handler(request)
+        if draft.steps >= draft.rules.max_steps:
+            raise TooManyStepsError(f"It took more than {draft.rules.max_steps} steps.")
+        draft.steps += 1
+        draft.record.model_calls += 1
+        response = await handler(request)
+        for message in response.result:
+            usage = getattr(message, "usage_metadata", None) or {}
+            draft.record.input_tokens += usage.get("input_tokens", 0)
+            draft.record.output_tokens += usage.get("output_tokens", 0)
+        return response
+
+
+# --- The model's tools
+
+
+@tool(READ_TOOL)
+async def search_recent_conversations() -> str:
+    """Read again what is new in this person's conversations since the last consolidation, oldest first; or, where your
+    task is about another text, that text.
+    """
+    draft = CURRENT_DRAFT.get()
+    return draft.text if draft else NOTHING_NEW
+
+
+@tool
+async def forget_lines(path: str, lines: list[str], reason: Literal["outdated", "contradicted"], because: str = "") -> str:
+    """Say which lines of a memory file are no longer true, before you remove or replace them. This changes no file itself.
+
+    Args:
+        path: the file, e.g. /memories/topics/cooking.md.
+        lines: each line as it stands there.
+        reason: outdated, where time has passed over them; contradicted, where something newer says otherwise.
+        because: why, in a few words for the person, e.g. "the launch was in May".
+    """
+    if not path.startswith("/memories/") or ".." in path:
+        return f"Error: '{path}' is not memory; use a path under /memories/."
+    draft = CURRENT_DRAFT.get()
+    if draft:
+        why = because[:_BECAUSE_CHARS] or reason
+        draft.given_up[path] |= {line.strip(): why for line in lines}
+    return f"Noted {len(lines)} lines; now change {path}."

@@ -1,0 +1,130 @@
+"""What a run reads: a person's new conversations, all of their memory to tidy, or a part of a text that they brought.
+
+Each function fills a draft, or raises `NothingToDoError` where there is nothing to read.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from deepagents.backends.protocol import FileData
+from langchain_core.messages import AnyMessage
+from langgraph_sdk.client import LangGraphClient
+from pydantic import ValidationError
+
+from lasting_memory import platform
+from lasting_memory.agent.prompt import sections
+from lasting_memory.consolidation import guard, planning
+from lasting_memory.consolidation.bringing import Reading, proposal_id
+from lasting_memory.consolidation.brought import Part, shown
+from lasting_memory.consolidation.drafts import Draft
+from lasting_memory.consolidation.guard import Dated, Key
+from lasting_memory.consolidation.no_batch import INTERRUPTED, NOTHING_NEW, NOTHING_TO_TIDY, UNDECIDED, NothingToDoError
+from lasting_memory.files.backends import starting_files
+from lasting_memory.files.proposals import MAX_PROPOSALS, Memory, Proposal
+from lasting_memory.recall import owned_by
+
+
+async def read(draft: Draft, messages: Sequence[AnyMessage], client: LangGraphClient) -> None:
+    """Read a run's batch, and the person's files. `messages` are the run's input, in which a text that was brought is."""
+    undecided = [proposal for proposal in await draft.memory.proposals() if proposal.changes]
+    if draft.record.kind == "bring":
+        await _begin_reading(draft, await _part_of(messages), undecided)
+    else:
+        _check_room(undecided)
+        draft.base = await _with_proposals(draft.memory, await draft.memory.read(), undecided)
+    taken = await draft.taken_back()
+    if draft.reading:
+        talk = await _read_text(draft, draft.reading, taken)
+    elif draft.record.kind == "tidy":
+        talk = await _read_memory(draft)
+    else:
+        talk = await _read_conversations(draft, taken, client)
+    await platform.in_thread(draft.show, talk, [*taken.values()])
+
+
+def _check_room(undecided: Sequence[Proposal]) -> None:
+    if len(undecided) >= MAX_PROPOSALS:
+        raise NothingToDoError(UNDECIDED)
+
+
+async def _with_proposals(
+    memory: Memory, files: Mapping[str, FileData], proposals: Sequence[Proposal]
+) -> Mapping[str, FileData]:
+    """The files as they are once these proposals are accepted."""
+    for proposal in proposals:
+        files = await platform.in_thread(memory.applied, files, proposal.changes, proposal.author, skip=True)
+    return files
+
+
+# --- New conversations
+
+
+async def _read_conversations(draft: Draft, taken: Mapping[Key, Dated], client: LangGraphClient) -> str:
+    """What is new in the oldest conversations that fit, which are then the draft's."""
+    memory, rules = draft.memory, draft.rules
+    due = await planning.find_due(memory.deployment, client.threads, memory.store, draft.owner, memory.began, runs=client.runs)
+    draft.shown = await platform.in_thread(planning.batch, due, rules.batch_tokens)
+    if not draft.shown:
+        raise NothingToDoError(NOTHING_NEW)
+    waiting = sum(not item.position.undone for item in due)
+    draft.more = waiting > sum(item.whole for item in draft.shown)
+    if taken:
+        ids = [item.conversation.thread_id for item in draft.shown]
+        owned = owned_by(draft.owner.actor, memory.deployment.agents)
+        since = min(line.at for line in taken.values())
+        draft.said = await guard.said_since(client, ids, owned, since)
+    return "\n\n".join([await platform.in_thread(item.transcript, rules) for item in draft.shown])
+
+
+# --- All of memory
+
+
+async def _read_memory(draft: Draft) -> str:
+    """The person's files but their skills, as much as a batch holds."""
+    files = draft.base_files()
+    if not guard.facts_of(files):
+        raise NothingToDoError(NOTHING_TO_TIDY)
+    draft.source = files
+    own = [(path, text) for path, text in files if not path.startswith("/memories/skills/")]
+    talk, _ = await platform.in_thread(sections, own, draft.rules.batch_tokens * planning.CHARS_PER_TOKEN)
+    return talk
+
+
+# --- A text that was brought
+
+
+async def _part_of(messages: Sequence[AnyMessage]) -> Part:
+    """The part of a text that is the run's input."""
+    with suppress(ValidationError):
+        if len(messages) == 1:
+            return await platform.in_thread(Part.loaded, str(messages[0].text))
+    raise NothingToDoError(INTERRUPTED)
+
+
+async def _begin_reading(draft: Draft, part: Part, undecided: Sequence[Proposal]) -> None:
+    """Begin to read a part of a text, beside memory with what is proposed. Undecided proposals of other texts count no more."""
+    memory = draft.memory
+    own = [proposal for proposal in undecided if proposal.id.startswith(proposal_id(part.text_id))]
+    older = [proposal for proposal in undecided if proposal.kind == "bring" and proposal not in own]
+    others = [proposal for proposal in undecided if proposal not in own and proposal not in older]
+    # A new memory begins with its starting files, which the person may not have yet.
+    await starting_files(memory.store, memory.actor, draft.assistant, memory.deployment, write=True)
+    _check_room(others)
+    # Of a text there are several proposals where the person decided while it was read: the run goes on from the last.
+    base = await _with_proposals(memory, await memory.read(), [*others, *own[:-1]])
+    draft.reading = Reading(part, base, own[-1] if own else None, [proposal.id for proposal in older])
+    draft.base = await _with_proposals(memory, base, own[-1:])
+
+
+async def _read_text(draft: Draft, reading: Reading, taken: Mapping[Key, Dated]) -> str:
+    """The entries that a model may read."""
+    files = draft.base_files()
+    known = await platform.in_thread(guard.facts_of, files)
+    await platform.in_thread(reading.sort_out, known, taken, draft.memory.deployment, draft.author)
+    if not reading.entries:
+        nothing = draft.record.ended("done", found=len(reading.part.entries))
+        raise NothingToDoError(json.dumps(reading.told(nothing)))
+    text = await platform.in_thread(shown, reading.entries)
+    draft.source = [*files, ("", text)]
+    return f"# What the person brought\n\n{text}"

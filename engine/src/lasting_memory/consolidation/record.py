@@ -1,0 +1,109 @@
+"""The record of a run: what it read, spent and did, as the person is shown it later, and as the log has it."""
+
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, TypedDict
+
+from langgraph.store.base import BaseStore, PutOp
+
+from lasting_memory import journal, platform
+from lasting_memory.files.one_fact import Fact
+from lasting_memory.people import identity, namespaces
+
+logger = logging.getLogger(__name__)
+
+_LOGGED = ("run_id", "conversations", "model_calls", "input_tokens", "output_tokens", "undone")
+# Lines that a note names, and characters of each.
+_NOTED_LINES, _NOTE_CHARS = 5, 120
+
+
+class Note(TypedDict):
+    """Why something was left out or did not happen: one word, for which the page has a sentence, and the lines it is about."""
+
+    kind: str
+    texts: list[str]
+
+
+def note(kind: str, *lines: str) -> Note:
+    return {"kind": kind, "texts": [line[:_NOTE_CHARS] for line in lines[:_NOTED_LINES]]}
+
+
+@dataclass
+class Record:
+    """One run's work, as `GET /memory/consolidations` shows it. Times are ISO in UTC; `files` are diffs by path.
+
+    `status` is running, done, proposed (the person decides), undone (its changes were refused) or failed; `reason` says why, as
+    the model was told, and `notes` say it for people.
+    """
+
+    run_id: str
+    started_at: str
+    ended_at: str = ""
+    status: str = "running"
+    reason: str = ""
+    conversations: int = 0
+    messages: int = 0
+    model_calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    undone: int = 0
+    dry_run: bool = False
+    kind: str = "conversations"  # or "tidy", "bring"
+    files: dict[str, str] = field(default_factory=dict)
+    found: int = 0  # facts and messages in a text that was brought, and those of them that are proposed
+    proposed: int = 0
+    notes: list[Note] = field(default_factory=list)
+
+    def ended(self, status: str, reason: str = "", **more: Any) -> "Record":
+        return replace(self, status=status, reason=reason, ended_at=now(), undone=int(status == "undone"), **more)
+
+    def log(self) -> None:
+        """Log `consolidation` and a JSON object, for log pipelines."""
+        seconds = (datetime.now(UTC) - datetime.fromisoformat(self.started_at)).total_seconds()
+        status = "dry_run" if self.dry_run and self.status == "done" else self.status
+        told = {"status": status, "people": 1, **{name: getattr(self, name) for name in _LOGGED}, "seconds": round(seconds, 1)}
+        logger.info("consolidation %s", json.dumps(told))
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat()
+
+
+async def records(store: BaseStore, actor: identity.Actor) -> list[dict[str, Any]]:
+    """A person's last records, newest first."""
+    known = await journal.all_items(store, namespaces.run_records(actor))
+    return [{**asdict(Record("", "")), **item.value} for item in reversed(known)]
+
+
+async def erase_from_records(
+    store: BaseStore, actor: identity.Actor, fact: Fact, began: journal.Began, *, dry_run: bool = False
+) -> int:
+    """Take a fact out of a person's records. Returns how many had it. With `dry_run` it only counts."""
+    ops = list[PutOp]()
+    for item in await journal.all_items(store, namespaces.run_records(actor)):
+        value = await platform.in_thread(_without, item.value, fact)
+        if value != item.value:
+            ops.append(PutOp(item.namespace, item.key, value, index=False))
+    if not dry_run:
+        await journal.put_unless_forgotten(store, ops, began)
+    return len(ops)
+
+
+def _without(record: Mapping[str, Any], fact: Fact) -> dict[str, Any]:
+    """A stored record without a fact. Blocks."""
+    files = record.get("files")
+    if isinstance(files, Mapping):
+        cleaned = {path: fact.cleaned_diff(str(diff)) if fact.is_quoted(str(diff)) else diff for path, diff in files.items()}
+        files = {path: diff for path, diff in cleaned.items() if diff}
+    reason = record.get("reason")
+    quoted = isinstance(reason, str) and fact.is_quoted(reason)
+    notes = [_note_without(note, fact) for note in record.get("notes") or []]
+    return {**record, "files": files, "reason": "" if quoted else reason, "notes": notes}
+
+
+def _note_without(note: Note, fact: Fact) -> Note:
+    """A note of a stored record without the lines that quote a fact."""
+    return {"kind": note["kind"], "texts": [text for text in note["texts"] if not fact.is_quoted(text)]}
