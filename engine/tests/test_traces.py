@@ -20,15 +20,33 @@ from tests.conftest import BuildGraph
 _RUN = re.compile(rb'name="(?:post|patch)\.([0-9a-f-]+)(?:\.(\w+))?"\r\n.*?\r\n\r\n(.*?)\r\n--', re.DOTALL)
 
 
-def spans(traces: list[bytes]) -> list[tuple[str, str]]:
-    """The name of each run that was sent, with its inputs and outputs."""
+def _sent(traces: list[bytes]) -> list[dict[bytes, bytes]]:
+    """The parts of each run that was sent, by their kind."""
     sent = defaultdict[bytes, dict[bytes, bytes]](dict)
     for body in traces:
         for run, kind, text in _RUN.findall(body):
             sent[run][kind or b"itself"] = text
+    return list(sent.values())
+
+
+def spans(traces: list[bytes]) -> list[tuple[str, str]]:
+    """The name of each run that was sent, with its inputs and outputs."""
     return [
-        (json.loads(of[b"itself"])["name"], (of.get(b"inputs", b"") + of.get(b"outputs", b"")).decode()) for of in sent.values()
+        (json.loads(of[b"itself"])["name"], (of.get(b"inputs", b"") + of.get(b"outputs", b"")).decode()) for of in _sent(traces)
     ]
+
+
+def lineage(traces: list[bytes], name: str) -> set[str]:
+    """The names of the runs above those of this name, the outermost first, without hooks."""
+    runs = {run["id"]: run for run in (json.loads(of[b"itself"]) for of in _sent(traces))}
+    found = set[str]()
+    for run in runs.values():
+        if run["name"] == name:
+            names = [name]
+            while run := runs.get(run.get("parent_run_id")):
+                names.insert(0, run["name"])
+            found.add(" > ".join(each for each in names if "." not in each))
+    return found
 
 
 @pytest.mark.parametrize("hidden", [False, True])

@@ -28,11 +28,11 @@ def say(run: Runs) -> None:
     run.platform.put(ALICE, "t", run.platform.now.isoformat(), [message])
 
 
-def config(run_id: str, recursion_limit: int = 25) -> RunnableConfig:
+def config(run_id: str, recursion_limit: int | None = None) -> RunnableConfig:
     """Of a run as a server begins it."""
     user = SignedIn(identity="alice", org_id="acme")
     ids = {"thread_id": "hers", "run_id": run_id, "graph_id": CONSOLIDATION_GRAPH, "langgraph_auth_user": user}
-    return {"configurable": ids, "recursion_limit": recursion_limit}
+    return {"configurable": ids} if recursion_limit is None else {"configurable": ids, "recursion_limit": recursion_limit}
 
 
 ASKED: Any = {"messages": [{"role": "user", "content": "go"}]}
@@ -174,8 +174,8 @@ async def test_a_run_that_is_cancelled_at_any_step_has_committed_all_or_nothing_
     assert number > 10
 
 
-@pytest.mark.parametrize("recursion_limit", [2, 3])
-async def test_the_limit_that_a_client_sends_for_its_run_is_not_the_model_s(run: Runs, recursion_limit: int) -> None:
+@pytest.mark.parametrize("recursion_limit", [None, 2, 3])
+async def test_the_limit_that_a_client_sends_for_its_run_is_not_the_model_s(run: Runs, recursion_limit: int | None) -> None:
     run.model.script(TASK, *[[append(f"- {number}")] for number in range(6)], READY)
     say(run)
     run.built.store = run.store

@@ -102,7 +102,7 @@ async def test_three_turns_are_one_run_on_a_thread_of_its_own(idle: DevServer, m
     assert thread not in {thread_seen["thread_id"] for thread_seen in conversations}
 
 
-async def test_a_consolidation_thread_keeps_the_checkpoint_of_its_last_run_alone(ada: Person) -> None:
+async def test_a_consolidation_s_thread_keeps_a_checkpoint_of_each_run_and_in_none_what_was_said(ada: Person) -> None:
     def hers(body: Body) -> bool:  # other servers consolidate at the same time
         return TASK in str(body) and "I like dill" in str(body)
 
@@ -112,14 +112,21 @@ async def test_a_consolidation_thread_keeps_the_checkpoint_of_its_last_run_alone
         await ada.chat(f"I like dill {number}")
         await ada.http.post("/memory/consolidate", json=None)
         assert {*await ended(ada, number)} == {"success"}
-        assert sum(map(hers, ada.model.requests)) == 2, "it goes on without the checkpoints of the runs before"
+        assert sum(map(hers, ada.model.requests)) == 2, "it goes on without what is in the checkpoints of the runs before"
     thread = await consolidation_thread(ada)
     await ada.chat("I like dill 3")
     own = await ada.thread()
-    await ada.client.runs.wait(own, "consolidation_agent", input=NOTHING, durability="sync", context={"dry_run": True})
+    rehearsal: Any = {"input": NOTHING, "durability": "sync", "context": {"dry_run": True}}
+    await ada.client.runs.wait(own, "consolidation_agent", **rehearsal)
+    ada.model.script(hers, [append("- likes dill")], Failure(400, "invalid_request_error", "no"))
+    streamed = ada.client.runs.stream(own, "consolidation_agent", stream_mode="values", stream_subgraphs=True, **rehearsal)
+    shown = [part async for part in streamed]
+    assert ("I like dill" in str(shown), shown[-1].event) == (True, "error")
     kept = [await ada.client.threads.get_history(each, limit=100) for each in (thread, own)]
-    assert len(kept[0]) == 1
+    kept.append([await ada.client.threads.get(own)])
+    assert len(kept[0]) == 2
     assert "I like" not in str(kept)
+    assert "likes dill" not in str(kept)
 
 
 async def test_planned_consolidations_do_not_count_as_busy_conversations(ada: Person) -> None:
