@@ -120,44 +120,54 @@ async def test_a_run_that_is_cancelled_while_the_model_answers_leaves_no_checkpo
 
 
 class Steps:
-    """Cancels a run at one of its steps: operations of the store, requests to the platform, calls of the model."""
+    """The steps of a run on an empty memory: operations of the store, requests to the platform, calls of the model.
 
-    def __init__(self, run: Runs, last: int) -> None:
-        self.left = last
-        self.task: asyncio.Task[str] | None = None
+    At the step with this number it is cancelled, or the process dies: from there on nothing is written, and nothing answers.
+    """
+
+    def __init__(self, run: Runs, number: int, *, kills: bool) -> None:
+        self._left, self._kills = number, kills
         self._loop = asyncio.get_running_loop()
-        self.store = WrappedStore(run.store, before=self.take)
-        run.platform.before = self.take
+        self._task: asyncio.Task[str] | None = None
+        self._run = run
         run.model.clear()
-        run.model.script(TASK, *[self.answer] * 10)
+        run.model.script(TASK, *[self._answer] * 10)
 
-    async def take(self, *_: object) -> None:
-        self.left -= 1
-        if self.left == 0 and self.task:
-            self.task.cancel()
-            await asyncio.sleep(0.05)  # this step does not end before the cancellation arrives, unless it goes on all the same
+    async def ended(self, run_id: str) -> bool:
+        """Begin the run. Returns whether it reached the step, once it has ended."""
+        for item in await self._run.store.asearch((), limit=1_000):
+            await self._run.store.adelete(item.namespace, item.key)
+        store, platform = WrappedStore(self._run.store, before=self._take), self._run.platform
+        platform.before = self._take
+        self._task = asyncio.create_task(self._run(run_id, store, t=[SAID]))
+        await asyncio.wait([self._task])
+        platform.before = None
+        is_reached = self._left <= 0
+        self._left = 1_000
+        if not is_reached:
+            await self._task
+        elif not self._task.cancelled():
+            self._task.exception()
+        return is_reached
 
-    def answer(self, body: Body) -> Reply:
-        asyncio.run_coroutine_threadsafe(self.take(), self._loop).result()
+    async def _take(self, *_: object) -> None:
+        self._left -= 1
+        if self._left <= 0 and self._kills:
+            raise ConnectionError
+        if self._left == 0 and self._task:
+            self._task.cancel()
+            await asyncio.sleep(0.05)  # the cancellation arrives before this step has ended, but where it goes on all the same
+
+    def _answer(self, body: Body) -> Reply:
+        asyncio.run_coroutine_threadsafe(self._take(), self._loop).result()
         return READY if len(body["messages"]) > 3 else [append(LINE)]
 
 
-async def test_a_run_that_is_cancelled_at_any_step_has_committed_all_or_nothing_and_the_next_goes_on(
-    run: Runs,
-) -> None:
+async def test_a_run_that_is_cancelled_at_any_step_has_committed_all_or_nothing_and_the_next_goes_on(run: Runs) -> None:
     if not isinstance(run.store, InMemoryStore):
         pytest.skip("what matters is the order of operations, which is the same")
-    seen, number, was_cancelled = set[str](), 0, True
-    while was_cancelled:
-        number += 1
-        for item in await run.store.asearch((), limit=1_000):
-            await run.store.adelete(item.namespace, item.key)
-        steps = Steps(run, number)
-        steps.task = asyncio.create_task(run(f"{number}", steps.store, t=[SAID]))
-        with suppress(asyncio.CancelledError):
-            await steps.task
-        was_cancelled = steps.task.cancelled()
-        steps.left = 0
+    seen, number = set[str](), 1
+    while await Steps(run, number, kills=False).ended(f"{number}"):
         assert held() == [], number
         kept = await records(run.store, ALICE)
         status = kept[0]["status"] if kept else "not begun"
@@ -170,7 +180,23 @@ async def test_a_run_that_is_cancelled_at_any_step_has_committed_all_or_nothing_
         await run(f"{number} then")
         assert await run.text() == f"{LINE}\n", number
         assert await run.consolidated() == {"t"}, number
+        number += 1
     assert seen == {"not begun", "failed", "done"}
+    assert number > 10
+
+
+async def test_a_run_that_is_killed_at_any_step_loses_nothing_and_blocks_nobody(run: Runs) -> None:
+    """Whatever it has written: the line is there once, or at worst twice, and the conversation is not read again."""
+    if not isinstance(run.store, InMemoryStore):
+        pytest.skip("what matters is the order of operations, which is the same")
+    number = 1
+    while await Steps(run, number, kills=True).ended(f"{number}"):
+        assert held() == [], number
+        assert await run.text() in {"", f"{LINE}\n"}, number
+        await run(f"{number} then")
+        assert await run.text() in {f"{LINE}\n", f"{LINE}\n{LINE}\n"}, number
+        assert await run.consolidated() == {"t"}, number
+        number += 1
     assert number > 10
 
 

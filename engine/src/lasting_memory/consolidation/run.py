@@ -100,8 +100,8 @@ def build_consolidation_agent(d: Deployment, model: BaseChatModel | None = None)
 
 def _check_limit() -> None:
     """Raise `RuntimeError` where langgraph would fail the run at its end, when all is done."""
-    sent = get_config().get("recursion_limit")  # which has none where it is langgraph's own
-    if sent is not None and sent < _STEPS:
+    limit = get_config().get("recursion_limit")  # absent where it is langgraph's own
+    if limit is not None and limit < _STEPS:
         raise RuntimeError(
             f"recursion_limit is below {_STEPS}; a consolidation takes {_STEPS} steps: send more, or leave it out."
         )
