@@ -122,9 +122,9 @@ async def test_a_consolidation_s_thread_keeps_a_checkpoint_of_each_run_and_in_no
     streamed = ada.client.runs.stream(own, "consolidation_agent", stream_mode="values", stream_subgraphs=True, **rehearsal)
     shown = [part async for part in streamed]
     assert ("I like dill" in str(shown), shown[-1].event) == (True, "error")
-    kept = [await ada.client.threads.get_history(each, limit=100) for each in (thread, own)]
-    kept.append([await ada.client.threads.get(own)])
-    assert len(kept[0]) == 2
+    planned, rehearsed = [await ada.client.threads.get_history(each, limit=100) for each in (thread, own)]
+    assert len(planned) == 2
+    kept = [planned, rehearsed, await ada.client.threads.get(own)]
     assert "I like" not in str(kept)
     assert "likes dill" not in str(kept)
 

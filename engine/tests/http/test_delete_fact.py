@@ -14,7 +14,7 @@ from langgraph.store.base import BaseStore, IndexConfig, Op, PutOp
 from langgraph.store.memory import InMemoryStore
 
 from lasting_memory import journal, platform
-from lasting_memory.consolidation import drafts
+from lasting_memory.consolidation import record as record_module
 from lasting_memory.files.one_fact import fact_of
 from lasting_memory.files.proposals import Changed, Declined, Memory, Proposal
 from lasting_memory.http import delete_for_good
@@ -77,8 +77,8 @@ def memory(store: BaseStore, began: journal.Began | None = None) -> Memory:
 
 
 async def keep_record(store: BaseStore, files: dict[str, str], reason: str) -> None:
-    notes = [drafts.note("taken_back", f"- {FACT}", "- three")]
-    record = asdict(drafts.Record("run", "2026-01-01", "2026-01-01", "done", reason, files=files, notes=notes))
+    notes = [record_module.note("taken_back", f"- {FACT}", "- three")]
+    record = asdict(record_module.Record("run", "2026-01-01", "2026-01-01", "done", reason, files=files, notes=notes))
     await store.aput(namespaces.run_records(ALICE), "2026-01-01-run", record, index=False)
 
 

@@ -20,6 +20,7 @@ from starlette.exceptions import HTTPException
 
 from lasting_memory import controls, journal, platform
 from lasting_memory.consolidation import drafts, planning, positions
+from lasting_memory.consolidation.record import Record
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION
 from lasting_memory.files.proposals import Changed, Memory, Proposal
 from lasting_memory.http import consolidation, export_and_forget, views
@@ -300,7 +301,7 @@ async def read_due(store: BaseStore, began: journal.Began) -> None:
 
 
 async def keep_record(store: BaseStore, began: journal.Began) -> None:
-    record = drafts.Record("run", began.at)
+    record = Record("run", began.at)
     draft = drafts.Draft(planning.Owner(ALICE), record, Memory(store, ALICE, MEMORIES, DEFAULTS, began))
     await draft.keep(record.ended("done"), {"t": positions.Position("now")})
 

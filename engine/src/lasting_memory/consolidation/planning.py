@@ -248,7 +248,7 @@ async def start(
                 context=owner.context(),
                 metadata={"trigger": trigger, "consolidates": consolidates},
                 multitask_strategy="enqueue" if inside or running else "rollback",
-                durability="exit",  # only the last checkpoint is kept, which holds no conversations
+                durability="exit",  # one checkpoint a run, with its answer
                 if_not_exists="create",  # the new thread belongs to the run's person, also if an operator creates it
                 after_seconds=min(seconds, MAX_AFTER_SECONDS),  # of a sweep for very many people
             )
