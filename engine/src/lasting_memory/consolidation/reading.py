@@ -105,15 +105,22 @@ async def _part_of(messages: Sequence[AnyMessage]) -> Part:
 async def _begin_reading(draft: Draft, part: Part, undecided: Sequence[Proposal]) -> None:
     """Begin to read a part of a text, beside memory with what is proposed. Undecided proposals of other texts count no more."""
     memory = draft.memory
-    own = [proposal for proposal in undecided if proposal.id.startswith(proposal_id(part.text_id))]
-    older = [proposal for proposal in undecided if proposal.kind == "bring" and proposal not in own]
-    others = [proposal for proposal in undecided if proposal not in own and proposal not in older]
+    own_id = proposal_id(part.text_id)
+    own, older, others = list[Proposal](), list[str](), list[Proposal]()
+    for proposal in undecided:
+        if proposal.id.startswith(own_id):
+            own.append(proposal)
+        elif proposal.kind == "bring":
+            older.append(proposal.id)
+        else:
+            others.append(proposal)
     # A new memory begins with its starting files, which the person may not have yet.
     await starting_files(memory.store, memory.actor, draft.assistant, memory.deployment, write=True)
     _check_room(others)
     # Of a text there are several proposals where the person decided while it was read: the run goes on from the last.
-    base = await _with_proposals(memory, await memory.read(), [*others, *own[:-1]])
-    draft.reading = Reading(part, base, own[-1] if own else None, [proposal.id for proposal in older])
+    files = await memory.read()
+    base = await _with_proposals(memory, files, [*others, *own[:-1]])
+    draft.reading = Reading(part, base, own[-1] if own else None, older)
     draft.base = await _with_proposals(memory, base, own[-1:])
 
 

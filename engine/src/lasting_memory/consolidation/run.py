@@ -145,9 +145,7 @@ async def _begin(d: Deployment, runtime: Runtime[Context], client: LangGraphClie
     if await journal.is_forgotten(memory.store, memory.began):
         raise NothingToDoError(FORGOTTEN)
     if not draft.record.dry_run and await journal.is_erased(memory.store, memory.began):
-        # It was planned before the deletion, and could write nothing.
-        await _plan_again(draft, 0, client)
-        raise NothingToDoError(f"{ERASED} Another run is planned.")
+        raise NothingToDoError(await _begin_anew(draft, client))
     if in_temporary_conversation():
         raise NothingToDoError(TEMPORARY)
     if (await controls(memory.store, memory.actor, d)).paused:
@@ -187,10 +185,16 @@ async def _slot(draft: Draft, client: LangGraphClient) -> AsyncIterator[None]:
         raise NothingToDoError(f"{at_once} consolidations are at work; another run is planned.")
 
 
+async def _begin_anew(draft: Draft, client: LangGraphClient) -> str:
+    """Plan another run in place of one from before a deletion for good, which could write nothing. Returns its answer."""
+    if draft.trigger == "bring":  # the text is in this run alone
+        return f"{ERASED} Send the text again."
+    await _plan_again(draft, 0, client)
+    return f"{ERASED} Another run is planned."
+
+
 async def _plan_again(draft: Draft, seconds: int, client: LangGraphClient) -> None:
-    """Plan another run in place of this one. Nobody waits for it: of a text that was brought there is none."""
-    if draft.trigger == "bring":
-        raise NothingToDoError(f"{ERASED} Send the text again.")
+    """Plan another run in place of this one."""
     memory, trigger = draft.memory, draft.trigger or "asked"
     await planning.start(draft.owner, client, trigger, seconds, inside=True, store=memory.store, began=memory.began)
 
