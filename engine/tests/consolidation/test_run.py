@@ -1,6 +1,7 @@
 """A consolidation run on the real graph and stores, without a server: what it is shown, commits, refuses and records."""
 
 import json
+from contextvars import Context as Variables
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,6 +11,7 @@ from langgraph.store.memory import InMemoryStore
 
 from lasting_memory.agent.usage import TokenBudgetError
 from lasting_memory.consolidation import Owner, find_backlog, records, start
+from lasting_memory.consolidation.drafts import draft_store
 from lasting_memory.consolidation.run import build_consolidation_agent
 from lasting_memory.controls import usage_of
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, DEFAULTS
@@ -23,7 +25,7 @@ from lasting_memory.testing.scripted_anthropic import Failure, ScriptedAnthropic
 from lasting_memory.testing.stores import WrappedStore
 from lasting_memory.validation import MAX_FILE_BYTES
 from tests.conftest import BuildGraph
-from tests.consolidation.conftest import AGAIN, ALICE, FILES, MY_FOOD, READY, TASK, Runs, append, while_it_works, write
+from tests.consolidation.conftest import AGAIN, ALICE, FILES, MY_FOOD, READY, TASK, Hers, Runs, append, while_it_works, write
 
 
 async def test_the_model_is_shown_the_batch_and_the_files_about_it_and_a_record_says_what_was_done(run: Runs) -> None:
@@ -209,6 +211,19 @@ async def test_a_run_killed_at_any_operation_of_the_store_loses_nothing(run: Run
         assert (await run.text("/topics/index.md")).count("- food.md: dill") in {1, 2}
         assert await run.consolidated() == {"t"}
     assert deaths > 10
+
+
+async def test_a_script_brings_its_own_messages_and_changes_memory_without_a_draft(
+    graph: BuildGraph, model: ScriptedAnthropic, hers: Hers
+) -> None:
+    model.script("She likes dill", [append("- dill")], READY)
+    assert await graph(build=build_consolidation_agent).turn("She likes dill") == ["She likes dill", "done"]
+    assert await hers.text() == "- dill\n"
+
+
+def test_outside_of_a_run_there_is_neither_a_draft_nor_memory_to_write_to() -> None:
+    with pytest.raises(LookupError):
+        Variables().run(draft_store)
 
 
 async def test_of_two_runs_at_once_one_is_committed(run: Runs) -> None:
