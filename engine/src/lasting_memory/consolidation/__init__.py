@@ -9,8 +9,7 @@ them is never read, `guard.py` compares what was written, `kinds.py` leaves out 
 it is where places are few. `brought.py` reads the texts that a person brings along, `bringing.py` says what becomes of them.
 """
 
-from lasting_memory.consolidation.bringing import proposal_id
-from lasting_memory.consolidation.brought import Brought, Entry, Part, UnreadableError, counted, parts, read
+from lasting_memory.consolidation.brought import Brought, Entry, Part, UnreadableError, counted, parts, proposal_id, read
 from lasting_memory.consolidation.kept_out import keep_out, saying
 from lasting_memory.consolidation.no_batch import NOTHING_TO_DO, READING, REHEARSING
 from lasting_memory.consolidation.planning import CHARS_PER_TOKEN, Owner, consolidated, find_backlog, start, sweep

@@ -8,7 +8,7 @@ from typing import Any
 from deepagents.backends.protocol import FileData
 
 from lasting_memory.consolidation import guard
-from lasting_memory.consolidation.brought import Entry, Part, counted
+from lasting_memory.consolidation.brought import Entry, Part, counted, proposal_id
 from lasting_memory.consolidation.guard import Dated, Key
 from lasting_memory.consolidation.record import Record
 from lasting_memory.credentials import find_credential_in_json
@@ -21,11 +21,6 @@ from lasting_memory.validation import RefusedWrite, before_write
 _FILE = "/memories/topics/brought.md"
 # Lines of the model's that the text does not say, as the person is told, and characters of each.
 _LINES_TOLD, _LINE_CHARS = 5, 200
-
-
-def proposal_id(text_id: str) -> str:
-    """Begins the ids of what is proposed of a text that was brought."""
-    return f"bring-{text_id}"
 
 
 @dataclass(slots=True)

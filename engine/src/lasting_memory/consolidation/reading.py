@@ -15,8 +15,8 @@ from pydantic import ValidationError
 from lasting_memory import platform
 from lasting_memory.agent.prompt import sections
 from lasting_memory.consolidation import guard, planning
-from lasting_memory.consolidation.bringing import Reading, proposal_id
-from lasting_memory.consolidation.brought import Part, shown
+from lasting_memory.consolidation.bringing import Reading
+from lasting_memory.consolidation.brought import Part, proposal_id, shown
 from lasting_memory.consolidation.drafts import Draft
 from lasting_memory.consolidation.guard import Dated, Key
 from lasting_memory.consolidation.no_batch import INTERRUPTED, NOTHING_NEW, NOTHING_TO_TIDY, UNDECIDED, NothingToDoError

@@ -10,7 +10,9 @@ from typing import Any, TypedDict
 from langgraph.store.base import BaseStore, PutOp
 
 from lasting_memory import journal, platform
+from lasting_memory.consolidation.brought import proposal_id
 from lasting_memory.files.one_fact import Fact
+from lasting_memory.files.proposals import all_proposals
 from lasting_memory.people import identity, namespaces
 
 logger = logging.getLogger(__name__)
@@ -73,9 +75,16 @@ def now() -> str:
 
 
 async def records(store: BaseStore, actor: identity.Actor) -> list[dict[str, Any]]:
-    """A person's last records, newest first."""
+    """A person's last records, newest first. The status of what was proposed is what became of the proposal."""
     known = await journal.all_items(store, namespaces.run_records(actor))
-    return [{**asdict(Record("", "")), **item.value} for item in reversed(known)]
+    shown = [{**asdict(Record("", "")), **item.value} for item in reversed(known)]
+    proposals = await all_proposals(store, actor)
+    for record in shown:
+        if record["status"] == "proposed":
+            begins = (record["run_id"], proposal_id(record["run_id"]))
+            made = [proposal for proposal in proposals if proposal.id.startswith(begins)]
+            record["status"] = made[-1].status() if made else "replaced"
+    return shown
 
 
 async def erase_from_records(
