@@ -328,6 +328,41 @@ HUGE = {
 }
 
 
+# Renders the first characters of a text, more of them, and all, for many such numbers; and, to compare with, all at once.
+PIECES = r"""async (text) => {
+  const { html, render } = await import(new URL("app/lib/preact.js", document.baseURI));
+  const { Markdown } = await import(new URL("app/markdown.js", document.baseURI));
+  const frame = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+  const shown = async (...ends) => {
+    const place = document.createElement("div");
+    for (const end of ends) render(html`<${Markdown} text=${text.slice(0, end)} />`, place);
+    await frame();
+    await frame();
+    const answer = place.textContent;
+    render(null, place);
+    return answer;
+  };
+  const whole = await shown(text.length);
+  const others = new Set();
+  for (let first = 1; first < text.length; first += 7)
+    for (let second = first; second < text.length; second += 7) others.add(await shown(first, second, text.length));
+  others.delete(whole);
+  return { whole, others: [...others] };
+}"""
+IN_PIECES = [
+    "[https://good.example/?to=evil.example](https://evil.example/login) <https://good.example/>",
+    "a **b** <https://x.example/> [c](https://d.example/) *e* https://f.example/ end",
+    "- a **b**\n  - <https://x.example/>\n\n| a | b |\n|---|---|\n| `c` | [m](https://n.example/) |",
+]
+
+
+@pytest.mark.parametrize("text", IN_PIECES, ids=["links", "words", "lists and tables"])
+def test_an_answer_reads_the_same_whatever_pieces_it_came_in(visitor: Visitor, text: str) -> None:
+    seen = visitor.page.evaluate(PIECES, text)
+    assert seen["whole"]
+    assert seen["others"] == []
+
+
 def test_answers_are_markdown_with_links_that_open_apart(visitor: Visitor, model: ScriptedAnthropic) -> None:
     page, answer = visitor.page, visitor.page.get_by_role("article").last
     model.script("show", [Text(MARKDOWN)])

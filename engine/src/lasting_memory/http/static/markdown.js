@@ -40,8 +40,14 @@ function shown(block, links) {
   return made;
 }
 
-/** The elements of these tokens, which are in an element of this name, so deep within others. */
-const elements = (tokens = [], within = "", deep = 0) => tokens.map((token) => element(token, within, deep + 1));
+/**
+ * The elements of these tokens, which are in an element of this name, so deep within others. Each keeps its place, whatever it
+ * becomes while the answer comes in: without that the library can put what is new in front of what was there.
+ */
+const elements = (tokens = [], within = "", deep = 0) =>
+  tokens.map((token, n) => html`<${Place} key=${n}>${element(token, within, deep + 1)}<//>`);
+
+const Place = ({ children }) => children;
 
 function element(token, within, deep) {
   const make = Object.hasOwn(MADE, token.type) && deep <= MOST_DEEP ? MADE[token.type] : () => undefined;
