@@ -14,7 +14,7 @@ from lasting_memory import seeding as command
 from lasting_memory.deployment import Change, Deployment, Limits
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.namespaces import ROUTES, Namespace, group
-from lasting_memory.settings import Settings
+from lasting_memory.settings import PARTLY_SEEDED, Settings
 from lasting_memory.testing.deployed import PROJECT, deployed
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.hostile import BOMB, skill
@@ -196,14 +196,78 @@ async def test_what_is_invalid_is_said_and_nothing_written(
         return said
 
     put(repository / "seeds/skills/letters/SKILL.md", BOMB)
-    assert (await refused()).startswith(f"{repository}/seeds/skills/letters/SKILL.md cannot be seeded. ")
     put(repository / ".env", "KEY=1")
     link = repository / "policies/acme/x.md"
     link.symlink_to("../../.env")
     assert (await refused()).startswith(f"{link} is a link; ")
-    link.unlink()
     put(repository / "policies/acm%65/new.md", "of the same organization")
-    assert f"policies/acm%65 and {repository}/policies/acme both spell 'acme'; " in await refused()
+    both = await refused()
+    assert f"policies/acm%65 and {repository}/policies/acme both spell 'acme'; " in both
+    assert f"{link} is a link; " in both
+    assert f"{repository}/seeds/skills/letters/SKILL.md cannot be seeded. " in both, "all that is wrong is named at once"
+
+
+@pytest.mark.server
+async def test_what_cannot_be_seeded_is_named_and_the_rest_is_put_in(
+    client: LangGraphClient,
+    server: DevServer,
+    repository: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    await seed(repository, client)
+    put(repository / "seeds/skills/meeting-notes/SKILL.md", "# No fields")  # as it was there, it stays
+    put(repository / "seeds/skills/letters/SKILL.md", "---\nname: letters\ndescription: Use when: it is late\n---\n")
+    put(repository / "seeds/skills/letters/envelope.md", "Of a skill that has no SKILL.md.")
+    put(repository / "seeds/skills/memos/skill.md", "---\nname: memos\ndescription: d\n---\n")
+    put(repository / "seeds/skills/maps/SKILL.md", "---\nname: maps\ndescription: d\n---\n")
+    put(repository / "seeds/skills/maps/world.svg", "x" * (MAX_FILE_BYTES + 1))
+    put(repository / "seeds/skills/maps/node_modules/left-pad/index.js", "x")
+    put(repository / "policies/mixed/good.md", "Be kind.")
+    put(repository / "policies/mixed/RULES.MD", "x")
+    put(repository / "policies/mixed/notes.txt", "x")
+    put(repository / "policies/mixed/secret.md", "Use the card 4111 1111 1111 1111.")
+    put(repository / "policies/lonely.md", "x")
+    monkeypatch.setattr(sys, "argv", ["seeds", "--url", server.url, "--prune"])
+    with pytest.raises(SystemExit) as ended:
+        await command._main(replace(deployed(), folder=repository))
+    assert ended.value.code == PARTLY_SEEDED
+    assert await keys(client, ["policies", "mixed"]) == {"/good.md"}
+    assert await keys(client, SKILLS) == {
+        "/decision-memo/SKILL.md",
+        "/meeting-notes/SKILL.md",
+        "/maps/SKILL.md",
+    }, "of a skill that cannot be read what is there stays, also with --prune"
+    output = capsys.readouterr()
+    for named in (
+        "meeting-notes/SKILL.md cannot be seeded. /skills/meeting-notes/SKILL.md is no valid skill: line 1 is '# No fields'",
+        "skills/letters/SKILL.md is no valid skill: line 3: the value of description has a colon and a space in it;",
+        "skills/memos has no SKILL.md; rename skill.md.",
+        "policies/mixed/secret.md cannot be seeded. ",
+    ):
+        assert named in output.err
+    for named in (
+        f"maps/world.svg is skipped: it has {MAX_FILE_BYTES + 1:,} bytes",
+        "policies/mixed/RULES.MD is skipped: the name of a policy ends in .md.",
+        "policies/mixed/notes.txt is skipped",
+        "policies/lonely.md is skipped: put it into the folder of an organization.",
+    ):
+        assert named in output.out
+    assert "node_modules" not in output.out + output.err
+
+
+@pytest.mark.server
+async def test_a_policy_that_no_prompt_shows_is_named(
+    client: LangGraphClient, repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(repository / "policies/long/a.md", "a" * 20_000)
+    put(repository / "policies/long/b.md", "b" * 20_000)
+    put(repository / "policies/long/c.md", "c" * 100)
+    put(repository / "policies/long/more/d.md", "d")
+    await seed(repository, client, "policies")
+    printed = capsys.readouterr().out
+    named = re.findall(r"^policies/long: no prompt shows (\S+): (\d[\d,]* bytes)?", printed, re.MULTILINE)
+    assert named == [("/policies/b.md", "7,232 bytes"), ("/policies/c.md", "100 bytes"), ("/policies/more/d.md", "")]
 
 
 closed = served({"auth": {"disable_studio_auth": True}}, OPERATORS="root")
@@ -322,8 +386,6 @@ BAD_FILES: list[tuple[str, str | bytes]] = [
     ("seeds/memories/profile.json", '{"nickname": "Al"}'),
     ("seeds/memories/acme/dana/notes.md", "AKIAABCDEFGHIJKLMNOP"),
     ("seeds/memories/notes.md", "a NUL: \x00"),
-    ("seeds/skills/meeting-notes/template.md", "x" * (MAX_FILE_BYTES + 1)),
-    ("policies/acme/long.md", "x" * (MAX_FILE_BYTES + 1)),
     ("policies/acme/bad.md", b"\xff\xfe"),
     ("policies/acme/pay.md", "Use the card 4111 1111 1111 1111."),
     ("seeds/skills/meeting-notes/data.bin", b"\xff AKIAABCDEFGHIJKLMNOP"),

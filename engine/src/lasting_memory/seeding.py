@@ -3,9 +3,12 @@
     python -m seeds [--url URL] [--prune] [--token] [policies|skills|memories|cron|all|embeddings]
 
 It comes in as Studio does: a deployment on LangSmith wants a LangSmith API key in the environment, `langgraph dev` wants none.
-With `--token` it comes in with an operator's token, read from standard input, where Studio is not let in. All files are checked
-before any is written; links are refused, and hidden files and folders left out. Folder names of organizations and people may be
-percent-encoded.
+With `--token` it comes in with an operator's token, read from standard input, where Studio is not let in. Folder names of
+organizations and people may be percent-encoded.
+
+All files are read before any is written. A file that cannot be seeded is named with its fault, and the rest is put in; the exit
+status is then 3. A link, or a folder whose owner is not certain, stops everything: nothing is written. Files that nobody would
+look for, or that are too large, are skipped and named; hidden files, `node_modules` and `__pycache__` are skipped in silence.
 
 `embeddings`, which `all` leaves out, is for another embedding model in `store.index`: past conversations are embedded anew,
 each person's with their next search and consolidation.
@@ -17,21 +20,20 @@ import sys
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import httpx
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory import settings, validation
+from lasting_memory.agent.prompt import policies_left_out
 from lasting_memory.deployment import Change as FileChange
 from lasting_memory.deployment import Deployment
+from lasting_memory.files.seed_folder import Files, SeedFolder, read_seed_folder
 from lasting_memory.files.seeded import SeedError as SeedError  # noqa: PLC0414  # who calls this catches it
-from lasting_memory.files.seeded import all_files, check_quota, entries, first_files, folders, seed_value
 from lasting_memory.people import namespaces
-from lasting_memory.people.identity import Actor, Author, IdentityError, label
+from lasting_memory.people.identity import Author, IdentityError
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.recall import MODEL
 
@@ -41,137 +43,69 @@ EMBEDDINGS = "embeddings"
 CRON_MARK = {"created_by": "seeds"}
 _PAGE = 100
 
-Files = dict[str, dict[str, Any]]  # by store key
 Change = tuple[str, Callable[[], Awaitable[Any]]]
+
+
+class PartlySeededError(SeedError):
+    """Some files cannot be seeded, and the others were. The message names all of them, with their faults."""
 
 
 def folder_files(deployment: Deployment, parts: Sequence[str], agents: Sequence[str]) -> dict[Namespace, Files]:
     """What the namespaces of these parts shall hold: the files under `policies/` and `seeds/`.
 
-    `agents` are the ids of assistants. Raises `SeedError` for a file or folder that cannot be seeded.
+    `agents` are the ids of assistants. Raises `SeedError`, which names every file and folder that cannot be seeded.
     """
-    found = dict[Namespace, Files]()
-    policies, seeds = deployment.folder / "policies", deployment.folder / "seeds"
-    entries(seeds)  # refuses a link
-    if "policies" in parts:
-        for org, folder in _named_folders(policies).items():
-            found[namespaces.policies(org)] = _files(folder, "/policies", deployment, suffix=".md")
-    if "skills" in parts and "/skills/" in deployment.routes:
-        found |= dict.fromkeys(map(namespaces.skills, agents), _skills(seeds / "skills", deployment))
-    if "memories" in parts:
-        found |= _memories(seeds / "memories", deployment, agents)
-        found |= _groups(seeds / "memories" / "_groups", deployment)
-    return found
-
-
-def _skills(root: Path, deployment: Deployment) -> Files:
-    """The files of `<name>/`, of which each needs a SKILL.md."""
-    found: Files = {}
-    for folder in folders(root):
-        if folder / "SKILL.md" not in entries(folder):
-            raise SeedError(f"{folder} has no SKILL.md; add one, or move the folder away.")
-        seeded = _files(folder, f"/skills/{folder.name}", deployment)
-        found |= {f"/{folder.name}{key}": value for key, value in seeded.items()}
-    return found
-
-
-def _memories(root: Path, deployment: Deployment, agents: Sequence[str]) -> dict[Namespace, Files]:
-    """First memories of each person that `<org>/<identity>/` names.
-
-    Files at the top are for everyone. Named people get them too, unless their own folder has a file of that name; others get
-    them with their first conversation, and so does a shared memory. What is one person's is never put into that.
-    """
-    if not deployment.has_memory:
-        return {}
-    found = dict[Namespace, Files]()
-    everyone = {
-        f"/{path.name}": seed_value(path, f"/memories/{path.name}", deployment) for path in first_files(root.parents[1])
-    }
-    for org, org_folder in _named_folders(root).items():
-        for person, folder in _named_folders(org_folder).items():
-            files = {**everyone, **_files(folder, "/memories", deployment)}
-            check_quota(folder, [file["content"] for file in files.values()], deployment.limits)
-            for agent in agents:
-                found[deployment.memory.namespace(Actor(person, org), agent)] = files
-    return {} if deployment.memory.is_shared else found
-
-
-def _groups(root: Path, deployment: Deployment) -> dict[Namespace, Files]:
-    """First files of each group: in `team/acme/red/` those of `/team/` for the people of acme whose claim is "red"."""
-    found = dict[Namespace, Files]()
-    for folder in folders(root):
-        scope = deployment.routes.get(f"/{folder.name}/")
-        if scope is None or not scope.claim:
-            fix = f'add "/{folder.name}/": group("<claim>") to routes, or move it away'
-            raise SeedError(f"{folder} is the folder of no group; {fix}.")
-        for org, org_folder in _named_folders(folder).items():
-            for group, group_folder in _named_folders(org_folder).items():
-                place = scope.namespace(Actor("", org), "", {scope.claim: group})
-                found[place] = _files(group_folder, f"/{folder.name}", deployment)
-    return found
-
-
-def _named_folders(path: Path) -> dict[str, Path]:
-    """The folders of organizations, people or groups, by the name that each spells, percent-encoded or not.
-
-    Raises `SeedError` for a name that nobody can have, and for two folders of one name: the second would replace the first.
-    """
-    found = dict[str, Path]()
-    for folder in folders(path):
-        try:
-            name = unquote(folder.name, errors="strict")
-            label(name)
-        except (UnicodeDecodeError, IdentityError):
-            raise SeedError(f"{folder} spells no name that somebody could have; rename it, or move it away.") from None
-        if name in found:
-            raise SeedError(f"{found[name]} and {folder} both spell {name!r}; put the files into one of them.")
-        found[name] = folder
-    return found
-
-
-def _files(folder: Path, route: str, deployment: Deployment, suffix: str = "") -> Files:
-    """The files of a folder and of those below it, checked for writing under `route`."""
-    found: Files = {}
-    for path in all_files(folder):
-        if path.name.endswith(suffix):
-            key = f"/{path.relative_to(folder).as_posix()}"
-            found[key] = seed_value(path, f"{route}{key}", deployment)
-    return found
+    folder = read_seed_folder(deployment, parts, agents)
+    if wrong := [*folder.refused, *folder.faults]:
+        raise SeedError(" ".join(wrong))
+    return folder.files
 
 
 async def file_changes(
-    client: LangGraphClient, namespace: Namespace, files: Files, deployment: Deployment, *, prune: bool
+    client: LangGraphClient, namespace: Namespace, folder: SeedFolder, deployment: Deployment, *, prune: bool
 ) -> list[Change]:
-    """The changes after which a namespace holds these files. Memories and groups' files that are there stay as they are.
-
-    Raises `SeedError` for a change of a skill or a policy that a check of the deployment refuses.
+    """The changes after which a namespace holds the files of a folder. Memories and groups' files that are there stay as they
+    are. A change that a check of the deployment refuses becomes one of the folder's faults.
     """
-    where, changes, put, delete = "/".join(namespace), list[Change](), client.store.put_item, client.store.delete_item
+    where = "/".join(namespace)
+    route = f"/{namespace[0]}"
+    files = folder.files[namespace]
     stored = {item["key"]: item["value"] for item in await _pages(partial(client.store.search_items, namespace), "items")}
     is_ours = namespace[0] in ("policies", "skills")
+    changes = list[Change]()
     for key, value in files.items():
         old = stored.get(key)
-        if old is None or (is_ours and any(old.get(name) != value[name] for name in ("content", "encoding"))):
-            if is_ours:
-                _check(deployment, namespace, key, old, value)
-            changes.append((f"{where}{key}: {'updated' if old else 'added'}", partial(put, namespace, key, value)))
-    gone = sorted(stored.keys() - files) if prune and is_ours else []
-    for key in gone:
-        _check(deployment, namespace, key, stored[key], None)
-    return changes + [(f"{where}{key}: deleted", partial(delete, namespace, key)) for key in gone]
+        is_same = old is not None and all(old.get(name) == value[name] for name in ("content", "encoding"))
+        if is_same or (old is not None and not is_ours):
+            continue
+        if is_ours and not _is_allowed(deployment, folder, f"{route}{key}", old, value):
+            continue
+        put = partial(client.store.put_item, namespace, key, value)
+        changes.append((f"{where}{key}: {'updated' if old else 'added'}", put))
+    if not (prune and is_ours):
+        return changes
+    for key in sorted(stored.keys() - files - folder.left_alone[namespace]):
+        if _is_allowed(deployment, folder, f"{route}{key}", stored[key], None):
+            changes.append((f"{where}{key}: deleted", partial(client.store.delete_item, namespace, key)))
+    return changes
 
 
-def _check(
-    deployment: Deployment, namespace: Namespace, key: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None
-) -> None:
-    """Raise `SeedError` if a check refuses what a skill's or a policy's file becomes (None: it is deleted)."""
+def _is_allowed(
+    deployment: Deployment, folder: SeedFolder, path: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None
+) -> bool:
+    """Whether the deployment's checks allow what the file of a skill or a policy becomes (None: it is deleted).
+
+    `path` is as the agent sees it. A refusal becomes one of the folder's faults.
+    """
     before = old.get("content") if old else None
     text = before if isinstance(before, str) else None  # an operator may have put anything there
-    change = FileChange(f"/{namespace[0]}{key}", text, new["content"] if new else None, Author("seed"))
+    change = FileChange(path, text, new["content"] if new else None, Author("seed"))
     try:
         validation.check_change(deployment, change)
     except validation.RefusedWrite as error:
-        raise SeedError(f"{change.path} cannot be seeded. {error}") from None
+        folder.faults.append(f"{change.path} cannot be seeded. {error}")
+        return False
+    return True
 
 
 async def cron_changes(client: LangGraphClient, deployment: Deployment, graphs: Collection[str]) -> list[Change]:
@@ -211,17 +145,21 @@ async def _pages(search: Callable[..., Awaitable[Any]], part: str | None = None,
 async def seed(client: LangGraphClient, parts: Sequence[str], deployment: Deployment, *, prune: bool) -> list[str]:
     """Bring a deployment into the repository's state; prints and returns one line a change.
 
-    `prune` also deletes policies and skills that the repository no longer has. Memories are never deleted. Raises
-    `SeedError` for an invalid file, before the first write.
+    Prints also which files are skipped, and which policies no prompt shows. `prune` also deletes policies and skills that the
+    repository no longer has. Memories are never deleted. Raises `SeedError` before the first write, where the owner of a file
+    is not certain, and `PartlySeededError` after the last one, where some files cannot be seeded.
     """
     assistants = {found["assistant_id"]: found["graph_id"] for found in await _pages(client.assistants.search)}
     agents = [assistant for assistant, graph in assistants.items() if graph != settings.CONSOLIDATION_GRAPH]
-    wanted, changes = folder_files(deployment, parts, agents), list[Change]()
+    folder = read_seed_folder(deployment, parts, agents)
+    if folder.refused:
+        raise SeedError(" ".join([*folder.refused, *folder.faults]))
     if prune and "policies" in parts:
         there = await _pages(client.store.list_namespaces, "namespaces", prefix=["policies"])
-        wanted = {tuple(namespace): {} for namespace in there} | wanted
-    for namespace, files in wanted.items():
-        changes += await file_changes(client, namespace, files, deployment, prune=prune)
+        folder.files = {tuple(namespace): {} for namespace in there} | folder.files
+    changes = list[Change]()
+    for namespace in folder.files:
+        changes += await file_changes(client, namespace, folder, deployment, prune=prune)
     if "cron" in parts:
         changes += await cron_changes(client, deployment, assistants.values())
     if EMBEDDINGS in parts:
@@ -229,7 +167,23 @@ async def seed(client: LangGraphClient, parts: Sequence[str], deployment: Deploy
     for line, apply in changes:
         await apply()
         print(line, flush=True)
+    for line in [*folder.skipped, *_hidden_policies(folder, deployment)]:
+        print(line, flush=True)
+    if folder.faults:
+        raise PartlySeededError(" ".join(folder.faults))
     return [line for line, _ in changes]
+
+
+def _hidden_policies(folder: SeedFolder, deployment: Deployment) -> list[str]:
+    """A line for each policy that the prompts of its organization do not show, or not as a whole."""
+    lines = list[str]()
+    for namespace, files in folder.files.items():
+        if namespace[0] != "policies":
+            continue
+        texts = {key: value["content"] for key, value in files.items()}
+        for left_out in policies_left_out(texts, deployment.limits.policy_block_bytes):
+            lines.append(f"{'/'.join(namespace)}: no prompt shows {left_out}")
+    return lines
 
 
 async def _main(deployment: Deployment) -> str | None:
@@ -247,6 +201,9 @@ async def _main(deployment: Deployment) -> str | None:
         deployment = replace(deployment, settings=settings.load_settings(settings.local_environ(deployment.folder)))
         async with get_client(url=args.url, headers=sign_in) as client:
             changes = await seed(client, parts, deployment, prune=args.prune)
+    except PartlySeededError as error:
+        print(f"{error} The rest is written.", file=sys.stderr, flush=True)
+        sys.exit(settings.PARTLY_SEEDED)
     except (settings.SettingsError, IdentityError) as error:
         return f"{error} Nothing was written."
     except (httpx.TransportError, httpx.HTTPStatusError) as error:

@@ -24,6 +24,8 @@ from pydantic.dataclasses import dataclass
 ENGINE = Path(__file__).parent
 # `make dev` writes the server's address here, in the current directory, for `make chat` and `python -m seeds`.
 DEV_ADDRESS = Path(".langgraph_api/address")
+# Exit status of `python -m seeds` where some files cannot be seeded, and the others were.
+PARTLY_SEEDED = 3
 # The graph that turns conversations into memory. Every other graph is an agent that people talk to.
 CONSOLIDATION_GRAPH = "consolidation_agent"
 MemoryScope = Literal["user", "user+assistant", "assistant"]

@@ -10,9 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import yaml
 from deepagents.backends.protocol import FileData
-from deepagents.middleware.skills import SkillMetadata, _parse_skill_metadata
+from deepagents.middleware.skills import SkillMetadata
 from langgraph.store.base import Item
 from pydantic import BaseModel, ValidationError
 
@@ -20,18 +19,15 @@ from lasting_memory.credentials import CREDENTIALS as CREDENTIALS  # noqa: PLC04
 from lasting_memory.credentials import find_credential, find_credential_in_json
 from lasting_memory.deployment import Change, Deployment, Limits
 from lasting_memory.people.identity import Author
+from lasting_memory.skill_file import SkillError, parse_skill
 
-# Bytes of one file, of its path within a route, and of one skill's front matter.
-MAX_FILE_BYTES, MAX_PATH_BYTES, MAX_FRONT_MATTER_BYTES = 262_144, 512, 8_192
+# Bytes of one file, and of its path within a route.
+MAX_FILE_BYTES = 262_144
+MAX_PATH_BYTES = 512
 # Bytes of a request, to any route but those that take a person's memory along.
 MAX_INPUT_BYTES = 1_048_576
 SKILL_PATH = re.compile(r"(?:/memories)?/skills/[^/]+/SKILL\.md")
 _UNKEPT = re.compile("[\x00\ud800-\udfff]")  # what Postgres cannot keep, no file could hold and no model could be sent
-# As deepagents finds it, in linear time.
-_FRONT_MATTER = re.compile(rf"---\r?\n(?=\S)(.{{1,{MAX_FRONT_MATTER_BYTES}}}?)\n---[ \t\r]*\n", re.DOTALL)
-_MAX_DEPTH = 8  # of lists and mappings in it
-# The C parser in PyYAML's wheels is ten times as fast.
-_EVENTS: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 # Bounds of the errors and field names in a refusal.
 _ERRORS_TOLD, _FIELD_CHARS = 5, 40
 logger = logging.getLogger(__name__)
@@ -152,32 +148,13 @@ def _decoded(content: str) -> str:
 
 
 def read_skill(path: str, content: str) -> SkillMetadata:
-    """A SKILL.md as deepagents' own loader reads it. Blocks for milliseconds. Raises `RefusedWrite` if it is not valid.
-
-    One person writes it, and every run of everyone who shares it reads it: of YAML only a small part is accepted, because a few
-    hundred bytes of aliases can expand to gigabytes.
-    """
-    folder, front = path.split("/")[-2], _FRONT_MATTER.match(content)
+    """A SKILL.md as deepagents' own loader reads it. Blocks for milliseconds. Raises `RefusedWrite` if it is not valid."""
     try:
-        _check_yaml(front[1] if front else "")
-        skill = _parse_skill_metadata(front[0], path, folder) if front else None
+        skill = parse_skill(path, content)
         check_text(skill)
-    except (yaml.YAMLError, ValueError, OverflowError) as error:  # such as the 45th of a month, a number too long to write
-        raise RefusedWrite(f"{path} is no valid skill: {' '.join(str(error).split())[:200]}.") from None
-    if skill is None or skill["name"] != folder:
-        wanted = f"name, which is its folder's ({folder!r}), and description, in {MAX_FRONT_MATTER_BYTES:,} characters"
-        raise RefusedWrite(f"{path} is no valid skill: between two lines of --- it needs the fields {wanted}.")
+    except (SkillError, RefusedWrite) as error:
+        raise RefusedWrite(f"{path} is no valid skill: {error}") from None
     return skill
-
-
-def _check_yaml(front: str) -> None:
-    """Raise `YAMLError` for parts of YAML that are not accepted."""
-    depth = 0
-    for event in yaml.parse(front, Loader=_EVENTS):
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        named = isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) or getattr(event, "tag", None)
-        if named or depth > _MAX_DEPTH:
-            raise yaml.YAMLError("no anchors, aliases, tags or deep lists: put a value in quotes if it begins with &, * or !")
 
 
 def check_schema(path: str, content: str, schema: type[BaseModel]) -> None:

@@ -14,7 +14,14 @@ from lasting_memory.deployment import DEFAULTS
 from lasting_memory.files.backends import ScopedFiles
 from lasting_memory.people.identity import Author
 from lasting_memory.testing.deployed import deployed
-from lasting_memory.validation import CREDENTIALS, MAX_FILE_BYTES, RefusedWrite, before_write, check_credentials
+from lasting_memory.validation import (
+    CREDENTIALS,
+    MAX_FILE_BYTES,
+    RefusedWrite,
+    before_write,
+    check_credentials,
+    read_skill,
+)
 
 FILES = ("memories", "acme:alice")
 AGENT = Author("agent")
@@ -131,3 +138,57 @@ async def test_a_full_memory_refuses_new_files_and_can_be_tidied_up() -> None:
     assert not (await files.aedit("/0.md", "y" * room, "short")).error
     assert not (await files.adelete("/1.md")).error
     assert not (await files.awrite("/new.md", "x")).error
+
+
+FIELDS = "name: letters\ndescription: Write letters."
+
+
+@pytest.mark.parametrize("text", [
+    f"\ufeff---\n{FIELDS}\n---\n",
+    f"\n \n\t\n---\n{FIELDS}\n---\n",
+    f"---  \n{FIELDS}\n---\t\nBody",
+    f"---\n{FIELDS}\n---",
+    f"\ufeff\r\n---\r\n{FIELDS}\r\n---\r\n".replace("\nd", "\r\nd"),
+    f"---\r{FIELDS}\r---\r".replace("\nd", "\rd"),
+], ids=["byte order mark", "blank lines", "spaces", "no last line break", "Windows", "old Mac"])  # fmt: skip
+def test_a_skill_is_read_whatever_an_editor_put_around_its_fields(text: str) -> None:
+    skill = read_skill("/skills/letters/SKILL.md", text)
+    assert (skill["name"], skill["description"]) == ("letters", "Write letters.")
+
+
+@pytest.mark.parametrize(("text", "reason"), [
+    ("# Letters\n", "line 1 is '# Letters'"),
+    ("\n\n----\nname: letters\n---\n", "line 3 is '----'"),
+    (f"---\n{FIELDS}\n----\nBody", "line 4 is '----'"),
+    (f"---\n{FIELDS}\n  ---\nBody", "line 4 is '  ---'"),
+    (f"---\n{FIELDS}\nBody", "the fields that begin in line 2 have no end"),
+    ("---\nname: letters\ndescription: Use when: it rains\n---\n", "line 3: the value of description has a colon"),
+    ("\n\n---\nname: letters\ndescription: >\n  a\nx: b: c\n---\n", "line 7: the value of x has a colon"),
+    ("---\nname: letters\n\tdescription: d\n---\n", "line 3 has a tab"),
+    ("---\nname: letters\ndescription: 'it's late'\n---\n", "line 3: "),
+    ("---\nName: letters\nDescription: d\n---\n", "it has no name; its fields are: Name, Description"),
+    ("---\nname: letters\n---\n", "it has no description; its fields are: name"),
+    ("---\nname: lettres\ndescription: d\n---\n", "its name is 'lettres', and its folder's is 'letters'"),
+    ("---\n---\n", "between its two lines of --- are no fields"),
+])  # fmt: skip
+def test_of_a_skill_that_cannot_be_read_the_line_and_the_fault_are_named(text: str, reason: str) -> None:
+    told = refusal("/skills/letters/SKILL.md", text)
+    assert f"/skills/letters/SKILL.md is no valid skill: {reason}" in told
+    assert "\n" not in told
+
+
+PLACEHOLDERS = [
+    "AWS_ACCESS_KEY_ID=" + "AKIA" + "IOSFODNN7EXAMPLE",
+    "aws_secret_access_key = " + "wJalrXUtnFEMI/K7MDENG/bPxRfiCY" + "EXAMPLEKEY",
+    "export GITHUB_TOKEN=ghp_" + "x" * 36,
+    "-----BEGIN RSA PRIVATE " + "KEY-----\n...\n-----END RSA PRIVATE " + "KEY-----",
+    "-----BEGIN PRIVATE " + "KEY-----\n<your key>\n",
+    "sk-ant-api03-" + "your-key-here" * 3,
+    "OPENAI_API_KEY=sk-" + "X" * 48,
+    "sk-proj-" + "0" * 40,
+]
+
+
+@pytest.mark.parametrize("text", PLACEHOLDERS)
+def test_the_placeholder_of_a_key_is_no_credential(text: str) -> None:
+    check_credentials(NOTE, text)

@@ -6,7 +6,7 @@ middleware replaces the built-in ones by their names, ignores thread state, and 
 
 import re
 import unicodedata
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Annotated, Any, NotRequired, TypeVar, cast
@@ -29,6 +29,7 @@ from lasting_memory.journal import all_items
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.identity import Actor
 from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD
+from lasting_memory.skill_file import MAX_FRONT_MATTER
 
 # Policy files of one organization among which a run looks for top-level rules. Files that rules refer to are among them.
 MAX_POLICY_FILES = 1_000
@@ -109,6 +110,15 @@ def sections(files: Sequence[tuple[str, str]], budget: int) -> tuple[str, tuple[
             left_out.append(f"{path}: {left:,} bytes")
         parts.append(f"## {shown(path)}\n\n{head}".rstrip())
     return "\n\n".join(parts), tuple(left_out)
+
+
+def policies_left_out(texts: Mapping[str, str], budget: int) -> list[str]:
+    """A line for each policy of an organization that prompts do not show as a whole. `texts` are its files, by key."""
+    rules = sorted(key for key in texts if validation.is_policy(key))
+    _, cut = sections([(f"/policies{key}", texts[key]) for key in rules], budget)
+    deeper = sorted(texts.keys() - rules)
+    budgeted = [f"{line} of it (policy_block_bytes is {budget:,}); the agent reads the rest from the file" for line in cut]
+    return budgeted + [f"/policies{key}: it is in a folder; name it in a policy that is in none" for key in deeper]
 
 
 def file_text(path: str, item: Item) -> str:
@@ -326,7 +336,7 @@ def _listed(found: Sequence[tuple[str, Item]], room: int) -> tuple[list[SkillMet
         if name in skills or not validation.SKILL_PATH.fullmatch(path):
             continue
         text = validation.text_of(item) or ""
-        room -= len(path) + min(len(text.split("\n---", 1)[0]), validation.MAX_FRONT_MATTER_BYTES)
+        room -= len(path) + min(len(text.split("\n---", 1)[0]), MAX_FRONT_MATTER)
         if room < 0:
             unread += 1
             continue

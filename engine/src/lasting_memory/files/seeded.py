@@ -12,6 +12,9 @@ from lasting_memory.deployment import Deployment, Limits
 from lasting_memory.people.identity import Actor, Author
 from lasting_memory.settings import SettingsError
 
+# Folders that tools make, beside hidden ones. What is in them nobody wrote.
+_NOBODYS = {"__pycache__", "node_modules"}
+
 
 class SeedError(SettingsError):
     """A file or folder that cannot be seeded. The message is one line that names it and the fault."""
@@ -27,7 +30,7 @@ def entries(folder: Path) -> list[Path]:
         return []
     found = []
     for path in sorted(folder.iterdir()):
-        if path.name.startswith(".") or path.name == "__pycache__":
+        if path.name.startswith(".") or path.name in _NOBODYS:
             continue
         _refuse_link(path)
         if not (path.is_dir() or path.is_file()):

@@ -1,6 +1,6 @@
 """Hostile files: skills on which deepagents' own loader hangs or fails."""
 
-from lasting_memory.validation import MAX_FRONT_MATTER_BYTES
+from lasting_memory.skill_file import MAX_FRONT_MATTER
 
 
 def skill(field: str = "", name: str = "letters") -> str:
@@ -20,7 +20,7 @@ HOSTILE_SKILLS: dict[str, str] = {
     "a merge": skill("<<: *x"),
     "a tag": skill("a: !!python/object/apply:os.system [id]"),
     "lists in lists": skill("a: " + "[" * 4_000 + "]" * 4_000),
-    "too long": skill("x: " + "y" * MAX_FRONT_MATTER_BYTES),
+    "too long": skill("x: " + "y" * MAX_FRONT_MATTER),
     "line feeds": "---" + "\n" * 200_000,
     "no end": "---\nname: letters\ndescription: d\n",
     "empty": "",

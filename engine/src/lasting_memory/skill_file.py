@@ -1,0 +1,155 @@
+"""Reading a SKILL.md: YAML between two lines of `---`, as the Agent Skills specification has it; and what is wrong with one.
+
+Files that people wrote elsewhere are accepted with a byte order mark, blank lines before the first `---`, spaces after a `---`,
+Windows' line endings and without a last line break. Everything else that deviates is named with its line, as the file counts
+lines.
+"""
+
+import re
+from typing import Any, NamedTuple
+
+import yaml
+from deepagents.middleware.skills import SkillMetadata, _parse_skill_metadata
+
+# Characters of the front matter.
+MAX_FRONT_MATTER = 8_192
+# Depth of lists and mappings in it.
+_MAX_DEPTH = 8
+_SHOWN_CHARACTERS = 60
+_BYTE_ORDER_MARK = "\ufeff"
+_BLANK_LINES = re.compile(r"(?:[ \t]*\n)*")
+_HYPHENS = re.compile(r"[ \t]*-{2,}[ \t]*")
+_FIELD = re.compile(r"[ \t]*([\w-]+):[ \t]")
+# The C parser in PyYAML's wheels is ten times as fast.
+_EVENTS: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+_VALUES: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_UNREADABLE = "a date or a number in its fields cannot be read; put it in quotes."
+_NO_EXTRAS = "no anchors, aliases, tags or deep lists: put a value in quotes if it begins with &, * or !"
+
+
+class SkillError(ValueError):
+    """A SKILL.md that cannot be read. The message says what is wrong, and in which line."""
+
+
+class FrontMatter(NamedTuple):
+    """The YAML of a SKILL.md, and the number of its first line in the file, from 1."""
+
+    text: str
+    first_line: int
+
+
+def parse_skill(path: str, text: str) -> SkillMetadata:
+    """What a SKILL.md says of its skill, as deepagents' own loader reads it. Blocks for milliseconds.
+
+    `path` ends with the skill's folder and `SKILL.md`. Raises `SkillError`.
+
+    One person writes it, and every run of everyone who shares it reads it: of YAML only a small part is accepted, because a few
+    hundred bytes of aliases can expand to gigabytes.
+    """
+    folder = path.split("/")[-2]
+    front = find_front_matter(text)
+    _check_fields(front, folder)
+    try:
+        skill = _parse_skill_metadata(f"---\n{front.text}\n---\n", path, folder)
+    except (ValueError, OverflowError):
+        raise SkillError(_UNREADABLE) from None
+    if skill is None:
+        raise SkillError("its fields cannot be read; use texts as values.")
+    return skill
+
+
+def find_front_matter(text: str) -> FrontMatter:
+    """The YAML of a SKILL.md. Raises `SkillError` where it does not stand between two lines of `---`."""
+    text = text.removeprefix(_BYTE_ORDER_MARK).replace("\r\n", "\n").replace("\r", "\n")
+    start = _BLANK_LINES.match(text).end()  # type: ignore[union-attr]  # it matches the empty text
+    before = text.count("\n", 0, start)
+    # What stands behind the front matter is not looked at. Two lines of hyphens and their spaces are beside it.
+    lines = text[start : start + 2 * MAX_FRONT_MATTER].split("\n")
+    if lines[0].rstrip() != "---":
+        raise SkillError(f"line {before + 1} is {_shown(lines[0])}, and the first line must be --- (three hyphens, no more).")
+    for number, line in enumerate(lines[1:], start=1):
+        if line.rstrip() == "---":
+            front = "\n".join(lines[1:number])
+            if len(front) > MAX_FRONT_MATTER:
+                break
+            return FrontMatter(front, before + 2)
+    if len(text) - start > MAX_FRONT_MATTER:
+        raise SkillError(
+            f"its first {MAX_FRONT_MATTER:,} characters have no second line of ---; shorten the fields, or add it."
+        )
+    raise SkillError(_unclosed(lines, before))
+
+
+def _unclosed(lines: list[str], before: int) -> str:
+    """Why there is no second line of `---`; `before` is the number of lines before the first one."""
+    for number, line in enumerate(lines[1:], start=2):
+        if _HYPHENS.fullmatch(line.rstrip()):
+            return f"line {before + number} is {_shown(line)}; the line that ends the fields must be --- and begin with it."
+    return f"the fields that begin in line {before + 2} have no end; add a line of --- after them."
+
+
+def _check_fields(front: FrontMatter, folder: str) -> None:
+    """Raise `SkillError` for fields that cannot be read, and for a name or description that is missing or another one."""
+    fields = _read_yaml(front)
+    if not isinstance(fields, dict):
+        raise SkillError("between its two lines of --- are no fields; it needs name: and description:.")
+    for needed in ("name", "description"):
+        if not str(fields.get(needed) or "").strip():
+            found = ", ".join(str(field)[:_SHOWN_CHARACTERS] for field in list(fields)[:10])
+            raise SkillError(f"it has no {needed}; its fields are: {found}.")
+    name = str(fields["name"]).strip()
+    if name != folder:
+        raise SkillError(f"its name is {_shown(name)}, and its folder's is {folder!r}; make them the same.")
+
+
+def _read_yaml(front: FrontMatter) -> object:
+    """The value of a front matter. Raises `SkillError` with the line of what cannot be read."""
+    try:
+        _check_events(front.text)
+        return yaml.load(front.text, Loader=_VALUES)  # noqa: S506  # one of the safe loaders
+    except yaml.MarkedYAMLError as error:
+        raise SkillError(_explained(front, error)) from None
+    except yaml.YAMLError as error:
+        raise SkillError(f"{_one_line(error)}.") from None
+    except (ValueError, OverflowError, RecursionError):  # such as the 45th of a month, or a number of 5,000 digits
+        raise SkillError(_UNREADABLE) from None
+
+
+def _check_events(front: str) -> None:
+    """Raise `YAMLError` for parts of YAML that are not accepted."""
+    depth = 0
+    for event in yaml.parse(front, Loader=_EVENTS):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        is_named = isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) or getattr(event, "tag", None)
+        if is_named or depth > _MAX_DEPTH:
+            raise yaml.MarkedYAMLError(problem=_NO_EXTRAS, problem_mark=event.start_mark)
+
+
+def _explained(front: FrontMatter, error: yaml.MarkedYAMLError) -> str:
+    """What is wrong with the YAML: the line of the file, and for the commonest faults what to write."""
+    mark = error.problem_mark or error.context_mark
+    if mark is None:
+        return f"{_one_line(error)}."
+    lines = front.text.split("\n")
+    line = lines[mark.line] if mark.line < len(lines) else ""
+    where = f"line {front.first_line + mark.line}"
+    problem = str(error.problem or error.context)
+    if "mapping values are not allowed" in problem:
+        field = _FIELD.match(line)
+        value = f"the value of {field[1]}" if field else "a value"
+        return f"{where}: {value} has a colon and a space in it; put the whole value in double quotes."
+    if "\t" in line[: mark.column + 1]:
+        return f"{where} has a tab before its text; use spaces."
+    return f"{where}: {problem}."
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200].rstrip(".")
+
+
+def _shown(line: str) -> str:
+    """A line of the file, shortened, in quotes."""
+    return repr(line[:_SHOWN_CHARACTERS])
