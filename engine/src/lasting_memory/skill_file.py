@@ -125,7 +125,7 @@ def _check_events(front: str) -> None:
             depth -= 1
         is_named = isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) or getattr(event, "tag", None)
         if is_named or depth > _MAX_DEPTH:
-            raise yaml.MarkedYAMLError(problem=_NO_EXTRAS, problem_mark=event.start_mark)
+            raise yaml.MarkedYAMLError(problem=_NO_EXTRAS, problem_mark=event.start_mark)  # type: ignore[arg-type]  # a mark of either parser
 
 
 def _explained(front: FrontMatter, error: yaml.MarkedYAMLError) -> str:

@@ -22,6 +22,7 @@ from lasting_memory.agent.checks import approved_calls, has_approvals
 from lasting_memory.auth import interrupts, run_requests
 from lasting_memory.auth.admission import THREAD_IN_REQUESTS, check_run, of_request, share_of
 from lasting_memory.auth.run_requests import GROUP_CLAIMS, GROUP_CLAIMS_EXPIRE_AT, OWNER_KEYS
+from lasting_memory.auth.thread_messages import check_messages
 from lasting_memory.auth.tokens import Tokens
 from lasting_memory.controls import (
     HELD_WHILE_PAUSED,
@@ -194,7 +195,6 @@ class _Handlers:
             self._check_state_write(ctx.user)
         run_requests.rebuild_run(value, operator=operator)
         await platform.in_thread(run_requests.rebuild_state, kwargs)
-        removed = await platform.in_thread(run_requests.removed_messages, kwargs)
         if str(value["assistant_id"]) == identity.assistant_of(CONSOLIDATION_GRAPH):
             kwargs["durability"] = "exit"  # earlier checkpoints would keep what it read, also of conversations that are deleted
         # A run decides whether its new thread is temporary. An existing thread keeps what it is.
@@ -210,8 +210,7 @@ class _Handlers:
             owner = await self._act_as(ctx.user, thread, kwargs)
         else:
             owner = self._owner(ctx.user, kwargs["context"])
-            if removed:
-                await _check_removed(thread, removed)
+            await check_messages(thread, kwargs)
             await check_run(owner, value, self._deployment)
         value["metadata"].update(asdict(owner))
         if self._deployment.claims:  # for an operator who resumes it
@@ -460,26 +459,6 @@ async def _end_run(thread_id: str, run_id: str, owner: dict[str, str] | None) ->
         return
     await note_deleted_run(await platform.store(), found[0], run_id)
     await stop_run(client, thread_id, run_id)
-
-
-async def _check_removed(thread: Thread | None, removed: list[str]) -> None:
-    """Raise `HTTPException` unless a run takes out the last turn of its thread and nothing else, and no other run goes on.
-
-    A person asks again with other words so. What else was said stays what was said.
-    """
-    found = await get_client().threads.get(thread["thread_id"]) if thread else None
-    if found and found["status"] == "busy":
-        raise HTTPException(409, "A run goes on in this conversation; wait for its end before you replace your last message.")
-    values: Any = found["values"] if found else {}
-    messages = values.get("messages") or []
-    people = [number for number, message in enumerate(messages) if message.get("type") == "human"]
-    turn = {str(message.get("id")) for message in messages[people[-1] :]} if people else set[str]()
-    if not turn or {*removed} != turn:
-        raise HTTPException(422, "Only your last message can be replaced, with all that follows it; remove just these.")
-    event = values.get("_summarization_event")
-    summarized = event.get("cutoff_index") if isinstance(event, Mapping) else None
-    if isinstance(summarized, int) and summarized > people[-1]:  # the model would see the summary, and not the new message
-        raise HTTPException(409, "Your last message has been summarized meanwhile and cannot be replaced; send another one.")
 
 
 async def _thread_of(thread_id: object) -> Thread | None:

@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping, MutableMapping
 from typing import Annotated, Any, get_type_hints
 from uuid import UUID
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage, ToolMessage, convert_to_messages
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage, convert_to_messages
 from langgraph_sdk import Auth
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, StrictBool, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
@@ -156,22 +156,6 @@ def _unwanted_block(message: BaseMessage) -> str:
         if isinstance(block, Mapping) and (reason := attachments.refusal(block, of_person=of_person)):
             return f"block {number} of its content {reason}"
     return ""
-
-
-def removed_messages(kwargs: Mapping[str, Any]) -> list[str]:
-    """Ids of the messages that a run is asked to take out of its thread, once `rebuild_state` has looked at it.
-
-    Raises `HTTPException` 422 where no message of a person's comes in their place.
-    """
-    given, update = kwargs.get("input"), (kwargs.get("command") or {}).get("update")
-    pairs = list(update) if isinstance(update, list) else list(update.items()) if isinstance(update, Mapping) else []
-    pairs += list(given.items()) if isinstance(given, Mapping) else []
-    listed = [of if isinstance(of, list) else [of] for name, of in pairs if name == "messages"]
-    messages = [message for some in listed for message in convert_to_messages(some)]
-    removed = [str(message.id) for message in messages if isinstance(message, RemoveMessage)]
-    if removed and not any(isinstance(message, HumanMessage) for message in messages):
-        raise HTTPException(422, "input.messages removes messages; send the message that comes in their place, too.")
-    return removed
 
 
 def _unreadable(message: object) -> str:
