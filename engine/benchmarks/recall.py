@@ -40,7 +40,7 @@ from langgraph.store.memory import InMemoryStore
 
 from benchmarks.embedding_file import KeptVectors
 from benchmarks.recall_sets import SETS, Person, Question, together
-from lasting_memory.recall import catch_up, conversation, ranking, results_text, retrieval, search, stems
+from lasting_memory.recall import catch_up, conversation, ranking, results_text, retrieval, search, search_stems
 from lasting_memory.recall.retrieval import DEFAULT_LIMIT
 
 AGENTS = ("agent",)
@@ -87,7 +87,7 @@ class History:
             self.store = InMemoryStore(index=IndexConfig(embed=vectors.embed, dims=vectors.dims, fields=["text"]))
         self._ids = [talk.thread_id for talk in talks]
         self._bm25 = bm25s.BM25()
-        corpus = [stems(" ".join(turn.text for turn in talk.turns), "english") for talk in talks]
+        corpus = [_stems(" ".join(turn.text for turn in talk.turns)) for talk in talks]
         self._bm25.index(corpus, show_progress=False)
 
     async def build(self) -> None:
@@ -97,7 +97,7 @@ class History:
     def baseline(self, asker: Person, question: Question) -> Answered:
         """BM25 over whole conversations."""
         start = time.perf_counter()
-        words = stems(question.text, "english")
+        words = _stems(question.text)
         scores = self._bm25.get_scores(words) if words else np.zeros(len(self._ids))
         ranked = [self._ids[place] for place in np.argsort(-scores, kind="stable")[:MOST] if scores[place] > 0]
         return Answered(question, _ranks(asker, question, ranked), seconds=time.perf_counter() - start)
@@ -131,6 +131,10 @@ class History:
             len(answer),
             seconds,
         )
+
+
+def _stems(text: str) -> list[str]:
+    return [term.text for term in search_stems(text, "english")]
 
 
 def _ranks(asker: Person, question: Question, ranked: list[str]) -> list[int]:

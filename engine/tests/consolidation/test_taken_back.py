@@ -84,6 +84,25 @@ async def test_what_was_taken_back_returns_only_if_it_is_said_again(ada: Person,
 
 
 @pytest.mark.server
+@pytest.mark.parametrize(("back", "told"), [
+    ("बेटा का नाम रवि है", "बेटी का नाम रिया है"),
+    ("दूध पसंद है", "दही पसंद है"),
+    ("बहन मीना है", "बहन मोना है"),
+    ("বোন মীনা", "বোন মোনা"),
+    ("தங்கை மீனா", "தங்கை மோனா"),
+    ("Learns C++", "Learns C#"),
+])  # fmt: skip
+async def test_a_fact_is_not_another_one_that_was_taken_back(ada: Person, back: str, told: str) -> None:
+    """In scripts whose vowels are marks, too."""
+    await ada.write(TRIPS, f"- {back}\n")
+    await ada.chat(told)
+    await delete(ada)
+    await consolidate(ada, append(f"- {told}", TRIPS))
+    assert await ada.read(TRIPS) == f"- {told}\n"
+    assert (await ada.listed("consolidations"))[0]["notes"] == []
+
+
+@pytest.mark.server
 async def test_a_client_that_sends_old_messages_again_says_nothing_again(ada: Person) -> None:
     """Some front ends send the whole conversation with each turn; a copy of a thread is younger than what was said in it."""
     old: Any = {"role": "user", "content": FACT, "id": "old"}

@@ -1,5 +1,6 @@
 """Search of past conversations: what was said is found in any language, and nobody else's, in a result small enough to read."""
 
+# ruff: noqa: RUF001  # letters of other scripts are meant
 import json
 from datetime import timedelta
 from pathlib import Path
@@ -186,6 +187,78 @@ def test_a_page_has_the_turn_asked_for_in_full() -> None:
 async def test_words_are_found_where_no_space_divides_them(store: BaseStore, threads: Platform) -> None:
     say(threads, "th", "ฉันอยากไปเที่ยวทะเลที่ภูเก็ต")
     assert await hits(store, threads, "ภูเก็ต") == ["th"]
+
+
+@pytest.mark.parametrize(("query", "said"), [
+    ("cafe", "We met at the Café Noir"),
+    ("istanbul", "İstanbul'da oturuyorum"),
+    ("ISPARTA", "Yarın ısparta otobüsü var"),
+    ("Malaga", "Nos vemos en Málaga"),
+    ("елка", "Мы купили ёлку, ёлка стоит в углу"),
+    ("שלום", "אמרתי שָׁלוֹם לכולם"),
+    ("السلام", "قلت السَّلَامُ عليكم"),
+    ("الكلب", "عندي كلب اسمه ريكس"),
+    ("123", "رقم الغرفة ١٢٣"),
+    ("كتاب", "من کتاب‌ها را دوست دارم"),
+    ("C++", "I learn C++ at night"),
+    (".net", "The backend is in .NET now"),
+    ("node.js", "We moved it to Node.js, and it works"),
+    ("hello", "\ufeffHello there"),
+    ("ปู", "เมื่อวานฉันกินปูม้า"),
+])  # fmt: skip
+async def test_a_word_is_found_however_it_is_written(store: BaseStore, query: str, said: str) -> None:
+    threads = Platform()
+    for number, text in enumerate(
+        ("We learn C at night", "C# and Go", "the net is torn", "بيت جميل", "ฉันชอบทะเล", "दही अच्छा है")
+    ):
+        say(threads, f"other-{number}", text)
+    say(threads, "told", said, "fine. " * 400 + said)
+    results = await search(store, threads, ALICE, query, 5, agents=["agent"], today=NOW.date())
+    assert results.matches[0].conversation.thread_id == "told"
+    assert said.replace("\ufeff", "") in results_text(query, results).replace("\ufeff", ""), "where it stands is quoted"
+
+
+@pytest.mark.parametrize(("query", "said"), [
+    ("दूध", ["दही अच्छा है", "दादी दुबई में है", "धन और दिल"]),
+    ("मोना", ["मीना आई", "मेरा नाम मनु है"]),
+    ("C++", ["I had a vitamin C", "C# is fine"]),
+    ("মোনা", ["মীনা এসেছে"]),
+    ("மோனா", ["மீனா வந்தாள்"]),
+])  # fmt: skip
+async def test_a_word_that_was_never_said_is_not_found(store: BaseStore, query: str, said: list[str]) -> None:
+    threads = Platform()
+    for number, text in enumerate(said):
+        say(threads, str(number), text)
+    assert await hits(store, threads, query) == []
+
+
+@pytest.mark.parametrize("query", ["cafe", "Café", "résumé", "resume", "pâté", "pâte"])
+async def test_the_spelling_of_the_question_comes_first(query: str) -> None:
+    others = {"cafe": "café", "résumé": "resume", "pâté": "pâte"}
+    other = {**others, **{value: key for key, value in others.items()}}[query.lower()]
+    for order in (1, -1):
+        threads = Platform()
+        say(threads, "same", f"The {query} is on the table by the door", days=10 + order)
+        say(threads, "other", f"The {other} is on the table by the lamp", days=10 - order)
+        assert await hits(InMemoryStore(), threads, query) == ["same", "other"]
+        assert [place for place, _ in lexical.rank(query, [f"a {other} there", f"a {query} there"])] == [1, 0]
+
+
+async def test_the_end_of_a_long_question_without_spaces_is_read(store: BaseStore) -> None:
+    threads = Platform()
+    for number, text in enumerate(("我们周末去爬山", "孩子在学校画画", "钥匙在蓝色的花盆下面")):
+        say(threads, str(number), text)
+    question = "上个星期我们一起吃晚饭的时候我好像跟你说过一件关于家里大门的事情就是那把备用的钥匙"
+    assert "2" in await hits(store, threads, question)
+
+
+async def test_a_short_answer_without_spaces_is_no_long_explanation(store: BaseStore) -> None:
+    """Sixty characters are twenty words or so, and four hundred are an explanation."""
+    answer = "好的，医生说豆豆的脚没有骨折，只要每天换一次绷带，十天以后去拆线就可以，药在早饭以后吃。"
+    threads = Platform()
+    threads.put(ALICE, "short", NOW.isoformat(), [human("记一下"), {"type": "ai", "id": "2", "content": answer}])
+    threads.put(ALICE, "long", NOW.isoformat(), [human("怎么办"), {"type": "ai", "id": "2", "content": answer * 8}])
+    assert await hits(store, threads, "绷带几天换一次？") == ["short", "long"]
 
 
 @pytest.mark.parametrize(("text", "first", "last"), [

@@ -23,6 +23,7 @@ from lasting_memory.credentials import find_credential
 from lasting_memory.deployment import PROFILE_PATH
 from lasting_memory.files.backends import WAITS
 from lasting_memory.recall import message_text
+from lasting_memory.words import words
 
 # Characters of a message that are matched (offline.yaml says so, too): a pattern's time grows with them.
 MAX_CHARS = 4_000
@@ -278,7 +279,7 @@ def _listed(known: Iterable[Known]) -> str:
 
 def plain(text: str) -> str:
     """A text's words, between spaces: a text within another has its words in this order."""
-    return " " + " ".join(re.findall(r"\w+", text.lower())) + " "
+    return " " + " ".join(words(text)) + " "
 
 
 def content(text: str) -> set[str]:

@@ -29,6 +29,8 @@ from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation
 from lasting_memory.files.proposals import Changed, Declined
 from lasting_memory.journal import Revision, edits
 from lasting_memory.people import identity
+from lasting_memory.words import normalized, spelled_words
+from lasting_memory.words import words as words_of
 
 Key = tuple[str, ...]  # a line's words, whatever stands between them
 Found = dict[tuple[str, Key], str]  # lines by path and words, each with what is to be said of it
@@ -47,7 +49,6 @@ _JOINED, _ADDED = 4, 8
 _CANDIDATES = 32
 # A fact's source (date and thread) at its end, which may change.
 _SOURCE = re.compile(r"\((?:\d{4}-\d\d-\d\d,? thread [\w.-]{1,64}[;,]? ?){1,9}\)")
-_WORD = re.compile(r"[^\W_]+")
 _HEADING = re.compile(r"#{1,6}(?:\s|$)")
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 # An element or a comment (addresses in angle brackets are text), a code block, front matter, an image, a link's definition.
@@ -153,12 +154,12 @@ def weights_of(facts: Collection[frozenset[str]]) -> Mapping[str, float]:
 def key_of(line: str) -> Key:
     """A line's words without its source; for a line without words, its other characters."""
     text = _normal(line)
-    words = _WORD.findall(_SOURCE.sub(" ", text)) or _WORD.findall(text)
-    return tuple(words) or (() if text.isascii() else (text.strip(),))
+    found = words_of(_SOURCE.sub(" ", text)) or words_of(text)
+    return tuple(found) or (() if text.isascii() else (text.strip(),))
 
 
 def _normal(line: str) -> str:
-    return recall.normalized(line.translate(_WITHOUT_JOINERS)).casefold()
+    return normalized(line.translate(_WITHOUT_JOINERS)).casefold()
 
 
 def _fields(text: str) -> str:
@@ -236,7 +237,7 @@ def invented(
     said = [*chain.from_iterable(source), *(change.path for change in changed)]
     fields = [_fields(change.after) for change in changed if change.key.endswith(".json")]
     said += [line.partition(":")[0] for text in fields for line in text.splitlines()]
-    there = {word for text in said for word in (*recall.stems(text, known.language), *_WORD.findall(_normal(text)))}
+    there = {word for text in said for word in (*recall.stems(text, known.language), *words_of(text))}
     found = Found()
     for change in changed:
         _, new = differences(change)
@@ -247,10 +248,9 @@ def invented(
 
 
 def _names(line: str) -> set[str]:
-    """The words of a line's capitalised words but its first, spelled as in `_normal`: some fall apart in lower case."""
-    text = recall.normalized(_SOURCE.sub("", line).translate(_WITHOUT_JOINERS))
-    capitalised = (word for word in _WORD.findall(text)[1:] if word[0].isupper())
-    return {part for word in capitalised for part in _WORD.findall(_normal(word))}
+    """A line's capitalised words but its first, in lower case."""
+    capitalised = [word for word in spelled_words(_SOURCE.sub("", line))[1:] if word[0].isupper()]
+    return {name for word in capitalised for name in words_of(word)}
 
 
 def covered(entries: Mapping[Key, str], lines: Mapping[Key, str], rules: Consolidation = DEFAULT_CONSOLIDATION) -> set[Key]:

@@ -2,16 +2,14 @@
 
 import itertools
 import json
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from lasting_memory.files.facts import said
 from lasting_memory.journal import Revision, edits, lines_of
+from lasting_memory.words import pieces
 
-# Words, and characters of writing without spaces.
-_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
 # How many of the words of the shorter of two lines the other one has, if it is an earlier wording.
 _SHARED_WORDS = 0.5
 # Reasons of records quote so many characters of a line at least.
@@ -117,7 +115,7 @@ def fact_of(text: str, revisions: Sequence[Revision], present: Collection[str]) 
 
 
 def _is_like(one: str, other: str) -> bool:
-    words, others = ({*_WORD.findall(text.casefold())} for text in (one, other))
+    words, others = {*pieces(one)}, {*pieces(other)}
     least = min(len(words), len(others))
     return bool(least) and len(words & others) >= _SHARED_WORDS * least
 

@@ -26,6 +26,7 @@ from lasting_memory.people import identity
 from lasting_memory.people.namespaces import ROUTES
 from lasting_memory.recall import lexical, repetition
 from lasting_memory.recall.lexical import Array
+from lasting_memory.words import length_of
 
 _SPEAKERS = {"human": "user", "ai": "assistant", "tool": "tool"}
 SPEAKERS = tuple(_SPEAKERS.values())
@@ -202,7 +203,7 @@ async def threads_by_id(
 
 
 # Count it up with a change of what follows: items of another format are dropped, and their conversations indexed again.
-FORMAT = 7
+FORMAT = 8
 # A conversation among others: its number, the time of its last change in microseconds, its first day, its count of words, and
 # of those that tell something.
 TABLE = np.dtype([("key", "<u8"), ("version", "<i8"), ("began", "<i4"), ("words", "<u4"), ("told", "<u4")])
@@ -210,11 +211,12 @@ TABLE = np.dtype([("key", "<u8"), ("version", "<i8"), ("began", "<i4"), ("words"
 # word, and the weights of its other passages with the word, in tenths.
 POSTINGS = np.dtype([("term", "<u4"), ("place", "<u4"), ("count", "u1"), ("asked", "u1")])
 # A passage: its turn, speaker (index in `SPEAKERS`), how much it counts (`TELLS`, `BESIDE`, `ASKS`), the hash of the speaker's
-# name (0 without one), and its count of words.
-PASSAGES = np.dtype([("turn", "<u4"), ("speaker", "u1"), ("kind", "u1"), ("name", "<u4"), ("words", "<u4")])
+# name (0 without one), its count of words, and its length (`words.length_of`).
+PASSAGES = np.dtype([("turn", "<u4"), ("speaker", "u1"), ("kind", "u1"), ("name", "<u4"), ("words", "<u4"), ("length", "<u2")])
 WORDS = np.dtype("<u4")
-# Whether a word is in a question.
-IN_QUESTION = np.dtype("u1")
+# What is to be said of a word: whether it is in a question, and the number of its accents above that (`accents_of`).
+MARKS = np.dtype("u1")
+IN_QUESTION, ACCENTS_SHIFT = 1, 1
 
 # Characters of a passage: a few sentences. A long answer has several, so that its end counts as much as a short turn.
 PASSAGE_CHARS = 400
@@ -263,11 +265,16 @@ def hash_of(word: str) -> int:
     return zlib.crc32(word.encode())
 
 
+def accents_of(accents: str) -> int:
+    """The number of a word's accents (`words.Term`), from 1 to 127; 0 for none."""
+    return 1 + zlib.crc32(accents.encode()) % 127 if accents else 0
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     """A conversation for ranking: its passages, and the hashes of the words of all of them, one after the other.
 
-    `in_question` says of each word whether it is in a sentence with a question mark.
+    `marks` say of each word whether it is in a sentence with a question mark, and which accents it has.
     """
 
     thread_id: str
@@ -275,18 +282,18 @@ class Document:
     language: str
     passages: Array
     words: Array
-    in_question: Array
+    marks: Array
 
     def stored(self) -> dict[str, Any]:
         """The item's value."""
-        arrays = {"row": self.row, "passages": self.passages, "words": self.words, "in_question": self.in_question}
+        arrays = {"row": self.row, "passages": self.passages, "words": self.words, "marks": self.marks}
         return packed(arrays, thread_id=self.thread_id, language=self.language)
 
 
 def read_document(item: Any) -> Document:
     """The inverse of `Document.stored`, of its item."""
-    row, passages, words, in_question = unpacked(item, row=TABLE, passages=PASSAGES, words=WORDS, in_question=IN_QUESTION)
-    return Document(item.value["thread_id"], row, item.value["language"], passages, words, in_question)
+    row, passages, words, marks = unpacked(item, row=TABLE, passages=PASSAGES, words=WORDS, marks=MARKS)
+    return Document(item.value["thread_id"], row, item.value["language"], passages, words, marks)
 
 
 def document(talk: Conversation) -> Document:
@@ -301,25 +308,33 @@ def document(talk: Conversation) -> Document:
     if sum(map(len, said)) > MAX_WORDS:
         said = [list(dict.fromkeys(words))[: MAX_WORDS // len(said)] for words in said]
     # A search names speakers by their first name.
-    names = {turn.name: sum(map(hash_of, lexical.stems(turn.name[:_NAME_CHARS], spoken)[:1])) for turn in talk.turns}
+    names = {turn.name: _name_of(turn.name, spoken) for turn in talk.turns}
     passages = [
-        (number, SPEAKERS.index(talk.turns[number].speaker), kind, names[talk.turns[number].name], len(words))
-        for (number, kind, _), words in zip(pieces, said, strict=True)
+        (number, SPEAKERS.index(talk.turns[number].speaker), kind, names[talk.turns[number].name], len(words), length_of(text))
+        for (number, kind, text), words in zip(pieces, said, strict=True)
     ]
     every_word = list(itertools.chain.from_iterable(said))
     words = np.array([hash_of(word) for word, _ in every_word], WORDS)
-    in_question = np.array([is_question for _, is_question in every_word], IN_QUESTION)
+    marks = np.array([mark for _, mark in every_word], MARKS)
     began = version_of((talk.created_at or talk.date)[:10]) // (24 * 3_600 * 1_000_000)
     told = sum(len(words) for (_, kind, _), words in zip(pieces, said, strict=True) if kind == TELLS)
     row = np.array([(key_of(talk.thread_id), version_of(talk.updated_at), began, len(words), told)], TABLE)
-    return Document(talk.thread_id, row, spoken, np.array(passages, PASSAGES), words, in_question)
+    return Document(talk.thread_id, row, spoken, np.array(passages, PASSAGES), words, marks)
 
 
-def _words_of(text: str, language: str) -> list[tuple[str, bool]]:
-    """The words of a passage, stemmed, in order, each with whether it is in a question."""
-    words = list[tuple[str, bool]]()
+def _name_of(speaker: str, language: str) -> int:
+    """The number of a speaker's first name; 0 without one."""
+    terms = lexical.search_stems(speaker[:_NAME_CHARS], language)
+    return hash_of(terms[0].text) if terms else 0
+
+
+def _words_of(text: str, language: str) -> list[tuple[str, int]]:
+    """The words of a passage, stemmed, in order, each with its mark (`MARKS`)."""
+    words = list[tuple[str, int]]()
     for sentence, is_question in repetition.sentences(text):
-        words += [(word, is_question) for word in lexical.stems(sentence, language)]
+        for term in lexical.search_stems(sentence, language):
+            accents = accents_of(term.accents)
+            words.append((term.text, accents << ACCENTS_SHIFT | (IN_QUESTION if is_question else 0)))
     return words
 
 

@@ -1,15 +1,14 @@
 """Texts as comparable words: by language, without stop words, stemmed; their ranking; and the times that a question names.
 
-The stop words of a text decide its language, among those that both PyStemmer and bm25s know. Chinese, Japanese, Korean, Thai,
-Lao, Khmer and Burmese, which do not put spaces between words, become pairs of neighbouring characters, in a text of any
-language. Times are days, months and years as English writes them, ISO dates and dates written 8.5.2023.
+What a word is says `lasting_memory.words`. Its letters tell the language of a text; where they do not, the stop words do, among
+those that both PyStemmer and bm25s know. Times are days, months and years as English writes them, ISO dates, and dates written
+8.5.2023.
 """
 
 import logging
 import re
-import unicodedata
 from calendar import monthrange
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import date
 from typing import Any, NamedTuple
@@ -18,7 +17,11 @@ import bm25s
 import bm25s.stopwords as lists
 import numpy as np
 import numpy.typing as npt
+import regex
 import Stemmer
+
+from lasting_memory.recall.function_words import FUNCTION_WORDS
+from lasting_memory.words import Term, comparable, is_unspaced, search_terms, words
 
 Array = npt.NDArray[Any]
 
@@ -28,52 +31,99 @@ DEFAULT_LANGUAGE = "english"
 _OTHERS = "german dutch french spanish portuguese italian russian swedish norwegian danish turkish"
 # The long list of English is worth 5 points of 100 on LoCoMo.
 _LISTS = {DEFAULT_LANGUAGE: "EN_PLUS", **{name: name.upper() for name in _OTHERS.split()}}
-STOP_WORDS = {name: frozenset[str](getattr(lists, f"STOPWORDS_{which}")) for name, which in _LISTS.items()}
+_WORDS = {name: [str(word) for word in getattr(lists, f"STOPWORDS_{which}")] for name, which in _LISTS.items()}
+_WORDS |= {name: text.split() for name, text in FUNCTION_WORDS.items()}
+STOP_WORDS = {name: frozenset(map(comparable, found)) for name, found in _WORDS.items()}
+# What stems the words of a search; of facts only those whose endings do not tell a son from a daughter. Ukrainian has the
+# endings of Russian; what stems Hindi drops the vowels at the end.
+_FACT_STEMMERS = {name: name for name in _LISTS} | {"ukrainian": "russian"}
+_SEARCH_STEMMERS = _FACT_STEMMERS | {name: name for name in ("arabic", "armenian", "greek", "persian", "tamil")}
 # Characters of a text's beginning that decide its language.
 _SAMPLE_CHARS = 5_000
-# Longer than any word, to bound a run of encoded bytes.
-_MAX_WORD_CHARS = 64
-_HAN = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f"
-_UNSPACED = f"{_HAN}\u3040-\u30ff\uac00-\ud7af\u0e00-\u0eff\u1780-\u17ff\u1000-\u109f"
-_TOKEN = re.compile(f"([{_UNSPACED}]+)|[^\\W_{_UNSPACED}]+")
-# Normalizing takes time quadratic in the accents that follow each other. White space ends such a run.
-_PIECE = re.compile(r".{1,256}(?<=\s)|.{1,256}", re.DOTALL)
-_IS_HAN = re.compile(f"[{_HAN}]")
+# Languages by the letters that they are written with, the more special ones first. Where these are more than a share of all
+# letters, a text is in the language.
+_LETTERS = (
+    ("persian", "[\u067e\u0686\u0698\u06af\u06a9\u06cc]", 0.02),
+    ("arabic", r"\p{Arabic}", 0.5),
+    ("hindi", r"\p{Devanagari}", 0.5),
+    ("bengali", r"\p{Bengali}", 0.5),
+    ("tamil", r"\p{Tamil}", 0.5),
+    ("telugu", r"\p{Telugu}", 0.5),
+    ("ukrainian", "[\u0454\u0456\u0457\u0491]", 0.02),
+    ("russian", r"\p{Cyrillic}", 0.5),
+    ("greek", r"\p{Greek}", 0.5),
+    ("armenian", r"\p{Armenian}", 0.5),
+    ("vietnamese", "[\u1ea0-\u1ef9\u01a1\u01b0\u0111]", 0.05),
+)
+_SPECIAL = [(name, regex.compile(letters), least_share) for name, letters, least_share in _LETTERS]
+_LETTER = regex.compile(r"[\p{L}\p{Mn}\p{Mc}]")
 
 
 def language(text: str) -> str:
-    """The language whose stop words are most frequent in the text; English where none is."""
-    words = re.findall(r"[^\W\d_]+", text[:_SAMPLE_CHARS].lower())
-    hits = {name: sum(word in stop for word in words) for name, stop in STOP_WORDS.items()}
+    """The language of a text by its letters, or the one whose stop words are most frequent in it; English where none is."""
+    sample = comparable(text[:_SAMPLE_CHARS])
+    if not sample.isascii():
+        letters = len(_LETTER.findall(sample))
+        for name, special, least_share in _SPECIAL:
+            if len(special.findall(sample)) > least_share * letters:
+                return name
+    found = words(sample)
+    hits = {name: sum(word in stop for word in found) for name, stop in STOP_WORDS.items()}
     return max(hits, key=lambda name: (hits[name], name == DEFAULT_LANGUAGE))
 
 
 def stems(text: str, language: str) -> list[str]:
-    """The words of a text in this language, in order, stemmed, without stop words."""
-    return Stemmer.Stemmer(language).stemWords(list(_words(text, language)))  # type: ignore[no-any-return]
+    """The words of a text in this language, in order, stemmed, without stop words. Accents make a difference: for facts."""
+    return _stemmed([term.spelled for term in _telling(text, language)], _FACT_STEMMERS.get(language))
 
 
-def stem_groups(query: str, languages: Iterable[str]) -> list[tuple[str, ...]]:
-    """For each distinct word of a query, the stems it has in these languages. Texts are stemmed in their own language."""
+def search_stems(text: str, language: str) -> list[Term]:
+    """The words of a text in this language as a search compares them, in order, stemmed, without stop words."""
+    terms = _telling(text, language)
+    stemmed = _stemmed([term.text for term in terms], _SEARCH_STEMMERS.get(language))
+    return [term._replace(text=stem) for term, stem in zip(terms, stemmed, strict=True)]
+
+
+class Word(NamedTuple):
+    """A word of a query: the stems that it has in some languages, and its accents."""
+
+    stems: tuple[str, ...]
+    accents: str
+
+
+def query_words(query: str, languages: Iterable[str], most: int) -> list[Word]:
+    """The distinct words of a query, at most so many, by their stems in these languages. Texts are stemmed in their own.
+
+    Of writing without spaces four terms count as one word.
+    """
     spoken = language(query)
-    stemmers = [Stemmer.Stemmer(name) for name in {*languages, spoken}]
-    return list(dict.fromkeys(tuple(sorted({each.stemWord(word) for each in stemmers})) for word in _words(query, spoken)))
+    terms = _telling(query, spoken)
+    texts = [term.text for term in terms]
+    stemmed = [_stemmed(texts, stemmer) for stemmer in {_SEARCH_STEMMERS.get(name) for name in (*languages, spoken)}]
+    found, room = dict[tuple[str, ...], Word](), float(most)
+    for place, term in enumerate(terms):
+        stems = tuple(sorted({of_language[place] for of_language in stemmed}))
+        if stems in found:
+            continue
+        room -= _TERM_SHARE if is_unspaced(term.text) else 1.0
+        if room < 0:
+            break
+        found[stems] = Word(stems, term.accents)
+    return list(found.values())
 
 
-def normalized(text: str) -> str:
-    """A text in the normal form NFKC. In linear time."""
-    return text if text.isascii() else "".join(unicodedata.normalize("NFKC", piece) for piece in _PIECE.findall(text))
+# A word of writing without spaces is two characters, and each is in two terms.
+_TERM_SHARE = 0.25
 
 
-def _words(text: str, language: str) -> Iterator[str]:
-    """Each word in lower case, without stop words. Text without spaces between words gives pairs of neighbouring characters."""
-    for match in _TOKEN.finditer(normalized(text).lower()):
-        if run := match[1]:
-            yield from (run[i : i + 2] for i in range(len(run) - 1))
-            # A single ideograph can be a word.
-            yield from (char for char in run if len(run) == 1 or _IS_HAN.match(char))
-        elif (word := match[0][:_MAX_WORD_CHARS]) not in STOP_WORDS[language]:
-            yield word
+def _telling(text: str, language: str) -> list[Term]:
+    """The words of a text but the stop words of a language."""
+    stop = STOP_WORDS.get(language, frozenset())
+    return [term for term in search_terms(text) if term.spelled not in stop]
+
+
+def _stemmed(found: list[str], stemmer: str | None) -> list[str]:
+    return list(Stemmer.Stemmer(stemmer).stemWords(found)) if stemmer else found
 
 
 def rank(query: str, texts: Sequence[str]) -> list[tuple[int, float]]:
@@ -81,14 +131,24 @@ def rank(query: str, texts: Sequence[str]) -> list[tuple[int, float]]:
     Lucene's variant, as `bm25s` implements it. Blocks for milliseconds per thousand texts.
     """
     spoken = language(" ".join(texts)[:_SAMPLE_CHARS])
-    words = stems(query, spoken)
-    corpus = [stems(text, spoken) for text in texts]
+    words = _exact(search_stems(query, spoken))
+    corpus = [_exact(search_stems(text, spoken)) for text in texts]
     if not words or not any(corpus):
         return []
     index = bm25s.BM25()
     index.index(corpus, show_progress=False)
     hits = [(i, score) for i, score in enumerate(index.get_scores(words).tolist()) if score > 0]
     return sorted(hits, key=lambda hit: -hit[1])
+
+
+def _exact(terms: Iterable[Term]) -> list[str]:
+    """Terms for BM25. A word with accents is two, so that the same spelling comes first."""
+    found = list[str]()
+    for term in terms:
+        found.append(term.text)
+        if term.accents:
+            found.append(f"{term.text} {term.accents}")
+    return found
 
 
 _MONTHS = (

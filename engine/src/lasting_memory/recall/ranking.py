@@ -17,21 +17,34 @@ from typing import NamedTuple
 import numpy as np
 
 from lasting_memory.recall import lexical
-from lasting_memory.recall.conversations import SPEAKERS, TELLS, TENTHS, Document, hash_of
+from lasting_memory.recall.conversations import (
+    ACCENTS_SHIFT,
+    IN_QUESTION,
+    SPEAKERS,
+    TELLS,
+    TENTHS,
+    Document,
+    accents_of,
+    hash_of,
+)
 from lasting_memory.recall.lexical import Array
 
 # Most characters and distinct words of a query, and of its alternatives.
 MAX_QUERY_CHARS, MAX_QUERY_WORDS = 2_000, 48
+# Terms of the alternatives.
+MAX_OTHER_TERMS = 192
 # Weights of a passage's neighbours when turns are chosen to be quoted, nearest first. In the order of conversations they gain
 # a point where people chat, and cost four and a half where an assistant explains.
 NEIGHBOURS = (0.6, 0.3)
 # Weight of the whole conversation beside its best passage.
 WHOLE_WEIGHT = 0.5
 K1, B = 1.5, 0.75
-# Weight of a tool's text, and of an assistant's turn of more words than that, beside the person's own words.
-EXPLAINED_WEIGHT, EXPLAINED_WORDS = 0.3, 60
+# Weight of a tool's text, and of an assistant's turn of more than that length (`words.length_of`), beside the person's words.
+EXPLAINED_WEIGHT, EXPLAINED_LENGTH = 0.3, 630
 # Weight of what repeats, or only asks for, what the person stated in another conversation (`_Corpus.weigh_echoes`).
 ECHO_WEIGHT = 0.2
+# How much less a word counts that is spelled with other accents than in the question, where others have it as it is there.
+ACCENT_LOSS = 0.5
 # Weight of two neighbouring words of the question that are at most so many words apart in a passage.
 PAIR_WEIGHT, PAIR_SPAN = 1.0, 2
 # Weight of days that fit a time in the question.
@@ -46,11 +59,15 @@ Turns = tuple[tuple[int, float], ...]
 
 
 class Question(NamedTuple):
-    """A query for the index: the hashes of each word's stems (the first `own` words are the query's own), and its times."""
+    """A query for the index: the hashes of each word's stems (the first `own` words are the query's own), and its times.
+
+    `accents`: the number of each own word's accents (`conversations.accents_of`).
+    """
 
     words: list[list[int]]
     own: int
     times: list[lexical.Time]
+    accents: list[int]
 
     @property
     def weights(self) -> Array:
@@ -68,11 +85,16 @@ def question(
 ) -> Question:
     """A query, with other words for it and a time beside those that it names, for an index with texts in these languages."""
     times, rest = lexical.times(query[:MAX_QUERY_CHARS], today)
-    own = lexical.stem_groups(rest, languages)[:MAX_QUERY_WORDS]
-    known = {stem for word in own for stem in word}
-    others = lexical.stem_groups(" ".join(alternatives)[:MAX_QUERY_CHARS], languages)
-    words = [*own, *[word for word in others if known.isdisjoint(word)][:MAX_QUERY_WORDS]]
-    return Question([list(map(hash_of, word)) for word in words], len(own), [*([period] if period else []), *times][:4])
+    own = lexical.query_words(rest, languages, MAX_QUERY_WORDS)
+    known = {stem for word in own for stem in word.stems}
+    others = [
+        word
+        for word in lexical.query_words(" ".join(alternatives)[:MAX_QUERY_CHARS], languages, 2 * MAX_QUERY_WORDS)
+        if known.isdisjoint(word.stems)
+    ]
+    hashes = [list(map(hash_of, word.stems)) for word in (*own, *others[:MAX_OTHER_TERMS])]
+    named = [*([period] if period else []), *times]
+    return Question(hashes, len(own), named[:4], [accents_of(word.accents) for word in own])
 
 
 class Scored(NamedTuple):
@@ -129,6 +151,7 @@ def score(asked: Question, talks: Sequence[Document], frequencies: Frequencies) 
         return {}
     corpus = _Corpus(talks)
     counts = counted(asked.words, corpus.words, corpus.passage_of, len(corpus.lengths))
+    counts[: asked.own] -= ACCENT_LOSS * corpus.spelled_otherwise(asked)
     echoes = corpus.weigh_echoes(asked.words[: asked.own], np.concatenate([talk.row for talk in talks]))
     frequencies = corpus.without(echoes, counts, frequencies)
     # The mean of a word's rarity among conversations and among passages: a word of one conversation can be common there.
@@ -181,9 +204,9 @@ class _Corpus:
         self.passage_of = np.concatenate([np.repeat(np.arange(len(passages)), passages["words"]), named])
         self.talk_of = np.repeat(np.arange(len(talks)), [len(talk.passages) for talk in talks])
         self.starts = np.cumsum([0, *(len(talk.passages) for talk in talks)])
-        turns = [(talk.passages["turn"], talk.passages["words"]) for talk in talks]
-        words_of_turn = np.concatenate([np.bincount(turn, words)[turn] for turn, words in turns])
-        long_answer = (passages["speaker"] == SPEAKERS.index("assistant")) & (words_of_turn > EXPLAINED_WORDS)
+        turns = [(talk.passages["turn"], talk.passages["length"]) for talk in talks]
+        length_of_turn = np.concatenate([np.bincount(turn - turn.min(), length)[turn - turn.min()] for turn, length in turns])
+        long_answer = (passages["speaker"] == SPEAKERS.index("assistant")) & (length_of_turn > EXPLAINED_LENGTH)
         explained = long_answer | (passages["speaker"] == SPEAKERS.index("tool"))
         self.weights = np.where(explained, EXPLAINED_WEIGHT, TENTHS[self.kinds] / 10)
         self.score_weights = self.weights
@@ -192,7 +215,22 @@ class _Corpus:
         unnamed = [not (talk.passages["name"] > 0)[talk.passages["speaker"] != SPEAKERS.index("tool")].all() for talk in talks]
         self.with_assistant = np.array(unnamed)[self.talk_of]
         self.by_user = self.speech == SPEAKERS.index("user")
-        self.in_question = np.concatenate([talk.in_question for talk in talks]).astype(bool)
+        marks = np.concatenate([talk.marks for talk in talks])
+        self.in_question = (marks & IN_QUESTION).astype(bool)
+        self.accents = marks >> ACCENTS_SHIFT
+
+    def spelled_otherwise(self, asked: Question) -> Array:
+        """How often each own word of a question is in each passage with other accents; 0 where nobody spells it that way."""
+        times = np.zeros((asked.own, len(self.lengths)))
+        if not self.accents.any() and not any(asked.accents):
+            return times
+        passage_of = self.passage_of[: len(self.said)]
+        for row, word, accents in zip(times, asked.words, asked.accents, strict=False):
+            has = np.isin(self.said, word)
+            other = has & (self.accents != accents)
+            if (has & ~other).any():
+                np.add.at(row, passage_of[other], 1)
+        return times
 
     def weigh_echoes(self, words: Sequence[Sequence[int]], rows: Array) -> Array:
         """Weigh the passages less that only ask for or repeat what the person stated elsewhere; which ones these are.

@@ -40,6 +40,7 @@ from lasting_memory.recall.index import Index, catch_up, drop, forget, read_conv
 from lasting_memory.recall.lexical import Array
 from lasting_memory.recall.meaning import similar
 from lasting_memory.recall.ranking import MAX_QUERY_CHARS
+from lasting_memory.words import folded
 
 logger = logging.getLogger("memory")
 
@@ -257,8 +258,8 @@ def results_text(
 def topics_text(query: str, answer: str, topics: Mapping[str, str]) -> str:
     """Names the topic files, given by path, that have more words of the query than any conversation of the answer."""
     asked, spoken = set(_stems(query)), lexical.language(query)
-    known = max(len(asked.intersection(lexical.stems(part, spoken))) for part in answer.split("\n\n"))
-    counts = {path: len(asked.intersection(lexical.stems(text, spoken))) for path, text in topics.items()}
+    known = max(len(asked.intersection(_stems_in(part, spoken))) for part in answer.split("\n\n"))
+    counts = {path: len(asked.intersection(_stems_in(text, spoken))) for path, text in topics.items()}
     more = sorted((path for path, count in counts.items() if count > known), key=lambda path: -counts[path])[:_TOPICS]
     return f"\n\n[{' and '.join(more)} may say more; read it]" if more else ""
 
@@ -273,7 +274,11 @@ def excerpts(query: str, match: Match, chars: int) -> list[dict[str, Any]]:
 
 
 def _stems(query: str) -> list[str]:
-    return lexical.stems(query[: 2 * MAX_QUERY_CHARS], lexical.language(query))
+    return _stems_in(query[: 2 * MAX_QUERY_CHARS], lexical.language(query))
+
+
+def _stems_in(text: str, language: str) -> list[str]:
+    return [term.text for term in lexical.search_stems(text, language)]
 
 
 def page_text(talk: Conversation, around: int | None, chars: int = DEFAULTS.search_result_chars) -> str:
@@ -300,15 +305,29 @@ def _excerpt(text: str, stems: Sequence[str], chars: int) -> str:
     if len(flat) <= chars:
         return flat
     chars = max(0, chars - 2)
-    low = flat.lower()
+    low, origins = _searchable(flat)
     # The end of a stem may differ from the word's: "happi".
     asked = dict.fromkeys(stem[: max(3, len(stem) - 1)] for stem in stems)
     words = [word for word in islice(asked, _LOOKED_FOR) if word in low]
     hits = (islice(re.finditer(re.escape(word), low), _PLACES) for word in words)
     places = sorted({hit.start() for of_word in hits for hit in of_word})[:500]
-    starts = [max(0, min(place - chars // 4, len(flat) - chars)) for place in places] or [0]
+    starts = [max(0, min(place - chars // 4, len(low) - chars)) for place in places] or [0]
     start = max(starts, key=lambda start: sum(low.find(word, start, start + chars) >= 0 for word in words))
+    start = max(0, min(origins[start] if origins else start, len(flat) - chars))
     return f"{'…' if start else ''}{flat[start : start + chars]}…"
+
+
+def _searchable(text: str) -> tuple[str, list[int]]:
+    """A text as a search compares it, and the place in the text of each of its characters; none where they are the same."""
+    whole = folded(text)
+    if len(whole) == len(text):
+        return whole, []
+    pieces, origins = list[str](), list[int]()
+    for place, char in enumerate(text):
+        piece = folded(char)
+        pieces.append(piece)
+        origins += [place] * len(piece)
+    return "".join(pieces), [*origins, len(text)]
 
 
 def conversation_tools(d: Deployment) -> list[BaseTool]:

@@ -1,0 +1,173 @@
+"""What a word is, in every script: by Unicode's rules, as the package `regex` has them. Nothing else in the engine says it.
+
+`words` gives the words as they are spelled: a letter keeps its marks, so that Hindi and Tamil do not fall apart. It is for
+comparing facts. `search_terms` gives what a search compares: there accents, points and forms of letters make no difference.
+
+Both take a text in lower case and in the normal form NFKC, so that full-width letters, ligatures and half-width Katakana are
+the usual letters, and all decimal digits are ASCII's. Byte order marks, soft hyphens, joiners and other invisible characters
+are nothing. Dotted and dotless i are one letter, because a capital I does not tell which one it is.
+"""
+
+import unicodedata
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+import regex
+
+# Longer than any word, to bound a run of encoded bytes. Characters.
+_MAX_WORD_CHARS = 64
+_HAN = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f"
+# Kana and Hangul; and Thai, Lao, Burmese and Khmer, whose vowels and tones are marks.
+_KANA_AND_HANGUL = "\u3040-\u30ff\uac00-\ud7af"
+_UNSPACED = f"{_HAN}{_KANA_AND_HANGUL}\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
+# A name such as C++ and C#.
+_MARKED = r"(?<![A-Za-z0-9])[A-Za-z][A-Za-z0-9]{0,15}(?:\+\+(?![+#A-Za-z])|\#(?![+#A-Za-z0-9]))"
+_WORD = regex.compile(rf"{_MARKED}|[\p{{L}}\p{{N}}][\p{{L}}\p{{N}}\p{{Mn}}\p{{Mc}}]*")
+_SPACED = rf"(?:(?![{_UNSPACED}])[\p{{L}}\p{{N}}])(?:(?![{_UNSPACED}])[\p{{L}}\p{{N}}\p{{Mn}}\p{{Mc}}])*"
+# A run of a script without spaces; a marked name; .NET, node.js and other words with points in them; any other word.
+_TERM = regex.compile(
+    rf"(?P<run>[{_UNSPACED}][{_UNSPACED}\p{{Mn}}\p{{Mc}}]*)"
+    rf"|(?P<marked>{_MARKED})"
+    r"|(?P<pointed>(?<![\w.])\.[a-z][a-z0-9]{1,15}(?![\w.])|[a-z0-9]{1,32}(?:\.[a-z0-9]{1,32}){1,5}(?!\w))"
+    rf"|(?P<word>{_SPACED})"
+)
+_IS_UNSPACED = regex.compile(rf"[{_UNSPACED}]")
+_IS_HAN = regex.compile(f"[{_HAN}]")
+_CLUSTER = regex.compile(r"\X")
+_DIGIT = regex.compile(r"[^\P{Nd}0-9]")
+# Between Cyrillic letters an apostrophe is one, however it is written.
+_APOSTROPHE = regex.compile("(?<=\\p{Cyrillic})['\u2019\u02bc](?=\\p{Cyrillic})")
+# Joiners, directions, byte order marks, zero-width spaces, soft hyphens, and what chooses a form of a sign.
+_INVISIBLE = {ord(char): None for char in "\u00ad\u034f\u061c\u180e\ufeff"}
+_INVISIBLE |= dict.fromkeys([*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070), *range(0xFE00, 0xFE10)])
+# Normalizing takes time quadratic in the accents that follow each other. White space ends such a run.
+_PIECE = regex.compile(r".{1,256}(?<=\s)|.{1,256}", regex.DOTALL)
+
+
+def normalized(text: str) -> str:
+    """A text in the normal form NFKC. In linear time."""
+    return text if text.isascii() else "".join(unicodedata.normalize("NFKC", piece) for piece in _PIECE.findall(text))
+
+
+def comparable(text: str) -> str:
+    """A text in lower case and normal form, with ASCII's digits and without invisible characters."""
+    if text.isascii():
+        return text.lower()
+    text = normalized(text.translate(_INVISIBLE)).casefold().replace("i\u0307", "i").replace("\u0131", "i")
+    text = _DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), text)
+    return str(_APOSTROPHE.sub("", text))
+
+
+def words(text: str) -> list[str]:
+    """The words of a text in order, in lower case, with all their marks. Writing without spaces is one word.
+
+    In linear time.
+    """
+    return list(_WORD.findall(comparable(text)))
+
+
+def spelled_words(text: str) -> list[str]:
+    """The words of a text in order, in their own capitals."""
+    return list(_WORD.findall(normalized(text.translate(_INVISIBLE))))
+
+
+def pieces(text: str) -> list[str]:
+    """The words of a text as in `words`; of writing without spaces its characters."""
+    found = list[str]()
+    for term in _TERM.finditer(comparable(text)):
+        found += _CLUSTER.findall(term[0]) if term["run"] else _WORD.findall(term[0])
+    return found
+
+
+class Term(NamedTuple):
+    """What a search compares; and the word as it is spelled."""
+
+    text: str
+    spelled: str
+
+    @property
+    def accents(self) -> str:
+        """The characters of the word that a search takes for others; "" for most words."""
+        return "" if self.text == self.spelled else "".join(char for char in self.spelled if ord(char) in _FOLDED)
+
+
+def search_terms(text: str) -> list[Term]:
+    """The words of a text as a search compares them, in order; of writing without spaces pairs of neighbouring characters.
+
+    The accents of Latin and Greek, stress marks and the points of e in Cyrillic, the points of Hebrew and Arabic and the forms
+    of Arabic letters make no difference. The vowel signs of Indic scripts do. C++, C#, .NET and node.js are words. In linear
+    time.
+    """
+    return list(_terms(comparable(text)))
+
+
+def is_unspaced(term: str) -> bool:
+    """Whether a term is of writing without spaces, so that it may be less than a word."""
+    return bool(_IS_UNSPACED.match(term))
+
+
+def length_of(text: str) -> int:
+    """How long a text is, in characters of an alphabet. An ideograph, Kana or Hangul says as much as three of these."""
+    return len(text) + 2 * len(_WIDE.findall(text)) if not text.isascii() else len(text)
+
+
+_WIDE = regex.compile(f"[{_HAN}{_KANA_AND_HANGUL}]")
+
+
+def folded(text: str) -> str:
+    """A text in lower case as a search compares it. A character may become none or two of them."""
+    return text.lower() if text.isascii() else comparable(text).translate(_FOLDED)
+
+
+def _terms(text: str) -> Iterator[Term]:
+    for match in _TERM.finditer(text):
+        if match["run"]:
+            yield from _pairs(match["run"])
+            continue
+        whole = match[0][:_MAX_WORD_CHARS]
+        if match["pointed"]:  # its parts are words, too
+            for part in filter(None, whole.split(".")):
+                yield Term(part, part)
+        term = whole if whole.isascii() else whole.translate(_FOLDED)
+        if term:
+            yield Term(term, whole)
+
+
+def _pairs(run: str) -> Iterator[Term]:
+    """Each two neighbouring characters; and each ideograph and each letter with marks, for a single one can be a word."""
+    characters = [cluster[:_MAX_WORD_CHARS] for cluster in _CLUSTER.findall(run)]
+    for first, second in pairwise(characters):
+        yield Term(first + second, first + second)
+    for character in characters:
+        if len(characters) == 1 or len(character) > 1 or _IS_HAN.match(character):
+            yield Term(character, character)
+
+
+def _folds() -> dict[int, str | None]:
+    """What each character is in a search; None for nothing."""
+    folds = dict[int, str | None]()
+    for block in (range(0xC0, 0x250), range(0x1E00, 0x1F00), range(0x370, 0x400), range(0x1F00, 0x2000)):
+        for code in block:
+            base = unicodedata.normalize("NFD", chr(code))[0]
+            if base != chr(code) and base.isalpha():
+                folds[code] = base
+    folds |= dict.fromkeys(range(0x300, 0x370))  # accents that no letter is composed with
+    # Strokes, and letters that are two.
+    for letters, base in (("\u00f8", "o"), ("\u0142", "l"), ("\u0111\u00f0", "d"), ("\u0127", "h"), ("\u0167", "t")):
+        folds |= dict.fromkeys(map(ord, letters), base)
+    folds |= {0xE6: "ae", 0x153: "oe", 0xFE: "th"}
+    # Cyrillic: i with a breve, and yi, are letters of their own.
+    folds |= {0x451: "\u0435", 0x450: "\u0435", 0x45D: "\u0438"}
+    # The points of Hebrew; of Arabic, with the stroke that only makes a word longer.
+    for points in (range(0x591, 0x5C8), range(0x610, 0x61B), range(0x64B, 0x660), range(0x6D6, 0x6EE)):
+        folds |= dict.fromkeys(code for code in points if unicodedata.category(chr(code)) == "Mn")
+    folds |= {0x670: None, 0x640: None}
+    # Alef with hamza, madda or wasla; ya as Persian and at the end of a word; Persian's and Urdu's kaf and ha.
+    folds |= dict.fromkeys(map(ord, "\u0622\u0623\u0625\u0671"), "\u0627")
+    folds |= dict.fromkeys(map(ord, "\u0649\u06cc\u06d2"), "\u064a")
+    folds |= {0x6A9: "\u0643"} | dict.fromkeys(map(ord, "\u06c1\u06be\u0629\u06c0"), "\u0647")
+    return folds
+
+
+_FOLDED = _folds()
