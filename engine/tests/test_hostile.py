@@ -16,7 +16,7 @@ from lasting_memory.agent.usage import check_call
 from lasting_memory.http.importing import Document
 from lasting_memory.journal import revisions
 from lasting_memory.recall import lexical, retrieval
-from lasting_memory.recall.conversations import Conversation, conversation, document
+from lasting_memory.recall.conversations import Conversation, conversation, documents
 from lasting_memory.recall.retrieval import Match, Results
 from lasting_memory.testing.scripted_anthropic import ToolCall
 from lasting_memory.validation import MAX_FILE_BYTES, MAX_INPUT_BYTES
@@ -63,7 +63,7 @@ EMPTY_LINES = "\n" * MAX_FILE_BYTES
 SLOW: dict[str, Callable[[], Any]] = {
     "accents in a memory file": lambda: lexical.rank("x", ["x" + ACCENTS * (MAX_FILE_BYTES // 4)]),
     "accents in a block": lambda: prompt.shown("<x" + ACCENTS * (MAX_FILE_BYTES // 4) + "<memory>"),
-    "accents in a conversation": lambda: document(said("x" + ACCENTS * (MAX_INPUT_BYTES // 4))),
+    "accents in a conversation": lambda: documents(said("x" + ACCENTS * (MAX_INPUT_BYTES // 4))),
     "halfwidth accents": lambda: lexical.rank("x", ["\uff76" + "\uff9e\u0334" * (MAX_FILE_BYTES // 5)]),
     "a long quoted turn": lambda: quoted(" ".join("a" * n for n in range(3, 60)), said(a_run_of("a"))),
     "all words of a query in a turn": lambda: quoted(
@@ -106,7 +106,7 @@ ODD_MESSAGES: dict[str, Any] = {
 def test_whatever_a_client_put_into_a_thread_the_rest_of_it_is_found(messages: Any) -> None:
     talk = conversation(thread(*(messages if isinstance(messages, list) else [messages])))
     assert any(turn.text.startswith("kept") for turn in talk.turns)
-    assert len(document(talk).words)
+    assert sum(len(document.words) for document in documents(talk))
     assert "kept" in quoted("kept", talk)
 
 

@@ -5,6 +5,7 @@ import zlib
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,10 @@ from langgraph.store.memory import InMemoryStore
 
 from lasting_memory import journal
 from lasting_memory.people import namespaces
+from lasting_memory.recall import conversations as formats
 from lasting_memory.recall import index as segments
 from lasting_memory.recall import results_text, retrieval, search
+from lasting_memory.recall.conversations import key_of
 from lasting_memory.recall.index import catch_up, forget
 from lasting_memory.testing.platform import Platform
 from lasting_memory.testing.stores import INDEX, SUBJECTS, WrappedStore, embed
@@ -290,3 +293,87 @@ async def test_what_was_said_twice_is_embedded(threads: Platform) -> None:
     for name in ("again", "once more"):
         say(threads, name, *["the oven is hot"] * 60, days=0)
     assert set(await hits(store, threads, "baking", limit=2)) == {"again", "once more"}
+
+
+def long_talk(threads: Platform, turns: int, days: float = 1, *, start: int = 0) -> None:
+    """A conversation with a word of its own in each turn, and much that is said in all."""
+    texts = [f"Turn about the garden and the rain, zq{number}, and what else" for number in range(start, start + turns)]
+    say(threads, "long", *texts, days=days)
+
+
+@pytest.mark.parametrize("place", [0, 1, 700, 2_500, 4_969, 4_999])
+async def test_every_word_of_a_conversation_of_five_thousand_turns_is_found(endless: BaseStore, place: int) -> None:
+    threads = endless_threads()
+    say(threads, "other", "Turn about the garden")
+    results = await search(endless, threads, ALICE, f"zq{place}", 5, agents=["agent"])
+    (match,) = results.matches
+    assert match.conversation.thread_id == "long"
+    assert match.turns[0][0] == place
+    assert f"zq{place}," in results_text(f"zq{place}", results)
+    assert results.searched == 2, "a conversation is one, however many documents it has"
+    assert await hits(endless, threads, "garden rain", current="long") == ["other"]
+
+
+@cache
+def endless_threads() -> Platform:
+    threads = Platform()
+    long_talk(threads, 5_000)
+    return threads
+
+
+@pytest.fixture(scope="module")
+def endless() -> BaseStore:
+    """The index of the conversation of 5,000 turns, which is made once."""
+    return InMemoryStore()
+
+
+async def test_a_conversation_that_gets_shorter_leaves_nothing_in_the_index(store: BaseStore, monkeypatch: Any) -> None:
+    monkeypatch.setattr(formats, "MAX_PASSAGES", 10)
+    threads = Platform()
+    long_talk(threads, 35)
+    assert await hits(store, threads, "zq3") == ["long"]
+    assert len([item for item in await left(store) if "language" in item.value]) == 4
+    long_talk(threads, 5, days=0.5, start=30)
+    assert await hits(store, threads, "zq3") == []
+    assert await hits(store, threads, "zq32") == ["long"]
+    long_talk(threads, 15, days=0.4, start=20)
+    for number in range(70):  # a merge keeps what is new alone
+        say(threads, f"t{number}", f"word{number}", days=0.3)
+    assert await hits(store, threads, "zq32") == ["long"]
+    assert await hits(store, threads, "zq3") == []
+    threads.remove("long")
+    assert await hits(store, threads, "zq32") == []
+    where = namespaces.recall(ALICE, "documents")
+    assert [await store.aget(where, f"{key_of('long') + number:016x}") for number in range(4)] == [None] * 4
+    assert await store.aget(where, f"{key_of('long'):016x}/count") is None
+
+
+async def test_a_change_of_a_long_conversation_is_no_loss_of_the_index(store: BaseStore, monkeypatch: Any) -> None:
+    """Fewer documents than before are what is new of it; without that a search would make the whole index anew."""
+    monkeypatch.setattr(formats, "MAX_PASSAGES", 10)
+    monkeypatch.setattr(segments, "MERGE_AT", 2)
+    threads = Platform()
+    say(threads, "other", "an okapi")
+    for turns in (35, 5, 25):
+        long_talk(threads, turns, days=1 / turns)
+        await catch_up(store, threads, ALICE, agents=["agent"])
+        assert await hits(store, threads, "okapi") == ["other"]
+        assert await hits(store, threads, f"zq{turns - 1}") == ["long"]
+
+
+async def test_what_of_a_conversation_is_not_indexed_is_told(store: BaseStore, monkeypatch: Any) -> None:
+    monkeypatch.setattr(formats, "MAX_PASSAGES", 10)
+    monkeypatch.setattr(formats, "MAX_DOCUMENTS", 2)
+    threads = Platform()
+    long_talk(threads, 35)
+    assert await hits(store, threads, "zq3") == []
+    results = await search(store, threads, ALICE, "zq30", 5, agents=["agent"])
+    assert "its first 20 turns are not indexed" in results_text("zq30", results)
+
+
+async def test_what_a_long_conversation_says_again_itself_repeats_nobody(store: BaseStore, monkeypatch: Any) -> None:
+    monkeypatch.setattr(formats, "MAX_PASSAGES", 10)
+    threads = Platform()
+    say(threads, "long", "The spare key is with Ottilie", *["It rains"] * 30, "The spare key is with Ottilie, I said")
+    say(threads, "other", "A key is a small thing, and a spare one is dear to me", days=0.5)
+    assert (await hits(store, threads, "spare key Ottilie"))[0] == "long"

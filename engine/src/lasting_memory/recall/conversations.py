@@ -204,8 +204,8 @@ async def threads_by_id(
 
 # Count it up with a change of what follows: items of another format are dropped, and their conversations indexed again.
 FORMAT = 8
-# A conversation among others: its number, the time of its last change in microseconds, its first day, its count of words, and
-# of those that tell something.
+# A conversation, or a part of a long one, among others: its number, the time of its last change in microseconds, its first day,
+# its count of words, and of those that tell something.
 TABLE = np.dtype([("key", "<u8"), ("version", "<i8"), ("began", "<i4"), ("words", "<u4"), ("told", "<u4")])
 # A word of a conversation, by the conversation's place in the table; the number of its passages that tell something with the
 # word, and the weights of its other passages with the word, in tenths.
@@ -221,8 +221,12 @@ IN_QUESTION, ACCENTS_SHIFT = 1, 1
 # Characters of a passage: a few sentences. A long answer has several, so that its end counts as much as a short turn.
 PASSAGE_CHARS = 400
 _PASSAGE = re.compile(rf".{{1,{PASSAGE_CHARS}}}(?=\s|$)|.{{1,{PASSAGE_CHARS}}}", re.DOTALL)
-# Words and passages of one conversation. Beyond so many words, each passage keeps its first ones only.
+# Words and passages of one document. A longer conversation has several.
 MAX_WORDS, MAX_PASSAGES = 50_000, 2_000
+# Documents of one conversation: 128,000 passages, some 40 MB of text. The newest turns are in them.
+MAX_DOCUMENTS = 64
+# The numbers of a conversation's documents differ in these bits.
+_PART_BITS = np.uint64(0xFFF)
 
 
 class DamagedError(ValueError):
@@ -247,8 +251,13 @@ def unpacked(item: object, **kinds: Any) -> list[Array]:
 
 
 def key_of(thread_id: str) -> int:
-    """A conversation's number in the index."""
-    return int.from_bytes(hashlib.blake2b(thread_id.encode(), digest_size=8).digest())
+    """A conversation's number in the index, which is that of its first document. The others follow it."""
+    return int.from_bytes(hashlib.blake2b(thread_id.encode(), digest_size=8).digest()) & ~int(_PART_BITS)
+
+
+def conversation_of(keys: Array) -> Array:
+    """The numbers of the conversations of documents, by their numbers."""
+    return keys & ~_PART_BITS
 
 
 def version_of(updated_at: str) -> int:
@@ -272,9 +281,10 @@ def accents_of(accents: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A conversation for ranking: its passages, and the hashes of the words of all of them, one after the other.
+    """A conversation, or a part of a long one, for ranking: its passages, and the hashes of their words, one after the other.
 
-    `marks` say of each word whether it is in a sentence with a question mark, and which accents it has.
+    `marks` say of each word whether it is in a sentence with a question mark, and which accents it has. `left_out` counts the
+    turns at the beginning of the conversation that no document has.
     """
 
     thread_id: str
@@ -283,43 +293,81 @@ class Document:
     passages: Array
     words: Array
     marks: Array
+    left_out: int = 0
 
     def stored(self) -> dict[str, Any]:
         """The item's value."""
         arrays = {"row": self.row, "passages": self.passages, "words": self.words, "marks": self.marks}
-        return packed(arrays, thread_id=self.thread_id, language=self.language)
+        return packed(arrays, thread_id=self.thread_id, language=self.language, left_out=self.left_out)
 
 
 def read_document(item: Any) -> Document:
     """The inverse of `Document.stored`, of its item."""
     row, passages, words, marks = unpacked(item, row=TABLE, passages=PASSAGES, words=WORDS, marks=MARKS)
-    return Document(item.value["thread_id"], row, item.value["language"], passages, words, marks)
+    return Document(item.value["thread_id"], row, item.value["language"], passages, words, marks, item.value.get("left_out", 0))
 
 
-def document(talk: Conversation) -> Document:
-    """A conversation's document. Blocks for milliseconds per hundred turns."""
+class _Passage(NamedTuple):
+    """A passage of a turn: the turn's number, how much it counts, its text, and its words with their marks."""
+
+    turn: int
+    kind: int
+    text: str
+    words: list[tuple[str, int]]
+
+
+def documents(talk: Conversation) -> list[Document]:
+    """A conversation's documents, one or more, in order. Blocks for milliseconds per hundred turns."""
     spoken = lexical.language(" ".join(turn.text[:_SAMPLE_CHARS] for turn in talk.turns if turn.speaker != "tool"))
-    pieces = list[tuple[int, int, str]]()
-    for number, turn in enumerate(talk.turns):
-        for piece, kind in weighed(turn):
-            pieces += [(number, kind, text) for text in _PASSAGE.findall(piece)]
-    pieces = pieces[-MAX_PASSAGES:]  # of an endless conversation the end
-    said = [_words_of(text, spoken) for *_, text in pieces]
-    if sum(map(len, said)) > MAX_WORDS:
-        said = [list(dict.fromkeys(words))[: MAX_WORDS // len(said)] for words in said]
     # A search names speakers by their first name.
     names = {turn.name: _name_of(turn.name, spoken) for turn in talk.turns}
-    passages = [
-        (number, SPEAKERS.index(talk.turns[number].speaker), kind, names[talk.turns[number].name], len(words), length_of(text))
-        for (number, kind, text), words in zip(pieces, said, strict=True)
-    ]
-    every_word = list(itertools.chain.from_iterable(said))
+    parts = _parts(talk, spoken)
+    shown = parts[-MAX_DOCUMENTS:]
+    left_out = shown[0][0].turn if len(shown) < len(parts) else 0
+    whole = Document(
+        talk.thread_id, _row(talk), spoken, np.zeros(0, PASSAGES), np.zeros(0, WORDS), np.zeros(0, MARKS), left_out
+    )
+    return [_document(whole, talk.turns, names, number, part) for number, part in enumerate(shown)]
+
+
+def _parts(talk: Conversation, language: str) -> list[list[_Passage]]:
+    """The passages of a conversation, of each of its documents."""
+    parts, size = [list[_Passage]()], 0
+    for number, turn in enumerate(talk.turns):
+        for piece, kind in weighed(turn):
+            for text in _PASSAGE.findall(piece):
+                words = _words_of(text, language)
+                if len(parts[-1]) >= MAX_PASSAGES or (size and size + len(words) > MAX_WORDS):
+                    parts.append([])
+                    size = 0
+                parts[-1].append(_Passage(number, kind, text, words))
+                size += len(words)
+    return parts
+
+
+def _row(talk: Conversation) -> Array:
+    """The row of a conversation's first document, without its counts."""
+    began = version_of((talk.created_at or talk.date)[:10]) // (24 * 3_600 * 1_000_000)
+    return np.array([(key_of(talk.thread_id), version_of(talk.updated_at), began, 0, 0)], TABLE)
+
+
+def _document(
+    whole: Document, turns: Sequence[Turn], names: Mapping[str, int], number: int, part: Sequence[_Passage]
+) -> Document:
+    """The document of some passages of a conversation. `whole` says what all of its documents have in common."""
+    passages = list[tuple[int, ...]]()
+    for passage in part:
+        turn = turns[passage.turn]
+        speaker, size = SPEAKERS.index(turn.speaker), len(passage.words)
+        passages.append((passage.turn, speaker, passage.kind, names[turn.name], size, length_of(passage.text)))
+    every_word = [word for passage in part for word in passage.words]
     words = np.array([hash_of(word) for word, _ in every_word], WORDS)
     marks = np.array([mark for _, mark in every_word], MARKS)
-    began = version_of((talk.created_at or talk.date)[:10]) // (24 * 3_600 * 1_000_000)
-    told = sum(len(words) for (_, kind, _), words in zip(pieces, said, strict=True) if kind == TELLS)
-    row = np.array([(key_of(talk.thread_id), version_of(talk.updated_at), began, len(words), told)], TABLE)
-    return Document(talk.thread_id, row, spoken, np.array(passages, PASSAGES), words, marks)
+    row = whole.row.copy()
+    row["key"] += number
+    row["words"] = len(words)
+    row["told"] = sum(len(passage.words) for passage in part if passage.kind == TELLS)
+    return replace(whole, row=row, passages=np.array(passages, PASSAGES), words=words, marks=marks)
 
 
 def _name_of(speaker: str, language: str) -> int:
@@ -339,7 +387,7 @@ def _words_of(text: str, language: str) -> list[tuple[str, int]]:
 
 
 def postings(talk: Document) -> Array:
-    """The postings of one conversation. A speaker's name is a word of each of their passages."""
+    """The postings of one document. A speaker's name is a word of each of their passages."""
     passage = np.repeat(np.arange(len(talk.passages)), talk.passages["words"])
     named = np.flatnonzero(talk.passages["name"])
     words, places = np.concatenate([talk.words, talk.passages["name"][named]]), np.concatenate([passage, named])
@@ -372,9 +420,13 @@ def read_part(item: Any) -> Part:
 
 
 def newest(table: Array) -> Array:
-    """Which rows are the newest of their conversation."""
-    order = np.argsort(table["version"], kind="stable")[::-1]
-    return np.isin(np.arange(len(table)), order[np.unique(table["key"][order], return_index=True)[1]])
+    """Which rows are those of the newest version of their conversation, each document once."""
+    conversations, of_row = np.unique(conversation_of(table["key"]), return_inverse=True)
+    latest = np.zeros(len(conversations), table["version"].dtype)
+    np.maximum.at(latest, of_row, table["version"])
+    current = np.flatnonzero(table["version"] == latest[of_row])
+    first = current[np.unique(table["key"][current], return_index=True)[1]]
+    return np.isin(np.arange(len(table)), first)
 
 
 def joined(arrays: Sequence[Array], kind: Any) -> Array:

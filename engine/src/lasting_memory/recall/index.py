@@ -2,8 +2,9 @@
 
 Five namespaces a person (`namespaces.recall`):
 
-- `documents`: an item for each conversation (`Document`), the buckets of the parts below, and the watermark: a time up to which
-  all changed conversations are indexed. Those that changed later are compared one by one.
+- `documents`: an item for each conversation (`Document`), of a long one several and their number; the buckets of the parts
+  below; and the watermark: a time up to which all changed conversations are indexed. Those that changed later are compared one
+  by one.
 - `new`: a part of the index for each conversation that is in no segment yet. The writer of number `MERGE_AT` makes them one.
 - `segments`: parts of many conversations. An item is the table of these. Their postings are spread over buckets by word, so
   that a query reads only those of its words. A new segment takes in those that are not larger: there are a dozen at most.
@@ -36,7 +37,17 @@ from lasting_memory.controls import is_temporary
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.namespaces import ROUTES
 from lasting_memory.recall import conversations
-from lasting_memory.recall.conversations import Conversation, DamagedError, Part, Threads, key_of, newest, version_of
+from lasting_memory.recall.conversations import (
+    Conversation,
+    DamagedError,
+    Document,
+    Part,
+    Threads,
+    conversation_of,
+    key_of,
+    newest,
+    version_of,
+)
 from lasting_memory.recall.lexical import Array
 from lasting_memory.recall.meaning import text_ops
 
@@ -116,29 +127,64 @@ async def index_conversations(
 ) -> None:
     """Put conversations into their owner's index, in place of earlier versions. Safe to repeat."""
     kept, embedded, ops = namespaces.recall(actor, "documents"), platform.embedding_model(store), list[PutOp]()
-    for text in await platform.in_thread(lambda: list(map(conversations.document, talks))):
-        key, version, *_ = text.row[0].tolist()
-        ops.append(PutOp(kept, f"{key:016x}", text.stored(), index=False))
-        part = Part(namespaces.recall(actor, "new"), f"{key:016x}@{version}", text.row, [text.language], 1)
-        ops += _part_ops(actor, part, conversations.postings(text))
+    counts = await _document_counts(store, actor, [key_of(talk.thread_id) for talk in talks])
+    for texts in await platform.in_thread(lambda: list(map(conversations.documents, talks))):
+        key, version, *_ = texts[0].row[0].tolist()
+        ops += [PutOp(kept, f"{key + number:016x}", text.stored(), index=False) for number, text in enumerate(texts)]
+        ops += _count_ops(actor, key, len(texts), counts[key])
+        table = np.concatenate([text.row for text in texts])
+        rows = await platform.in_thread(_postings, texts)
+        buckets = 1 if len(texts) == 1 else 1 + len(rows) // _BUCKET_ROWS
+        part = Part(namespaces.recall(actor, "new"), f"{key:016x}@{version}", table, [texts[0].language], buckets)
+        ops += _part_ops(actor, part, rows)
         if embedded:
             # Of another version it is another item: it may be put while this one is worked off.
-            waits = {"thread_id": text.thread_id, "version": version}
+            waits = {"thread_id": texts[0].thread_id, "version": version}
             ops.append(PutOp(namespaces.recall(actor, "waiting"), part.name, waits, index=False))
     await _write(store, actor, ops, began)
     await _merge(store, actor, began)
+
+
+def _postings(texts: Sequence[Document]) -> Array:
+    """The postings of a conversation's documents."""
+    postings = list[Array]()
+    for place, text in enumerate(texts):
+        rows = conversations.postings(text)
+        rows["place"] = place
+        postings.append(rows)
+    return conversations.joined(postings, conversations.POSTINGS)
+
+
+async def _document_counts(store: BaseStore, actor: identity.Actor, keys: Sequence[int]) -> dict[int, int]:
+    """How many documents the conversations of these numbers have in the store. Only more than one are noted."""
+    where = namespaces.recall(actor, "documents")
+    items = cast("list[Any]", await store.abatch([GetOp(where, f"{key:016x}/count") for key in keys]))
+    return {key: item.value["documents"] if item else 1 for key, item in zip(keys, items, strict=True)}
+
+
+def _count_ops(actor: identity.Actor, key: int, count: int, before: int) -> list[PutOp]:
+    """The operations that note how many documents a conversation has, and delete those that it had beyond."""
+    where, noted = namespaces.recall(actor, "documents"), f"{key:016x}/count"
+    ops = [PutOp(where, f"{key + number:016x}", None) for number in range(max(1, count), before)]
+    if count > 1:
+        ops.append(PutOp(where, noted, {"documents": count}, index=False))
+    elif before > 1:
+        ops.append(PutOp(where, noted, None))
+    return ops
 
 
 async def drop(
     store: BaseStore, actor: identity.Actor, thread_ids: Collection[str], began: journal.Began | None = None
 ) -> None:
     """Remove deleted conversations from a person's index: documents and texts now, postings with the next merges."""
-    for key in map(key_of, thread_ids):
+    counts = await _document_counts(store, actor, [key_of(thread_id) for thread_id in thread_ids])
+    for key, count in counts.items():
         # A row without words, newer than all before, marks a conversation as gone.
         row = np.array([(key, time.time_ns() // 1_000, 0, 0, 0)], conversations.TABLE)
         part = Part(namespaces.recall(actor, "new"), f"{key:016x}@gone", row, [], 1)
         ops = _part_ops(actor, part, np.zeros(0, conversations.POSTINGS))
         ops.append(PutOp(namespaces.recall(actor, "documents"), f"{key:016x}", None))
+        ops += _count_ops(actor, key, 0, count)
         await _write(store, actor, [*ops, *await text_ops(store, actor, key, None)], began)
     if thread_ids:
         await _merge(store, actor, began)
@@ -226,7 +272,8 @@ async def catch_up(
             listed |= {str(thread["thread_id"]): version_of(str(thread["updated_at"])) for thread in talks}
     others = dict(sorted(listed.items(), key=lambda thread: -thread[1]))
     others.pop(current, None)
-    known = dict(index.table[newest(index.table)][["key", "version"]].tolist())
+    before = index.table
+    known = dict(before[newest(before)][["key", "version"]].tolist())
     stale = [thread_id for thread_id, version in others.items() if not version or known.get(key_of(thread_id)) != version]
     taken = stale[:most]
     for start in range(0, len(taken), _READ_PAGE):
@@ -234,7 +281,7 @@ async def catch_up(
         await index_conversations(store, actor, read, began)
     if taken:
         index.parts = (await load(store, actor)).parts
-        if not known.keys() <= set(index.table["key"].tolist()):
+        if not _has_conversations(index.table, before):
             raise DamagedError("Somebody dropped the index while conversations were put into it.")
     index.outstanding = len(stale) - len(taken)
     # A search by a person who has said little since the last one writes nothing.
@@ -253,6 +300,11 @@ async def catch_up(
     return index
 
 
+def _has_conversations(table: Array, others: Array) -> bool:
+    """Whether a table has rows of all conversations of another one."""
+    return bool(np.isin(conversation_of(others["key"]), conversation_of(table["key"])).all())
+
+
 async def _move_watermark(
     store: BaseStore, actor: identity.Actor, index: Index, version: int, began: journal.Began | None
 ) -> None:
@@ -264,7 +316,7 @@ async def _move_watermark(
         present = await load(store, actor)
     except DamagedError:  # whoever reads it next makes it anew
         return
-    if not np.isin(index.table["key"], present.table["key"]).all():
+    if not _has_conversations(present.table, index.table):
         await store.abatch([watermark._replace(value=None)])
 
 

@@ -12,6 +12,7 @@ What each part gains is in docs/recall.md, by `python -m benchmarks.recall --abl
 from collections.abc import Iterable, Sequence
 from datetime import date
 from itertools import pairwise
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ from lasting_memory.recall.conversations import (
     TENTHS,
     Document,
     accents_of,
+    conversation_of,
     hash_of,
 )
 from lasting_memory.recall.lexical import Array
@@ -145,7 +147,10 @@ def counted(words: Sequence[Sequence[int]], terms: Array, places: Array, count: 
 
 
 def score(asked: Question, talks: Sequence[Document], frequencies: Frequencies) -> dict[int, Scored]:
-    """The candidates that share a word or a time with the question, by number, with their scores. Blocks for milliseconds."""
+    """The candidates that share a word or a time with the question, by number of the conversation, with their scores.
+
+    A long conversation counts with its best document. Blocks for milliseconds.
+    """
     talks = [talk for talk in talks if len(talk.passages)]
     if not talks:
         return {}
@@ -187,8 +192,18 @@ def score(asked: Question, talks: Sequence[Document], frequencies: Frequencies) 
             total = (
                 passages[part].max() + WHOLE_WEIGHT * kind_weights[number] * wholes[number] + TIME_WEIGHT * fits[number] * unit
             )
-            scored[int(talk.row["key"][0])] = Scored(float(total), turns, tells=bool(telling[number] or not matching[number]))
+            key = int(corpus.conversations[number])
+            found = Scored(float(total), turns, tells=bool(telling[number] or not matching[number]))
+            scored[key] = _together(scored[key], found) if key in scored else found
     return scored
+
+
+def _together(one: Scored, other: Scored) -> Scored:
+    """Two documents of one conversation."""
+    best = dict[int, float]()
+    for turn, value in sorted((*one.turns, *other.turns), key=itemgetter(1), reverse=True):
+        best.setdefault(turn, value)  # a turn can be in both
+    return Scored(max(one.score, other.score), tuple(best.items()), tells=one.tells or other.tells)
 
 
 class _Corpus:
@@ -203,6 +218,7 @@ class _Corpus:
         self.words = np.concatenate([self.said, self.speakers[named]])
         self.passage_of = np.concatenate([np.repeat(np.arange(len(passages)), passages["words"]), named])
         self.talk_of = np.repeat(np.arange(len(talks)), [len(talk.passages) for talk in talks])
+        self.conversations = conversation_of(np.concatenate([talk.row["key"] for talk in talks]))
         self.starts = np.cumsum([0, *(len(talk.passages) for talk in talks)])
         turns = [(talk.passages["turn"], talk.passages["length"]) for talk in talks]
         length_of_turn = np.concatenate([np.bincount(turn - turn.min(), length)[turn - turn.min()] for turn, length in turns])
@@ -260,6 +276,7 @@ class _Corpus:
         known = self.by_user & ((new_words == 0) | (mixed & (2 * new_words < self.lengths)))
         repeats = (self.speech == SPEAKERS.index("assistant")) & (self.weights == 1)
         began, sources = rows["began"][self.talk_of], np.flatnonzero(stated.any(axis=0))
+        spoken_in = self.conversations[self.talk_of]
         said = counted(words, self.said[~self.in_question], passage_of[~self.in_question], count) > 0
         echoes = np.zeros(count, bool)
         for passage in np.flatnonzero(has.any(axis=0) & self.tells & self.with_assistant & (asks | known | repeats)):
@@ -270,7 +287,7 @@ class _Corpus:
             if repeats[passage]:
                 answered = asked_in_talk[matched, self.talk_of[passage]]
                 enough &= (stated[np.ix_(matched, sources)] | answered[:, None]).all(axis=0)
-            elsewhere = self.talk_of[sources] != self.talk_of[passage]
+            elsewhere = spoken_in[sources] != spoken_in[passage]
             before = asks[passage] | (began[sources] <= began[passage])
             same = repeats[passage] | (self.speakers[sources] == self.speakers[passage])
             found = sources[enough & elsewhere & before & same]
@@ -302,8 +319,10 @@ class _Corpus:
 
     def _new_words(self, passage_of: Array, rows: Array) -> Array:
         """How many words of each passage the person had not said in an earlier conversation."""
+        ordered = np.lexsort((self.conversations, rows["version"], rows["began"]))
+        changes = self.conversations[ordered][1:] != self.conversations[ordered][:-1]
         order = np.empty(len(rows), int)
-        order[np.lexsort((rows["version"], rows["began"]))] = np.arange(len(rows))
+        order[ordered] = np.cumsum([0, *changes])
         moment = order[self.talk_of][passage_of]
         terms, term = np.unique(self.said, return_inverse=True)
         first = np.full(len(terms), len(rows))

@@ -32,6 +32,7 @@ from lasting_memory.recall.conversations import (
     DamagedError,
     Document,
     Threads,
+    conversation_of,
     key_of,
     newest,
     read_document,
@@ -72,11 +73,15 @@ _LOOKED_AT_CHARS, _LOOKED_FOR, _PLACES = 200_000, 48, 100
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A matching conversation, its matching turns, best first, each with its score, and whether it shares words at all."""
+    """A matching conversation, its matching turns, best first, each with its score, and whether it shares words at all.
+
+    `left_out` counts the turns at its beginning that are not in the index.
+    """
 
     conversation: Conversation
     turns: ranking.Turns
     by_words: bool = True
+    left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +141,7 @@ async def search(
         return Results([], 0, max(1, len(index.table)))
     scores = _fused(found)
     ids = {key_of(text.thread_id): text.thread_id for text in found.documents}
+    left_out = {key_of(text.thread_id): text.left_out for text in found.documents}
     ranked = sorted(scores, key=lambda key: -scores[key])[:limit]
     # They are shown with their present text. Those that are gone leave the index.
     talks = await read_conversations(threads, actor, agents, [ids[key] for key in ranked], routes) if ranked else []
@@ -147,7 +153,7 @@ async def search(
             continue
         scored = found.scored.get(key)
         turns = scored.turns if scored else ((found.near[key][0].value["turn"], 1.0),)
-        matches.append(Match(there[key], turns, by_words=scored is not None))
+        matches.append(Match(there[key], turns, by_words=scored is not None, left_out=left_out[key]))
     return Results(matches, found.total, index.outstanding)
 
 
@@ -188,18 +194,21 @@ def _fused(found: _Found) -> dict[int, float]:
 
 
 def _matching(table: Array, rows: Array, asked: ranking.Question, leave_out: int) -> tuple[list[int], ranking.Frequencies]:
-    """Numbers of the conversations that match best as a whole, and the frequency of each word of the question.
+    """Numbers of the documents that match best as a whole, and the frequency of each word of the question.
 
     What asks for the past takes no place from what tells something, and changes nothing of how its words count.
     """
-    live = newest(table) & (table["words"] > 0) & (table["key"] != leave_out)
+    live = newest(table) & (table["words"] > 0) & (conversation_of(table["key"]) != leave_out)
     tells = live & (table["told"] > 0)
     known = tells if tells.any() else live
     told = ranking.counted(asked.words, rows["term"], rows["place"], len(table), rows["count"]) * live
     asking = ranking.counted(asked.words, rows["term"], rows["place"], len(table), rows["asked"] / 10) * live
     counts = told + asking
     frequencies = ranking.Frequencies(
-        ranking.told_first(told > 0, counts > 0), ranking.told_first(told, counts), int(known.sum()), int(live.sum())
+        ranking.told_first(told > 0, counts > 0),
+        ranking.told_first(told, counts),
+        int(known.sum()),
+        len(np.unique(conversation_of(table["key"][live]))),
     )
     weights = asked.weights * ranking.inverse_frequency(frequencies.conversations, frequencies.total)
     average = float(table["words"][known].mean()) if live.any() else 1.0
@@ -238,7 +247,7 @@ def results_text(
     left = f"\n\n[{results.outstanding} older conversations are not indexed yet; search again]" if results.outstanding else ""
     if not matches:
         return f"Nothing found in {results.searched} earlier conversations.{left}"
-    heads = [f"{one.conversation.date} thread_id={one.conversation.thread_id}{_ALIKE * (not one.by_words)}" for one in matches]
+    heads = list(map(_head, matches))
     room = chars - len(left) - sum(len(head) + 2 for head in heads)
     # Where few conversations match, excerpts may be long.
     most = max(_TURN_CHARS, room // len(matches) // 4)
@@ -253,6 +262,16 @@ def results_text(
                 room -= len(line)
     texts = (head + "".join(lines[turn] for turn in sorted(lines)) for head, lines in zip(heads, chosen, strict=True))
     return "\n\n".join(texts)[: chars - len(left)] + left
+
+
+def _head(match: Match) -> str:
+    """The line that names a conversation."""
+    head = f"{match.conversation.date} thread_id={match.conversation.thread_id}"
+    if not match.by_words:
+        head += _ALIKE
+    if match.left_out:
+        head += f" (its first {match.left_out} turns are not indexed; read_conversation shows them)"
+    return head
 
 
 def topics_text(query: str, answer: str, topics: Mapping[str, str]) -> str:
