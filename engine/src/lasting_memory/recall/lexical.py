@@ -7,7 +7,9 @@ those that both PyStemmer and bm25s know. Times are days, months and years as En
 
 import logging
 import re
+import threading
 from calendar import monthrange
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import date
@@ -21,7 +23,7 @@ import regex
 import Stemmer
 
 from lasting_memory.recall.function_words import FUNCTION_WORDS
-from lasting_memory.words import Term, comparable, is_unspaced, search_terms, words
+from lasting_memory.words import Term, ascii_terms, comparable, is_unspaced, search_terms, words
 
 Array = npt.NDArray[Any]
 
@@ -67,8 +69,8 @@ def language(text: str) -> str:
         for name, special, least_share in _SPECIAL:
             if len(special.findall(sample)) > least_share * letters:
                 return name
-    found = words(sample)
-    hits = {name: sum(word in stop for word in found) for name, stop in STOP_WORDS.items()}
+    counts = Counter(words(sample))
+    hits = {name: sum(counts[word] for word in stop.intersection(counts)) for name, stop in STOP_WORDS.items()}
     return max(hits, key=lambda name: (hits[name], name == DEFAULT_LANGUAGE))
 
 
@@ -79,9 +81,13 @@ def stems(text: str, language: str) -> list[str]:
 
 def search_stems(text: str, language: str) -> list[Term]:
     """The words of a text in this language as a search compares them, in order, stemmed, without stop words."""
+    if text.isascii():
+        stop = STOP_WORDS.get(language, frozenset())
+        plain = [word for word in ascii_terms(text.lower()) if word not in stop]
+        return [Term(stem, stem) for stem in _stemmed(plain, _SEARCH_STEMMERS.get(language))]
     terms = _telling(text, language)
     stemmed = _stemmed([term.text for term in terms], _SEARCH_STEMMERS.get(language))
-    return [term._replace(text=stem) for term, stem in zip(terms, stemmed, strict=True)]
+    return [Term(stem, term.spelled, term.accents) for term, stem in zip(terms, stemmed, strict=True)]
 
 
 class Word(NamedTuple):
@@ -123,7 +129,15 @@ def _telling(text: str, language: str) -> list[Term]:
 
 
 def _stemmed(found: list[str], stemmer: str | None) -> list[str]:
-    return list(Stemmer.Stemmer(stemmer).stemWords(found)) if stemmer else found
+    if stemmer is None or not found:
+        return found
+    if not hasattr(_stemmers, stemmer):
+        setattr(_stemmers, stemmer, Stemmer.Stemmer(stemmer))
+    return list(getattr(_stemmers, stemmer).stemWords(found))
+
+
+# A stemmer is of one thread: it keeps what it has stemmed.
+_stemmers = threading.local()
 
 
 def rank(query: str, texts: Sequence[str]) -> list[tuple[int, float]]:
