@@ -123,15 +123,22 @@ async def read_postings(store: BaseStore, actor: identity.Actor, parts: Sequence
 
 
 async def index_conversations(
-    store: BaseStore, actor: identity.Actor, talks: Sequence[Conversation], began: journal.Began | None = None
+    store: BaseStore,
+    actor: identity.Actor,
+    talks: Sequence[Conversation],
+    began: journal.Began | None = None,
+    before: Array | None = None,
 ) -> None:
-    """Put conversations into their owner's index, in place of earlier versions. Safe to repeat."""
+    """Put conversations into their owner's index, in place of earlier versions. Safe to repeat.
+
+    `before` is the table of the index until now: it tells which documents a conversation that became shorter has too many.
+    """
     kept, embedded, ops = namespaces.recall(actor, "documents"), platform.embedding_model(store), list[PutOp]()
-    counts = await _document_counts(store, actor, [key_of(talk.thread_id) for talk in talks])
+    counts = _counts_in(before)
     for texts in await platform.in_thread(lambda: list(map(conversations.documents, talks))):
         key, version, *_ = texts[0].row[0].tolist()
         ops += [PutOp(kept, f"{key + number:016x}", text.stored(), index=False) for number, text in enumerate(texts)]
-        ops += _count_ops(actor, key, len(texts), counts[key])
+        ops += _count_ops(actor, key, len(texts), counts.get(key, 1))
         table = np.concatenate([text.row for text in texts])
         rows = await platform.in_thread(_postings, texts)
         buckets = 1 if len(texts) == 1 else 1 + len(rows) // _BUCKET_ROWS
@@ -153,6 +160,14 @@ def _postings(texts: Sequence[Document]) -> Array:
         rows["place"] = place
         postings.append(rows)
     return conversations.joined(postings, conversations.POSTINGS)
+
+
+def _counts_in(table: Array | None) -> dict[int, int]:
+    """How many documents the conversations of a table have, where it is more than one."""
+    if table is None:
+        return {}
+    keys, counts = np.unique(conversation_of(np.unique(table["key"])), return_counts=True)
+    return dict(zip(keys[counts > 1].tolist(), counts[counts > 1].tolist(), strict=True))
 
 
 async def _document_counts(store: BaseStore, actor: identity.Actor, keys: Sequence[int]) -> dict[int, int]:
@@ -278,7 +293,7 @@ async def catch_up(
     taken = stale[:most]
     for start in range(0, len(taken), _READ_PAGE):
         read = await read_conversations(threads, actor, agents, taken[start : start + _READ_PAGE], routes)
-        await index_conversations(store, actor, read, began)
+        await index_conversations(store, actor, read, began, before)
     if taken:
         index.parts = (await load(store, actor)).parts
         if not _has_conversations(index.table, before):
