@@ -38,6 +38,7 @@ _ASCII_WORD = re.compile(rf"{_MARKED}|[a-z0-9]+")
 _ASCII_TERM = re.compile(
     rf"{_MARKED}|(?<![\w.])\.[a-z][a-z0-9]{{1,15}}(?![\w.])|[a-z0-9]{{1,32}}(?:\.[a-z0-9]{{1,32}}){{1,5}}(?!\w)|[a-z0-9]+"
 )
+_PLAIN_TERM, _SPECIAL = re.compile("[a-z0-9]+"), re.compile(r"[+#]|\.[a-z0-9]")
 _IS_UNSPACED = regex.compile(rf"[{_UNSPACED}]")
 _IS_HAN = regex.compile(f"[{_HAN}]")
 _CLUSTER = regex.compile(r"\X")
@@ -108,8 +109,9 @@ def search_terms(text: str) -> list[Term]:
 
 def ascii_terms(low: str) -> list[str]:
     """The texts of `search_terms` of an ASCII text in lower case, which is most of all text. Quicker."""
-    found = list[str](_ASCII_TERM.findall(low))
-    if "." not in low and not any(len(word) > _MAX_WORD_CHARS for word in found):
+    is_plain = not _SPECIAL.search(low)
+    found = list[str]((_PLAIN_TERM if is_plain else _ASCII_TERM).findall(low))
+    if is_plain and max(map(len, found), default=0) <= _MAX_WORD_CHARS:
         return found
     terms = list[str]()
     for word in found:

@@ -380,9 +380,12 @@ def _words_of(text: str, language: str) -> list[tuple[str, int]]:
     """The words of a passage, stemmed, in order, each with its mark (`MARKS`)."""
     words = list[tuple[str, int]]()
     for sentence, is_question in repetition.sentences(text):
+        mark = IN_QUESTION if is_question else 0
+        if sentence.isascii():
+            words += zip(lexical.ascii_search_stems(sentence, language), itertools.repeat(mark))
+            continue
         for term in lexical.search_stems(sentence, language):
-            accents = accents_of(term.accents)
-            words.append((term.text, accents << ACCENTS_SHIFT | (IN_QUESTION if is_question else 0)))
+            words.append((term.text, accents_of(term.accents) << ACCENTS_SHIFT | mark))
     return words
 
 
