@@ -26,18 +26,21 @@ _UNSPACED = f"{_HAN}{_KANA_AND_HANGUL}\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 _MARKED = r"(?<![A-Za-z0-9])[A-Za-z][A-Za-z0-9]{0,15}(?:\+\+(?![+#A-Za-z])|\#(?![+#A-Za-z0-9]))"
 _WORD = regex.compile(rf"{_MARKED}|[\p{{L}}\p{{N}}][\p{{L}}\p{{N}}\p{{Mn}}\p{{Mc}}]*")
 _SPACED = rf"(?:(?![{_UNSPACED}])[\p{{L}}\p{{N}}])(?:(?![{_UNSPACED}])[\p{{L}}\p{{N}}\p{{Mn}}\p{{Mc}}])*"
+# .NET, node.js and 3.11; but no initials such as J.K.
+_POINTED = (
+    r"(?<![\w.])\.[a-z][a-z0-9]{1,15}(?![\w.])"
+    r"|(?=[a-z.]{0,32}(?:[a-z]{2}|[0-9]))[a-z0-9]{1,32}(?:\.[a-z0-9]{1,32}){1,5}(?!\w)"
+)
 # A run of a script without spaces; a marked name; .NET, node.js and other words with points in them; any other word.
 _TERM = regex.compile(
     rf"(?P<run>[{_UNSPACED}][{_UNSPACED}\p{{Mn}}\p{{Mc}}]*)"
     rf"|(?P<marked>{_MARKED})"
-    r"|(?P<pointed>(?<![\w.])\.[a-z][a-z0-9]{1,15}(?![\w.])|[a-z0-9]{1,32}(?:\.[a-z0-9]{1,32}){1,5}(?!\w))"
+    rf"|(?P<pointed>{_POINTED})"
     rf"|(?P<word>{_SPACED})"
 )
 # The same of a text in ASCII.
 _ASCII_WORD = re.compile(rf"{_MARKED}|[a-z0-9]+")
-_ASCII_TERM = re.compile(
-    rf"{_MARKED}|(?<![\w.])\.[a-z][a-z0-9]{{1,15}}(?![\w.])|[a-z0-9]{{1,32}}(?:\.[a-z0-9]{{1,32}}){{1,5}}(?!\w)|[a-z0-9]+"
-)
+_ASCII_TERM = re.compile(rf"{_MARKED}|{_POINTED}|[a-z0-9]+")
 _PLAIN_TERM, _SPECIAL = re.compile("[a-z0-9]+"), re.compile(r"[+#]|\.[a-z0-9]")
 _IS_UNSPACED = regex.compile(rf"[{_UNSPACED}]")
 _IS_HAN = regex.compile(f"[{_HAN}]")

@@ -10,7 +10,7 @@ import re
 import threading
 from calendar import monthrange
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from datetime import date
 from typing import Any, NamedTuple
@@ -102,8 +102,10 @@ class Word(NamedTuple):
     accents: str
 
 
-def query_words(query: str, languages: Iterable[str], most: int) -> list[Word]:
+def query_words(query: str, languages: Iterable[str], most: int, known: Collection[str] = ()) -> list[Word]:
     """The distinct words of a query, at most so many, by their stems in these languages. Texts are stemmed in their own.
+
+    Words with a stem of `known` are left out.
 
     Of writing without spaces four terms count as one word.
     """
@@ -111,10 +113,10 @@ def query_words(query: str, languages: Iterable[str], most: int) -> list[Word]:
     terms = _telling(query, spoken)
     texts = [term.text for term in terms]
     stemmed = [_stemmed(texts, stemmer) for stemmer in {_SEARCH_STEMMERS.get(name) for name in (*languages, spoken)}]
-    found, room = dict[tuple[str, ...], Word](), float(most)
+    found, room, known_stems = dict[tuple[str, ...], Word](), float(most), frozenset(known)
     for place, term in enumerate(terms):
         stems = tuple(sorted({of_language[place] for of_language in stemmed}))
-        if stems in found:
+        if stems in found or not known_stems.isdisjoint(stems):
             continue
         room -= _TERM_SHARE if is_unspaced(term.text) else 1.0
         if room < 0:

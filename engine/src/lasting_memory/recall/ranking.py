@@ -33,8 +33,6 @@ from lasting_memory.recall.lexical import Array
 
 # Most characters and distinct words of a query, and of its alternatives.
 MAX_QUERY_CHARS, MAX_QUERY_WORDS = 2_000, 48
-# Terms of the alternatives.
-MAX_OTHER_TERMS = 192
 # Weights of a passage's neighbours when turns are chosen to be quoted, nearest first. In the order of conversations they gain
 # a point where people chat, and cost four and a half where an assistant explains.
 NEIGHBOURS = (0.6, 0.3)
@@ -89,12 +87,8 @@ def question(
     times, rest = lexical.times(query[:MAX_QUERY_CHARS], today)
     own = lexical.query_words(rest, languages, MAX_QUERY_WORDS)
     known = {stem for word in own for stem in word.stems}
-    others = [
-        word
-        for word in lexical.query_words(" ".join(alternatives)[:MAX_QUERY_CHARS], languages, 2 * MAX_QUERY_WORDS)
-        if known.isdisjoint(word.stems)
-    ]
-    hashes = [list(map(hash_of, word.stems)) for word in (*own, *others[:MAX_OTHER_TERMS])]
+    others = lexical.query_words(" ".join(alternatives)[:MAX_QUERY_CHARS], languages, MAX_QUERY_WORDS, known)
+    hashes = [list(map(hash_of, word.stems)) for word in (*own, *others)]
     named = [*([period] if period else []), *times]
     return Question(hashes, len(own), named[:4], [accents_of(word.accents) for word in own])
 
