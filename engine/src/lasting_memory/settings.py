@@ -69,6 +69,31 @@ def _is_postgres(address: str) -> bool:
     )
 
 
+def _listed(text: str) -> list[str]:
+    """The values of a setting that lists them with commas."""
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+# Objects in which providers keep what people write about themselves (Supabase and Auth0, Clerk).
+_PEOPLES_OWN = frozenset({"user_metadata", "raw_user_meta_data", "unsafe_metadata"})
+_PROVIDERS = "a claim that only you or your provider writes, e.g. app_metadata.org_id: people write user_metadata themselves"
+# Claims of the token itself (RFC 7519, OpenID Connect): the same for everybody, or another one each time.
+_OF_THE_TOKEN = frozenset({"aud", "azp", "client_id", "exp", "iat", "iss", "jti", "nbf", "nonce", "scope", "scp", "sid", "tid"})
+
+
+def is_peoples_own(path: str) -> bool:
+    """Whether people write the claim at this path themselves, as far as its name tells: it proves nothing then."""
+    return not _PEOPLES_OWN.isdisjoint(re.split("[./:]", path.casefold()))
+
+
+def _is_providers(path: str) -> bool:
+    return not is_peoples_own(path)
+
+
+def _names_person(path: str) -> bool:
+    return path not in _OF_THE_TOKEN and not is_peoples_own(path)
+
+
 # A description says what to use in place of a bad value. Fields with `repr=False` hold secrets, and no error shows them.
 _Model = Annotated[str, Field(pattern="^[^:]+:.")]
 _MODEL = Field(default=None, description="provider:model, e.g. anthropic:claude-sonnet-4-6, or leave it empty")
@@ -84,11 +109,19 @@ class Settings:
     )
     # HS256 keys shorter than the hash are guessable (RFC 7518, section 3.2).
     auth_jwt_secret: str | None = Field(default=None, min_length=32, repr=False, description="at least 32 random bytes")
-    auth_issuer: str | None = None
-    auth_audience: str | None = None
+    auth_issuer: Annotated[str, Predicate(_listed)] | None = Field(
+        default=None, description="the `iss` of your tokens, e.g. https://id.example.com/; several are separated by commas"
+    )
+    auth_audience: Annotated[str, Predicate(_listed)] | None = Field(
+        default=None, description="the `aud` of your tokens, e.g. https://agent.example.com; several are separated by commas"
+    )
+    auth_audience_claim: str = "aud"
+    auth_identity_claim: Annotated[str, Predicate(_names_person)] = Field(
+        default="sub", description="a claim that is each person's own and stays so, e.g. sub, oid or uid"
+    )
     # None says that the environment does not name it; `org_claim` and `fallback_org` are what then holds.
-    auth_org_claim: str | None = None
-    auth_permissions_claim: str = "permissions"
+    auth_org_claim: Annotated[str, Predicate(_is_providers)] | None = Field(default=None, description=_PROVIDERS)
+    auth_permissions_claim: Annotated[str, Predicate(_is_providers)] = Field(default="permissions", description=_PROVIDERS)
     default_org: Annotated[str, Predicate(lambda text: len(text.encode()) <= _MAX_ORG_BYTES)] | None = Field(
         default=None, description=f"at most {_MAX_ORG_BYTES} bytes of UTF-8"
     )
@@ -132,6 +165,16 @@ class Settings:
     cors_origin_regex: re.Pattern[str] | None = Field(
         default=None, title="http.cors.allow_origin_regex", description="a regular expression of origins"
     )
+
+    @property
+    def issuers(self) -> tuple[str, ...]:
+        """The issuers whose tokens are believed, as the environment spells them; none if they are not checked."""
+        return tuple(_listed(self.auth_issuer or ""))
+
+    @property
+    def audiences(self) -> frozenset[str]:
+        """The audiences of which a token must name one; none if they are not checked."""
+        return frozenset(_listed(self.auth_audience or ""))
 
     @property
     def org_claim(self) -> str:
@@ -204,6 +247,9 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
         raise SettingsError(f"{field.title or str(wrong['loc'][0]).upper()} is {said}; use {fix}.") from None
     if settings.auth_jwks_url and settings.auth_jwt_secret:
         raise SettingsError("AUTH_JWKS_URL and AUTH_JWT_SECRET are both set; keep the one your tokens are signed with.")
+    if "auth_audience_claim" in given and not settings.auth_audience:
+        claim = settings.auth_audience_claim
+        raise SettingsError(f"AUTH_AUDIENCE_CLAIM is {claim!r:.100}; use it together with AUTH_AUDIENCE, or leave it empty.")
     return settings
 
 

@@ -94,6 +94,11 @@ def signed(key: Any = SECRET, algorithm: str = "HS256", kid: str | None = None, 
     return jwt.encode(claims(**changes), key, algorithm=algorithm, headers={"kid": kid} if kid else None)
 
 
+def signed_payload(**changes: Any) -> str:
+    """A signed token with claims that the library would not write."""
+    return jwt.PyJWS().encode(json.dumps(claims(**changes)).encode(), SECRET, "HS256")
+
+
 def rsa_signed(kid: str, key: str | None = None, algorithm: str = "RS256", **changes: Any) -> str:
     return signed(RSA_KEYS[key or kid], algorithm, kid, **changes)
 
@@ -136,6 +141,10 @@ ALICE = ("alice", "acme", False)
         ({"scope": identity.OPERATE}, ALICE),
         ({"sub": "root"}, ("root", "acme", True)),
         ({"sub": "Root"}, ("Root", "acme", False)),
+        ({"sub": 42}, ("42", "acme", False)),
+        ({"sub": -(2**70)}, (str(-(2**70)), "acme", False)),
+        ({"permissions": {identity.OPERATE: {"1": "acme.example"}, "x": {}}}, ("alice", "acme", True)),
+        ({"permissions": {}}, ALICE),
     ],
 )
 async def test_who_calls_is_whom_a_valid_token_names(changes: dict[str, Any], expected: tuple[str, str, bool]) -> None:
@@ -161,7 +170,14 @@ REFUSED: dict[str, Callable[[], str]] = {
     "signed with another key": lambda: signed("another-secret-of-at-least-32-bytes!"),
     "unsigned": lambda: signed("", "none"),
     "of algorithm None": lambda: hand_made({"alg": "None", "typ": "JWT"}),
-    "with a number as subject": lambda: hand_made({"alg": "HS256"}, sub=1),
+    "with a subject that is no integer": lambda: signed_payload(sub=1.0),
+    "with a boolean as subject": lambda: signed_payload(sub=True),
+    "with an object as subject": lambda: signed_payload(sub={"alice": {}}),
+    "with an integer of too many digits as subject": lambda: signed_payload(sub=10**255),
+    "for nobody": lambda: signed(aud=[]),
+    "for what is no text": lambda: signed(aud=[AUDIENCE, 7]),
+    "for an object": lambda: signed(aud={AUDIENCE: {}}),
+    "of an issuer that is a list": lambda: signed_payload(iss=[ISSUER]),
     "whose header is deeply nested": lambda: base64.urlsafe_b64encode(b"[" * 9000).decode() + ".e30.",
     "of this project's development": lambda: dev_token("acme", "alice"),
     "that is no token": lambda: "junk",
@@ -191,6 +207,8 @@ ORGANIZATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "Cognito": ("custom:org_id", {"custom:org_id": "org_A"}),
     "Entra": ("tid", {"tid": "org_A"}),
     "Keycloak": ("organization", {"organization": ["org_A"]}),
+    "Keycloak, with the organization's attributes": ("organization", {"organization": {"org_A": {"id": "42"}}}),
+    "Keycloak, with nothing of the organization": ("organization", {"organization": {"org_A": {}}}),
     "Supabase": ("app_metadata.org_id", {"app_metadata": {"provider": "email", "org_id": "org_A"}}),
     "Firebase": ("firebase.tenant", {"firebase": {"tenant": "org_A", "identities": {}}}),
     "ZITADEL": ("urn:zitadel:iam:org:id", {"urn:zitadel:iam:org:id": "org_A"}),
@@ -246,7 +264,8 @@ UNREADABLE: list[tuple[Any, str]] = [
     ({"id": "org_A"}, "an object"), ([], "an empty list"), (["org_A", "org_B"], "a list of 2 values"), ("", "an empty text"),
     ([7], "a list with a number"), ([["org_A"]], "a list with a list with a text of 5 bytes"), ([None], "a list with null"),
     ([""], "a list with an empty text"), ("org_A" * 99, "a text of 495 bytes"), ("org\0A", "a text with a NUL"),
-    ("org_\ud800", "a text that is no UTF-8"),
+    ("org_\ud800", "a text that is no UTF-8"), ({"org_A": {}, "org_B": {}}, "an object"), ({"org_A": None}, "an object"),
+    ({"org_A": []}, "an object"), ({"": {}}, "an object"), ([{"org_A": {}}], "a list with an object"),
 ]  # fmt: skip
 
 
@@ -278,6 +297,13 @@ PERMISSIONS: list[tuple[str, dict[str, Any], list[str]]] = [
     ("app_metadata.scope", {"app_metadata": {"scope": "a b"}}, ["a", "b"]),
     ("https://example.com/roles", {"https://example.com/roles": ["a"]}, ["a"]),
     ("cognito:groups", {"cognito:groups": ["a"]}, ["a"]),
+    (
+        "urn:zitadel:iam:org:project:roles",
+        {"urn:zitadel:iam:org:project:roles": {"a": {"1": "x.example"}, "b": {}}},
+        ["a", "b"],
+    ),
+    ("scp", {"scp": "a b"}, ["a", "b"]),
+    ("scp", {"scp": ["a", "b"]}, ["a", "b"]),
     ("realm_access.roles", {}, []),
     ("realm_access.roles", {"realm_access": {}}, []),
     ("realm_access.roles", {"realm_access": None}, []),
@@ -297,7 +323,7 @@ async def test_permissions_may_be_at_a_path_and_absent_ones_are_none(
     assert forged["permissions"] == []
 
 
-@pytest.mark.parametrize("value", [7, True, {"a": 1}])
+@pytest.mark.parametrize("value", [7, True, {"a": 1}, {"a": {}, "b": True}])
 async def test_permissions_that_cannot_be_read_are_refused_by_name_and_shape(value: Any) -> None:
     named = dataclasses.replace(JWT, auth_permissions_claim="realm_access.roles")
     assert "claim 'realm_access.roles' is a" in await refusal(f"Bearer {signed(realm_access={'roles': value})}", named)
@@ -365,6 +391,148 @@ async def test_a_header_without_a_token_is_refused_and_says_what_to_send_or_to_s
     for sent in (header, "Bearer junk", f"Bearer {dev_token('acme', 'alice')}", f"Bearer {signed()}"):
         for settings in (Settings(), dataclasses.replace(LOCAL, exposed=True)):
             assert "AUTH_JWKS_URL or AUTH_JWT_SECRET" in await refusal(sent, settings)
+
+
+# --- Who is meant, by whom, and for whom -----------------------------------------------------------------------------
+
+
+def settings_of(**environ: str) -> Settings:
+    return load_settings({"AUTH_JWT_SECRET": SECRET, **environ})
+
+
+@pytest.mark.parametrize(
+    ("path", "there", "expected"),
+    [
+        ("uid", {"uid": "00u1"}, "00u1"),
+        ("oid", {"oid": "c0ffee"}, "c0ffee"),
+        ("uid", {"uid": 42}, "42"),
+        ("uid", {"uid": ["lou"]}, "lou"),
+        ("user.id", {"user": {"id": 7}}, "7"),
+        ("email", {"email": "a@example.com", "email_verified": True}, "a@example.com"),
+        ("user.email", {"user": {"email": "a@example.com", "email_verified": True}}, "a@example.com"),
+        (
+            "https://example.com/email",
+            {"https://example.com/email": "a@example.com", "https://example.com/email_verified": True},
+            "a@example.com",
+        ),
+    ],
+)
+async def test_an_identity_may_be_in_another_claim_than_sub(path: str, there: dict[str, Any], expected: str) -> None:
+    settings = settings_of(AUTH_IDENTITY_CLAIM=path, OPERATORS=expected)
+    user: Any = SignedIn(await signed_in(signed_payload(**{"sub": None, **there}), settings))
+    assert user.identity == expected
+    assert identity.is_operator(user, settings)
+    said = await refusal(f"Bearer {signed(sub='alice')}", settings)
+    assert f"no claim '{path}'" in said
+    local = dataclasses.replace(LOCAL, auth_identity_claim=path)
+    assert (await signed_in("dev:acme:alice?email_verified=false", local))["identity"] == "alice"
+
+
+@pytest.mark.parametrize("verified", [None, False, "true", 1, [True], {"email": True}])
+@pytest.mark.parametrize("path", ["email", "user.email", "https://example.com/email", "emailaddress", "mail"])
+async def test_an_email_address_that_is_not_verified_is_nobody_s_identity(path: str, verified: Any) -> None:
+    outer, _, inner = path.rpartition(".") if path.startswith("user") else ("", "", path)
+    there = {inner: "mallory@example.com", f"{inner}_verified": verified, "email_verified": verified}
+    there["https://example.com/email_verified"] = verified
+    said = await refusal(
+        f"Bearer {signed_payload(**({outer: there} if outer else there))}", settings_of(AUTH_IDENTITY_CLAIM=path)
+    )
+    assert "email_verified' is" in said
+    assert "mallory" not in said
+
+
+async def test_one_issuer_may_have_several_spellings() -> None:
+    """A person is the same one under all of them."""
+    tenant = "3f2a6c1e-8a57-4b6e-9a27-0f5b7c1d2e3f"
+    spellings = [
+        ("https://id.example.com", ["https://id.example.com", "https://id.example.com/"]),
+        ("https://id.example.com/", ["https://id.example.com", "https://id.example.com/"]),
+        ("https://accounts.google.com, accounts.google.com", ["https://accounts.google.com", "accounts.google.com"]),
+        (
+            f"https://login.microsoftonline.com/{tenant}/v2.0,https://sts.windows.net/{tenant}/",
+            [f"https://login.microsoftonline.com/{tenant}/v2.0", f"https://sts.windows.net/{tenant}/"],
+        ),
+    ]
+    for listed, found in spellings:
+        settings = settings_of(AUTH_ISSUER=listed)
+        for spelling in found:
+            assert (await signed_in(signed(iss=spelling), settings))["identity"] == "alice"
+        for other in (
+            "https://id.example.com.evil.example",
+            "https://id.example.com//",
+            "id.example.com",
+            "HTTPS://ID.EXAMPLE.COM",
+        ):
+            said = await refusal(f"Bearer {signed(iss=other)}", settings)
+            assert f"claim 'iss' is a text of {len(other)} bytes" in said
+            assert "AUTH_ISSUER" in said
+
+
+async def test_the_same_name_with_two_issuers_is_two_people() -> None:
+    one, two = "https://one.example.com", "https://two.example.com/realms/x"
+    settings = settings_of(AUTH_ISSUER=f"{one}/,{one},{two}", OPERATORS=f"{one}|root,alice")
+    first, again = [await signed_in(signed(iss=spelling), settings) for spelling in (one, f"{one}/")]
+    assert first["identity"] == again["identity"] == f"{one}|alice"
+    assert (await signed_in(signed(iss=two), settings))["identity"] == f"{two}|alice"
+    reordered = settings_of(AUTH_ISSUER=f"{two},{one}")
+    assert (await signed_in(signed(iss=one), reordered))["identity"] == f"{one}|alice"
+    for iss, sub, operates in ((one, "root", True), (two, "root", False), (one, "alice", False)):
+        user: Any = SignedIn(await signed_in(signed(iss=iss, sub=sub), settings))
+        assert identity.is_operator(user, settings) is operates
+    said = await refusal(f"Bearer {signed(iss=one, sub='a' * 250)}", settings)
+    assert "claim 'sub' is with its issuer a text of 274 bytes" in said
+    assert "langgraph-" in await refusal(f"Bearer {signed(iss=one, sub='langgraph-studio-user')}", settings)
+
+
+@pytest.mark.parametrize(
+    ("path", "there", "shape"),
+    [
+        ("client_id", {"client_id": AUDIENCE}, None),
+        ("azp", {"azp": AUDIENCE, "aud": "account"}, None),
+        ("azp", {"azp": "page"}, None),
+        ("aud", {"aud": ["other", "page"]}, None),
+        ("resource.aud", {"resource": {"aud": [AUDIENCE]}}, None),
+        ("client_id", {"aud": AUDIENCE}, "no claim 'client_id'"),
+        ("client_id", {"client_id": None}, "no claim 'client_id'"),
+        ("client_id", {"client_id": []}, "'client_id' is an empty list"),
+        ("client_id", {"client_id": "elsewhere"}, "'client_id' is a text of 9 bytes"),
+        ("client_id", {"client_id": ["elsewhere", "third"]}, "'client_id' is a list of 2 values"),
+        ("client_id", {"client_id": ""}, "'client_id' is an empty text"),
+        ("client_id", {"client_id": 7}, "'client_id' is a number"),
+        ("client_id", {"client_id": {AUDIENCE: {}}}, "'client_id' is an object"),
+        ("client_id", {"client_id": [[AUDIENCE]]}, "'client_id' is a list with a list"),
+        ("resource.aud", {"resource": AUDIENCE}, "'resource.aud' leads through 'resource'"),
+        ("aud", {"aud": []}, "'aud' is an empty list"),
+        ("aud", {"aud": f"{AUDIENCE},page"}, "'aud' is a text of 10 bytes"),
+    ],
+)
+async def test_the_audience_is_in_the_claim_that_the_environment_names(
+    path: str, there: dict[str, Any], shape: str | None
+) -> None:
+    settings = settings_of(AUTH_AUDIENCE=f"{AUDIENCE}, page", AUTH_AUDIENCE_CLAIM=path)
+    token = signed_payload(**{"aud": None, **there})
+    if shape is None:
+        assert (await signed_in(token, settings))["identity"] == "alice"
+    else:
+        said = await refusal(f"Bearer {token}", settings)
+        assert shape in said
+        assert "elsewhere" not in said
+
+
+async def test_a_token_for_nobody_is_refused_also_where_no_audience_is_checked() -> None:
+    assert "'aud' is an empty list" in await refusal(f"Bearer {signed(aud=[])}", settings_of())
+    assert (await signed_in(signed(aud=None), settings_of()))["identity"] == "alice"
+
+
+async def test_two_keys_without_ids_are_not_taken_for_one(keys: KeyServer) -> None:
+    settings = load_settings({"AUTH_JWKS_URL": keys.url})
+    nameless = {name: value for name, value in jwk("one").items() if name != "kid"}
+    other = {name: value for name, value in jwk("two").items() if name != "kid"}
+    keys.answer = json.dumps({"keys": [nameless]}).encode()
+    assert (await signed_in(signed(RSA_KEYS["one"], "RS256"), settings))["identity"] == "alice"
+    keys.answer = json.dumps({"keys": [nameless, other]}).encode()
+    for key in ("one", "two"):
+        assert "'kid'" in await refusal(f"Bearer {signed(RSA_KEYS[key], 'RS256')}", settings)
 
 
 # --- A key set -------------------------------------------------------------------------------------------------------
@@ -484,9 +652,10 @@ SPOILED = st.builds(lambda field, junk: {**jwk("two"), field: junk}, st.sampled_
 @given(bad=st.sampled_from(NEVER) | JUNK | SPOILED)
 def test_what_is_no_key_for_signatures_is_left_out_and_the_others_are_found(bad: Any) -> None:
     usable = tokens.usable_keys(json.dumps({"keys": [bad, jwk("one")]}).encode())
-    assert "one" in usable
-    assert {key.algorithm_name for key in usable.values()} <= set(tokens.ASYMMETRIC)
-    assert bad not in NEVER or "two" not in usable
+    ids = [key.key_id for key in usable]
+    assert "one" in ids
+    assert {key.algorithm_name for key in usable} <= set(tokens.ASYMMETRIC)
+    assert bad not in NEVER or "two" not in ids
 
 
 # --- On the real server ----------------------------------------------------------------------------------------------
@@ -496,9 +665,9 @@ def public_pem(kid: str) -> bytes:
     return RSA_KEYS[kid].public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
 
-def hand_made_hmac(secret: bytes, kid: str) -> str:
+def hand_made_hmac(secret: bytes, kid: str | None) -> str:
     """A token signed by HMAC with a public key, which PyJWT itself refuses to make."""
-    unsigned = hand_made({"alg": "HS256", "kid": kid}).rpartition(".")[0]
+    unsigned = hand_made({"alg": "HS256", **({"kid": kid} if kid else {})}).rpartition(".")[0]
     key = jwt.algorithms.HMACAlgorithm(jwt.algorithms.HMACAlgorithm.SHA256)
     return f"{unsigned}.{base64.urlsafe_b64encode(key.sign(unsigned.encode(), secret)).decode().rstrip('=')}"
 
@@ -526,12 +695,14 @@ def test_tokens_of_the_key_set_are_believed_and_no_others(
         assert ask(rsa_signed("one")).status_code == 503
         keys.serve("one")
         assert soon(rsa_signed("one")), "a failure is not kept"
-        for good in (rsa_signed("one"), signed(EC_KEY, "ES256", "curve")):
+        alone = signed(RSA_KEYS["one"], "RS256"), signed(EC_KEY, "ES256")
+        for good in (rsa_signed("one"), signed(EC_KEY, "ES256", "curve"), *alone):
             assert ask(good).json()["metadata"] == {"user_id": "alice", "org_id": "acme"}
         bad = {
             "a key that is not in the set": rsa_signed("never served"),
             "another key under a known id": rsa_signed("one", key="never served"),
-            "no key id": signed(RSA_KEYS["one"], "RS256"),
+            "no key id, and another key": signed(RSA_KEYS["never served"], "RS256"),
+            "no key id, and the public key as a shared secret": hand_made_hmac(public_pem("one"), None),
             "a key of another kind": signed(EC_KEY, "ES256", "one"),
             "the public key as a shared secret": hand_made_hmac(public_pem("one"), "one"),
             "a key set of its own": hand_made({"alg": "RS256", "kid": "x", "jku": keys.url}, b"x"),
@@ -542,3 +713,6 @@ def test_tokens_of_the_key_set_are_believed_and_no_others(
         assert soon(rsa_signed("two"))
         assert keys.asked - asked <= 2, "made-up ids, and impatient callers, do not flood the provider"
         assert ask(rsa_signed("one")).status_code == 401, "the key it changed from is not believed any more"
+        keys.serve("one", "two")
+        assert soon(rsa_signed("one"))
+        assert ask(signed(RSA_KEYS["one"], "RS256")).status_code == 401, "of two keys of its algorithm it names none"

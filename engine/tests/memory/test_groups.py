@@ -81,13 +81,21 @@ def test_a_group_s_claim_may_have_the_name_of_a_field_of_the_user(name: str) -> 
 
 
 @pytest.mark.parametrize("claim", ["o.id", "o", "o.id.team"])
-@pytest.mark.parametrize("named", [{"auth_org_claim": "o.id"}, {"auth_permissions_claim": "o.id"}])
+@pytest.mark.parametrize(
+    "named", [{"auth_org_claim": "o.id"}, {"auth_permissions_claim": "o.id"}, {"auth_identity_claim": "o.id"}]
+)
 def test_a_group_is_no_claim_that_the_environment_names_for_something_else(named: dict[str, Any], claim: str) -> None:
     routes = {**ROUTES, "/team/": group(claim)}
     assert Deployment(PROJECT, Settings(), routes=routes).claims == {claim}
     assert Deployment(PROJECT, Settings(**named), routes={**ROUTES, "/team/": group("o.team")}).claims == {"o.team"}
     with pytest.raises(SettingsError, match=next(iter(named)).upper()):
         Deployment(PROJECT, Settings(**named), routes=routes)
+
+
+@pytest.mark.parametrize("claim", ["user_metadata.team", "https://example.com/user_metadata", "unsafe_metadata.a.b"])
+def test_a_group_is_no_claim_that_people_write_themselves(claim: str) -> None:
+    with pytest.raises(SettingsError, match="people write themselves"):
+        Deployment(PROJECT, Settings(), routes={**ROUTES, "/team/": group(claim)})
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ Settings and routes name claims. Identity providers put them at the top (`org_id
 (`https://example.com/org`), or within objects (`o.id`, `app_metadata.org_id`, `realm_access.roles`).
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -48,33 +49,86 @@ def claim_at(claims: Mapping[str, Any], path: str) -> Any:
 def name_at(claims: Mapping[str, Any], path: str) -> str | None:
     """The name that a claim holds, such as an organization's; None where the claim is not there.
 
-    A list with one text counts as that text. Raises `UnreadableClaimError` for other shapes, and for a text that cannot be a
-    part of a namespace.
+    A list with one text counts as that text, and an object with one name as that name if an object stands under it, as
+    Keycloak writes organizations: `{"acme": {"id": "..."}}`. Raises `UnreadableClaimError` for other shapes, and for a text
+    that cannot be a part of a namespace.
     """
     value = claim_at(claims, path)
     if value is None:
         return None
-    name = value[0] if isinstance(value, list) and len(value) == 1 else value
-    try:
-        label(name)
-    except (AttributeError, IdentityError):  # no text, or none that a store could hold
-        fix = f"use a text of 1 to {MAX_IDENTITY_BYTES} bytes of UTF-8 without NUL, or a list with one"
-        raise UnreadableClaimError(f"{path!r} is {shape_of(value)}; {fix}") from None
+    name = next(iter(value)) if _is_named_objects(value) and len(value) == 1 else _only_item(value)
+    if not _can_be_name(name):
+        raise UnreadableClaimError(f"{path!r} is {shape_of(value)}; use {_A_TEXT}, or a list or an object with one")
     return str(name)
 
 
-def texts_at(claims: Mapping[str, Any], path: str) -> list[str]:
-    """The printable texts of a claim that is a list, or of OAuth's `scope`: one string with spaces. None where it is not there.
+def identity_at(claims: Mapping[str, Any], path: str) -> str | None:
+    """The identity that a claim holds; None where the claim is not there.
 
-    Raises `UnreadableClaimError` for other shapes.
+    An integer counts as its decimal text, and a list with one value as that value. Raises `UnreadableClaimError` for other
+    shapes, and for a text that cannot be a part of a namespace.
+    """
+    value = claim_at(claims, path)
+    if value is None:
+        return None
+    identity = _only_item(value)
+    if isinstance(identity, int) and not isinstance(identity, bool):
+        identity = str(identity)
+    if not _can_be_name(identity):
+        raise UnreadableClaimError(f"{path!r} is {shape_of(value)}; use {_A_TEXT}, or an integer")
+    return str(identity)
+
+
+def texts_at(claims: Mapping[str, Any], path: str) -> list[str]:
+    """The printable texts of a claim: of a list, or of OAuth's `scope`, one string with spaces. None where it is not there.
+
+    Of an object whose values are objects the names count, as ZITADEL writes roles: `{"admin": {"<org>": "<domain>"}}`. Raises
+    `UnreadableClaimError` for other shapes.
     """
     value = claim_at(claims, path)
     if value is None:
         return []
-    values = value.split() if isinstance(value, str) else value
+    values = value
+    if isinstance(value, str):
+        values = value.split()
+    elif _is_named_objects(value):
+        values = list(value)
     if not isinstance(values, list):
         raise UnreadableClaimError(f"{path!r} is {shape_of(value)}; use a list of texts, or one text with spaces")
     return [text for text in values if isinstance(text, str) and text.isprintable()]
+
+
+def verification_of(path: str) -> str | None:
+    """The path of the claim that says whether the email address at `path` is verified; None if that is no email address."""
+    name = _LAST_NAME.search(path)
+    if name is None or "mail" not in name[0].casefold():
+        return None
+    return f"{path[: name.start()]}email_verified"
+
+
+_A_TEXT = f"a text of 1 to {MAX_IDENTITY_BYTES} bytes of UTF-8 without NUL"
+_LAST_NAME = re.compile(r"[^./:]*$")
+
+
+def _only_item(value: Any) -> Any:
+    """The one value of a list; anything else as it is."""
+    return value[0] if isinstance(value, list) and len(value) == 1 else value
+
+
+def _is_named_objects(value: Any) -> bool:
+    """Whether this is an object whose values are all objects: its names are the names of something."""
+    return isinstance(value, Mapping) and all(isinstance(item, Mapping) for item in value.values())
+
+
+def _can_be_name(value: Any) -> bool:
+    """Whether a store can hold this as a part of a namespace."""
+    if not isinstance(value, str):
+        return False
+    try:
+        label(value)
+    except IdentityError:
+        return False
+    return True
 
 
 def shape_of(value: object) -> str:

@@ -15,8 +15,17 @@ from langgraph_sdk import Auth
 from starlette.exceptions import HTTPException as ServerError
 
 from lasting_memory import platform
-from lasting_memory.auth.claims import UnreadableClaimError, name_at, texts_at
-from lasting_memory.people.identity import OPERATE
+from lasting_memory.auth.claims import (
+    UnreadableClaimError,
+    claim_at,
+    identity_at,
+    name_at,
+    shape_of,
+    texts_at,
+    verification_of,
+)
+from lasting_memory.auth.issuers import Issuers
+from lasting_memory.people.identity import MAX_IDENTITY_BYTES, OPERATE
 from lasting_memory.settings import Settings
 
 # The platform's own identities begin so.
@@ -47,17 +56,18 @@ class KeySet:
 
     def __init__(self, url: str) -> None:
         self._url, self._tls = url, ssl.create_default_context()  # reads files, so not in the event loop
-        self._keys: dict[str | None, jwt.PyJWK] = {}
+        self._keys: list[jwt.PyJWK] = []
         self._fetched_at = self._tried_at = float("-inf")
         self._fetching: asyncio.Task[None] | None = None
 
-    async def key(self, key_id: str | None) -> jwt.PyJWK:
-        """The key of this id. A known one needs no waiting; for an unknown one, the keys are fetched unless they just were.
+    async def key(self, key_id: str | None, algorithm: str | None = None) -> jwt.PyJWK:
+        """The key of this id; without an id, the only key of the token's algorithm.
 
-        Raises `ServerError` 503 if the keys cannot be fetched, `jwt.PyJWTError` if there is none of this id.
+        A known key needs no waiting; for an unknown one, the keys are fetched unless they just were. Raises `ServerError` 503
+        if the keys cannot be fetched, `jwt.PyJWTError` if there is no such key.
         """
         now = time.monotonic()
-        known = key_id in self._keys and now - self._fetched_at < KEPT_SECONDS
+        known = self._find(key_id, algorithm) is not None and now - self._fetched_at < KEPT_SECONDS
         if (not known or now - self._fetched_at > REFRESH_SECONDS) and now - self._tried_at > COOLDOWN_SECONDS:
             if self._fetching is None or self._fetching.done():
                 self._fetching = asyncio.create_task(self._fetch())
@@ -65,9 +75,18 @@ class KeySet:
                 await asyncio.wait([self._fetching])
         if time.monotonic() - self._fetched_at >= KEPT_SECONDS:
             raise ServerError(503, "The identity provider's keys cannot be fetched; try again.")
-        if key_id not in self._keys:
+        key = self._find(key_id, algorithm)
+        if key is None and key_id is None:
+            raise jwt.PyJWTError("its header has no 'kid', and not exactly one of the identity provider's keys is of its 'alg'")
+        if key is None:
             raise jwt.PyJWTError("its key is not one of the identity provider's")
-        return self._keys[key_id]
+        return key
+
+    def _find(self, key_id: str | None, algorithm: str | None) -> jwt.PyJWK | None:
+        if key_id is not None:
+            return next((key for key in self._keys if key.key_id == key_id), None)
+        keys = [key for key in self._keys if key.algorithm_name == algorithm]
+        return keys[0] if len(keys) == 1 else None
 
     async def _fetch(self) -> None:
         try:
@@ -81,13 +100,13 @@ class KeySet:
             self._tried_at = time.monotonic()
 
 
-def usable_keys(answer: bytes) -> dict[str | None, jwt.PyJWK]:
-    """The public keys for signatures in a JSON Web Key Set (RFC 7517), by id. Raises any error if it is none, or has none."""
-    usable = {
-        key.key_id: key
-        for key in reversed(jwt.PyJWKSet.from_dict(json.loads(answer)).keys)
+def usable_keys(answer: bytes) -> list[jwt.PyJWK]:
+    """The public keys for signatures in a JSON Web Key Set (RFC 7517). Raises any error if it is none, or has none."""
+    usable = [
+        key
+        for key in jwt.PyJWKSet.from_dict(json.loads(answer)).keys
         if key.public_key_use in ("sig", None) and hasattr(key.key, "verify") and key.algorithm_name in ASYMMETRIC
-    }
+    ]
     if not usable:
         raise ValueError("it has no key that tokens may be signed with")
     return usable
@@ -99,6 +118,7 @@ class Tokens:
     def __init__(self, settings: Settings, claims: Collection[str] = ()) -> None:
         self._settings, self._claims = settings, claims
         self._keys = KeySet(settings.auth_jwks_url) if settings.auth_jwks_url else None
+        self._issuers = Issuers(settings.issuers)
 
     async def user(self, authorization: str | None) -> dict[str, Any]:
         """The user behind an Authorization header: `identity`, `org_id`, `permissions` and the kept `claims`, if there are any.
@@ -111,12 +131,19 @@ class Tokens:
         if scheme.lower() == "bearer" and 0 < len(token) <= MAX_TOKEN_CHARS:
             if self._settings.uses_jwt:
                 claims = await self._verified_claims(token)
-                return {**self._user_of(claims), "expires_at": _expiry_of(claims)}
+                return {**self._user(claims), "expires_at": _expiry_of(claims)}
             if self._settings.accepts_dev_tokens and token.startswith("dev:"):
-                return self._user_of(self._dev_claims(token))
+                return self._dev_user(token)
         if self._settings.accepts_dev_tokens:
             raise _refused("Sign in with 'Authorization: Bearer dev:<org>:<identity>', e.g. dev:acme:alice@example.com.")
         raise _refused("Sign in with 'Authorization: Bearer <token>'. Operators set AUTH_JWKS_URL or AUTH_JWT_SECRET for that.")
+
+    def _dev_user(self, token: str) -> dict[str, Any]:
+        claims = self._dev_claims(token)
+        try:
+            return self._user_of(claims, identity_at(claims, "sub"), "sub")
+        except UnreadableClaimError as error:
+            raise _refused(f"The token's claim {error}.") from None
 
     def _dev_claims(self, token: str) -> dict[str, Any]:
         org, _, rest = token.removeprefix("dev:").partition(":")
@@ -135,15 +162,15 @@ class Tokens:
         key: Any = self._settings.auth_jwt_secret
         try:
             if self._keys:  # the whole key, not its `.key`: a token must name the algorithm that this key is for
-                key = await self._keys.key(jwt.get_unverified_header(token).get("kid"))
+                header = jwt.get_unverified_header(token)
+                key = await self._keys.key(header.get("kid"), header.get("alg"))
             return jwt.decode(
                 token,
                 key,
                 algorithms=ASYMMETRIC if self._keys else ["HS256"],
-                issuer=self._settings.auth_issuer,
-                audience=self._settings.auth_audience,
                 leeway=CLOCK_SKEW_SECONDS,
-                options={"require": ["exp", "sub"], "verify_aud": self._settings.auth_audience is not None},
+                # These three are checked here, by the claims that the settings name, and in the shapes that providers send.
+                options={"require": ["exp"], "verify_iss": False, "verify_aud": False, "verify_sub": False},
             )
         except jwt.InvalidSignatureError:
             raise _refused("The token is not valid: its signature is not that of the key.") from None
@@ -152,17 +179,69 @@ class Tokens:
         except jwt.PyJWTError as error:
             raise _refused(f"The token is not valid: {error}.") from None
 
-    def _user_of(self, claims: Mapping[str, Any]) -> dict[str, Any]:
+    def _user(self, claims: Mapping[str, Any]) -> dict[str, Any]:
         """The user that verified claims name. Raises a 401 that names the claim which cannot be read, and never its value."""
         try:
-            identity = name_at(claims, "sub")
-            permissions = texts_at(claims, self._settings.auth_permissions_claim)
-            org_id = name_at(claims, self._settings.org_claim)
-            groups = {path: name_at(claims, path) for path in self._claims}
+            issuer = self._issuer_of(claims)
+            self._check_audience(claims)
+            path = self._settings.auth_identity_claim
+            identity = identity_at(claims, path)
+            if identity is not None:
+                _check_verified(claims, path)
+                identity = self._with_issuer(issuer, identity, path)
+            return self._user_of(claims, identity, path)
         except UnreadableClaimError as error:
             raise _refused(f"The token's claim {error}.") from None
+
+    def _issuer_of(self, claims: Mapping[str, Any]) -> str:
+        """The issuer of a token, in its one spelling; "" where `AUTH_ISSUER` is not set. Raises a 401 for any other."""
+        if not self._settings.issuers:
+            return ""
+        spelling = claims.get("iss")
+        if spelling is None:
+            raise _refused("The token has no claim 'iss', which names its issuer.")
+        issuer = self._issuers.find(spelling) if isinstance(spelling, str) else None
+        if issuer is None:
+            raise UnreadableClaimError(f"'iss' is {shape_of(spelling)}, and none that AUTH_ISSUER lists")
+        return issuer
+
+    def _check_audience(self, claims: Mapping[str, Any]) -> None:
+        """Raise a 401 for a token that is for nobody, or for others than `AUTH_AUDIENCE` lists."""
+        path = self._settings.auth_audience_claim
+        value = claim_at(claims, path)
+        if value == []:
+            raise UnreadableClaimError(f"{path!r} is an empty list, so it is for nobody")
+        if not self._settings.audiences:
+            return
+        if value is None:
+            fix = "Operators name another with AUTH_AUDIENCE_CLAIM, e.g. client_id or azp."
+            raise _refused(f"The token has no claim {path!r}, which names its audience. {fix}")
+        audiences = value if isinstance(value, list) else [value]
+        if not all(isinstance(audience, str) for audience in audiences):
+            raise UnreadableClaimError(f"{path!r} is {shape_of(value)}; use a text, or a list of texts")
+        if self._settings.audiences.isdisjoint(audiences):
+            raise UnreadableClaimError(f"{path!r} is {shape_of(value)}, and names nothing that AUTH_AUDIENCE lists")
+
+    def _with_issuer(self, issuer: str, name: str, path: str) -> str:
+        """The identity of whom an issuer gives this name. Raises a 401 where both together are too long."""
+        if name.startswith(RESERVED_PREFIX):
+            return name  # which is refused
+        identity = self._issuers.identity(issuer, name)
+        if len(identity.encode()) > MAX_IDENTITY_BYTES:
+            what = f"with its issuer {shape_of(identity)}"
+            raise UnreadableClaimError(f"{path!r} is {what}; use at most {MAX_IDENTITY_BYTES} bytes together")
+        return identity
+
+    def _user_of(self, claims: Mapping[str, Any], identity: str | None, path: str) -> dict[str, Any]:
+        """The user of this identity, which the claim at `path` holds, and what else the claims say of them.
+
+        Raises a 401, or `UnreadableClaimError`.
+        """
+        permissions = texts_at(claims, self._settings.auth_permissions_claim)
+        org_id = name_at(claims, self._settings.org_claim)
+        groups = {path: name_at(claims, path) for path in self._claims}
         if identity is None:
-            raise _refused("The token has no claim 'sub', which names the person.")
+            raise _refused(f"The token has no claim {path!r}, which names the person.")
         if identity.startswith(RESERVED_PREFIX):
             raise _refused(f"Identities that begin with {RESERVED_PREFIX!r} are the platform's own.")
         is_operator = identity in self._settings.operators or OPERATE in permissions
@@ -172,6 +251,17 @@ class Tokens:
         user = {"identity": identity, "org_id": org_id or self._settings.fallback_org, "permissions": permissions}
         kept = {path: name for path, name in groups.items() if name is not None}
         return {**user, "claims": kept} if kept else user
+
+
+def _check_verified(claims: Mapping[str, Any], path: str) -> None:
+    """Raise a 401 if the identity is an email address that the provider has not verified: anybody may have typed it."""
+    verification = verification_of(path)
+    if verification is None:
+        return
+    value = claim_at(claims, verification)
+    if value is not True:
+        what = "is not there" if value is None else f"is {shape_of(value)}"
+        raise UnreadableClaimError(f"{verification!r} {what}; {path!r} names a person only where it is true")
 
 
 def _expiry_of(claims: Mapping[str, Any]) -> int:

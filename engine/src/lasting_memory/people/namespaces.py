@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Literal, get_args
 
 from lasting_memory.people.identity import Actor, IdentityError, label, part_of
-from lasting_memory.settings import MemoryScope, Settings, SettingsError, SharedWrites
+from lasting_memory.settings import MemoryScope, Settings, SettingsError, SharedWrites, is_peoples_own
 
 Namespace = tuple[str, ...]
 GroupWrites = Literal["deny", "interrupt", "members"]
@@ -194,6 +194,10 @@ def _check_claim(route: str, scope: Scope, settings: Settings) -> None:
         what = "names the organization (AUTH_ORG_CLAIM)"
     elif _is_of(scope.claim, settings.auth_permissions_claim):
         what = "lists permissions (AUTH_PERMISSIONS_CLAIM)"
+    elif _is_of(scope.claim, settings.auth_identity_claim):
+        what = "names the person (AUTH_IDENTITY_CLAIM)"
+    elif is_peoples_own(scope.claim):
+        what = "people write themselves"
     elif scope.claim.partition(".")[0].casefold() in _NO_GROUPS:
         what = "is the token's own"
     else:
