@@ -30,6 +30,9 @@ BAD = [
     ("AUTH_ISSUER", ",", "separated by commas"),
     ("AUTH_AUDIENCE", ",,", "separated by commas"),
     ("AUTH_AUDIENCE_CLAIM", "client_id", "AUTH_AUDIENCE"),
+    ("AUTH_CLIENT_ID", "page", "an AUTH_ISSUER that is an https:// address"),
+    ("AUTH_SCOPE", "profile email", "openid among them"),
+    ("AUTH_SCOPE", "openid email", "together with AUTH_CLIENT_ID"),
     ("AUTH_IDENTITY_CLAIM", "iss", "sub, oid or uid"),
     ("AUTH_IDENTITY_CLAIM", "user_metadata.email", "sub, oid or uid"),
     ("AUTH_ORG_CLAIM", "user_metadata.org_id", "app_metadata.org_id"),
@@ -170,3 +173,32 @@ def test_a_provider_that_is_not_installed_is_an_error_naming_the_extra(provider:
     base._get_chat_model_creator.cache_clear()  # of a test before, which had the provider
     with pytest.raises(SettingsError, match=f"CONSOLIDATION_MODEL is '{provider}:x'.* EXTRA={provider}"):
         build_model(deployed(consolidation_model=f"{provider}:x"), consolidating=True)
+
+
+@pytest.mark.parametrize(
+    ("issuer", "page_issuer", "origin"),
+    [
+        ("https://id.example.com", "https://id.example.com", "https://id.example.com"),
+        ("accounts.google.com,https://accounts.google.com", "https://accounts.google.com", "https://accounts.google.com"),
+        ("https://ID.example.com:8443/realms/x", "https://ID.example.com:8443/realms/x", "https://id.example.com:8443"),
+        ("http://127.0.0.1:9/x", "http://127.0.0.1:9/x", "http://127.0.0.1:9"),
+        ("http://id.example.com", None, None),
+        ("https://id.example.com;script-src", None, None),
+        ("https://user@id.example.com", None, None),
+        ("https://id.example.com:http", None, None),
+        ("https://[id", None, None),
+        ("acme", None, None),
+    ],
+)
+def test_people_sign_in_on_the_page_at_an_issuer_that_is_an_address(
+    issuer: str, page_issuer: str | None, origin: str | None
+) -> None:
+    environ = {"AUTH_ISSUER": issuer, "AUTH_CLIENT_ID": "page", "AUTH_JWKS_URL": JWKS_URL}
+    if origin is None:
+        with pytest.raises(SettingsError, match=r"^AUTH_CLIENT_ID is 'page'; use it together with an AUTH_ISSUER"):
+            load_settings(environ)
+        return
+    settings = load_settings(environ)
+    assert (settings.sign_in, settings.page_issuer, settings.page_origin) == ("provider", page_issuer, origin)
+    with pytest.raises(SettingsError, match="AUTH_JWKS_URL or AUTH_JWT_SECRET"):
+        load_settings({**environ, "AUTH_JWKS_URL": ""})

@@ -31,6 +31,8 @@ CONSOLIDATION_GRAPH = "consolidation_agent"
 MemoryScope = Literal["user", "user+assistant", "assistant"]
 SharedWrites = Literal["deny", "interrupt", "allow"]
 
+# A host with its port, as a Content Security Policy may name it.
+_HOST = re.compile(r"([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
 # UTF-8 bytes of an organization's name, so that it fits into a namespace.
 _MAX_ORG_BYTES = 256
 # The latest that a run may be planned for, in seconds from its request: 7 days.
@@ -54,9 +56,21 @@ def _fires(cron: str) -> bool:
     return bool(re.fullmatch(r"(\S+\s+){4}\S+", cron)) and bool(croniter(cron).get_next())
 
 
-def _is_key_set(address: str) -> bool:
+def _is_https(address: str) -> bool:
+    """Whether this is an https:// address, or an http:// one of this machine."""
     url = urlsplit(address)
     return bool(url.hostname and (url.scheme == "https" or (url.scheme == "http" and is_loopback(url.hostname))))
+
+
+def _origin_of(address: str) -> str | None:
+    """The origin of an address that a browser may call; None for any other."""
+    try:
+        url = urlsplit(address)
+    except ValueError:
+        return None
+    if not _HOST.fullmatch(url.netloc) or not _is_https(address):
+        return None
+    return f"{url.scheme}://{url.netloc.lower()}"
 
 
 def _is_postgres(address: str) -> bool:
@@ -86,6 +100,10 @@ def is_peoples_own(path: str) -> bool:
     return not _PEOPLES_OWN.isdisjoint(re.split("[./:]", path.casefold()))
 
 
+def _is_scope(text: str) -> bool:
+    return "openid" in text.split() and text.isascii() and text.isprintable()
+
+
 def _is_providers(path: str) -> bool:
     return not is_peoples_own(path)
 
@@ -104,7 +122,7 @@ class Settings:
     """The environment: each field is the variable of its name in capitals. The defaults are of a start without any key."""
 
     agent_model: _Model | None = _MODEL
-    auth_jwks_url: Annotated[str, Predicate(_is_key_set)] | None = Field(
+    auth_jwks_url: Annotated[str, Predicate(_is_https)] | None = Field(
         default=None, description="the https:// address of your identity provider's key set"
     )
     # HS256 keys shorter than the hash are guessable (RFC 7518, section 3.2).
@@ -118,6 +136,11 @@ class Settings:
     auth_audience_claim: str = "aud"
     auth_identity_claim: Annotated[str, Predicate(_names_person)] = Field(
         default="sub", description="a claim that is each person's own and stays so, e.g. sub, oid or uid"
+    )
+    # Of the page, where people sign in at the first issuer.
+    auth_client_id: str | None = None
+    auth_scope: Annotated[str, Predicate(_is_scope)] = Field(
+        default="openid", description="scopes separated by spaces, openid among them, e.g. openid offline_access"
     )
     # None says that the environment does not name it; `org_claim` and `fallback_org` are what then holds.
     auth_org_claim: Annotated[str, Predicate(_is_providers)] | None = Field(default=None, description=_PROVIDERS)
@@ -172,9 +195,9 @@ class Settings:
         return tuple(_listed(self.auth_issuer or ""))
 
     @property
-    def audiences(self) -> frozenset[str]:
+    def audiences(self) -> tuple[str, ...]:
         """The audiences of which a token must name one; none if they are not checked."""
-        return frozenset(_listed(self.auth_audience or ""))
+        return tuple(_listed(self.auth_audience or ""))
 
     @property
     def org_claim(self) -> str:
@@ -205,9 +228,21 @@ class Settings:
         return not self.exposed or self.accepts_dev_tokens
 
     @property
-    def sign_in(self) -> Literal["dev", "token"]:
-        """How people sign in: with a name and an organization, or with a token."""
-        return "dev" if self.accepts_dev_tokens else "token"
+    def sign_in(self) -> Literal["dev", "token", "provider"]:
+        """How people sign in on the page: with a name and an organization, with a token, or at their identity provider."""
+        if self.accepts_dev_tokens:
+            return "dev"
+        return "provider" if self.auth_client_id else "token"
+
+    @property
+    def page_issuer(self) -> str | None:
+        """The issuer at which people sign in on the page: the first that is an address."""
+        return next((issuer for issuer in self.issuers if _origin_of(issuer)), None)
+
+    @property
+    def page_origin(self) -> str | None:
+        """The origin of `page_issuer`."""
+        return _origin_of(self.page_issuer) if self.page_issuer else None
 
     @property
     def uses_jwt(self) -> bool:
@@ -250,6 +285,13 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
     if "auth_audience_claim" in given and not settings.auth_audience:
         claim = settings.auth_audience_claim
         raise SettingsError(f"AUTH_AUDIENCE_CLAIM is {claim!r:.100}; use it together with AUTH_AUDIENCE, or leave it empty.")
+    if settings.auth_client_id and not (settings.page_issuer and settings.uses_jwt):
+        needs = "an AUTH_ISSUER that is an https:// address, and AUTH_JWKS_URL or AUTH_JWT_SECRET"
+        raise SettingsError(f"AUTH_CLIENT_ID is {settings.auth_client_id!r:.100}; use it together with {needs}.")
+    if "auth_scope" in given and not settings.auth_client_id:
+        raise SettingsError(
+            f"AUTH_SCOPE is {settings.auth_scope!r:.100}; use it together with AUTH_CLIENT_ID, or leave it empty."
+        )
     return settings
 
 

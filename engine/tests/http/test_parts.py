@@ -1,6 +1,7 @@
 """What a deployment leaves out is not there, and what it adds is; and the page's files as they are served."""
 
 import hashlib
+import html
 import json
 import re
 import shutil
@@ -313,6 +314,7 @@ async def test_who_opens_the_root_in_a_browser_is_sent_to_the_page_and_every_oth
     (deployed(local_dev=True, auth_jwt_secret="x" * 32), "token"),
     (deployed(local_dev=True, exposed=True), "token"),
     (deployed(), "token"),
+    (deployed(local_dev=True, auth_jwt_secret="x" * 32, auth_issuer="https://a.example", auth_client_id="page"), "provider"),
 ])  # fmt: skip
 async def test_the_page_says_how_people_sign_in(settings: Deployment, how: str) -> None:
     transport = httpx.ASGITransport(build_http(settings))
@@ -320,9 +322,45 @@ async def test_the_page_says_how_people_sign_in(settings: Deployment, how: str) 
         assert f'<meta name="sign-in" content="{how}">' in (await client.get("/app")).text
 
 
+async def test_the_page_may_call_the_provider_at_which_people_sign_in_and_nobody_else() -> None:
+    settings = {
+        "auth_jwks_url": "https://id.example.com/keys",
+        "auth_issuer": "https://ID.example.com:8443/x",
+        "auth_client_id": 'a"b',
+    }
+    expected = {"issuer": settings["auth_issuer"], "client_id": 'a"b', "scope": "openid", "audience": None}
+    for more, audience in (
+        ({}, None),
+        ({"auth_audience": "a,b"}, "a"),
+        ({"auth_audience": "a", "auth_audience_claim": "azp"}, None),
+    ):
+        with_provider = httpx.ASGITransport(build_http(deployed(**settings, **more)))
+        async with httpx.AsyncClient(transport=with_provider, base_url="http://test") as client:
+            page = await client.get("/app")
+        told = re.findall(r'<meta name="provider" content="([^"]*)">', page.text)
+        assert [json.loads(html.unescape(text)) for text in told] == [{**expected, "audience": audience}]
+        policy = page.headers["content-security-policy"]
+        assert "connect-src 'self' https://id.example.com:8443; " in policy
+        assert policy.replace(" https://id.example.com:8443", "") == HEADERS["content-security-policy"]
+    without = httpx.ASGITransport(build_http(deployed(**settings | {"auth_client_id": None})))
+    async with httpx.AsyncClient(transport=without, base_url="http://test") as client:
+        page = await client.get("/app")
+    assert page.headers["content-security-policy"] == HEADERS["content-security-policy"]
+    assert "provider" not in page.text
+
+
 def test_the_vendored_files_are_what_the_notice_says() -> None:
     notice = (FOLDER / "lib" / "NOTICE").read_text("utf-8")
     recorded = dict(re.findall(r"^(\S+\.js) is .*\nSHA-256: ([0-9a-f]{64})$", notice, re.MULTILINE))
     assert recorded == {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in (FOLDER / "lib").glob("*.js")}
-    holders = ("Apache License", "MIT License", "Google Inc.", "Jason Miller", "MarkedJS", "Christopher Jeffrey", "John Gruber")
+    holders = (
+        "Apache License",
+        "MIT License",
+        "Google Inc.",
+        "Jason Miller",
+        "MarkedJS",
+        "Christopher Jeffrey",
+        "John Gruber",
+        "Filip Skokan",
+    )
     assert [part for part in holders if part not in notice] == []

@@ -26,8 +26,8 @@ _AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text("u
 _END_ANIMATIONS = """() => document.getAnimations()
   .filter((each) => each.effect.getComputedTiming().endTime !== Infinity).forEach((each) => each.finish())"""
 expect.set_options(timeout=WAIT_MILLISECONDS)
-# All that a reload finds again, on a development server.
-DEVELOPMENT_TOKEN = "development token"
+# All that a reload finds again: on a development server, and where people sign in at a provider.
+DEVELOPMENT_TOKEN, SIGNED_IN = "development token", "signed in"
 MISSING = "no Chromium is found; `apt-get install chromium`, or `.venv/bin/playwright install --with-deps chromium`"
 # In which place beside the conversation a button is.
 _PLACE_OF = {
@@ -111,19 +111,21 @@ class Visitor:
     context: BrowserContext
     page: Page
     url: str
+    provider: str = ""  # the origin at which people sign in, if there is one
     wrong: list[str] = field(default_factory=list)
 
     @classmethod
-    def arrive(cls, browser: Browser, url: str, **options: Any) -> Visitor:
+    def arrive(cls, browser: Browser, url: str, provider: str = "", **options: Any) -> Visitor:
         """Open a browser of one's own at the address of a server; the page is not open yet."""
         context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, "locale": "en-GB", **options})
-        visitor = cls(context, context.new_page(), url)
+        visitor = cls(context, context.new_page(), url, provider)
         visitor.watch(visitor.page)
         return visitor
 
     def watch(self, page: Page) -> None:
         page.set_default_timeout(WAIT_MILLISECONDS)
-        page.on("request", lambda request: self._note(f"request to {request.url}", request.url.startswith((self.url, "blob:"))))
+        allowed = tuple(filter(None, (self.url, "blob:", self.provider)))
+        page.on("request", lambda request: self._note(f"request to {request.url}", request.url.startswith(allowed)))
         page.on("dialog", self._dismiss)
         page.on("pageerror", lambda error: self.wrong.append(f"error {error}"))
         page.on("console", lambda message: self._note(message.text, "Content Security Policy" not in message.text))
@@ -243,4 +245,5 @@ class Visitor:
         assert not self.wrong, self.wrong
         token = kept.pop(DEVELOPMENT_TOKEN, "dev:")
         assert token.startswith("dev:"), "any other token is in memory alone"
+        assert kept.pop(SIGNED_IN, "") in ("", "at the provider" if self.provider else "")
         assert kept in ({}, {"databases": [], "name": "", "caches": [], "workers": 0, "cookies": []}), kept

@@ -219,7 +219,7 @@ class Tokens:
         audiences = value if isinstance(value, list) else [value]
         if not all(isinstance(audience, str) for audience in audiences):
             raise UnreadableClaimError(f"{path!r} is {shape_of(value)}; use a text, or a list of texts")
-        if self._settings.audiences.isdisjoint(audiences):
+        if not set(self._settings.audiences) & set(audiences):
             raise UnreadableClaimError(f"{path!r} is {shape_of(value)}, and names nothing that AUTH_AUDIENCE lists")
 
     def _with_issuer(self, issuer: str, name: str, path: str) -> str:

@@ -30,7 +30,7 @@ from lasting_memory.http.middleware import DevGuard, RequestBounds
 from lasting_memory.http.protocols import PeoplesAgents, refused_inside
 from lasting_memory.http.requests import HANDLERS
 from lasting_memory.http.start import looking_around
-from lasting_memory.settings import ENGINE, SettingsError, served_http
+from lasting_memory.settings import ENGINE, Settings, SettingsError, served_http
 
 FOLDER = ENGINE / "http" / "static"
 # What adds itself to the page: main.js imports each.
@@ -48,6 +48,30 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-cache",
 }
+
+
+def headers_of(settings: Settings) -> dict[str, str]:
+    """The headers of the page's files. Where people sign in at a provider, the page may call that origin, too."""
+    if settings.sign_in != "provider":
+        return HEADERS
+    policy = POLICY.replace("connect-src 'self'", f"connect-src 'self' {settings.page_origin}")
+    return {**HEADERS, "content-security-policy": policy}
+
+
+def provider_of(settings: Settings) -> str:
+    """What the page's script has to know of the provider at which people sign in, as a tag; "" where they do not."""
+    if settings.sign_in != "provider":
+        return ""
+    asks_for_audience = settings.audiences and settings.auth_audience_claim == "aud"
+    known = {
+        "issuer": settings.page_issuer,
+        "client_id": settings.auth_client_id,
+        "scope": settings.auth_scope,
+        # Auth0 gives tokens for an API only to who names it; others leave it unread.
+        "audience": settings.audiences[0] if asks_for_audience else None,
+    }
+    return f'<meta name="provider" content="{html.escape(json.dumps(known))}">'
+
 
 CHOSEN = {"vary": "accept-language"}
 
@@ -123,7 +147,10 @@ class Page:
         self.texts = languages
         parts = [part for part in PARTS if deployment.consolidation or not part.startswith("consolidation/")]
         index = (FOLDER / "index.html").read_text("utf-8").replace("{parts}", " ".join(parts))
-        self.index = index.replace("{sign-in}", deployment.settings.sign_in)  # the page cannot ask without a token
+        self.headers = headers_of(deployment.settings)
+        # The page cannot ask without a token.
+        index = index.replace("{sign-in}", deployment.settings.sign_in)
+        self.index = index.replace("{provider}", provider_of(deployment.settings))
         routes = [Route("/app", self.show), Route("/app/texts", self.tell_texts), Mount("/app", StaticFiles(directory=FOLDER))]
         self.page = Starlette(routes=routes)
 
@@ -147,7 +174,7 @@ class Page:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+                headers = [(name.encode(), value.encode()) for name, value in self.headers.items()]
                 message = {**message, "headers": [*message["headers"], *headers]}
             await send(message)
 

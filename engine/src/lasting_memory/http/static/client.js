@@ -45,16 +45,33 @@ const lost = (error) => {
   throw error;
 };
 
-/** Requests with this token; `onSignedOut(why)` is called when the server takes it no more. */
-export function connect(token, onSignedOut) {
+/** A session, as `connect` takes it, by one token that nobody can renew. */
+export const byToken = (token) => ({ token: () => token, renew: () => false, signOut: () => {}, only: token });
+
+/** Requests with a session's token; `onSignedOut(why)` is called when it cannot be renewed, or the server takes it no more. */
+export function connect(session, onSignedOut) {
+  /** What `ask` gives, which may say that the session is over. */
+  const ofSession = async (ask) => {
+    try {
+      return await ask();
+    } catch (error) {
+      if (error.status === 401) onSignedOut(error.message);
+      throw error;
+    }
+  };
+
   /** The response to a request. Throws a `refusal`; another error where there is no connection. */
   async function send(method, path, { query = {}, body, headers = {}, signal } = {}) {
     const url = new URL(path.slice(1), BASE);
     for (const [name, values] of Object.entries(query)) for (const value of [values].flat()) url.searchParams.append(name, value);
-    const sent = { ...headers, authorization: `Bearer ${token}`, ...(body && { "content-type": "application/json" }) };
     const text = body && JSON.stringify(body);
-    const options = { method, headers: sent, body: text, signal, cache: "no-store", credentials: "omit" };
-    const response = await fetch(url, options).catch(lost);
+    const ask = async () => {
+      const token = await ofSession(session.token);
+      const sent = { ...headers, authorization: `Bearer ${token}`, ...(body && { "content-type": "application/json" }) };
+      return fetch(url, { method, headers: sent, body: text, signal, cache: "no-store", credentials: "omit" }).catch(lost);
+    };
+    let response = await ask();
+    if (response.status === 401 && (await ofSession(session.renew))) response = await ask();
     if (response.ok) return response;
     const { detail } = await response.json().catch(() => ({}));
     const told = typeof detail === "string" && detail ? detail : t("client.refused", { status: String(response.status) });

@@ -1,9 +1,9 @@
-// The page: who is signed in, and what is beside what. A token lives in a variable of the client's and nowhere else, but for
+// The page: who is signed in, and what is beside what. A token lives in a variable of the session's and nowhere else, but for
 // that of a development server's person, whom a reload keeps.
 
 import { Changes } from "./changes.js";
 import { Chat } from "./chat.js";
-import { connect, reason } from "./client.js";
+import { byToken, connect, reason } from "./client.js";
 import { conversation } from "./conversation.js";
 import { Conversations, titleOf } from "./conversations.js";
 import { Files } from "./file.js";
@@ -12,7 +12,7 @@ import { html, render, useEffect, useMemo, useReducer, useRef, useState } from "
 import { watched } from "./memory.js";
 import { keepFocusNear } from "./parts.js";
 import { Settings } from "./settings.js";
-import { Offer, SignIn, keepToken, keptToken, tokenInAddress } from "./signin.js";
+import { Offer, SignIn, forget, keptToken, provider, remember, tokenInAddress } from "./signin.js";
 import { Problem, isId } from "./text.js";
 import { t } from "./texts.js";
 import { Trash } from "./trash.js";
@@ -56,39 +56,47 @@ function useIsNarrow() {
 }
 
 function App() {
-  const [signed, setSigned] = useState(null); // { client, me }
+  const [signed, setSigned] = useState(null); // { client, me, session }
   const [offered, setOffered] = useState(null); // the same, of a token in the address: others can send one of theirs
   const [ended, setEnded] = useState(""); // why the last session is over
   const last = useRef({}); // { client, me, talk, isOver } of the last session: its person finds what was not sent in it
-  const open = async (token) => {
-    const client = connect(token, (why) => {
+  const open = async (session) => {
+    const client = connect(session, (why) => {
       if (last.current.client === client) last.current.isOver = true;
-      keepToken("");
+      forget();
       setSigned((now) => (now?.client === client ? null : now));
       setEnded(why);
     });
     setEnded("");
     const me = await client.json("GET", "/memory/me");
-    return { client, me, token };
+    return { client, me, session };
   };
-  const enter = ({ token, ...session }) => (keepToken(token), setOffered(null), setSigned(session));
-  const [isLooking, setLooking] = useState(Boolean(keptToken()));
+  const enter = (opened) => (remember(opened.session), setOffered(null), setSigned(opened));
+  const [isLooking, setLooking] = useState(Boolean(keptToken() || provider));
   const isSigned = () => last.current.client && !last.current.isOver;
   const signOut = () => {
     history.replaceState(null, "", location.pathname);
     last.current = {};
-    keepToken("");
+    forget();
     setSigned(null);
+    signed.session.signOut();
   };
   useEffect(() => {
-    const arrive = () => {
+    const offerToken = (token) => {
+      const offer = (opened) => isSigned() || setOffered(opened);
+      if (token && !isSigned()) open(byToken(token)).then(offer, (error) => setEnded(reason(error)));
+    };
+    const arrive = () => offerToken(tokenInAddress());
+    const comeBack = async () => {
       const token = tokenInAddress();
-      const offer = (session) => isSigned() || setOffered(session);
-      if (token && !isSigned()) open(token).then(offer, (error) => setEnded(reason(error)));
+      const session = await provider.arrive();
+      if (session) enter(await open(session));
+      else offerToken(token);
     };
     const kept = keptToken();
     // Who is signed in stays so: a token in the address, which others can send, waits for no sign-in then.
-    if (kept) tokenInAddress(), open(kept).then(enter, (error) => setEnded(error.status ? "" : reason(error))).finally(() => setLooking(false));
+    if (kept) tokenInAddress(), open(byToken(kept)).then(enter, (error) => setEnded(error.status ? "" : reason(error))).finally(() => setLooking(false));
+    else if (provider) comeBack().catch((error) => setEnded(reason(error))).finally(() => setLooking(false));
     else arrive();
     addEventListener("hashchange", arrive);
     return () => removeEventListener("hashchange", arrive);
@@ -96,7 +104,7 @@ function App() {
   if (isLooking) return html`<main class="sign-in"><p class="quiet" role="status">${t("page.signing_in")}</p></main>`;
   if (!signed && offered)
     return html`<${Offer} me=${offered.me} onAccept=${() => enter(offered)} onDecline=${() => setOffered(null)} />`;
-  if (!signed) return html`<${SignIn} ended=${ended} onToken=${(token) => open(token).then(enter)} />`;
+  if (!signed) return html`<${SignIn} ended=${ended} onToken=${(token) => open(byToken(token)).then(enter)} />`;
   return html`<${Signed} ...${signed} last=${last} onSignOut=${signOut} />`;
 }
 

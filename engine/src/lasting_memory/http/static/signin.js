@@ -1,4 +1,4 @@
-// Signing in: by saying who one is where the server believes it, by a token elsewhere.
+// Signing in: by saying who one is where the server believes it, at one's identity provider, or by a token.
 
 import { refusal } from "./client.js";
 import { html } from "./lib/preact.js";
@@ -6,7 +6,10 @@ import { useAct } from "./parts.js";
 import { Problem } from "./text.js";
 import { filled, t } from "./texts.js";
 
-const isDev = document.querySelector('meta[name="sign-in"]').content === "dev";
+const how = document.querySelector('meta[name="sign-in"]').content;
+const isDev = how === "dev";
+/** Where people sign in at their identity provider, the module for that; null elsewhere. */
+export const provider = how === "provider" ? await import("./provider.js") : null;
 const ASCII_WITHOUT_COLON = /^[ -9;-~]+$/;
 
 const KEPT = "development token";
@@ -14,6 +17,16 @@ const KEPT = "development token";
 /** The token of a development server's person, which a reload finds again; "" for none. Any other token is in memory alone. */
 export const keptToken = () => (isDev && sessionStorage.getItem(KEPT)) || "";
 export const keepToken = (token) => isDev && (token ? sessionStorage.setItem(KEPT, token) : sessionStorage.removeItem(KEPT));
+
+/** A reload finds this session again, as far as it may. */
+export function remember({ only }) {
+  if (only) keepToken(only);
+  else provider.remember();
+}
+export function forget() {
+  keepToken("");
+  provider?.forget();
+}
 
 /** The token in the address, which is erased at once. */
 export function tokenInAddress() {
@@ -39,7 +52,8 @@ export function SignIn({ ended, onToken }) {
   const [problem, act] = useAct();
   const submit = act(async ({ target }) => {
     const { identity, organization, claims, token } = Object.fromEntries(new FormData(target));
-    await onToken(isDev ? devToken(identity, organization, claims) : token.trim());
+    if (provider) await provider.leave();
+    else await onToken(isDev ? devToken(identity, organization, claims) : token.trim());
   });
   const dev = html`
     <label>${t("signin.identity")}<input name="identity" required autocomplete="username" placeholder="alice@example.com" /></label>
@@ -50,10 +64,11 @@ export function SignIn({ ended, onToken }) {
     <p class="quiet">${t("signin.believes")}</p>`;
   const byToken = html`<label>${t("signin.token")}<input name="token" type="password" required autocomplete="off" /></label>
     <p class="quiet">${t("signin.token_about")}</p>`;
+  const atProvider = () => html`<p class="quiet">${t("signin.provider_about", { host: provider.host })}</p>`;
   return html`<main class="sign-in">
     <h1>${t("page.title")}</h1>
     <p>${t("signin.about")}</p>
-    <form onSubmit=${submit}>${isDev ? dev : byToken}<${Problem} text=${problem || ended} />
+    <form onSubmit=${submit}>${provider ? atProvider() : isDev ? dev : byToken}<${Problem} text=${problem || ended} />
       <button class="main">${t("signin.sign_in")}</button></form>
   </main>`;
 }
