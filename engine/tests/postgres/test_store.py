@@ -11,13 +11,14 @@ from typing import Any, cast
 import psycopg
 import pytest
 from deepagents.backends.utils import create_file_data
+from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.store.base import BaseStore, GetOp, Op, PutOp, SearchOp
 from langgraph.store.postgres import AsyncPostgresStore
 from psycopg_pool import AsyncConnectionPool
 
 from lasting_memory.dev.server import ON_POSTGRES
 from lasting_memory.people import identity
-from lasting_memory.postgres.store import EMBEDDINGS_AT_ONCE, Checkpointer, _open, open_store
+from lasting_memory.postgres.store import _SETUP_LOCK, EMBEDDINGS_AT_ONCE, Checkpointer, _open, open_store
 from lasting_memory.recall import index as segments
 from lasting_memory.recall.conversations import conversation
 from lasting_memory.settings import Settings, SettingsError
@@ -83,6 +84,34 @@ async def test_servers_that_start_at_once_all_find_their_tables(database: Settin
     await asyncio.gather(*(start() for _ in range(6)))
     async with open_store(database) as store:
         assert len(await store.asearch(("a",), limit=10)) == 6
+
+
+async def test_a_session_keeps_nothing_between_transactions(database: Settings) -> None:
+    """A pooler in transaction mode gives a session's next transaction to another one, and the session to others."""
+    kept = """SELECT (SELECT count(*) FROM pg_prepared_statements) AS statements,
+        (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory') AS locks"""
+    config: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+    async with open_store(database, INDEX) as store, _open(database, Checkpointer) as checkpointer:
+        for number in range(20):
+            await store.aput(("a",), "/a.md", {"content": f"text {number}"})
+            await store.asearch(("a",), query="text", limit=10)
+            await checkpointer.aput(config, {**empty_checkpoint()}, {}, {})
+            assert await checkpointer.aget_tuple(config)
+        for pool in (store.conn, checkpointer.conn):
+            async with cast("AsyncConnectionPool[Any]", pool).connection() as connection:
+                assert await (await connection.execute(kept)).fetchone() == {"statements": 0, "locks": 0}
+
+
+async def test_who_waits_too_long_for_another_server_s_tables_says_for_what(
+    database: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lasting_memory.postgres.store._SETUP_SECONDS", 0.2)
+    async with await psycopg.AsyncConnection.connect(str(database.memory_postgres_uri)) as other:
+        await other.execute("SELECT pg_advisory_xact_lock(%s)", (_SETUP_LOCK,))
+        with pytest.raises(SettingsError, match=r"^MEMORY_POSTGRES_URI: another server has been creating tables .*lock\.$"):
+            await open_store(database).__aenter__()
+    async with open_store(database) as store:
+        await store.aput(("a",), "/a.md", {})
 
 
 def unreachable(port: int) -> str:

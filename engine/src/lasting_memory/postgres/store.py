@@ -7,6 +7,7 @@ checkpointer, so each has a pool. A Postgres that is away fails requests and run
 
 import asyncio
 import subprocess
+import time
 import warnings
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -31,16 +32,18 @@ from lasting_memory.settings import Settings, SettingsError, load_settings
 
 # Data folder of the embedded Postgres, in the server's working folder.
 FOLDER = ".postgres"
-# The advisory lock under which tables are created: any number, the same in every server.
+# The advisory lock under which tables are created: any number, the same in every server; and seconds that one waits for it.
 _SETUP_LOCK = 7_305_808_869_231_650_159
+_SETUP_SECONDS = 300
 # Connections of one server for the store, and again for the checkpoints.
 _CONNECTIONS = 10
 # Seconds for a free connection.
 _WAIT_SECONDS = 5
 # Calls of the embedding model for one person at once; their others wait in turn.
 EMBEDDINGS_AT_ONCE = 2
-# The options that langgraph's store and checkpointer need, and seconds for an attempt to connect.
-_OPTIONS: dict[str, Any] = {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row, "connect_timeout": 10}
+# The options that langgraph's store and checkpointer need, and seconds for an attempt to connect. Nothing is kept in a session
+# between transactions, so that a pooler may give each one to another session: no prepared statement, no session's lock.
+_OPTIONS: dict[str, Any] = {"autocommit": True, "prepare_threshold": None, "row_factory": dict_row, "connect_timeout": 10}
 Connection = psycopg.AsyncConnection[DictRow]
 Pool = AsyncConnectionPool[Connection]
 
@@ -210,14 +213,37 @@ async def _open(settings: Settings, build: Callable[[Connection | Pool], Opened]
 
 
 async def _set_up(settings: Settings, build: Callable[[Connection | Pool], Opened]) -> None:
-    """Create the tables, one server at a time. The lock is polled: a session that waits in Postgres holds a snapshot, for which
-    `CREATE INDEX CONCURRENTLY`, one of the migrations, would wait in turn.
+    """Create the tables, one server at a time. Raises `SettingsError` if another server does so for too long."""
+    address = settings.memory_postgres_uri or ""
+    try:
+        async with _only_one_that_sets_up(address), await Connection.connect(address, **_OPTIONS) as connection:
+            await build(connection).setup()
+    except TimeoutError:
+        raise SettingsError(
+            f"MEMORY_POSTGRES_URI: another server has been creating tables there for {_SETUP_SECONDS} seconds; end it, or "
+            "whatever holds its advisory lock."
+        ) from None
+
+
+@asynccontextmanager
+async def _only_one_that_sets_up(address: str) -> AsyncIterator[None]:
+    """Hold the lock of setting up, in a transaction: a pooler may keep a session and its locks. Raises `TimeoutError`.
+
+    The lock is polled: a statement that waits in Postgres holds a snapshot, for which `CREATE INDEX CONCURRENTLY`, one of the
+    migrations, would wait in turn. A transaction between two statements holds none, if they have no parameters: psycopg sends
+    those by the simple protocol, which leaves no portal open.
     """
-    lock = "SELECT pg_try_advisory_lock(%s) AS mine"
-    async with await Connection.connect(settings.memory_postgres_uri or "", **_OPTIONS) as connection:
-        while await (await connection.execute(lock, (_SETUP_LOCK,))).fetchone() != {"mine": True}:  # noqa: ASYNC110  # another process's
+    lock = f"SELECT pg_try_advisory_xact_lock({_SETUP_LOCK}) AS mine"
+    deadline = time.monotonic() + _SETUP_SECONDS
+    async with await Connection.connect(address, **_OPTIONS) as connection:
+        while time.monotonic() < deadline:
+            async with connection.transaction():
+                answer = await connection.execute(lock.encode())
+                if await answer.fetchone() == {"mine": True}:
+                    yield
+                    return
             await asyncio.sleep(0.1)
-        await build(connection).setup()
+    raise TimeoutError
 
 
 def _embedded() -> str:
