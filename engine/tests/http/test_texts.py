@@ -10,11 +10,13 @@ from typing import Any
 import httpx
 import pytest
 
+from lasting_memory.deployment import Profile
 from lasting_memory.http import texts
 from lasting_memory.http.app import FOLDER, build_http
 from lasting_memory.settings import SettingsError
 from lasting_memory.testing.deployed import deployed
 
+ENGINE = Path(__file__).parents[2]
 OWN = {path.stem: json.loads(path.read_text("utf-8")) for path in texts.OWN.glob("*.json")}
 CODE = [path for path in FOLDER.rglob("*.js") if path.parent.name != "lib"]
 # A text is named as it stands, so that this test finds it; of two the page may choose in the call.
@@ -33,6 +35,24 @@ def test_every_text_that_the_page_names_is_there_and_every_text_is_named() -> No
             assert keys, f"{path.name}: {argument} names no text that can be found"
             named.update(keys)
     assert named == OWN[texts.FIRST].keys()
+
+
+def test_what_the_page_says_of_a_profile_s_fields_is_said_in_every_language() -> None:
+    words = (FOLDER / "words.js").read_text("utf-8")
+    for name, field in Profile.model_fields.items():
+        assert OWN["en"][f"profile.about_{name}"] == field.description
+        assert f'{json.dumps(field.description)}: t("profile.about_{name}")' in words
+        assert f'{name}: t("profile.{name}")' in words
+
+
+DOCUMENT = re.compile(r"[\w./-]*\w\.md\b")
+
+
+def test_a_document_that_the_page_names_is_where_it_says() -> None:
+    said = [text for texts_of_one in OWN.values() for text in texts_of_one.values() if isinstance(text, str)]
+    named = {path for text in said for path in DOCUMENT.findall(text) if "/" in path}
+    assert named
+    assert [path for path in named if not (ENGINE.parent / path).is_file()] == []
 
 
 @pytest.mark.parametrize("language", sorted(OWN))

@@ -1,11 +1,12 @@
 """The chat: long answers, all directions and keyboards, what was stopped, edited and attached."""
 
+import json
 import re
 
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.page.browser import Elsewhere, Visitor
+from tests.page.browser import Elsewhere, Held, Visitor
 from tests.page.conftest import Visit, answered
 
 pytestmark = [pytest.mark.server, pytest.mark.browser]
@@ -149,6 +150,55 @@ def test_the_last_message_is_edited_and_asked_again(visitor: Visitor, elsewhere:
     found = elsewhere.get("/memory/search", params={"q": "dill"}).json()["conversations"]
     said = [turn["text"] for talk in found for turn in talk["turns"] if turn["speaker"] == "user"]
     assert "dill" not in str(said), "that it was said is not found any more"
+
+
+UNSENT = "sessionStorage.getItem('unsent message')"
+
+
+def test_a_reload_loses_nothing_of_what_is_just_being_sent(visitor: Visitor, elsewhere: Elsewhere) -> None:
+    page, mine, message = visitor.page, visitor.page.locator(".mine"), visitor.page.get_by_label("Message")
+    threads = Held(page, "**/threads", "POST")
+    message.fill("Remember that I like dill.")
+    visitor.button("Send").click()
+    threads.next()
+    page.reload()
+    expect(message, "it was not sent").to_have_value("Remember that I like dill.")
+    assert page.evaluate(UNSENT) is None
+    threads.end()
+    runs = Held(page, "**/runs", "POST")
+    visitor.button("Send").click()
+    run = runs.next()
+    expect(page, "the address has the conversation before its first answer begins").to_have_url(re.compile("#[0-9a-f-]{36}$"))
+    run.fetch()  # it arrives, and its answer does not
+    page.reload()
+    expect(mine).to_have_count(1)
+    expect(mine).to_contain_text("Remember that I like dill.")
+    visitor.button("Send").wait_for()
+    expect(message).to_have_value("")
+    message.fill("And fennel.")
+    visitor.button("Send").click()
+    runs.next()
+    page.reload()
+    expect(message).to_have_value("And fennel.")
+    expect(mine).to_have_count(1)
+    runs.end()
+
+
+def test_what_was_being_sent_is_for_its_person_alone(visit: Visit, me: str) -> None:
+    visitor = visit()
+    page = visitor.sign_in(me)
+    Held(page, "**/threads", "POST")
+    page.get_by_label("Message").fill("Between us.")
+    visitor.button("Send").click()
+    expect(page.locator(".mine")).to_have_count(1)
+    kept = page.evaluate(UNSENT)
+    assert "Between us." in kept
+    visitor.sign_in(f"other-{me}")  # which empties the session's storage
+    page.evaluate(f"sessionStorage.setItem('unsent message', {json.dumps(kept)})")
+    page.reload()
+    expect(page.get_by_text("What should it remember?")).to_be_visible()
+    expect(page.get_by_label("Message")).to_have_value("")
+    assert page.evaluate(UNSENT) is None
 
 
 def test_where_the_model_takes_no_pictures_the_page_says_so(visitor: Visitor) -> None:

@@ -341,6 +341,9 @@ def test_everything_is_exported_forgotten_and_imported_again(
     download.value.save_as(tmp_path / "memory.json")
     document = json.loads((tmp_path / "memory.json").read_text("utf-8"))
     assert (document["user_id"], len(document["conversations"])) == (me, 1)
+    other = elsewhere.post("/threads", json={}).json()["thread_id"]
+    run = {"assistant_id": "consolidation_agent", "input": {}}
+    elsewhere.post(f"/threads/{other}/runs/wait", json=run).raise_for_status()
 
     visitor.button("Forget me").click()
     page.get_by_label("Identity", exact=True).fill(me[:-1])
@@ -348,7 +351,7 @@ def test_everything_is_exported_forgotten_and_imported_again(
     page.get_by_label("Identity", exact=True).fill(me)
     visitor.button("Forget me").click()
     dialog = page.get_by_role("dialog", name="You are forgotten")
-    expect(dialog).to_contain_text("1 conversation")
+    expect(dialog, "the thread of a consolidation is none").to_contain_text(re.compile(r"Deleted\s*1 conversation(?!s)"))
     expect(dialog).to_contain_text("Traces, where this deployment sends them to LangSmith")
     visitor.button("Close").click()
     expect(visitor.button("Forget me")).to_be_focused()
@@ -359,6 +362,7 @@ def test_everything_is_exported_forgotten_and_imported_again(
     visitor.go("Settings")
     page.get_by_label("Import").set_input_files(tmp_path / "memory.json")
     expect(page.get_by_role("dialog", name="What was imported")).to_contain_text(f"{PREFERENCES}is new")
+    expect(page.get_by_role("dialog").get_by_role("heading", name="Preferences")).to_be_visible()
     visitor.button("Close").click()
     visitor.go("Facts")
     expect(page.get_by_role("list", name="Memory")).to_contain_text("I prefer metric units")

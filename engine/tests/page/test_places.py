@@ -1,5 +1,7 @@
 """The four places beside the conversation, and the words in them: people's own, in their language, and by keyboard."""
 
+import re
+
 import pytest
 from playwright.sync_api import expect
 
@@ -102,7 +104,9 @@ def test_a_profile_is_fields_with_names_wherever_it_stands(visitor: Visitor, els
     expect(page.get_by_text(f"{PROFILE} is back.")).to_be_visible()
 
 
-def test_the_page_speaks_german_to_who_reads_german(visit: Visit, me: str) -> None:
+def test_the_page_speaks_german_to_who_reads_german(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
+    elsewhere.write(PROFILE, '{"name": "Zoe", "timezone": "Europe/Vienna"}')
+    elsewhere.write("/memories/preferences.md", "- kurze Sätze\n")
     visitor = visit(locale="de-AT")
     page = visitor.page
     page.goto(f"{visitor.url}/app")
@@ -113,7 +117,16 @@ def test_the_page_speaks_german_to_who_reads_german(visit: Visit, me: str) -> No
     page.get_by_role("button", name="Anmelden").click()
     expect(page.get_by_label("Nachricht")).to_be_focused()
     places = page.get_by_role("navigation", name="Bereiche").get_by_role("button")
-    expect(places).to_have_text(["Tatsachen", "Änderungen", "Einstellungen"])
+    expect(places).to_have_text(["Tatsachen", re.compile("^Änderungen"), "Einstellungen"])
+    expect(page.get_by_role("term")).to_have_text(["Name", "Zeitzone"])
+    page.get_by_role("button", name="Profil bearbeiten").click()
+    expect(page.locator("form label")).to_contain_text(
+        [re.compile("Wie der Agent"), re.compile("Was du machst"), re.compile("In welcher Sprache"),
+         re.compile("Der IANA-Name"), re.compile("Welche Maßeinheiten")]
+    )  # fmt: skip
+    page.get_by_role("button", name="Abbrechen").click()
+    page.get_by_role("button", name="Warum: kurze Sätze").click()
+    expect(page.locator(".why")).to_contain_text("Geschrieben von dir, ")
     for place in places.all():
         place.click()
         assert visitor.inaccessible() == []

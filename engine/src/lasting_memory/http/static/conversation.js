@@ -6,6 +6,7 @@ import { pendingIn } from "./interrupts.js";
 import { pause } from "./parts.js";
 import { plain } from "./text.js";
 import { t } from "./texts.js";
+import { forgetUnsent, keepUnsent, takeUnsent } from "./unsent.js";
 
 const RETRIES = 8;
 const STREAMED = { stream_mode: ["messages-tuple", "updates"], stream_resumable: true };
@@ -42,12 +43,13 @@ const isSame = (one, other) => plain(one.content) === plain(other.content) && on
 const isSpoken = ({ type, content }) => type === "ai" && plain(content).trim() !== "";
 const stoppedPiece = ({ id, content, response_metadata: about }) => ({ type: "ai", id, content: plain(content), response_metadata: about });
 
-/** A conversation with one of the `agents`. Calls `changed()` when there is something new to show, `decided()` to wait for decisions before it sends, `wrote()` after a tool was used, `answered()` at the end. */
-export function conversation(client, agents, { changed, decided, wrote, answered }) {
+/** A conversation of `person` with one of the `agents`. Calls `changed()` when there is something new to show, `decided()` to wait for decisions before it sends, `wrote()` after a tool was used, `answered()` at the end. */
+export function conversation(client, agents, { person, changed, decided, wrote, answered }) {
   // `metadata` is of the thread that the first message makes, `agent` whom it is with, `draft` what is in the message box, `attached` what goes with it.
   const talk = { agents, agent: agents[0], id: null, messages: new Map(), metadata: {}, isLoading: false, isGoing: false, isStopping: false, note: "", hasFailed: false, draft: "", attached: [], interrupts: [], isHistory: false };
   let pending = null; // { text, attached } of what was sent, until it has arrived
   let replaced = null; // the messages from before the last one was replaced, as long
+  let left = takeUnsent(person); // what a reload found on its way
   let run = null;
   let isStopped = false;
   let leaving = new AbortController();
@@ -65,6 +67,15 @@ export function conversation(client, agents, { changed, decided, wrote, answered
   function leave() {
     leaving.abort();
     leaving = new AbortController();
+    forgetUnsent();
+  }
+
+  /** What a reload found on its way is in the message box again, unless it has arrived. */
+  function bringBack() {
+    const last = [...talk.messages.values()].findLast(({ type }) => type === "human");
+    const hasArrived = last && plain(ownWords(last)) === left;
+    if (!hasArrived) talk.draft ||= left;
+    left = "";
   }
 
   /** Show another conversation, or with null a new one. A run that is going there is joined. */
@@ -77,6 +88,7 @@ export function conversation(client, agents, { changed, decided, wrote, answered
     try {
       const isOver = !id || (await load(signal));
       talk.isLoading = false;
+      bringBack();
       if (!isOver) await follow(signal);
     } catch (error) {
       if (signal.aborted) return;
@@ -163,9 +175,10 @@ export function conversation(client, agents, { changed, decided, wrote, answered
     set({ note: "", hasFailed: false, isGoing: true });
     const { signal } = leaving;
     const send = (path, body) => client.json("POST", path, { body, signal });
+    if (pending) keepUnsent(person, pending.text);
     try {
       await decided().catch(notSent); // who has paused memory means what they send next, too
-      talk.id ??= (await send("/threads", { metadata: talk.metadata })).thread_id;
+      if (!talk.id) set({ id: (await send("/threads", { metadata: talk.metadata })).thread_id });
       run = (await send(`/threads/${talk.id}/runs`, { assistant_id: talk.agent, input, ...STREAMED, ...options })).run_id;
     } catch (error) {
       if (signal.aborted) return;
@@ -176,6 +189,7 @@ export function conversation(client, agents, { changed, decided, wrote, answered
       }
     }
     pending = replaced = null;
+    forgetUnsent();
     if (run && input) talk.interrupts = []; // who goes on talking answers nothing
     if (run) await follow(signal);
     else changed();

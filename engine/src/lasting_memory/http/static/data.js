@@ -5,6 +5,7 @@ import { html, useState } from "./lib/preact.js";
 import { Dialog, useAct } from "./parts.js";
 import { Problem } from "./text.js";
 import { filled, t } from "./texts.js";
+import { titleOf } from "./words.js";
 
 const DONE = {
   create: t("data.done_create"),
@@ -22,8 +23,8 @@ const COUNTED = {
 };
 
 /** What was deleted, for people: everything but conversations and files was made of them. */
-function deletedLines({ threads = 0, unlisted_threads: unlisted = 0, memories = 0 }) {
-  return [t("data.threads", { count: threads + unlisted }), t("data.memories", { count: memories }), t("data.others")];
+function deletedLines({ conversations = 0, memories = 0 }) {
+  return [t("data.threads", { count: conversations }), t("data.memories", { count: memories }), t("data.others")];
 }
 
 // What stays after one was forgotten, by what the server calls it.
@@ -51,17 +52,17 @@ export function Data({ session, onForgotten }) {
     <p class="row"><button onClick=${download}>${t("data.export")}</button>
       ${me.own_memory && html`<label class="button">${t("data.import")}${choose}</label>`}
       <button class="danger" aria-hidden=${isForgetting} onClick=${() => setForgetting(true)}>${t("data.forget_me")}</button></p>
-    ${imported && html`<${Imported} done=${imported} onClose=${() => setImported(null)} />`}
+    ${imported && html`<${Imported} memory=${memory} done=${imported} onClose=${() => setImported(null)} />`}
     ${isForgetting &&
     html`<${Forget} session=${session} onForgotten=${onForgotten} onClose=${() => setForgetting(false)} />`}
   </section>`;
 }
 
 /** What an import did. Its changes are in the list of memory, too, each with its Undo. */
-function Imported({ done: { files, ...counts }, onClose }) {
+function Imported({ memory, done: { files, ...counts }, onClose }) {
   const line = ([name, count]) => count > 0 && html`<p key=${name}>${COUNTED[name](count)}</p>`;
-  const file = ({ path, action }) => html`<article key=${path}><h3 dir="auto">${path}</h3>
-    <p class="quiet">${DONE[action] ?? action}</p></article>`;
+  const file = ({ path, action }) => html`<article key=${path}><h3 dir="auto">${titleOf(memory, path)}</h3>
+    <p class="quiet">${path}</p><p class="quiet">${DONE[action] ?? action}</p></article>`;
   return html`<${Dialog} title=${t("data.imported")} onClose=${onClose}>
     <p>${t("data.nothing_lost")}</p>${Object.entries(counts).map(line)}${files.map(file)}
   <//>`;

@@ -5,7 +5,7 @@ import { html, useLayoutEffect, useRef, useState } from "./lib/preact.js";
 import { Form, Toggle, sendByEnter, useAct, useAsked, useGrowing } from "./parts.js";
 import { Turn, author, isId, when } from "./text.js";
 import { filled, t } from "./texts.js";
-import { Inline, fieldName, fieldValue } from "./words.js";
+import { Inline, fieldValue, profileDescription, profileField } from "./words.js";
 
 const LINES_SHOWN = 400;
 const CONVERSATIONS_NAMED = 3;
@@ -125,7 +125,7 @@ export function Profile({ session: { memory, client }, group: { path, fields, re
       ${opened.fields.map((field) => html`<${Field} key=${field.name} field=${field} />`)}
     <//></div>`;
   }
-  const entry = (field) => html`<div key=${field.name}><dt>${fieldName(field.name)}</dt><dd dir="auto">${fieldValue(field.value)}</dd></div>`;
+  const entry = (field) => html`<div key=${field.name}><dt>${profileField(field.name)}</dt><dd dir="auto">${fieldValue(field.value)}</dd></div>`;
   return html`${known.length > 0 && html`<dl>${known.map(entry)}</dl>`}
     <p class="row actions"><button class="small" onClick=${() => open({ fields, revision })}>${t(known.length ? "profile.edit" : "profile.say")}</button></p>`;
 }
@@ -141,12 +141,12 @@ function valueOf(text, { type }) {
 function Field({ field: { name, description, value, schema } }) {
   const { type, maxLength, minimum, maximum, ...about } = shape(schema);
   const choices = about.enum ?? (type === "boolean" ? ["true", "false"] : null);
-  if (!isEditable({ schema })) return html`<p class="quiet">${t("profile.in_file", { field: fieldName(name), value: fieldValue(value) })}</p>`;
+  if (!isEditable({ schema })) return html`<p class="quiet">${t("profile.in_file", { field: profileField(name), value: fieldValue(value) })}</p>`;
   const step = type === "integer" ? "1" : "any";
   const input = type === "string"
     ? html`<input name=${name} dir="auto" maxlength=${maxLength} defaultValue=${value ?? ""} />`
     : html`<input name=${name} type="number" step=${step} min=${minimum} max=${maximum} defaultValue=${value ?? ""} />`;
   const select = () => html`<select name=${name}><option value=""></option>
     ${choices.map((each) => html`<option value=${each} selected=${String(value) === each}>${each}</option>`)}</select>`;
-  return html`<label>${fieldName(name)}${choices ? select() : input}<span class="quiet">${description}</span></label>`;
+  return html`<label>${profileField(name)}${choices ? select() : input}<span class="quiet">${profileDescription(description)}</span></label>`;
 }

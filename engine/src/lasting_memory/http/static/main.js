@@ -125,7 +125,7 @@ function Signed({ client, me, last, onSignOut }) {
     if (idInAddress() !== talk.id) history.pushState(null, "", talk.id ? `#${talk.id}` : location.pathname);
     changed();
   };
-  const talk = useMemo(() => conversation(client, me.agents, { changed: moved, decided: memory.decided, wrote: () => memory.refresh(), answered }), []);
+  const talk = useMemo(() => conversation(client, me.agents, { person: `${me.org_id} ${me.user_id}`, changed: moved, decided: memory.decided, wrote: () => memory.refresh(), answered }), []);
   const show = (id) => {
     setDialog(null);
     setPlace("chat");

@@ -24,7 +24,31 @@ export function Inline({ text }) {
 }
 
 /** The name of a file's field for people. */
-export const fieldName = (name) => (name ? name[0].toUpperCase() + name.slice(1).replaceAll("_", " ") : name);
+const fieldName = (name) => (name ? name[0].toUpperCase() + name.slice(1).replaceAll("_", " ") : name);
+
+// Of the fields that every profile has. A fork's own are called what they are called in its code.
+const PROFILE_NAMES = {
+  name: t("profile.name"),
+  role: t("profile.role"),
+  language: t("profile.language"),
+  timezone: t("profile.timezone"),
+  units: t("profile.units"),
+};
+// What the server's schema says of them. Another description, a fork's, is shown as it is.
+const PROFILE_DESCRIPTIONS = {
+  "What to call the person.": t("profile.about_name"),
+  "What they do, e.g. 'backend engineer at a bank'.": t("profile.about_role"),
+  "The language they want answers in, e.g. 'German'.": t("profile.about_language"),
+  "IANA name, e.g. 'Europe/Berlin'.": t("profile.about_timezone"),
+  "Units of measurement they prefer, e.g. 'metric'.": t("profile.about_units"),
+};
+const PROFILE = "/memories/profile.json";
+
+/** The name of a profile's field for people. */
+export const profileField = (name) => (Object.hasOwn(PROFILE_NAMES, name) ? PROFILE_NAMES[name] : fieldName(name));
+
+/** What a profile's field is for, in a sentence for people. */
+export const profileDescription = (text) => (Object.hasOwn(PROFILE_DESCRIPTIONS, text ?? "") ? PROFILE_DESCRIPTIONS[text] : text);
 
 export function fieldValue(value) {
   if (Array.isArray(value)) return value.map(fieldValue).join(", ");
@@ -40,13 +64,14 @@ const parsed = (text) => {
 };
 
 /** What a line of a JSON file says, a sentence for each field: "Name: Anna". */
-function fieldsOf(line) {
+function fieldsOf(path, line) {
   const text = line.trim().replace(/,$/, "");
   if (/^[{}[\]]*$/.test(text)) return [];
   const value = parsed(text) ?? parsed(`{${text}}`);
   if (value === undefined) return [text];
   if (value === null || typeof value !== "object" || Array.isArray(value)) return [fieldValue(value)];
-  return Object.entries(value).map(([name, of]) => `${fieldName(name)}: ${fieldValue(of)}`);
+  const nameOf = path === PROFILE ? profileField : fieldName;
+  return Object.entries(value).map(([name, of]) => `${nameOf(name)}: ${fieldValue(of)}`);
 }
 
 const MARKER = /^([-*+]|\d{1,9}[.)])\s+/;
@@ -63,7 +88,7 @@ export const markerOf = (line) => line.match(/^\s*(([-*+]|\d{1,9}[.)])\s+)?/)[0]
 
 /** What a line of a file says to people, in sentences; none where it only gives a file its form. */
 function sentences(path, line) {
-  if (path.endsWith(".json")) return fieldsOf(line);
+  if (path.endsWith(".json")) return fieldsOf(path, line);
   const text = said(line.trim());
   if (!text || COMMENT.test(text) || FENCE.test(text) || RULE.test(text)) return [];
   if (text.startsWith("#")) return [text.replace(/^#+\s*/, "")].filter(Boolean);
@@ -88,7 +113,7 @@ export const lineFor = (path, text) => sentences(path, text).join("; ") || text.
 /** The title under which a file's lines are shown, also of one that is not there yet. */
 export function titleOf(memory, path) {
   const group = memory.groups?.find((each) => each.path === path);
-  if (group?.kind === "profile" || path === "/memories/profile.json") return t("profile.title");
+  if (group?.kind === "profile" || path === PROFILE) return t("profile.title");
   const name = path.split("/").pop().replace(/\.[a-z]+$/, "").replaceAll(/[-_]/g, " ");
   return group?.title ?? (name ? name[0].toUpperCase() + name.slice(1) : path);
 }
