@@ -26,8 +26,8 @@ _AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text("u
 _END_ANIMATIONS = """() => document.getAnimations()
   .filter((each) => each.effect.getComputedTiming().endTime !== Infinity).forEach((each) => each.finish())"""
 expect.set_options(timeout=WAIT_MILLISECONDS)
-# All that a reload finds again: on a development server, and where people sign in at a provider.
-DEVELOPMENT_TOKEN, SIGNED_IN = "development token", "signed in"
+# All that a reload finds again: on a development server, where people sign in at a provider, and until the server has it.
+DEVELOPMENT_TOKEN, SIGNED_IN, UNSENT = "development token", "signed in", "unsent message"
 MISSING = "no Chromium is found; `apt-get install chromium`, or `.venv/bin/playwright install --with-deps chromium`"
 # In which place beside the conversation a button is.
 _PLACE_OF = {
@@ -245,5 +245,6 @@ class Visitor:
         assert not self.wrong, self.wrong
         token = kept.pop(DEVELOPMENT_TOKEN, "dev:")
         assert token.startswith("dev:"), "any other token is in memory alone"
+        kept.pop(UNSENT, None)  # of a message that the server had not answered yet
         assert kept.pop(SIGNED_IN, "") in ("", "at the provider" if self.provider else "")
         assert kept in ({}, {"databases": [], "name": "", "caches": [], "workers": 0, "cookies": []}), kept

@@ -6,7 +6,7 @@ import re
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.page.browser import Elsewhere, Held, Visitor
+from tests.page.browser import UNSENT, Elsewhere, Held, Visitor
 from tests.page.conftest import Visit, answered
 
 pytestmark = [pytest.mark.server, pytest.mark.browser]
@@ -152,7 +152,7 @@ def test_the_last_message_is_edited_and_asked_again(visitor: Visitor, elsewhere:
     assert "dill" not in str(said), "that it was said is not found any more"
 
 
-UNSENT = "sessionStorage.getItem('unsent message')"
+KEPT = f"sessionStorage.getItem('{UNSENT}')"
 
 
 def test_a_reload_loses_nothing_of_what_is_just_being_sent(visitor: Visitor, elsewhere: Elsewhere) -> None:
@@ -163,7 +163,7 @@ def test_a_reload_loses_nothing_of_what_is_just_being_sent(visitor: Visitor, els
     threads.next()
     page.reload()
     expect(message, "it was not sent").to_have_value("Remember that I like dill.")
-    assert page.evaluate(UNSENT) is None
+    assert page.evaluate(KEPT) is None
     threads.end()
     runs = Held(page, "**/runs", "POST")
     visitor.button("Send").click()
@@ -191,14 +191,14 @@ def test_what_was_being_sent_is_for_its_person_alone(visit: Visit, me: str) -> N
     page.get_by_label("Message").fill("Between us.")
     visitor.button("Send").click()
     expect(page.locator(".mine")).to_have_count(1)
-    kept = page.evaluate(UNSENT)
+    kept = page.evaluate(KEPT)
     assert "Between us." in kept
     visitor.sign_in(f"other-{me}")  # which empties the session's storage
-    page.evaluate(f"sessionStorage.setItem('unsent message', {json.dumps(kept)})")
+    page.evaluate(f"sessionStorage.setItem('{UNSENT}', {json.dumps(kept)})")
     page.reload()
     expect(page.get_by_text("What should it remember?")).to_be_visible()
     expect(page.get_by_label("Message")).to_have_value("")
-    assert page.evaluate(UNSENT) is None
+    assert page.evaluate(KEPT) is None
 
 
 def test_where_the_model_takes_no_pictures_the_page_says_so(visitor: Visitor) -> None:

@@ -10,7 +10,7 @@ from lasting_memory import platform
 from lasting_memory.agent.prompt import without_comments
 from lasting_memory.controls import in_temporary_conversation
 from lasting_memory.deployment import Deployment
-from lasting_memory.people import identity
+from lasting_memory.people.caller import Caller
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.recall import fused, nearest, rank
 from lasting_memory.validation import text_of
@@ -52,7 +52,8 @@ async def find_memories(d: Deployment, query: str, *, limit: int = DEFAULT_FOUND
 
     Raises `SettingsError` where there is no memory, and `IdentityError` where the run is nobody's.
     """
-    namespace = d.memory.namespace(identity.current_actor(d.settings), identity.current_assistant(d.default_assistant))
+    caller = Caller.of_run(d)
+    namespace = d.memory.namespace(caller.actor, caller.assistant)
     if in_temporary_conversation():
         return []
     return await search_files(get_store(), namespace, query, d, limit)

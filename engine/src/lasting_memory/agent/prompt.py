@@ -27,6 +27,7 @@ from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.files.backends import StoreOverride, build_backend, starting_files
 from lasting_memory.journal import all_items
 from lasting_memory.people import identity, namespaces
+from lasting_memory.people.caller import Caller
 from lasting_memory.people.identity import Actor
 from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD
 from lasting_memory.skill_file import MAX_FRONT_MATTER
@@ -71,13 +72,12 @@ def once_a_run(d: Deployment, read: Callable[[BaseStore, Actor, str], Awaitable[
     kept = dict[str, Loaded]()
 
     async def loaded() -> Loaded:
-        run_id = identity.current_run_id()
-        if run_id is not None and run_id in kept:
-            return kept[run_id]
-        actor, assistant = identity.current_actor(d.settings), identity.current_assistant(d.default_assistant)
-        found = await read(get_store(), actor, assistant)
-        if run_id is not None:
-            kept[run_id] = found
+        caller = Caller.of_run(d)
+        if caller.run_id in kept:
+            return kept[caller.run_id]
+        found = await read(get_store(), caller.actor, caller.assistant)
+        if caller.run_id:
+            kept[caller.run_id] = found
             if len(kept) > _RUNS_KEPT:
                 del kept[next(iter(kept))]
         return found

@@ -24,6 +24,7 @@ from lasting_memory.controls import in_temporary_conversation
 from lasting_memory.deployment import Deployment
 from lasting_memory.journal import all_items
 from lasting_memory.people import identity, namespaces
+from lasting_memory.people.caller import Caller
 from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD
 from lasting_memory.validation import RefusedWrite, check_text
 
@@ -103,8 +104,8 @@ class Bounds(ModelRetryMiddleware):
         if not self._is_checked:
             checks.check_files(request.tools)
             self._is_checked = True
-        actor = identity.current_actor(self._deployment.settings, request.runtime)
-        if refusal := await budget_refusal(get_store(), actor, self._deployment):
+        caller = Caller.of_run(self._deployment, request.runtime)
+        if refusal := await budget_refusal(get_store(), caller.actor, self._deployment):
             if self._consolidating:
                 raise TokenBudgetError(refusal[0])
             return ModelResponse([AIMessage(refusal[0])])
@@ -116,10 +117,10 @@ class Bounds(ModelRetryMiddleware):
             response = cast("ModelResponse[Any]", await super().awrap_model_call(given, handler))
         if self._deployment.settings.daily_tokens:
             took = sum((getattr(message, "usage_metadata", None) or {}).get("total_tokens", 0) for message in response.result)
-            key = f"{datetime.now(UTC).date().isoformat()}/{identity.current_run_id() or uuid4()}-{_PROCESS}"
+            key = f"{datetime.now(UTC).date().isoformat()}/{caller.run_id or uuid4()}-{_PROCESS}"
             taken = _taken(key)
             taken["tokens"] += took
-            await get_store().aput(namespaces.usage(actor), key, dict(taken), index=False)
+            await get_store().aput(namespaces.usage(caller.actor), key, dict(taken), index=False)
         if not self._consolidating:
             check_said(response.result[-1])
         return response

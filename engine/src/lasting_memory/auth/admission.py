@@ -25,6 +25,7 @@ from lasting_memory import platform
 from lasting_memory.agent.usage import budget_refusal
 from lasting_memory.controls import RUN_METADATA, setting
 from lasting_memory.deployment import Deployment, Limits
+from lasting_memory.people.caller import Caller
 from lasting_memory.people.identity import Actor, assistant_of
 from lasting_memory.settings import CONSOLIDATION_GRAPH
 
@@ -126,6 +127,8 @@ class OfRequest:
     admitted: list[tuple[Share, str]] = field(default_factory=list)
     # Threads whose runs it has stopped, and runs.
     stopped: set[str] = field(default_factory=set)
+    # Who sent it, once an auth handler has asked.
+    caller: Caller | None = None
 
     def answered(self) -> None:
         """To be called when it is answered: what it has created is in the platform's counts, or was refused."""
@@ -141,8 +144,9 @@ of_request: ContextVar[OfRequest | None] = ContextVar("of_request", default=None
 
 @contextmanager
 def carrying_out() -> Iterator[OfRequest]:
-    """Meanwhile, this task carries out a request."""
-    request = OfRequest()
+    """Meanwhile, this task carries out a request; within another one, in its caller's name or nobody's."""
+    around = of_request.get()
+    request = OfRequest(caller=around.caller if around else None)
     before = of_request.set(request)
     try:
         yield request

@@ -40,6 +40,7 @@ from lasting_memory.controls import (
 )
 from lasting_memory.deployment import Change, Deployment
 from lasting_memory.people import identity, namespaces
+from lasting_memory.people.caller import Caller
 from lasting_memory.people.identity import Actor, Author, Context, IdentityError, User, acting, check_person, claim
 from lasting_memory.settings import CONSOLIDATION_GRAPH, SettingsError
 from lasting_memory.validation import RefusedWrite, check_change, check_policy, check_text, text_of
@@ -125,16 +126,29 @@ class _Handlers:
             await share_of(Actor(user["identity"], user["org_id"]), self._deployment.limits).request()
         return user
 
+    def _caller(self, user: User, context: Mapping[str, Any] | None = None) -> Caller:
+        """Who acts in a request, or in a run with this context. Raises `HTTPException` 403 if that is nobody.
+
+        One request asks several handlers: it is worked out once, where no context names somebody.
+        """
+        named = Context((context or {}).get("user_id"), (context or {}).get("org_id"))
+        request = of_request.get() if named == Context() else None
+        if request and request.caller and request.caller.user is user:
+            return request.caller
+        try:
+            caller = Caller.of_request(user, named, self._settings)
+        except IdentityError as error:
+            raise HTTPException(403, str(error)) from None
+        if request:
+            request.caller = caller
+        return caller
+
     def _is_operator(self, user: User) -> bool:
-        return identity.is_operator(user, self._settings)
+        return self._caller(user).is_operator
 
     def _owner(self, user: User, context: Mapping[str, Any] | None = None) -> Actor:
         """The owner of this user's new threads, and of a run with this context. Raises `HTTPException` 403 if there is none."""
-        named = context or {}
-        try:
-            return acting(user, Context(named.get("user_id"), named.get("org_id")), self._settings)
-        except IdentityError as error:
-            raise HTTPException(403, str(error)) from None
+        return self._caller(user, context).actor
 
     async def allow(self, ctx: AuthContext, value: Any) -> None:
         """Everybody may read assistants and talk to them, and operators do what no other handler is for."""

@@ -34,6 +34,7 @@ from lasting_memory.consolidation.positions import Position, hash_of, positions_
 from lasting_memory.controls import RUN_METADATA, delete_idle, in_temporary_conversation, may_set, stays_out
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation, Deployment
 from lasting_memory.people import identity, namespaces
+from lasting_memory.people.caller import Caller
 from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD, lock_of
 from lasting_memory.recall import Conversation, changed_since, conversation, drop, owned_by, threads_by_id
 from lasting_memory.settings import CONSOLIDATION_GRAPH, MAX_AFTER_SECONDS
@@ -208,10 +209,9 @@ def time_of(stamp: object) -> datetime:
 # --- One person's runs
 
 
-def current_owner(deployment: Deployment, runtime: Runtime[Any] | None = None) -> Owner:
-    """The owner for whom the current run acts. Raises `IdentityError` as `identity.acting`."""
-    assistant = identity.current_assistant(deployment.default_assistant, runtime) if deployment.memory.per_assistant else None
-    return Owner(identity.current_actor(deployment.settings, runtime), assistant)
+def owner_for(caller: Caller, deployment: Deployment) -> Owner:
+    """The owner for whom a run acts."""
+    return Owner(caller.actor, caller.assistant if deployment.memory.per_assistant else None)
 
 
 async def start(
@@ -300,9 +300,10 @@ class IdleTrigger(AgentMiddleware[Any, Any, Any]):
         if not identity.on_server(runtime) or in_temporary_conversation() or runtime.store is None:
             return
         try:
-            owner = current_owner(self._deployment, runtime)
+            caller = Caller.of_run(self._deployment, runtime)
+            owner = owner_for(caller, self._deployment)
             await asyncio.sleep(self._delay)
-            began, seconds = journal.began(owner.actor), self._deployment.settings.consolidate_after_seconds
+            began, seconds = journal.began_by(caller), self._deployment.settings.consolidate_after_seconds
             await start(owner, get_client(), "idle", seconds, store=runtime.store, began=began)
         except Exception as error:  # whatever it is, the turn is done and the next sweep finds the conversation
             logger.warning("No consolidation could be planned after a turn: %r. The sweep does it.", error, exc_info=True)

@@ -41,6 +41,7 @@ from lasting_memory.deployment import Deployment
 from lasting_memory.files.proposals import Memory
 from lasting_memory.files.seeded import load_starting_memory
 from lasting_memory.people import identity
+from lasting_memory.people.caller import Caller
 from lasting_memory.people.identity import Context
 from lasting_memory.recall import catch_up
 from lasting_memory.settings import SettingsError
@@ -157,10 +158,11 @@ def _new_draft(d: Deployment, runtime: Runtime[Context]) -> Draft:
     trigger: Any = (get_config().get("metadata") or {}).get("trigger")  # auth.py lets only this server set it
     kind = trigger if trigger in {"tidy", "bring"} else "conversations"
     is_dry = identity.run_context(runtime).dry_run
-    record = Record(identity.current_run_id() or "", now(), dry_run=is_dry, kind=kind)
-    owner = planning.current_owner(d, runtime)
+    caller = Caller.of_run(d, runtime)
+    record = Record(caller.run_id, now(), dry_run=is_dry, kind=kind)
+    owner = planning.owner_for(caller, d)
     files = d.memory.namespace(owner.actor, owner.assistant_id or d.default_assistant)
-    memory = Memory(get_store(), owner.actor, files, d, journal.began(owner.actor))
+    memory = Memory(get_store(), owner.actor, files, d, journal.began_by(caller))
     return Draft(owner, record, memory, trigger)
 
 

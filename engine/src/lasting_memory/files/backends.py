@@ -14,18 +14,20 @@ from deepagents.backends import CompositeBackend, StateBackend, StoreBackend, pr
 from deepagents.backends.protocol import BackendProtocol, FileData
 from deepagents.backends.utils import create_file_data, file_data_to_string, perform_string_replacement
 from langchain.agents.middleware import InterruptOnConfig
-from langgraph.runtime import Runtime, get_runtime
+from langgraph.config import get_config
+from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore, GetOp, Item, SearchOp
 from langgraph.store.memory import InMemoryStore
 
 from lasting_memory import journal, platform, validation
-from lasting_memory.controls import PAUSED, controls, in_temporary_conversation
+from lasting_memory.controls import PAUSED, Controls, controls, in_temporary_conversation
 from lasting_memory.deployment import Deployment
 from lasting_memory.files.proposals import Memory
 from lasting_memory.files.seeded import FIRST_FILES_SECONDS, own_first_files
 from lasting_memory.files.seeded import starting_memory as starting_memory  # noqa: PLC0414  # beside `starting_files`
 from lasting_memory.journal import Began, Change, Revision
-from lasting_memory.people import identity, namespaces
+from lasting_memory.people import namespaces
+from lasting_memory.people.caller import Caller
 from lasting_memory.people.identity import Actor, Author
 from lasting_memory.people.namespaces import OFFLOADED, Namespace, NotAMemberError
 from lasting_memory.validation import RefusedWrite
@@ -48,7 +50,7 @@ class ScopedFiles(StoreBackend):
     """Files of one namespace in the store, with deepagents' own results; writes pass `before_write` and the journal.
 
     A value that is no file gives an error result, because an exception would end the run; listings and searches leave it out.
-    Those of a run are `RouteFiles`, where `_check` asks who may write, and `_waits` has the writes of tools wait.
+    Those of a run are `RouteFiles`, where `_check` asks who may write and whether that waits for its person.
     """
 
     def __init__(
@@ -68,13 +70,14 @@ class ScopedFiles(StoreBackend):
         """Who writes, and since when."""
         return self._author, self._began
 
-    async def _check(self, path: str) -> None:
-        """Raise `RefusedWrite` for a path that may not be written."""
+    async def _check(self, path: str) -> bool:
+        """Whether a change of this path waits for its person. Raises `RefusedWrite` for one that may not be written."""
         validation.check_path(path)
+        return False
 
-    async def _waits(self, path: str, change: Change) -> str | None:
-        """Have a change wait, if its person wants that: what the agent is told then. Raises `ValueError` as `arevise`."""
-        return None
+    async def _propose(self, path: str, change: Change) -> str:
+        """Have a change wait. Returns what the agent is told. Raises `ValueError` as `arevise`."""
+        raise NotImplementedError
 
     def _refuse(self, *_: Any, **__: Any) -> Any:
         """`StoreBackend`'s own methods would write around the gate and the journal. Nothing uploads into the store."""
@@ -118,9 +121,9 @@ class ScopedFiles(StoreBackend):
     async def _adone(self, path: str, change: Change) -> str | None:
         """Change a file. Returns the reason of a refusal, that it waits for its person, or None."""
         try:
-            if waits := await self._waits(path, change):
-                return waits
-            await self.arevise(path, change)
+            if await self._check(path):
+                return await self._propose(path, change)
+            await self._put(path, change)
         except ValueError as error:
             return f"Error: {error}"
         return None
@@ -134,9 +137,10 @@ class ScopedFiles(StoreBackend):
             wanted = [item for item in items if item.key == base or item.key.startswith(f"{base}/")]
             told = None if wanted else f"Error: File '{file_path}' not found"
             for item in wanted:
-                told = await self._waits(item.key, lambda _: None)
-                if not told:
-                    await self.aremove(item)
+                if await self._check(item.key):
+                    told = await self._propose(item.key, lambda _: None)
+                else:
+                    await self._remove(item)
         except ValueError as error:
             told = f"Error: {error}"
         return protocol.DeleteResult(error=told) if told else protocol.DeleteResult(path=file_path)
@@ -159,6 +163,10 @@ class ScopedFiles(StoreBackend):
         `ValueError` if `_check`, `before_write`, the quota or `change` refuses it. Nothing was written then.
         """
         await self._check(path)
+        return await self._put(path, change, expect)
+
+    async def _put(self, path: str, change: Change, expect: str | None = None) -> Revision:
+        """Change a file that may be written."""
         author, began = self._writer()
         return await journal.change(
             self._get_store(), self._get_namespace(), path, self._checked(path, change, author), author,
@@ -180,13 +188,18 @@ class ScopedFiles(StoreBackend):
 
     async def aremove(self, item: Item) -> None:
         """Delete one item of the namespace, also one that is no file. Raises as `arevise`."""
+        await self._check(item.key)
+        await self._remove(item)
+
+    async def _remove(self, item: Item) -> None:
+        """Delete an item that may be deleted."""
         try:
             validation.stored_file(item)
         except ValueError:  # no file, and without a history
             validation.before_write(self._deployment, f"{self._route}{item.key}", None, self._writer()[0])
             await self._get_store().adelete(item.namespace, item.key)
         else:
-            await self.arevise(item.key, lambda _: None)
+            await self._put(item.key, lambda _: None)
 
     def _convert_store_item_to_file_data(self, store_item: Item) -> FileData:
         return validation.stored_file(store_item)
@@ -217,13 +230,14 @@ class RouteFiles(ScopedFiles):
         """Whose route it is."""
         return self._deployment
 
-    def _actor(self) -> Actor:
-        return identity.current_actor(self._deployment.settings)
+    @property
+    def _caller(self) -> Caller:
+        return Caller.of_run(self._deployment)
 
     def _place(self, run: Runtime[Any]) -> Namespace:
-        actor = identity.current_actor(self._deployment.settings, run)
-        assistant = identity.current_assistant(self._deployment.default_assistant, run)
-        return self._scope.namespace(actor, assistant, identity.claims_of(identity.run_user(run)))
+        caller = Caller.of_run(self._deployment, run)
+        claims = caller.claims if self._scope.claim else {}
+        return self._scope.namespace(caller.actor, caller.assistant, claims)
 
     def _get_namespace(self) -> Namespace:
         """Where this run reads: who has no such folder sees an empty one. `_check` comes before every write."""
@@ -238,28 +252,32 @@ class RouteFiles(ScopedFiles):
         return (self._drafts() if self._is_memory and self._drafts else None) or super()._get_store()
 
     def _writer(self) -> tuple[Author, Began | None]:
-        author = identity.current_author(self._deployment.settings, consolidating=self._drafts is not None)
-        return author, journal.began(self._actor())
+        caller = self._caller
+        return caller.author(_author_kind(consolidating=self._drafts is not None)), journal.began_by(caller)
 
-    async def _check(self, path: str) -> None:
+    async def _check(self, path: str) -> bool:
         if self._get_namespace() == _NOBODYS:
             raise RefusedWrite(f"{self._route}/ is not available: {self._lacks_group()}")
         await super()._check(path)
-        if reason := await self._refusal():
+        caller = self._caller
+        remembers = self._scope.remembers and not in_temporary_conversation()
+        wanted = await controls(self._get_store(), caller.actor, self._deployment) if remembers else Controls()
+        if reason := self._refusal(caller, wanted):
             raise RefusedWrite(f"Permission denied for '{path}': {reason}")
+        return wanted.review_agent and self._is_memory and self._drafts is None
 
     def _lacks_group(self) -> str:
         """Why this run's person has no such folder."""
-        claim, membership = self._scope.claim, identity.membership_of(identity.run_user(get_runtime()))
-        if claim in membership.claims:
+        claim = self._scope.claim
+        if claim in self._caller.membership.claims:
             return f"the token that proved this person's claim {claim!r} has expired. A new message from them has a new token."
         return f"this person's token has no claim {claim!r}."
 
-    async def _refusal(self) -> str | None:
-        """Why this run may not write here; None if it may."""
+    def _refusal(self, caller: Caller, wanted: Controls) -> str | None:
+        """Why this run may not write here, where its person wants this; None if it may."""
         if self._scope.remembers and in_temporary_conversation():
             return "this is a temporary conversation, of which nothing is remembered."
-        if self._scope.remembers and (await controls(self._get_store(), self._actor(), self._deployment)).paused:
+        if wanted.paused:
             return f"{PAUSED}: nothing is remembered until they resume it. Tell them so."
         writes = self._scope.rule(self._deployment.settings, consolidating=self._drafts is not None)
         if writes == "allow":
@@ -268,20 +286,21 @@ class RouteFiles(ScopedFiles):
             return "it is read-only here."
         # A write that waits for approval continues in the run with which the operator resumed it. A client's forged tool call,
         # jump to the tools node or resume value stays the client's run.
-        user = identity.run_user(get_runtime())
-        approved = user is not None and identity.is_operator(user, self._deployment.settings)
-        return None if approved else "an operator has to approve writing here."
+        return None if caller.is_operator else "an operator has to approve writing here."
 
-    async def _waits(self, path: str, change: Change) -> str | None:
-        if not self._is_memory or self._drafts:
-            return None
-        store, actor, (author, began) = self._get_store(), self._actor(), self._writer()
-        if not (await controls(store, actor, self._deployment)).review_agent:
-            return None
-        await self._check(path)
-        memory = Memory(store, actor, self._get_namespace(), self._deployment, began)
+    async def _propose(self, path: str, change: Change) -> str:
+        author, began = self._writer()
+        memory = Memory(self._get_store(), self._caller.actor, self._get_namespace(), self._deployment, began)
         await memory.propose_write(path, self._checked(path, change, author), author)
         return f"/memories{path} was not changed: yours {WAITS} until they accept it. Tell them so, and do not write it again."
+
+
+def _author_kind(*, consolidating: bool) -> str:
+    """What of a run writes: the agent, a subagent of it, or consolidation."""
+    if consolidating:
+        return "consolidation"
+    is_subagent = (get_config().get("configurable") or {}).get("ls_agent_type") == "subagent"
+    return "subagent" if is_subagent else "agent"
 
 
 class ThreadFiles(StateBackend):

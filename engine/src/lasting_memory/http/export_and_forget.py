@@ -8,7 +8,7 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
@@ -29,7 +29,7 @@ from lasting_memory.http import requests
 from lasting_memory.http.requests import ROUTE, AboutQuery, Answer, Caller, NoBody
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.namespaces import Namespace
-from lasting_memory.recall import owned_by, stop_embedding, threads_by_id
+from lasting_memory.recall import owned_by, stop_embedding
 from lasting_memory.validation import RefusedWrite, stored_file
 
 logger = logging.getLogger("api")
@@ -154,8 +154,7 @@ async def forget(store: BaseStore, client: LangGraphClient, actor: identity.Acto
     The time is written first, so runs under way write nothing afterwards. A thread whose run cannot be stopped stays, because
     the run would put checkpoints that nothing leads to. Raises `HTTPException` 503 then, and if something comes back each time.
 
-    Returns deleted `runs`, `threads`, `conversations` (those threads that the person had with an agent), and items of the store
-    by the first part of their namespace (`memories`, `journal`, ...).
+    Returns deleted `runs`, `threads`, and items of the store by the first part of their namespace (`memories`, `journal`, ...).
     """
     counts, stopped, going, deadline = Counter[str](), set[str](), set[str](), time.monotonic() + STOP_SECONDS
     # Also the namespace of the default MEMORY_SCOPE, which the deployment may have had before.
@@ -168,7 +167,7 @@ async def forget(store: BaseStore, client: LangGraphClient, actor: identity.Acto
             counts["runs"] = len(stopped)
             await journal.forget(store, actor)  # a run may have begun after the first
         await asyncio.sleep(FORGET_GRACE_SECONDS)
-        counts += await _delete_threads(client, actor, going, deployment.agents)
+        counts["threads"] += await _delete_threads(client, actor, going)
         files |= (await requests.memories_of(store, actor, deployment)).keys()
         for namespace in namespaces.namespaces_of(actor, sorted(files)):
             counts[namespace[0]] += await _delete_items(store, namespace)
@@ -199,18 +198,13 @@ async def _own(client: LangGraphClient, actor: identity.Actor, **wanted: Any) ->
     return {str(thread["thread_id"]) for thread in threads}
 
 
-async def _delete_threads(
-    client: LangGraphClient, actor: identity.Actor, going: set[str], agents: Iterable[str]
-) -> Counter[str]:
-    """Delete all threads but these, with runs and checkpoints. Returns how many `threads`, and `conversations` of them."""
-    deleted = Counter[str]()
-    while thread_ids := sorted(await _own(client, actor) - going)[:_DELETED]:
-        conversations = await threads_by_id(client.threads, thread_ids, owned_by(actor, agents), ["thread_id"])
-        pruned = int((await client.threads.prune(thread_ids))["pruned_count"])
-        if not pruned:
-            break
-        deleted["threads"] += pruned
-        deleted["conversations"] += len(conversations)
+async def _delete_threads(client: LangGraphClient, actor: identity.Actor, going: set[str]) -> int:
+    """Delete all threads but these, with their runs and checkpoints; returns their number."""
+    deleted, pruned = 0, 1
+    while pruned:
+        thread_ids = sorted(await _own(client, actor) - going)[:_DELETED]
+        pruned = int((await client.threads.prune(thread_ids))["pruned_count"]) if thread_ids else 0
+        deleted += pruned
     return deleted
 
 
@@ -227,14 +221,17 @@ async def forget_me(caller: Caller, query: AboutQuery, body: NoBody = None) -> A
     """Forget everything of yours, for good.
 
     Memory, its history, conversations and runs; runs that were going write nothing afterwards. `deleted`: how much of what
-    (`conversations` are those of the `threads` that you had with an agent; the others are notes of consolidation);
+    (`conversations` are those of the `threads` that you had with an agent; the others are consolidation's);
     `kept`: what stays, and why; `stays`: the same in a word each (time, traces, groups, shared). 503: something came back, or
     runs could not be stopped, which `detail` names: call again.
     """
     actor = caller.actor
     try:
         async with get_client() as client:
+            owned = owned_by(actor, caller.deployment.agents)
+            conversations = sum([await client.threads.count(metadata=metadata) for metadata in owned])
             deleted = await forget(caller.store, client, actor, caller.deployment)
+            deleted["conversations"] = conversations
             # Of conversations that a killed development server lost from its list.
             deleted["unlisted_threads"] = await platform.delete_checkpoints(client, actor.user_id, actor.org_id)
         if platform.flush:

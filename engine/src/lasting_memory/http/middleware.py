@@ -286,6 +286,8 @@ class _Bounded(ExitStack):
         self._is_read = False
         self._end: Message | None = None
         self._refusal: HTTPException | None = None
+        self._person: bool | None = None  # not known before sign-in
+        self._known_share: Share | None = None
 
     async def carry_out(self, app: ASGIApp) -> HTTPException | None:
         """Have the app answer the request. A refusal is the answer in place of the app's own."""
@@ -301,17 +303,18 @@ class _Bounded(ExitStack):
     @property
     def _is_person(self) -> bool:
         """Whether somebody is signed in who is no operator."""
-        user = self._scope.get("user")
-        return user is not None and not is_operator(user, self._deployment.settings)
+        if self._person is None and (user := self._scope.get("user")) is not None:
+            self._person = not is_operator(user, self._deployment.settings)
+        return bool(self._person)
 
     @property
     def _share(self) -> Share | None:
         """The share of who is signed in. Operators have none."""
-        user = self._scope.get("user")
-        if user is None or not (org_id := claim(user, "org_id")):
-            return None
-        limits, settings = self._deployment.limits, self._deployment.settings
-        return None if is_operator(user, settings) else share_of(Actor(user.identity, org_id), limits)
+        if self._known_share is None and self._is_person:
+            user = self._scope["user"]
+            if org_id := claim(user, "org_id"):
+                self._known_share = share_of(Actor(user.identity, org_id), self._deployment.limits)
+        return self._known_share
 
     async def receive(self) -> Message:
         """The whole body as one message, within bounds; otherwise the sender is gone for the app."""

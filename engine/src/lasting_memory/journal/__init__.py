@@ -25,6 +25,7 @@ from lasting_memory.journal.writing import (
     MovedError,
     all_items,
     began,
+    began_by,
     change,
     forget,
     histories,
@@ -39,7 +40,7 @@ from lasting_memory.journal.writing import (
 )
 
 __all__ = [
-    "ERASED", "NOTHING", "Began", "Change", "Clean", "MovedError", "Revision", "all_items", "began", "change", "cut", "diff",
-    "edits", "erase", "forget", "histories", "history", "is_deleted", "is_erased", "is_forgotten", "line_origins", "lines_of",
-    "merge", "note_deleted", "note_erased", "put_unless_forgotten", "take_back", "undone", "work",
+    "ERASED", "NOTHING", "Began", "Change", "Clean", "MovedError", "Revision", "all_items", "began", "began_by", "change",
+    "cut", "diff", "edits", "erase", "forget", "histories", "history", "is_deleted", "is_erased", "is_forgotten",
+    "line_origins", "lines_of", "merge", "note_deleted", "note_erased", "put_unless_forgotten", "take_back", "undone", "work",
 ]  # fmt: skip

@@ -23,6 +23,7 @@ from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp, SearchOp
 from lasting_memory.deployment import DEFAULTS, Limits
 from lasting_memory.journal.revisions import NOTHING, Change, Log, Revision, copied, copy, made_of, outside, put
 from lasting_memory.people import identity, namespaces
+from lasting_memory.people.caller import Caller
 from lasting_memory.people.identity import Author
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.platform import lock_of
@@ -75,6 +76,11 @@ def began(actor: identity.Actor) -> Began | None:
     """When the current run began. None without a server, which gives run ids."""
     run_id = identity.current_run_id()
     return None if run_id is None else Began(actor, identity.time_of_run(run_id), identity.current_thread_id(), run_id)
+
+
+def began_by(caller: Caller) -> Began | None:
+    """The same of a caller's run, for the person for whom it acts."""
+    return Began(caller.actor, caller.began, caller.thread_id, caller.run_id) if caller.run_id else None
 
 
 async def forget(store: BaseStore, actor: identity.Actor) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, unquote_to_bytes
 from uuid import UUID, uuid5
@@ -97,9 +98,12 @@ def membership_of(user: User | Mapping[str, Any] | None) -> Membership:
     """
     if user is None:
         return Membership({})
-    if owner := claim(user, "thread_owner"):
-        return Membership(owner.get("claims") or {}, owner.get("expires_at"))
-    return Membership(claim(user, "claims") or {}, claim(user, "expires_at"))
+    holder = claim(user, "thread_owner") or user
+    claims = holder["claims"] if "claims" in holder else None  # noqa: SIM401  # the platform's users have no .get
+    if not isinstance(claims or {}, Mapping):
+        raise IdentityError(f"The claims of this user are {type(claims).__name__}; make them an object of names and values.")
+    expires_at = holder["expires_at"] if "expires_at" in holder else None  # noqa: SIM401
+    return Membership(claims or {}, expires_at)
 
 
 def claims_of(user: User | Mapping[str, Any] | None) -> Mapping[str, str]:
@@ -112,17 +116,25 @@ def claims_of(user: User | Mapping[str, Any] | None) -> Mapping[str, str]:
 
 
 def permissions_of(user: User | Mapping[str, Any]) -> Collection[str]:
-    """The permissions that hold now: none once the token that proved them has expired."""
-    if _is_over(claim(user, "expires_at")):
+    """The permissions that hold now: none once the token that proved them has expired.
+
+    Raises `IdentityError` for what is no collection of names.
+    """
+    permissions = user["permissions"] if "permissions" in user else None  # noqa: SIM401  # the platform's users have no .get
+    if not isinstance(permissions, list | tuple | set | frozenset | None):
+        raise IdentityError(f"The permissions of this user are {type(permissions).__name__}; make them a list of names.")
+    if not permissions or _is_over(claim(user, "expires_at")):
         return ()
-    return claim(user, "permissions") or ()
+    return permissions
 
 
 def is_operator(user: User, settings: Settings) -> bool:
     """Whether this user may act for others: Studio, an identity in `OPERATORS`, or the permission `memory:operate`."""
     if isinstance(user, StudioUser):
         return settings.accepts_studio
-    return user.identity in settings.operators or OPERATE in permissions_of(user)
+    if user.identity in settings.operators:
+        return True
+    return OPERATE in permissions_of(user)
 
 
 def may_write_policies(user: User, settings: Settings) -> bool:
@@ -130,10 +142,10 @@ def may_write_policies(user: User, settings: Settings) -> bool:
     return WRITE_POLICIES in permissions_of(user) or is_operator(user, settings)
 
 
-def acting(user: User | None, context: Context, settings: Settings) -> Actor:
+def acting(user: User | None, context: Context, settings: Settings, *, operates: bool | None = None) -> Actor:
     """The person a run on a server acts for: the end user, the person an operator names, or the owner of a thread that one
     resumes. `user` is None without authentication. Raises `IdentityError` if no identity or organization is known: nothing
-    falls back to a shared one.
+    falls back to a shared one. `operates`: whether the user is an operator, where that is known.
     """
     if user is None or not user.identity:
         raise IdentityError(
@@ -142,8 +154,10 @@ def acting(user: User | None, context: Context, settings: Settings) -> Actor:
         )
     # `auth.py` sets the owner when an operator resumes another person's run; clients cannot set it.
     if owner := claim(user, "thread_owner"):
+        if not isinstance(owner, Mapping):
+            raise IdentityError(f"The owner of this run's thread is {type(owner).__name__}, which names nobody.")
         return Actor(owner["user_id"], owner["org_id"])
-    if is_operator(user, settings):
+    if is_operator(user, settings) if operates is None else operates:
         return Actor(context.user_id or user.identity, context.org_id or settings.fallback_org)
     # An end user's context counts nothing. A former operator's would: the run was created for whom it names.
     if (context.user_id or context.org_id) and OPERATE in (claim(user, "permissions") or ()):
@@ -172,12 +186,12 @@ def on_server(runtime: Runtime[Any] | None = None) -> bool:
     return (runtime or get_runtime()).server_info is not None
 
 
-def current_actor(settings: Settings, runtime: Runtime[Any] | None = None) -> Actor:
+def current_actor(settings: Settings, runtime: Runtime[Any] | None = None, *, operates: bool | None = None) -> Actor:
     """`acting` for the current run, or whom the context names in a script. Raises `IdentityError` as `check_person`, too."""
     runtime = runtime or get_runtime()
     context = run_context(runtime)
     if runtime.server_info is not None:
-        actor = acting(run_user(runtime), context, settings)
+        actor = acting(runtime.server_info.user, context, settings, operates=operates)
     elif context.user_id:
         actor = Actor(context.user_id, context.org_id or settings.fallback_org)
     else:
@@ -239,18 +253,7 @@ def time_of_run(run_id: str) -> str:
     return datetime.fromtimestamp(milliseconds / 1_000, UTC).isoformat(timespec="microseconds")
 
 
-def current_author(settings: Settings, *, consolidating: bool = False) -> Author:
-    """The author of writes in the current run."""
-    configurable = get_config().get("configurable", {})
-    kind = "subagent" if configurable.get("ls_agent_type") == "subagent" else "agent"
-    return Author(
-        kind="consolidation" if consolidating else kind,
-        user_id=current_actor(settings).user_id,
-        run_id=current_run_id() or "",
-        thread_id=str(configurable.get("thread_id") or ""),
-    )
-
-
+@lru_cache(maxsize=10_000)
 def label(part: str) -> str:
     """An identity, organization or assistant as a part of a namespace label, which `part_of` reverses.
 

@@ -23,6 +23,7 @@ from langgraph_sdk import get_client
 from lasting_memory import journal, platform
 from lasting_memory.deployment import DEFAULTS, Deployment
 from lasting_memory.people import identity, namespaces
+from lasting_memory.people.caller import Caller
 from lasting_memory.people.namespaces import ROUTES
 from lasting_memory.recall import lexical, ranking
 from lasting_memory.recall.conversations import (
@@ -367,17 +368,17 @@ def conversation_tools(d: Deployment) -> list[BaseTool]:
             return f"Error: {error}"
         if not identity.on_server() or runtime.store is None:
             return _NO_SERVER
-        actor, threads, most = identity.current_actor(d.settings), get_client().threads, min(max(limit, 1), MAX_LIMIT)
+        caller, threads, most = Caller.of_run(d), get_client().threads, min(max(limit, 1), MAX_LIMIT)
         current = str(runtime.config.get("configurable", {}).get("thread_id"))
         others = alternatives or []
         results = await search(
-            runtime.store, threads, actor, query, most, agents=d.agents, alternatives=others, period=period, current=current,
-            routes=d.routes,
+            runtime.store, threads, caller.actor, query, most, agents=d.agents, alternatives=others, period=period,
+            current=current, routes=d.routes,
         )  # fmt: skip
         answer = await platform.in_thread(results_text, query, results, others, d.limits.search_result_chars)
         if not d.has_memory:
             return answer
-        memories = d.memory.namespace(actor, identity.current_assistant(d.default_assistant))
+        memories = d.memory.namespace(caller.actor, caller.assistant)
         files = await runtime.store.asearch(memories, limit=d.limits.max_files)
         topics = {f"/memories{item.key}": str(item.value.get("content")) for item in files if item.key.startswith("/topics/")}
         return answer + await platform.in_thread(topics_text, query, answer, topics)
@@ -398,8 +399,8 @@ def conversation_tools(d: Deployment) -> list[BaseTool]:
         except ValueError:
             return f"Error: {thread_id[:80]!r} is no thread_id; take one that search_past_conversations named."
         # Searched, not fetched by id: an operator's run may see every thread, the person it acts for only their own.
-        actor = identity.current_actor(d.settings)
-        talks = await read_conversations(get_client().threads, actor, d.agents, [thread], d.routes)
+        caller = Caller.of_run(d)
+        talks = await read_conversations(get_client().threads, caller.actor, d.agents, [thread], d.routes)
         if not talks:
             return f"There is no conversation {thread_id[:80]!r}."
         return await platform.in_thread(page_text, talks[0], around, d.limits.search_result_chars)

@@ -69,7 +69,8 @@ class DevServer:
     The server keeps its state in folder/.langgraph_api, so a restart in the same folder keeps everything and two
     servers need two folders. `env` is added to a cleaned environment; `config` is deep-merged over the project's
     langgraph.json. `options` are further ones of the command. The port stays the same across restarts, so clients do too.
-    With `plain` it is what people start by habit, with langgraph.json itself, not what `make dev` makes of that.
+    With `plain` it is what people start by habit, with langgraph.json itself, not what `make dev` makes of that. Its process
+    does `serve` in place of `serve_command`, which that calls.
     """
 
     def __init__(
@@ -81,8 +82,9 @@ class DevServer:
         project: Path = PROJECT,
         *,
         plain: bool = False,
+        serve: Callable[[Path, list[str], dict[str, str], float | None], None] | None = None,
     ) -> None:
-        self._plain = plain
+        self._plain, self._serve = plain, serve or serve_command
         self.project = project.resolve()
         self.folder = folder.resolve()
         self._env = dict(env or {})
@@ -128,7 +130,7 @@ class DevServer:
         Raises RuntimeError with the end of the log when it exits first or is not up within START_SECONDS.
         """
         command, env = self.command()
-        self._process = _FORKS.Process(target=_serve, args=(self.folder, command, env, queue_seconds))
+        self._process = _FORKS.Process(target=self._serve, args=(self.folder, command, env, queue_seconds))
         self._process.start()
         deadline = time.monotonic() + START_SECONDS
         while not self.answers():
@@ -210,7 +212,7 @@ def remember_types_of_blocks() -> None:
     langchain_content._get_data_content_block_types = cache(find)
 
 
-def _serve(folder: Path, command: list[str], env: dict[str, str], seconds: float | None) -> None:
+def serve_command(folder: Path, command: list[str], env: dict[str, str], seconds: float | None) -> None:
     """`python -m langgraph_cli`, in a process of its own."""
     remember_types_of_blocks()
     gc.freeze()  # what it was forked with stays
@@ -238,7 +240,7 @@ def _serve(folder: Path, command: list[str], env: dict[str, str], seconds: float
 
 def _run_looking(seconds: float, run: Callable[..., None], *args: Any, **options: Any) -> None:
     """Serve, with a queue that looks for runs so often."""
-    from langgraph_runtime_inmem.ops import Runs  # type: ignore[import-untyped]  # noqa: PLC0415  # as `_serve`
+    from langgraph_runtime_inmem.ops import Runs  # type: ignore[import-untyped]  # noqa: PLC0415  # as `serve_command`
 
     look = Runs.next
 

@@ -117,6 +117,10 @@ class Platform:
             await self.after("threads.search")
         return json.loads(json.dumps(chosen)) if self.as_json else chosen
 
+    async def count(self, *, metadata: Mapping[str, str]) -> int:
+        await self.called("threads.count", metadata=metadata)
+        return sum(metadata.items() <= thread["metadata"].items() for thread in self.kept.values())
+
     async def get_state(self, thread_id: str) -> dict[str, Any]:
         await self.called("threads.get_state", thread_id=thread_id)
         if thread_id not in self.kept:
