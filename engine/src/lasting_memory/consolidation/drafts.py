@@ -25,10 +25,10 @@ from lasting_memory.consolidation.brought import Part
 from lasting_memory.consolidation.guard import Dated, Key, shown_lines
 from lasting_memory.consolidation.no_batch import NothingToDoError
 from lasting_memory.consolidation.planning import Due, Owner, Trigger
-from lasting_memory.consolidation.positions import Position, put_positions
+from lasting_memory.consolidation.positions import Position, position_ops
 from lasting_memory.consolidation.record import Record, note
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation
-from lasting_memory.files.proposals import Changed, Memory, texts
+from lasting_memory.files.proposals import Changed, Memory, Proposal, texts
 from lasting_memory.people import identity, namespaces
 from lasting_memory.recall import rank
 
@@ -85,9 +85,9 @@ class Draft:
         """The copied files, as path and text."""
         return [(f"/memories{key}", text) for key, text in texts(self.base).items()]
 
-    async def taken_back(self) -> dict[Key, Dated]:
-        """What the person has taken back up to now."""
-        declined = [change for proposal in await self.memory.proposals() for change in proposal.declined]
+    async def taken_back(self, proposals: Sequence[Proposal]) -> dict[Key, Dated]:
+        """What the person has taken back up to now, by the histories of their files and these proposals of theirs."""
+        declined = [change for proposal in proposals for change in proposal.declined]
         known = await journal.histories(self.memory.store, self.memory.files, self.memory.deployment.limits)
         return await platform.in_thread(guard.taken_back, known, declined)
 
@@ -153,12 +153,14 @@ class Draft:
         if self.reading:
             record = replace(record, notes=[])  # nothing is kept of a text but what is proposed
             record = await self._with_earlier_record(record, self.reading.part)
-        if record.dry_run or not await put_positions(store, actor, positions, self.memory.began):
+        if record.dry_run:
             return
-        op = PutOp(namespace, f"{record.started_at}-{record.run_id}", asdict(record), index=False)
-        if await journal.put_unless_forgotten(store, [op], self.memory.began, quotes_facts=quotes_facts):
-            old = (await journal.all_items(store, namespace))[: -self.rules.records_kept]
-            await store.abatch([PutOp(namespace, item.key, None) for item in old])
+        key = f"{record.started_at}-{record.run_id}"
+        others = [item.key for item in await journal.all_items(store, namespace) if item.key != key]
+        ops = [*position_ops(actor, positions), PutOp(namespace, key, asdict(record), index=False)]
+        too_many = max(0, len(others) + 1 - self.rules.records_kept)
+        ops += [PutOp(namespace, old, None) for old in others[:too_many]]
+        await journal.put_unless_forgotten(store, ops, self.memory.began, quotes_facts=quotes_facts)
 
     async def _with_earlier_record(self, record: Record, part: Part) -> Record:
         """The record of a text so far: of all runs that read parts of it there is one."""

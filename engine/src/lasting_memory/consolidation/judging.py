@@ -91,7 +91,7 @@ async def _compared(draft: Draft) -> Verdict:
 
 async def _returning(draft: Draft, changed: Sequence[Changed]) -> guard.Found:
     """The new lines that bring back what the person took back, also since the run began."""
-    taken = await draft.taken_back() if changed else {}
+    taken = await draft.taken_back(await draft.memory.proposals()) if changed else {}
     if not taken:
         return {}
     present = texts(await draft.memory.read())

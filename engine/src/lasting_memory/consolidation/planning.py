@@ -152,7 +152,8 @@ async def find_due(
         known, left = {str(thread["thread_id"]): at for _, thread, at in left[:_READ_AT_ONCE]}, left[_READ_AT_ONCE:]
         found = await threads_by_id(threads, [*known], metadata, ["thread_id", "created_at", "updated_at", "values"])
         new, old = await platform.in_thread(_new_turns, found, known, kept_out)
-        await put_positions(store, owner.actor, old, began)
+        if old:
+            await put_positions(store, owner.actor, old, began)
         due += new
         read += sum(len(turn.text) // CHARS_PER_TOKEN for item in new for turn in item.conversation.turns)
     if changed:

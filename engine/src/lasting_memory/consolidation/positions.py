@@ -49,10 +49,14 @@ async def positions_of(store: BaseStore, threads: Iterable[tuple[identity.Actor,
     return positions
 
 
+def position_ops(actor: identity.Actor, positions: Mapping[str, Position]) -> list[PutOp]:
+    """The operations that put the positions of these threads of a person."""
+    place, values = namespaces.positions(actor), {key: _POSITIONS.dump_python(at, mode="json") for key, at in positions.items()}
+    return [PutOp(place, thread_id, value, index=False) for thread_id, value in values.items()]
+
+
 async def put_positions(
     store: BaseStore, actor: identity.Actor, positions: Mapping[str, Position], began: journal.Began | None = None
 ) -> bool:
     """Put the positions of these threads, unless their person was forgotten since this `began`. Returns whether it did."""
-    place, values = namespaces.positions(actor), {key: _POSITIONS.dump_python(at, mode="json") for key, at in positions.items()}
-    ops = [PutOp(place, thread_id, value, index=False) for thread_id, value in values.items()]
-    return await journal.put_unless_forgotten(store, ops, began)
+    return await journal.put_unless_forgotten(store, position_ops(actor, positions), began)

@@ -27,13 +27,14 @@ from lasting_memory.recall import owned_by
 
 async def read(draft: Draft, messages: Sequence[AnyMessage], client: LangGraphClient) -> None:
     """Read a run's batch, and the person's files. `messages` are the run's input, in which a text that was brought is."""
-    undecided = [proposal for proposal in await draft.memory.proposals() if proposal.changes]
+    proposals = await draft.memory.proposals()
+    undecided = [proposal for proposal in proposals if proposal.changes]
     if draft.record.kind == "bring":
         await _begin_reading(draft, await _part_of(messages), undecided)
     else:
         _check_room(undecided)
         draft.base = await _with_proposals(draft.memory, await draft.memory.read(), undecided)
-    taken = await draft.taken_back()
+    taken = await draft.taken_back(proposals)
     if draft.reading:
         talk = await _read_text(draft, draft.reading, taken)
     elif draft.record.kind == "tidy":

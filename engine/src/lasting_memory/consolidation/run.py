@@ -143,9 +143,10 @@ async def _begin(d: Deployment, runtime: Runtime[Context], client: LangGraphClie
         raise NothingToDoError(SHARED)
     draft = _new_draft(d, runtime)
     memory = draft.memory
-    if await journal.is_forgotten(memory.store, memory.began):
+    since = await journal.ended(memory.store, memory.began)
+    if since.all_of_it or since.conversation:
         raise NothingToDoError(FORGOTTEN)
-    if not draft.record.dry_run and await journal.is_erased(memory.store, memory.began):
+    if since.fact and not draft.record.dry_run:
         raise NothingToDoError(await _begin_anew(draft, client))
     if in_temporary_conversation():
         raise NothingToDoError(TEMPORARY)

@@ -88,15 +88,31 @@ async def forget(store: BaseStore, actor: identity.Actor) -> None:
     await store.aput(namespaces.forgotten(actor), namespaces.FORGOTTEN, {"at": Began(actor).at}, index=False)
 
 
+class Ended(NamedTuple):
+    """What of a person, or of a run of theirs, was deleted since the run or a request began."""
+
+    all_of_it: bool  # the person was forgotten
+    conversation: bool  # the run, or its conversation
+    fact: bool  # a fact, for good
+
+
+async def ended(store: BaseStore, began: Began | None) -> Ended:
+    """What was deleted since then, in one batch; nothing without a server."""
+    if began is None:
+        return Ended(False, False, False)
+    place = namespaces.deleted_threads(began.actor)
+    ids = [deleted_id for deleted_id in (began.thread_id, began.run_id) if deleted_id]
+    ops = [GetOp(namespaces.forgotten(began.actor), namespaces.FORGOTTEN), *(GetOp(place, key) for key in (_FACTS, *ids))]
+    forgotten, fact, *others = (_time_in(cast("Item | None", item)) >= began.at for item in await store.abatch(ops))
+    return Ended(forgotten, any(others), fact)
+
+
 async def is_forgotten(store: BaseStore, began: Began | None) -> bool:
     """Whether the person was forgotten since then, or the run or its conversation deleted. For writes that bypass the journal;
     False without a server.
     """
-    if began is None:
-        return False
-    if _time_in(await store.aget(namespaces.forgotten(began.actor), namespaces.FORGOTTEN)) >= began.at:
-        return True
-    return await is_deleted(store, began)
+    since = await ended(store, began)
+    return since.all_of_it or since.conversation
 
 
 async def note_erased(store: BaseStore, actor: identity.Actor) -> None:
@@ -106,17 +122,12 @@ async def note_erased(store: BaseStore, actor: identity.Actor) -> None:
 
 async def is_erased(store: BaseStore, began: Began | None) -> bool:
     """Whether a fact of the person was deleted for good since then."""
-    if began is None:
-        return False
-    return _time_in(await store.aget(namespaces.deleted_threads(began.actor), _FACTS)) >= began.at
+    return (await ended(store, began)).fact
 
 
 async def is_deleted(store: BaseStore, began: Began) -> bool:
     """Whether a run, or its conversation, was deleted since the run began. False for a request."""
-    place = namespaces.deleted_threads(began.actor)
-    ids = [deleted_id for deleted_id in (began.thread_id, began.run_id) if deleted_id]
-    marks = await store.abatch([GetOp(place, deleted_id) for deleted_id in ids]) if ids else []
-    return any(_time_in(cast("Item | None", mark)) >= began.at for mark in marks)
+    return (await ended(store, began)).conversation
 
 
 async def note_deleted(store: BaseStore, actor: identity.Actor, ids: Iterable[str]) -> None:
@@ -146,7 +157,8 @@ async def put_unless_forgotten(
     """
 
     async def is_refused() -> bool:
-        return await is_forgotten(store, began) or (quotes_facts and await is_erased(store, began))
+        since = await ended(store, began)
+        return since.all_of_it or since.conversation or (quotes_facts and since.fact)
 
     if await is_refused():
         return False
