@@ -19,6 +19,7 @@ from lasting_memory.credentials import CREDENTIALS as CREDENTIALS  # noqa: PLC04
 from lasting_memory.credentials import find_credential, find_credential_in_json
 from lasting_memory.deployment import Change, Deployment, Limits
 from lasting_memory.people.identity import Author
+from lasting_memory.plain_text import plain
 from lasting_memory.skill_file import SkillError, parse_skill
 
 # Bytes of one file, and of its path within a route.
@@ -206,11 +207,11 @@ def content_size(item: Item) -> int:
 
 
 def stored_file(item: Item) -> FileData:
-    """A store item as a file. Raises `RefusedWrite` for another value: other code may put any into a namespace."""
+    """A store item as a file, with plain text. Raises `RefusedWrite` for another value: anybody's code may put one there."""
     content, encoding = item.value.get("content"), item.value.get("encoding", "utf-8")
     if not isinstance(content, str) or encoding not in ("utf-8", "base64") or _UNKEPT.search(content):
         raise RefusedWrite(f"'{item.key}' holds a value that is not a file; delete it or write another path.")
-    file = FileData(content=content, encoding=encoding)
+    file = FileData(content=plain(content) if encoding == "utf-8" else content, encoding=encoding)
     for stamp in ("created_at", "modified_at"):
         if isinstance(item.value.get(stamp), str):
             file[stamp] = item.value[stamp]

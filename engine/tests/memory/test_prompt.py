@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from deepagents import create_deep_agent
 from deepagents.middleware import skills as builtin
+from hypothesis import given
+from hypothesis import strategies as st
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import tool
 
@@ -65,16 +67,42 @@ async def test_memory_and_skills_cannot_close_their_block_and_html_comments_are_
     assert text.rstrip().endswith("</memory>")
 
 
-async def test_over_budget_the_head_is_kept_and_a_line_says_what_to_read(agent: Scripted) -> None:
+async def test_over_budget_both_ends_are_kept_and_a_line_says_what_to_read(agent: Scripted) -> None:
     agent.put(MEMORIES, "/preferences.md", "é" * 2_500_000)  # 5 MB
     agent.put(MEMORIES, "/topics/index.md", "- cooking")
     agent.put(POLICIES, "/rules.md", "r" * (DEFAULTS.policy_block_bytes + 7))
     text = await agent.shown()
-    assert text.count("é") == DEFAULTS.memory_block_bytes // 2
-    left_out = f"{5_000_000 - DEFAULTS.memory_block_bytes:,}"
+    room = DEFAULTS.memory_block_bytes - len("- cooking")
+    assert room - 8 < 2 * text.count("é") <= room
+    left_out = f"{5_000_000 - 2 * text.count('é'):,}"
     assert f"[{left_out} bytes left out; read_file /memories/preferences.md for the rest]" in text
-    assert "[9 bytes left out; read_file /memories/topics/index.md for the rest]" in text
+    assert "- cooking" in text, "the index has a share of its own"
     assert "[7 bytes left out; read_file /policies/rules.md for the rest]" in text
+
+
+@pytest.mark.parametrize("script", ["prefers tea", "דילמה", "偏好", "पसंद"])
+async def test_what_was_remembered_last_is_shown_however_long_the_file_is(agent: Scripted, script: str) -> None:
+    first, last = f"- first {script}", "- call me Captain"
+    lines = [f"- {script} {number}" for number in range(4_000)]
+    agent.put(MEMORIES, "/preferences.md", "\n".join([first, *lines]) + "\n")
+    agent.put(MEMORIES, "/profile.json", json.dumps({"name": "Ann", "role": "x" * 199}))
+    agent.put(MEMORIES, "/topics/index.md", "- cooking: /memories/topics/cooking.md\n")
+    (told,) = await agent.called(ToolCall("append_memory", {"path": "/memories/preferences.md", "text": last}))
+    text = await agent.shown()
+    shown = text.partition("<memory>")[2].split("\n")
+    assert {first, last, "- cooking: /memories/topics/cooking.md"} <= {*shown}
+    assert '"name": "Ann"' in text
+    assert [line for line in shown if script in line and line not in {first, *lines}] == [], "lines are whole"
+    assert len("\n".join(shown).encode()) < DEFAULTS.memory_block_bytes + 1_500
+    assert "of which prompts show" in told, "and says that the file is too long"
+
+
+@given(sizes=st.lists(st.integers(0, 100_000), min_size=1, max_size=8), budget=st.integers(0, 50_000))
+def test_each_file_has_its_share_and_nothing_of_the_budget_is_lost(sizes: list[int], budget: int) -> None:
+    rooms = prompt.shared_room(sizes, budget)
+    assert all(0 <= room <= size for room, size in zip(rooms, sizes, strict=True))
+    assert all(room >= min(size, budget // len(sizes)) for room, size in zip(rooms, sizes, strict=True))
+    assert budget - sum(rooms) < len(sizes) or rooms == sizes
 
 
 async def test_only_top_level_markdown_files_are_rules_behind_any_number_of_others(

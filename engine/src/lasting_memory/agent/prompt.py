@@ -112,6 +112,46 @@ def sections(files: Sequence[tuple[str, str]], budget: int) -> tuple[str, tuple[
     return "\n\n".join(parts), tuple(left_out)
 
 
+def shared_room(sizes: Sequence[int], budget: int) -> list[int]:
+    """How much of a budget each of these may have: equal shares, of which what one does not need is for the others."""
+    rooms, left = [0] * len(sizes), budget
+    waiting = sorted(range(len(sizes)), key=lambda number: sizes[number])
+    for place, number in enumerate(waiting):
+        rooms[number] = min(sizes[number], left // (len(waiting) - place))
+        left -= rooms[number]
+    return rooms
+
+
+def memory_sections(files: Sequence[tuple[str, str]], budget: int) -> tuple[str, tuple[str, ...]]:
+    """Files of memory as sections of one text, and a line for each omission.
+
+    `budget` is UTF-8 bytes of text in all. Each file has its share, so that a long one hides no other. Of a file over its share
+    the beginning and the end are kept, for what was remembered last stands there, and a line between says how much is left out.
+    """
+    texts = [shown(text) for _, text in files]
+    rooms = shared_room([len(text.encode(errors="replace")) for text in texts], budget)
+    parts, left_out = list[str](), list[str]()
+    for (path, _), text, room in zip(files, texts, rooms, strict=True):
+        head, left, tail = _ends_of(text, room)
+        if left:
+            head = f"{head}\n[{left:,} bytes left out; read_file {path} for the rest]\n{tail}"
+            left_out.append(f"{path}: {left:,} bytes")
+        parts.append(f"## {shown(path)}\n\n{head}".rstrip())
+    return "\n\n".join(parts), tuple(left_out)
+
+
+def _ends_of(text: str, room: int) -> tuple[str, int, str]:
+    """The beginning of a text, how many bytes are left out, and its end; both together in so many bytes, in whole lines."""
+    raw = text.encode(errors="replace")
+    if len(raw) <= room:
+        return text, 0, ""
+    head = raw[: room // 2].decode(errors="ignore")
+    tail = raw[len(raw) - room // 2 :].decode(errors="ignore")
+    lines, rest = head.rpartition("\n")[0], tail.partition("\n")[2]
+    head, tail = lines or head, rest or tail
+    return head, len(raw) - len(head.encode()) - len(tail.encode()), tail
+
+
 def policies_left_out(texts: Mapping[str, str], budget: int) -> list[str]:
     """A line for each policy of an organization that prompts do not show as a whole. `texts` are its files, by key."""
     rules = sorted(key for key in texts if validation.is_policy(key))
@@ -198,7 +238,7 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
     def _memory_block(self, texts: dict[str, str], wanted: Controls) -> Block:
         files = [(f"/memories{key}", texts[key]) for key in self._keys if key in texts]
         budget, prompt = self._deployment.limits.memory_block_bytes, self._deployment.prompt
-        text, left_out = sections(files, budget)
+        text, left_out = memory_sections(files, budget)
         today = f"{datetime.now(UTC):%A, %Y-%m-%d}"
         # The files last: what stands in them is never a place to fill.
         text = prompt("memory_block.md").replace("{today}", today).replace("{files}", text or "(Nothing is remembered yet.)")

@@ -9,9 +9,15 @@ from langchain_core.tools import BaseTool, StructuredTool, ToolException, tool
 from pydantic import BaseModel, Field, ValidationError, create_model
 
 from lasting_memory.agent.memory_search import find_memories
+from lasting_memory.agent.prompt import memory_files, shared_room
 from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.files.backends import ScopedFiles, build_backend
+from lasting_memory.files.facts import is_form
+from lasting_memory.plain_text import compared, plain
 from lasting_memory.validation import RefusedWrite
+
+# The file that says which others there are.
+INDEX_PATH = "/memories/topics/index.md"
 
 MEMORY_TOOLS = ("append_memory", "save_profile", "search_memories")
 
@@ -30,7 +36,7 @@ def memory_tools(d: Deployment, descriptions: Mapping[str, str] = MappingProxyTy
         return []
     tools, backend = [_search_memories(d)], build_backend(d)
     if d.memory.rule(d.settings) != "deny":
-        tools.append(append_memory_tool(backend))
+        tools.append(append_memory_tool(backend, d))
         if d.profile:
             tools.append(_save_profile(backend, d.profile))
     for each in tools:
@@ -38,8 +44,8 @@ def memory_tools(d: Deployment, descriptions: Mapping[str, str] = MappingProxyTy
     return tools
 
 
-def append_memory_tool(backend: CompositeBackend) -> BaseTool:
-    """`append_memory` on a graph's filesystem."""
+def append_memory_tool(backend: CompositeBackend, d: Deployment) -> BaseTool:
+    """`append_memory` on a graph's filesystem. Doing it twice is doing it once: what stands there is not added again."""
 
     @tool
     async def append_memory(path: str, text: str) -> str:
@@ -52,15 +58,53 @@ def append_memory_tool(backend: CompositeBackend) -> BaseTool:
         if not path.startswith("/memories/"):
             raise ToolException(f"Error: '{path}' is not memory; use a path under /memories/.")
 
+        added, after = "", ""
+
         def appended(before: str) -> str:
-            gap = "\n" if before and not before.endswith("\n") else ""
-            return f"{before}{gap}{text.rstrip()}\n"
+            nonlocal added, after
+            added = lacking(before, text)
+            gap = "\n" if before and added and not before.endswith("\n") else ""
+            after = f"{before}{gap}{added}"
+            return after
 
         await _change(backend, path, appended)
-        return f"Added to {path}."
+        if not added:
+            return f"Nothing was added: it stands in {path} already."
+        return f"Added to {path}.{await _not_shown(backend, d, path, len(after.encode()))}"
 
     append_memory.handle_tool_error = True
     return append_memory
+
+
+def lacking(before: str, text: str) -> str:
+    """What of a text is to be added to a file, as whole lines: a line of it that stands there word for word is not.
+
+    A heading stays where a line under it does. What has code or a table in it is added whole, or not at all.
+    """
+    lines = plain(text).rstrip().split("\n")
+    known = {compared(line).strip() for line in before.split("\n")}
+    new = [line for line in lines if line.strip() and compared(line).strip() not in known]
+    if not new:
+        return ""
+    if any(is_form(line) or line.lstrip().startswith("|") for line in lines):
+        return "\n".join(lines) + "\n"
+    kept = [line for line in lines if not line.strip() or line.startswith("#") or line in new]
+    return "\n".join(kept).strip("\n") + "\n"
+
+
+async def _not_shown(backend: CompositeBackend, d: Deployment, path: str, size: int) -> str:
+    """What the model is told where prompts will not show all of a file, of so many bytes now; "" where they will."""
+    paths, budget = memory_files(d), d.limits.memory_block_bytes
+    if path not in paths:
+        return f" Prompts do not show this file: see that {INDEX_PATH} names it." if INDEX_PATH in paths else ""
+    if size <= budget // len(paths):
+        return ""
+    files = await backend.routes["/memories/"].adownload_files([path.removeprefix("/memories") for path in paths])
+    rooms = shared_room([len(file.content or b"") for file in files], budget)
+    room = rooms[paths.index(path)]
+    if size <= room:
+        return ""
+    return f" It has {size:,} bytes, of which prompts show {room:,}: its two ends. Move details to /memories/topics/."
 
 
 def _save_profile(backend: CompositeBackend, schema: type[BaseModel]) -> BaseTool:

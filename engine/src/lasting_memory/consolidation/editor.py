@@ -76,7 +76,7 @@ def build_editor(d: Deployment, model: BaseChatModel | None = None) -> Editor:
         model=whole_answers(model or build_model(d, consolidating=True), d.limits),
         name="draft_editor",
         system_prompt=_system_prompt(d),
-        tools=[search_recent_conversations, forget_lines, append_memory_tool(backend)],
+        tools=[search_recent_conversations, forget_lines, append_memory_tool(backend, d)],
         backend=backend,
         permissions=build_permissions(d, consolidating=True),
         memory=memory_files(d),

@@ -30,6 +30,7 @@ from lasting_memory.people import namespaces
 from lasting_memory.people.caller import Caller
 from lasting_memory.people.identity import Actor, Author
 from lasting_memory.people.namespaces import OFFLOADED, Namespace, NotAMemberError
+from lasting_memory.plain_text import plain, spelled_as_in
 from lasting_memory.validation import RefusedWrite
 
 logger = logging.getLogger(__name__)
@@ -98,8 +99,9 @@ class ScopedFiles(StoreBackend):
                 raise RefusedWrite(f"File '{file_path}' not found")
             if before["encoding"] == "base64":
                 raise RefusedWrite("Cannot edit binary files with text replacements.")
-            _check_replacement(file_path, before["content"], old_string, new_string, replace_all=replace_all)
-            result = perform_string_replacement(before["content"], old_string, new_string, replace_all)
+            old, new = spelled_as_in(before["content"], plain(old_string)), plain(new_string)
+            _check_replacement(file_path, before["content"], old, new, replace_all=replace_all)
+            result = perform_string_replacement(before["content"], old, new, replace_all)
             if isinstance(result, str):
                 raise RefusedWrite(result.removeprefix("Error: "))
             text, count = result
@@ -318,7 +320,7 @@ class ThreadFiles(StateBackend):
         files = super()._read_files()
         if not isinstance(files, Mapping):
             return {}
-        return {path: file for path, file in files.items() if self._is_seen(path) and _is_file(file)}
+        return {path: _as_text(file) for path, file in files.items() if self._is_seen(path) and _is_file(file)}
 
     def _is_seen(self, path: str) -> bool:
         return not path.startswith(self._routes) and validation.is_plain(path)
@@ -341,15 +343,17 @@ class ThreadFiles(StateBackend):
 
     def write(self, file_path: str, content: str) -> protocol.WriteResult:
         try:
-            return super().write(file_path, content)
+            return super().write(file_path, plain(content))
         except RefusedWrite as error:
             return protocol.WriteResult(error=f"Error: {error}")
 
     def edit(self, file_path: str, old_string: str, new_string: str, replace_all: bool = False) -> protocol.EditResult:
         try:
+            old, new = plain(old_string), plain(new_string)
             if file := self._read_files().get(file_path):
-                _check_replacement(file_path, file_data_to_string(file), old_string, new_string, replace_all=replace_all)
-            return super().edit(file_path, old_string, new_string, replace_all)
+                old = spelled_as_in(file_data_to_string(file), old)
+                _check_replacement(file_path, file_data_to_string(file), old, new, replace_all=replace_all)
+            return super().edit(file_path, old, new, replace_all)
         except RefusedWrite as error:
             return protocol.EditResult(error=f"Error: {error}")
 
@@ -362,6 +366,15 @@ def _is_file(file: object) -> bool:
     lines = content if isinstance(content, list) else [content]
     times = [file.get(name) for name in ("created_at", "modified_at")]
     return all(isinstance(line, str) for line in lines) and all(isinstance(time, str | None) for time in times)
+
+
+def _as_text(file: Any) -> Any:
+    """A file of thread state, its text plain."""
+    content = file["content"]
+    if file.get("encoding", "utf-8") != "utf-8":
+        return file
+    text = [plain(line) for line in content] if isinstance(content, list) else plain(content)
+    return file if text == content else {**file, "content": text}
 
 
 def _size(file: object) -> int:

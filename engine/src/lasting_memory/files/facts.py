@@ -10,6 +10,9 @@ SOURCE = re.compile(r" ?\((?:\d{4}-\d\d-\d\d, )?thread [0-9a-f]{8}(?:-[0-9a-f]{4
 _FENCE = re.compile(r"(`{3,}|~{3,})[^`]*$")
 _CELL_END = re.compile(r"(?<!\\)\|")
 _BELOW_HEAD = re.compile(r":?-+:?")
+# A rule between two parts, and the line below a title.
+_RULE = re.compile(r"(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,}|={2,}")
+_FRONT_MATTER, _ENDS_FRONT_MATTER, _NAMED = "---", ("---", "..."), re.compile(r"[A-Za-z_][\w -]*:(\s|$)")
 
 
 class Line(NamedTuple):
@@ -29,16 +32,17 @@ def said(line: str) -> str:
 
 
 def is_form(line: str) -> bool:
-    """Whether a line only gives a file its form: it opens or closes code, or stands below the head of a table."""
+    """Whether a line only gives a file its form: it opens or closes code, is a rule, or stands below the head of a table."""
     text = line.strip()
-    return bool(_FENCE.match(text)) or _is_below_head(text)
+    return bool(_FENCE.match(text) or _RULE.fullmatch(text)) or _is_below_head(text)
 
 
 def lines_said(lines: Sequence[str]) -> Iterator[Line]:
     """The lines of a file that say something, in order. A row of a table says what its columns are called; its head is none."""
     fence = ""  # the signs that opened the code that is not closed yet
     head = list[str]()  # names of the columns of the table that has begun
-    for number, line in enumerate(lines):
+    begin = _front_matter_lines(lines)
+    for number, line in enumerate(lines[begin:], begin):
         text = line.strip()
         mark = _FENCE.match(text)
         if mark and (not fence or _ends(fence, text)):
@@ -48,6 +52,8 @@ def lines_said(lines: Sequence[str]) -> Iterator[Line]:
             head = []
         elif fence:
             yield Line(number, text, raw=text)
+        elif _RULE.fullmatch(text):
+            head = []
         elif head and "|" in text:
             if not _is_below_head(text):
                 yield Line(number, _row(head, _cells(text)), raw=text)
@@ -56,6 +62,14 @@ def lines_said(lines: Sequence[str]) -> Iterator[Line]:
         else:
             head = []
             yield _plain(number, text)
+
+
+def _front_matter_lines(lines: Sequence[str]) -> int:
+    """How many lines at the beginning of a file are about it, and not of it."""
+    if len(lines) < 2 or lines[0].rstrip() != _FRONT_MATTER or not _NAMED.match(lines[1]):  # noqa: PLR2004  # a rule is none
+        return 0
+    ends = (number for number, line in enumerate(lines) if number and line.rstrip() in _ENDS_FRONT_MATTER)
+    return next(ends, -1) + 1
 
 
 def _ends(fence: str, text: str) -> bool:

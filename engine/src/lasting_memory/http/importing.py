@@ -31,6 +31,7 @@ from lasting_memory.files.proposals import MAX_PROPOSALS, Changed, Proposal
 from lasting_memory.http import requests
 from lasting_memory.http.requests import Answer, Caller, MemoryQuery, PersonRequest, key_of
 from lasting_memory.people import identity
+from lasting_memory.plain_text import compared, plain
 from lasting_memory.validation import RefusedWrite, check_change, check_content, check_file, file_bytes, stored_file
 
 router = APIRouter(tags=["Memory"])
@@ -59,6 +60,8 @@ class Imported(BaseModel, strict=True):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        if self.encoding == "utf-8":
+            self.content = plain(self.content)
         file_bytes(self.merged(None))
         return self
 
@@ -68,8 +71,8 @@ class Imported(BaseModel, strict=True):
             return FileData(content=self.content, encoding=self.encoding)
         if not self.path.endswith(".md") or {before["encoding"], self.encoding} != {"utf-8"}:
             return before
-        known = set(journal.lines_of(before["content"]))
-        lacking = [line for line in journal.lines_of(self.content) if line.strip() and line not in known]
+        known = {compared(line) for line in journal.lines_of(before["content"])}
+        lacking = [line for line in journal.lines_of(self.content) if line.strip() and compared(line) not in known]
         gap = "\n" if before["content"] and not before["content"].endswith("\n") and lacking else ""
         return FileData(content=before["content"] + gap + "".join(f"{line}\n" for line in lacking), encoding="utf-8")
 

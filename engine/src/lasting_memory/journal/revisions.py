@@ -16,6 +16,7 @@ from lasting_memory import platform
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Author
 from lasting_memory.people.namespaces import Namespace
+from lasting_memory.plain_text import plain
 from lasting_memory.validation import stored_file
 
 # Makes a file's new content of the old one; None is no file. A ValueError refuses the change.
@@ -66,6 +67,8 @@ def made_of(base: Revision, file: FileData | None, author: Author, revision_id: 
     """The revision that follows another, in which those with the ids `merged` are too."""
     now = datetime.now(UTC).isoformat()
     content, encoding = (file["content"], file["encoding"]) if file else (None, "utf-8")
+    if content is not None and encoding == "utf-8":
+        content = plain(content)
     created_at = base.created_at if base.content is not None or file is None else file.get("created_at", now)
     parents = (*filter(None, [base.id]), *merged)
     return Revision(base.number + 1, revision_id, parents, content, encoding, created_at, now, author)
@@ -110,6 +113,13 @@ def _name(files: Namespace, path: str) -> str:
     return hashlib.sha256(repr(namespaces.journal(files, path)).encode()).hexdigest()[:16]
 
 
+def _as_text(revision: Revision) -> Revision:
+    """The revision with plain text, which one of an earlier version may lack."""
+    if revision.content is None or revision.encoding != "utf-8" or "\r" not in revision.content:
+        return revision
+    return replace(revision, content=plain(revision.content))
+
+
 class Log:
     """Revisions of a file, by id; and the numbers of those that cannot be read, by id."""
 
@@ -120,7 +130,7 @@ class Log:
             slot, _, revision_id = item.key.partition("-")
             try:
                 if not "" < item.value.get("began", "") <= forgotten:
-                    self.known[revision_id] = _REVISIONS.validate_python(item.value["revision"])
+                    self.known[revision_id] = _as_text(_REVISIONS.validate_python(item.value["revision"]))
             except (AttributeError, KeyError, TypeError, ValidationError):
                 self.damaged[revision_id] = int(slot) if slot.isdecimal() else 0
 

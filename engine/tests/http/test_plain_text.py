@@ -1,0 +1,41 @@
+"""Files with other line ends, over HTTP: imported, put around the journal, changed and compared."""
+
+import unicodedata
+from typing import Any
+
+import httpx
+import pytest
+from deepagents.backends.utils import create_file_data
+from langgraph.store.base import BaseStore
+
+from tests.memory.test_plain_text import FILE, MEMORIES, SAID, SPELLED
+
+
+@pytest.mark.parametrize("text", SPELLED.values(), ids=SPELLED)
+async def test_an_import_of_the_same_file_adds_nothing(api: httpx.AsyncClient, store: BaseStore, text: str) -> None:
+    def document(content: str) -> dict[str, Any]:
+        return {"version": 1, "files": [{"path": FILE, "content": content}]}
+
+    assert (await api.post("/memory/import", json=document(SAID))).json()["files"][0]["action"] == "create"
+    for spelled in (text, unicodedata.normalize("NFD", text)):
+        action = (await api.post("/memory/import", json=document(spelled))).json()["files"][0]["action"]
+        assert action in {"same", "keep"}
+    kept = (await api.get("/memory/file", params={"path": FILE})).json()
+    assert (kept["content"], kept["revision"]) == (SAID, 1)
+
+
+@pytest.mark.parametrize("text", SPELLED.values(), ids=SPELLED)
+async def test_a_file_that_was_put_around_the_journal_is_shown_changed_and_undone_as_text(
+    api: httpx.AsyncClient, store: BaseStore, text: str
+) -> None:
+    await store.aput(MEMORIES, "/topics/tea.md", {**create_file_data(text)})
+    facts = (await api.get("/memory/facts")).json()["groups"]
+    assert [line["text"] for group in facts for line in group.get("lines", ())] == ["mag Grüntee", "no sugar"]
+    shown = (await api.get("/memory/file", params={"path": FILE})).json()["content"]
+    assert shown == SAID
+    changed = await api.put("/memory/file", params={"path": FILE}, json={"content": f"{SAID}- hot\r\n"})
+    assert changed.status_code == 200
+    history = (await api.get("/memory/history", params={"path": FILE})).json()["revisions"]
+    diffs = [entry.get("diff") for entry in history]
+    assert "+- hot" in str(diffs[0])
+    assert "sugar" not in "".join(line for line in str(diffs[0]).split("\n") if line.startswith(("+", "-")))

@@ -1,0 +1,127 @@
+"""Text as files have it: line ends, byte order marks and normal forms, by every way into a file and out of one."""
+
+import unicodedata
+from typing import Any
+
+import pytest
+from deepagents.backends.utils import create_file_data
+from hypothesis import given
+from hypothesis import strategies as st
+from langgraph.store.base import BaseStore
+
+from lasting_memory.agent.tools import lacking
+from lasting_memory.plain_text import compared, plain, spelled_as_in
+from lasting_memory.testing.scripted_anthropic import ToolCall
+from tests.conftest import Scripted
+
+MEMORIES = ("memories", "acme:alice")
+FILE = "/memories/topics/tea.md"
+SAID = "# Tee\n\n- mag Grüntee\n- no sugar\n"
+# The same file as editors on other systems save it.
+SPELLED = {
+    "CRLF": SAID.replace("\n", "\r\n"),
+    "CR": SAID.replace("\n", "\r"),
+    "mixed": "# Tee\r\n\r- mag Grüntee\n- no sugar\r",
+    "byte order mark": "\ufeff" + SAID,
+    "both": "\ufeff" + SAID.replace("\n", "\r\n"),
+}
+
+
+def edit(path: str, old: str, new: str) -> ToolCall:
+    return ToolCall("edit_file", {"file_path": path, "old_string": old, "new_string": new})
+
+
+def read(path: str) -> ToolCall:
+    return ToolCall("read_file", {"file_path": path})
+
+
+def append(text: str, path: str = FILE) -> ToolCall:
+    return ToolCall("append_memory", {"path": path, "text": text})
+
+
+def content(store: BaseStore, key: str = "/topics/tea.md") -> str:
+    item = store.get(MEMORIES, key)
+    assert item is not None
+    return str(item.value["content"])
+
+
+@pytest.mark.parametrize("text", SPELLED.values(), ids=SPELLED)
+@pytest.mark.parametrize("path", [FILE, "/scratch/tea.md"])
+async def test_what_was_read_can_be_edited_whatever_ends_its_lines(agent: Scripted, text: str, path: str) -> None:
+    state = {}
+    if path == FILE:
+        agent.put(MEMORIES, "/topics/tea.md", text)
+    else:
+        state = {"files": {path: {**create_file_data(text)}}}
+    shown, done, after = await agent.called(
+        read(path), edit(path, "- mag Grüntee\n- no", "- mag Oolong\n- some"), read(path), **state
+    )
+    assert "Grüntee" in shown
+    assert "Error" not in done
+    assert "- some sugar" in after
+    assert "\r" not in shown + after
+    if path == FILE:
+        assert content(agent.store) == SAID.replace("Grüntee", "Oolong").replace("no sugar", "some sugar")
+
+
+@pytest.mark.parametrize("end", ["\r\n", "\r"])
+async def test_what_a_model_writes_ends_lines_as_everybody_s(agent: Scripted, end: str) -> None:
+    text = SAID.replace("\n", end)
+    await agent.called(ToolCall("write_file", {"file_path": FILE, "content": text}))
+    assert content(agent.store) == SAID
+    await agent.called(edit(FILE, f"- no sugar{end}", f"- no sugar{end}- no milk{end}"), append(f"- hot{end}- strong{end}"))
+    assert content(agent.store) == f"{SAID}- no milk\n- hot\n- strong\n"
+
+
+async def test_a_text_in_another_normal_form_is_found_and_kept_as_it_is(agent: Scripted) -> None:
+    decomposed = unicodedata.normalize("NFD", SAID)
+    agent.put(MEMORIES, "/topics/tea.md", decomposed)
+    (done,) = await agent.called(edit(FILE, "- mag Grüntee", "- mag Grüntee, kalt"))
+    assert "Error" not in done
+    assert content(agent.store) == decomposed.replace("\n- no", ", kalt\n- no").replace("Gru\u0308ntee", "Grüntee")
+    (again,) = await agent.called(append("- mag Grüntee, kalt"))
+    assert "Nothing was added" in again
+
+
+async def test_what_stands_there_word_for_word_is_not_added_again(agent: Scripted) -> None:
+    """As a model does that was told that a write, which was done, did not happen."""
+    first, again, partly = await agent.called(
+        append("- mag Grüntee\n- no sugar"), append("- no sugar"), append("- no sugar\n- in the morning")
+    )
+    assert "Added to" in first
+    assert "Nothing was added" in again
+    assert "Added to" in partly
+    assert content(agent.store) == "- mag Grüntee\n- no sugar\n- in the morning\n"
+    before = content(agent.store)
+    await agent.called(*[append(text) for text in ("- mag Grüntee\n- no sugar\n- in the morning", "- no sugar  \r\n")])
+    assert content(agent.store) == before
+
+
+@pytest.mark.parametrize(("before", "text", "added"), [
+    ("", "- a", "- a\n"),
+    ("- a\n", "- a\n- b\n", "- b\n"),
+    ("# T\n- a\n", "# T\n- b", "# T\n- b\n"),
+    ("# T\n- a\n", "# T\n- a", ""),
+    ("- a b\n", "- a", "- a\n"),
+    ("```\nx\n```\n", "```\ny\n```", "```\ny\n```\n"),
+    ("| a |\n|---|\n| 1 |\n", "| a |\n|---|\n| 2 |", "| a |\n|---|\n| 2 |\n"),
+    ("one\n\ntwo\n", "one\n\nthree", "three\n"),
+    ("- a\n", "\n\n", ""),
+])  # fmt: skip
+def test_of_an_addition_what_is_there_already_is_left_out(before: str, text: str, added: str) -> None:
+    assert lacking(before, text) == added
+
+
+@given(st.text(st.sampled_from("a\r\n\ufeff é\u0301")))
+def test_plain_text_is_plain_and_stays_so(text: str) -> None:
+    assert plain(plain(text)) == plain(text)
+    assert "\r" not in plain(text)
+    assert not plain(text).startswith("\ufeff")
+    assert plain(text).replace("\n", "") == text.lstrip("\ufeff").replace("\r", "").replace("\n", "")
+
+
+@given(st.text(max_size=20), st.text(max_size=20), st.sampled_from(["NFC", "NFD"]))
+def test_a_part_is_found_in_either_normal_form(before: str, part: str, form: Any) -> None:
+    text = unicodedata.normalize(form, before) + " " + unicodedata.normalize(form, part)
+    assert spelled_as_in(text, part) in text or unicodedata.normalize(form, part) not in text
+    assert compared(unicodedata.normalize("NFD", part)) == compared(unicodedata.normalize("NFC", part))
