@@ -16,6 +16,8 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from pydantic_core import from_json
 
+from lasting_memory.attachments import without_thoughts
+
 
 @dataclass(frozen=True)
 class Endings:
@@ -75,10 +77,6 @@ _SILENT_BY = {
 SILENT = "The model ended its answer without a word; try again, or ask for what is missing."
 # Blocks of an answer that a person can see or hear, though they are no text.
 _SHOWN = {"image", "image_url", "audio", "video", "file"}
-# What a local model thinks, where its server leaves it in the text: closed, or not closed before the end.
-_THOUGHTS = re.compile(r"<(think|thinking|thought|reasoning)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
-# The end of a thought that the model's own template has begun.
-_THOUGHT_END = re.compile(r"</(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
 # Invisible, though Unicode calls them letters, marks or symbols: fillers, selectors of variants, Braille's blank.
 _BLANK = "\u034f\u115f\u1160\u2800\u3164\uffa0\ufe0e\ufe0f"
 _REASON_CHARS = 60
@@ -254,8 +252,7 @@ def says_something(message: BaseMessage) -> bool:
 
 def has_words(text: str) -> bool:
     """Whether a person can see something of a whole text of a model, which is no thought that its server left in it."""
-    said = _THOUGHT_END.split(_THOUGHTS.sub("", text))[-1]
-    return any(unicodedata.category(char)[0] not in "ZC" and char not in _BLANK for char in said)
+    return any(unicodedata.category(char)[0] not in "ZC" and char not in _BLANK for char in without_thoughts(text))
 
 
 def _shows_something(message: BaseMessage) -> bool:

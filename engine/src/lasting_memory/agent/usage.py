@@ -1,9 +1,11 @@
 """What people use up, and what bounds it: a day's tokens (`DAILY_TOKENS`), the time of a run, what tools are given."""
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
 from functools import lru_cache
 from time import monotonic
@@ -20,6 +22,7 @@ from langgraph.store.base import BaseStore, PutOp
 
 from lasting_memory.agent import checks, models
 from lasting_memory.agent.answers import CutAnswerError, check_said
+from lasting_memory.agent.sent_messages import is_refused_request, requests_without_media, sent_messages
 from lasting_memory.controls import in_temporary_conversation
 from lasting_memory.deployment import Deployment
 from lasting_memory.journal import all_items
@@ -27,6 +30,8 @@ from lasting_memory.people import identity, namespaces
 from lasting_memory.people.caller import Caller
 from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD
 from lasting_memory.validation import RefusedWrite, check_text
+
+logger = logging.getLogger(__name__)
 
 Handler = Callable[[Any], Awaitable[Any]]
 
@@ -79,6 +84,7 @@ class Bounds(ModelRetryMiddleware):
     """Bounds around the calls of models and tools, innermost in every agent and subagent.
 
     - Another attempt after an answer that broke off. It is no middleware of its own: each costs a turn half a millisecond.
+    - The media of a turn that the provider refuses stay out of what it gets, then and later, and a note says so to the person.
     - An answer with neither text nor tool calls is an `EmptyAnswerError`, but for a consolidation: that may end so.
     - No model call for a person whose tokens of the day are used up. A conversation gets the refusal as its answer; a
       consolidation fails with `TokenBudgetError`, and stays due.
@@ -113,8 +119,9 @@ class Bounds(ModelRetryMiddleware):
             tools = [tool for tool in request.tools if getattr(tool, "name", None) not in _REMEMBERING]
             request = request.override(tools=tools)
         async with self._in_time():
-            given = request.override(model=self._held(request.model))
-            response = cast("ModelResponse[Any]", await super().awrap_model_call(given, handler))
+            messages = sent_messages(request.messages, request.state.get("messages") or [])
+            given = request.override(model=self._held(request.model), messages=messages)
+            response = await self._answered(given, handler)
         if self._deployment.settings.daily_tokens:
             took = sum((getattr(message, "usage_metadata", None) or {}).get("total_tokens", 0) for message in response.result)
             key = f"{datetime.now(UTC).date().isoformat()}/{caller.run_id or uuid4()}-{_PROCESS}"
@@ -124,6 +131,25 @@ class Bounds(ModelRetryMiddleware):
         if not self._consolidating:
             check_said(response.result[-1])
         return response
+
+    async def _answered(self, request: ModelRequest[Any], handler: Handler) -> ModelResponse[Any]:
+        """The answer to a request, or to the same without the media for which the provider refuses it, with a note of that."""
+        try:
+            return cast("ModelResponse[Any]", await super().awrap_model_call(request, handler))
+        except Exception as error:
+            if not is_refused_request(error):
+                raise
+            refusal = error
+        for messages, note in requests_without_media(request.messages):
+            try:
+                response = await super().awrap_model_call(request.override(messages=messages), handler)
+            except Exception as error:
+                if not is_refused_request(error):
+                    raise
+                continue
+            logger.warning("A model's provider refused media in a conversation, which are left out from now on: %r", refusal)
+            return replace(cast("ModelResponse[Any]", response), result=[note, *cast("Any", response).result])
+        raise refusal
 
     def _held(self, model: BaseChatModel) -> BaseChatModel:
         """The model, held to whole answers, and naming the scope in the traces of its calls.

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from lasting_memory.attachments import own_content
+from lasting_memory.attachments import own_content, refused_media_of
 from lasting_memory.controls import IMPORTED_BEGAN, IMPORTED_ENDED
 from lasting_memory.people import identity
 from lasting_memory.people.namespaces import ROUTES
@@ -150,6 +150,8 @@ def _turns(message: Mapping[str, Any], calls: Mapping[str, Mapping[str, Any]], r
     speaker, message_id = _SPEAKERS.get(texts.get("type", "")), texts.get("id", "")
     added = message.get("additional_kwargs")
     if speaker is None or (isinstance(added, Mapping) and added.get("lc_source") == "pinned_skill"):
+        return
+    if refused_media_of(message.get("response_metadata")):  # a note of ours to the person
         return
     text = message_text(own_content(message))
     if speaker == "tool":

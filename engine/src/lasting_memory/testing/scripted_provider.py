@@ -32,18 +32,32 @@ class Said:
     blocked: str = ""
 
 
+@dataclass(frozen=True)
+class Refused:
+    """An error in place of an answer: its HTTP status, and its body in the protocol's own form."""
+
+    status: int
+    body: Body
+
+
+# Why a request is not answered; None for one that is.
+Refuse = Callable[[Body], Refused | None]
 # The parts of the body of an answer. They are JSON where the request asks for no stream.
 Speak = Callable[[Said, Body], list[bytes]]
 
 
 class ScriptedProvider(LoopbackServer):
-    """Context manager: answers each request with the next of `answers`, then with `usual`. `requests` has their bodies."""
+    """Context manager: answers each request with the next of `answers`, then with `usual`. `requests` has their bodies.
+
+    What `refuse` refuses gets that error, and takes none of the answers.
+    """
 
     def __init__(self, speak: Speak) -> None:
         self.speak = speak
         self.requests: list[Body] = []
         self.answers: deque[Said] = deque()
         self.usual = Said(("ok",))
+        self.refuse: Refuse = lambda _: None
         self._lock = threading.Lock()
         super().__init__(_Handler)
 
@@ -54,9 +68,11 @@ class ScriptedProvider(LoopbackServer):
             self.answers = deque(answers)
             self.usual = usual or Said(("ok",))
 
-    def answer(self, body: Body) -> list[bytes]:
+    def answer(self, body: Body) -> list[bytes] | Refused:
         with self._lock:
             self.requests.append(body)
+            if refused := self.refuse(body):
+                return refused
             said = self.answers.popleft() if self.answers else self.usual
         return self.speak(said, body)
 
@@ -66,6 +82,9 @@ class _Handler(QuietHandler):
 
     def do_POST(self) -> None:
         parts = self.server.answer(json.loads(self.body()))
+        if isinstance(parts, Refused):
+            self.send(parts.status, json.dumps(parts.body).encode())
+            return
         is_json = parts[0].startswith(b"{")
         self.head(200, "application/json" if is_json else "text/event-stream")
         for part in parts:
