@@ -24,7 +24,7 @@ from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import NotFoundError
 
 from lasting_memory import platform, recall
-from lasting_memory.attachments import own_content
+from lasting_memory.attachments import own_text
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation
 from lasting_memory.files.proposals import Changed, Declined
 from lasting_memory.journal import Revision, edits
@@ -393,4 +393,4 @@ def last_words(run: Mapping[str, Any]) -> str:
     except (NotImplementedError, ValueError):  # what the graph itself refused
         return ""
     last = next((message for message in reversed(listed) if isinstance(message, HumanMessage)), None)
-    return recall.message_text(own_content(last.model_dump())) if last else ""
+    return own_text(last.model_dump()) if last else ""

@@ -24,7 +24,8 @@ from langgraph_sdk.errors import ConflictError
 from pydantic import BaseModel, Field, ValidationError, model_validator
 from starlette.exceptions import HTTPException
 
-from lasting_memory import controls, journal, platform, recall
+from lasting_memory import controls, journal, platform
+from lasting_memory.attachments import own_text
 from lasting_memory.auth.admission import THREAD_IN_REQUESTS, share_of
 from lasting_memory.deployment import Change
 from lasting_memory.files.proposals import MAX_PROPOSALS, Changed, Proposal
@@ -319,7 +320,7 @@ def _messages(values: object) -> list[tuple[str, str]]:
     said = list[tuple[str, str]]()
     for message in listed if isinstance(listed, list) else ():
         if isinstance(message, Mapping) and message.get("type") in _SPEAKERS:
-            text = _kept(recall.message_text(message.get("content")))
+            text = _kept(own_text(message))
             if text:
                 said.append((str(message["type"]), text))
     return said

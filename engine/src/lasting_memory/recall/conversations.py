@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from lasting_memory.attachments import own_content, refused_media_of
+from lasting_memory.attachments import own_text, refused_media_of, words_of
 from lasting_memory.controls import IMPORTED_BEGAN, IMPORTED_ENDED
 from lasting_memory.people import identity
 from lasting_memory.people.namespaces import ROUTES
@@ -153,7 +153,7 @@ def _turns(message: Mapping[str, Any], calls: Mapping[str, Mapping[str, Any]], r
         return
     if refused_media_of(message.get("response_metadata")):  # a note of ours to the person
         return
-    text = message_text(own_content(message))
+    text = own_text(message)
     if speaker == "tool":
         # Without its call, a result of a tool that reads files may be of any file.
         call = calls.get(texts.get("tool_call_id", ""), {"name": texts.get("name")})
@@ -173,7 +173,7 @@ def _turns(message: Mapping[str, Any], calls: Mapping[str, Mapping[str, Any]], r
 
 
 def message_text(content: object) -> str:
-    """The text of a whole message's content: a text, or a list of blocks, some with text. A refusal is text."""
+    """The text of a whole message's content: a text, or a list of blocks, some with words (`attachments.words_of`)."""
     return "\n".join(_texts(content)).strip()
 
 
@@ -183,12 +183,8 @@ def piece_text(content: object) -> str:
 
 
 def _texts(content: object) -> list[str]:
-    texts = list[str]()
-    for block in content if isinstance(content, list) else [content]:
-        text = block.get("text", block.get("refusal")) if isinstance(block, dict) else block
-        if isinstance(text, str):
-            texts.append(text)
-    return texts
+    blocks = content if isinstance(content, list) else [content]
+    return [text for block in blocks if (text := words_of(block))]
 
 
 def owned_by(actor: identity.Actor, agents: Iterable[str]) -> list[dict[str, str]]:
@@ -205,7 +201,7 @@ async def threads_by_id(
 
 
 # Count it up with a change of what follows: items of another format are dropped, and their conversations indexed again.
-FORMAT = 8
+FORMAT = 9
 # A conversation, or a part of a long one, among others: its number, the time of its last change in microseconds, its first day,
 # its count of words, and of those that tell something.
 TABLE = np.dtype([("key", "<u8"), ("version", "<i8"), ("began", "<i4"), ("words", "<u4"), ("told", "<u4")])

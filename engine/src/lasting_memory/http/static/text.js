@@ -36,10 +36,14 @@ const SPEAKERS = { user: t("chat.you"), assistant: t("chat.agent") };
 export const Turn = ({ of: { speaker, text } }) =>
   html`<p class="excerpt" dir="auto"><b>${Object.hasOwn(SPEAKERS, speaker) ? SPEAKERS[speaker] : speaker}</b> ${text}</p>`;
 
-/** The text in a message's content: text, or a list of blocks of which some have text. */
+// What text is called that its writer wrote; a block without a type is a provider's own. Files and thoughts have text, too.
+const WORDS = [undefined, "text", "input_text", "output_text", "refusal"];
+
+/** The text in a message's content: text, or a list of blocks of which some have words. */
 export function plain(content) {
   if (typeof content === "string") return content;
-  const texts = (Array.isArray(content) ? content : []).map((block) => block?.text ?? block?.refusal ?? block);
+  const own = (Array.isArray(content) ? content : []).map((block) => (block?.type === "non_standard" ? block.value : block));
+  const texts = own.map((block) => (WORDS.includes(block?.type) && !block?.thought ? block?.text ?? block?.refusal ?? block : ""));
   return texts.filter((text) => typeof text === "string").join("");
 }
 
