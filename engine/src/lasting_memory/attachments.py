@@ -55,7 +55,7 @@ _THOUGHT_END = re.compile(r"(?<!`)</(?:think|thinking|thought|reasoning)>", re.I
 # In the `response_metadata` of a note to the person: ids of the messages whose media the model's provider refused.
 REFUSED_MEDIA = "refused_media"
 # A client's marks of what its provider should cache, and how deep in a block they may be. A provider counts them, with ours.
-_CACHE_MARK, _CACHE_POINTS, _DEPTH = "cache_control", ("cache_point", "cachePoint"), 4
+CACHE_MARK, _CACHE_POINTS, _DEPTH = "cache_control", ("cache_point", "cachePoint"), 4
 _EXAMPLE = '{"type": "image", "base64": "...", "mime_type": "image/png"}'
 
 
@@ -263,10 +263,10 @@ def _unmarked(block: Mapping[str, Any]) -> object:
     """A block without its mark; None for one that is a mark."""
     if block.get("type") in _CACHE_POINTS or any(key in block for key in _CACHE_POINTS):
         return None
-    kept = {key: of for key, of in block.items() if key != _CACHE_MARK}
+    kept = {key: of for key, of in block.items() if key != CACHE_MARK}
     extras = kept.get("extras")
-    if isinstance(extras, Mapping) and _CACHE_MARK in extras:
-        kept["extras"] = {key: of for key, of in extras.items() if key != _CACHE_MARK}
+    if isinstance(extras, Mapping) and CACHE_MARK in extras:
+        kept["extras"] = {key: of for key, of in extras.items() if key != CACHE_MARK}
         if not kept["extras"]:
             del kept["extras"]
     return block if kept.keys() == block.keys() and kept.get("extras") is extras else kept

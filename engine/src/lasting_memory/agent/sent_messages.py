@@ -10,7 +10,14 @@ from typing import Any
 from langchain_core.exceptions import ContextOverflowError, ModelInvalidRequestError
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
 
-from lasting_memory.attachments import REFUSED_MEDIA, media_nouns, refused_media_of, without_cache_marks, without_media
+from lasting_memory.attachments import (
+    CACHE_MARK,
+    REFUSED_MEDIA,
+    media_nouns,
+    refused_media_of,
+    without_cache_marks,
+    without_media,
+)
 
 # What a provider answers to a request that it does not take as it is.
 _REFUSALS = {400, 413, 415, 422}
@@ -34,7 +41,7 @@ def _sent(message: AnyMessage, refused: set[str]) -> AnyMessage:
     content = without_cache_marks(message.content)
     if message.id in refused:
         content = without_media(content)
-    about = {name: of for name, of in message.additional_kwargs.items() if name != "cache_control"}
+    about = {name: of for name, of in message.additional_kwargs.items() if name != CACHE_MARK}
     if content is message.content and len(about) == len(message.additional_kwargs):
         return message
     return message.model_copy(update={"content": content, "additional_kwargs": about})

@@ -261,7 +261,9 @@ def _check_update(command: Mapping[str, Any]) -> None:
 
 
 def _check_state(given: object, where: str) -> None:
-    """Raise `HTTPException` 422 for fields of the state that would break a run."""
+    """Raise `HTTPException` 422 for fields of the state that would break a run. Drops cache marks from its messages."""
+    if isinstance(given, Mapping):
+        _drop_cache_marks(given.get("messages"))
     _checked(_STATE, given, where)
     if not isinstance(given, Mapping):
         return
@@ -269,6 +271,19 @@ def _check_state(given: object, where: str) -> None:
         items = value if isinstance(value, list) else [value]
         if name != "messages" and any(_is_half_a_message(item) for item in items):
             raise HTTPException(422, f"{where}.{str(name)[:100]} has a role or a type that is no text; leave that out.")
+
+
+def _drop_cache_marks(messages: object) -> None:
+    """Take a client's cache marks out of messages, in place: with the agent's own, a provider would count too many."""
+    for message in messages if isinstance(messages, list) else [messages]:
+        content = message
+        if isinstance(message, MutableMapping):
+            message.pop(attachments.CACHE_MARK, None)
+            content = message.get("content")
+        elif isinstance(message, list | tuple) and message:  # a role, and the content
+            content = message[-1]
+        if isinstance(content, list):
+            content[:] = attachments.without_cache_marks(content)
 
 
 def _is_half_a_message(item: object) -> bool:

@@ -21,7 +21,7 @@ from langgraph_sdk import Auth, get_client
 from langgraph_sdk.errors import NotFoundError
 from langgraph_sdk.schema import Thread
 
-from lasting_memory import platform
+from lasting_memory import attachments, platform
 
 HTTPException = Auth.exceptions.HTTPException
 _NO_TEXT = {"type": "text", "text": ""}
@@ -128,9 +128,10 @@ def _compared(known: Sequence[object], named: Sequence[BaseMessage], *, is_busy:
 
 
 def _substance(message: BaseMessage) -> object:
-    """What of a message is said or done. What clients add, or leave out, of names and data beside it does not count."""
+    """What of a message is said or done. What clients add, or leave out, of names, marks and data beside it does not count."""
     content = message.content if isinstance(message.content, list) else [message.content]
     blocks = [{"type": "text", "text": block} if isinstance(block, str) else block for block in content]
+    blocks = attachments.without_cache_marks(blocks)
     blocks = [{name: of for name, of in block.items() if of is not None} for block in blocks if block != _NO_TEXT]
     calls = [(call["name"], call["args"], call["id"]) for call in message.tool_calls] if isinstance(message, AIMessage) else []
     answers = message.tool_call_id if isinstance(message, ToolMessage) else None
