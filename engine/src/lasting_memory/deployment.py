@@ -23,6 +23,7 @@ from pydantic import (
     dataclasses,
 )
 
+from lasting_memory.days import is_zone
 from lasting_memory.people.identity import Actor, Author, assistant_of
 from lasting_memory.people.namespaces import ROUTES, Namespace, Scope, check_routes
 from lasting_memory.settings import CONSOLIDATION_GRAPH, Settings, SettingsError, load_settings, registered_graphs
@@ -248,6 +249,7 @@ class Deployment:
             ):
                 raise SettingsError(f"schemas has {path!r}: {schema!r}; use a path like {PROFILE_PATH} and a pydantic model.")
         _ = self.judges  # raises for what is no check
+        is_zone(self.settings.consolidation_timezone)  # reads the list of time zones here, where it may block
         self._check_first_files()
         if self.consolidation is not None and not self.has_memory:
             fix = 'add "/memories/": person(). Consolidation writes there: without memory set consolidation=None.'

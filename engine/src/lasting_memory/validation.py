@@ -17,7 +17,8 @@ from pydantic import BaseModel, ValidationError
 
 from lasting_memory.credentials import CREDENTIALS as CREDENTIALS  # noqa: PLC0414  # their kinds, for who tests a fork
 from lasting_memory.credentials import find_credential, find_credential_in_json
-from lasting_memory.deployment import Change, Deployment, Limits
+from lasting_memory.days import is_zone
+from lasting_memory.deployment import Change, Deployment, Limits, Profile
 from lasting_memory.people.identity import Author
 from lasting_memory.plain_text import plain
 from lasting_memory.skill_file import SkillError, parse_skill
@@ -161,12 +162,16 @@ def read_skill(path: str, content: str) -> SkillMetadata:
 def check_schema(path: str, content: str, schema: type[BaseModel]) -> None:
     """Raise `RefusedWrite` for text that is not JSON of this schema. The error names each invalid field."""
     try:
-        schema.model_validate_json(content)
+        value = schema.model_validate_json(content)
     except ValidationError as error:
         errors = error.errors(include_url=False, include_context=False, include_input=False)[:_ERRORS_TOLD]
         wrong = "; ".join(f"{'.'.join(map(str, part['loc']))[:_FIELD_CHARS] or 'it'}: {part['msg']}" for part in errors)
         known = ", ".join(schema.model_fields)
         raise RefusedWrite(f"{path} was not written: {wrong}. It is JSON with these fields: {known}.") from None
+    zone = value.timezone if isinstance(value, Profile) else None
+    if zone and not is_zone(zone):
+        told = f"{path} was not written: timezone: {zone!r} is no time zone; use an IANA name such as 'Europe/Berlin'."
+        raise RefusedWrite(told)
 
 
 def is_policy(key: str) -> bool:

@@ -10,6 +10,7 @@ from langgraph_sdk import Auth
 from lasting_memory.attachments import MAX_PICTURE_BYTES, MAX_PICTURES, own_content
 from lasting_memory.auth.run_requests import rebuild_state
 from lasting_memory.consolidation import planning
+from lasting_memory.days import SAID_AT
 from lasting_memory.recall import conversation
 from lasting_memory.testing.people import Person
 from lasting_memory.testing.scripted_anthropic import Text
@@ -113,7 +114,7 @@ async def test_what_is_attached_is_shown_to_the_model_and_is_not_what_the_person
     values = await ada.made("POST", f"/threads/{thread}/runs/wait", asking)
     (kept, *_) = values["messages"]
     assert kept["content"] == message["content"]
-    assert kept["additional_kwargs"] == ATTACHED
+    assert {name: of for name, of in kept["additional_kwargs"].items() if name != SAID_AT} == ATTACHED
     (shown,) = (one for one in ada.model.requests_for(word)[-1]["messages"] if word in str(one))
     assert [block["type"] for block in shown["content"]] == ["text", "text", "image"]
     assert shown["content"][2]["source"]["data"] == large["base64"]

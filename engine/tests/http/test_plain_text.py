@@ -39,3 +39,9 @@ async def test_a_file_that_was_put_around_the_journal_is_shown_changed_and_undon
     diffs = [entry.get("diff") for entry in history]
     assert "+- hot" in str(diffs[0])
     assert "sugar" not in "".join(line for line in str(diffs[0]).split("\n") if line.startswith(("+", "-")))
+
+
+async def test_a_time_zone_that_is_none_is_refused(api: httpx.AsyncClient) -> None:
+    put = await api.put("/memory/file", params={"path": "/memories/profile.json"}, json={"content": '{"timezone": "CEST"}'})
+    assert put.status_code == 422
+    assert "'CEST' is no time zone; use an IANA name such as 'Europe/Berlin'" in put.json()["detail"]

@@ -164,7 +164,7 @@ class Turn:
     def talked(self, what: str, result: str) -> str:
         """What the person said about it in the conversations found, but questions."""
         date, found = "", dict[str, str]()
-        for began, said in re.findall(r"(?m)^(\d{4}-\d\d-\d\d) thread_id=|^ +\d+\. user: (.+[^?\s])\s*$", result):
+        for began, said in re.findall(r"(?m)^(?:about )?(\d{4}-\d\d-\d\d) thread_id=|^ +\d+\. user: (.+[^?\s])\s*$", result):
             date = began or date
             if content(what) & content(said):
                 found.setdefault(said.rstrip("."), date)

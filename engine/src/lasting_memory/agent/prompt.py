@@ -8,7 +8,6 @@ import re
 import unicodedata
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Annotated, Any, NotRequired, TypeVar, cast
 
 from deepagents.middleware.skills import SkillMetadata, SkillsMiddleware, SkillToolResolver
@@ -20,9 +19,10 @@ from langgraph.runtime import get_runtime
 from langgraph.store.base import BaseStore, GetOp, Item, Op, SearchItem, SearchOp
 from langgraph.types import Command
 
-from lasting_memory import platform, validation
+from lasting_memory import days, platform, validation
 from lasting_memory.agent.checks import GuardedState
 from lasting_memory.controls import NAMES, Controls, controls_of, in_temporary_conversation, keep_out, read_controls
+from lasting_memory.days import zone_of
 from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.files.backends import StoreOverride, build_backend, starting_files
 from lasting_memory.journal import all_items
@@ -32,6 +32,7 @@ from lasting_memory.people.identity import Actor
 from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD
 from lasting_memory.skill_file import MAX_FRONT_MATTER
 
+_PROFILE_KEY = PROFILE_PATH.removeprefix("/memories")
 # Policy files of one organization among which a run looks for top-level rules. Files that rules refer to are among them.
 MAX_POLICY_FILES = 1_000
 # All that compatibility normalization makes a "<" of; and what after it opens or closes a block, also for a reader
@@ -191,6 +192,9 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         super().__init__()
         self._deployment, self._drafts = deployment, drafts
         self._keys = [path.removeprefix("/memories") for path in files]
+        # Not every deployment shows the profile; it says whose day it is in any case.
+        has_zone = deployment.profile is not None and deployment.has_own_memory and _PROFILE_KEY not in self._keys
+        self._read_keys = [*self._keys, *([_PROFILE_KEY] if has_zone else [])]
         self._blocks = once_a_run(deployment, self.read)
 
     async def awrap_model_call(self, request: ModelRequest[Any], handler: Callable[[Any], Awaitable[Any]]) -> Any:
@@ -211,7 +215,7 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         memories = self._deployment.memory.namespace(actor, assistant) if has_memory else ()
         policies = namespaces.policies(actor.org_id)
         temporary = in_temporary_conversation()
-        reads: list[Op] = [] if temporary else [GetOp(memories, key) for key in self._keys]
+        reads: list[Op] = [] if temporary else [GetOp(memories, key) for key in self._read_keys]
         ops: list[Op] = [SearchOp(policies, limit=MAX_POLICY_FILES), *read_controls(actor), *reads]
         rules, *rest = cast("list[Any]", await store.abatch(ops))
         wanted, items = controls_of(rest[: len(NAMES)], self._deployment), rest[len(NAMES) :]
@@ -239,7 +243,8 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         files = [(f"/memories{key}", texts[key]) for key in self._keys if key in texts]
         budget, prompt = self._deployment.limits.memory_block_bytes, self._deployment.prompt
         text, left_out = memory_sections(files, budget)
-        today = f"{datetime.now(UTC):%A, %Y-%m-%d}"
+        zone = zone_of(texts.get(_PROFILE_KEY))
+        today = f"{days.today(zone):%A, %Y-%m-%d} ({zone.key})"
         # The files last: what stands in them is never a place to fill.
         text = prompt("memory_block.md").replace("{today}", today).replace("{files}", text or "(Nothing is remembered yet.)")
         # Consolidation writes what agents may not.

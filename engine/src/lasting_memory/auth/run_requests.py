@@ -11,6 +11,7 @@ needs a decision.
 
 import reprlib
 from collections.abc import Collection, Mapping, MutableMapping
+from datetime import UTC, datetime
 from typing import Annotated, Any, get_type_hints
 from uuid import UUID
 
@@ -19,7 +20,7 @@ from langgraph_sdk import Auth
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, StrictBool, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
-from lasting_memory import attachments, controls
+from lasting_memory import attachments, controls, days
 from lasting_memory.controls import TEMPORARY
 from lasting_memory.people import identity
 from lasting_memory.settings import MAX_AFTER_SECONDS
@@ -208,7 +209,8 @@ _PAIRS = TypeAdapter[Any](list[tuple[str, Any]])
 
 
 def rebuild_state(kwargs: MutableMapping[str, Any]) -> None:
-    """Rebuild `input`, and check `command.update`: both go into the graph's state. Raises `HTTPException` 422.
+    """Rebuild `input`, and check `command.update`: both go into the graph's state. Raises `HTTPException` 422. Each message of
+    the input is stamped with the present time.
 
     It reads every message: call it outside of the event loop.
     """
@@ -219,6 +221,10 @@ def rebuild_state(kwargs: MutableMapping[str, Any]) -> None:
     if given is not None:
         _check_state(given, "input")
     _check_update(kwargs.get("command") or {})
+    if isinstance(given, dict) and given.get("messages") is not None:
+        messages = given["messages"]
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        given["messages"] = [days.stamped(each, now) for each in (messages if isinstance(messages, list) else [messages])]
 
 
 def check_state_write(body: object) -> None:

@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 from uuid import uuid4
+from zoneinfo import ZoneInfo
 
 from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse
 from langchain_core.tools import BaseTool
@@ -32,6 +33,7 @@ from lasting_memory.agent.answers import NO_ANSWER
 from lasting_memory.consolidation.kept_out import KeptOut, read_kept_out
 from lasting_memory.consolidation.positions import Position, hash_of, positions_of, put_positions
 from lasting_memory.controls import RUN_METADATA, delete_idle, in_temporary_conversation, may_set, stays_out
+from lasting_memory.days import WORLDS
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation, Deployment
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.caller import Caller
@@ -93,11 +95,14 @@ class Due:
         seen = self.position.seen.union(map(hash_of, self.conversation.turns))
         return Position(self.conversation.updated_at if self.whole else "", seen)
 
-    def transcript(self, rules: Consolidation = DEFAULT_CONSOLIDATION) -> str:
-        """The turns as the model reads them, a line each, under the conversation's date and thread."""
+    def transcript(self, rules: Consolidation = DEFAULT_CONSOLIDATION, zone: ZoneInfo = WORLDS) -> str:
+        """The turns as the model reads them, a line each, under the day on which they were said and the thread."""
         most, talk = rules.batch_tokens * CHARS_PER_TOKEN, self.conversation
-        lines = [f"{talk.date} thread_id={talk.thread_id}"]
+        lines, day = list[str](), ""
         for turn in talk.turns:
+            if talk.day_of(turn, zone) != day:
+                day = talk.day_of(turn, zone)
+                lines.append(f"{day} thread_id={talk.thread_id}")
             left_out = f" [{len(turn.text) - most:,} more characters are left out]" if len(turn.text) > most else ""
             lines.append(f"{turn.speaker}: {' '.join(turn.text[:most].split())}{left_out}")
         return "\n".join(lines)

@@ -20,6 +20,8 @@ from lasting_memory.consolidation.brought import Part, proposal_id, shown
 from lasting_memory.consolidation.drafts import Draft
 from lasting_memory.consolidation.guard import Dated, Key
 from lasting_memory.consolidation.no_batch import INTERRUPTED, NOTHING_NEW, NOTHING_TO_TIDY, UNDECIDED, NothingToDoError
+from lasting_memory.days import zone_of
+from lasting_memory.deployment import PROFILE_PATH
 from lasting_memory.files.backends import starting_files
 from lasting_memory.files.proposals import MAX_PROPOSALS, Memory, Proposal
 from lasting_memory.recall import owned_by
@@ -75,7 +77,8 @@ async def _read_conversations(draft: Draft, taken: Mapping[Key, Dated], client: 
         owned = owned_by(draft.owner.actor, memory.deployment.agents)
         since = min(line.at for line in taken.values())
         draft.said = await guard.said_since(client, ids, owned, since)
-    return "\n\n".join([await platform.in_thread(item.transcript, rules) for item in draft.shown])
+    zone = await platform.in_thread(zone_of, dict(draft.base_files()).get(PROFILE_PATH))
+    return "\n\n".join([await platform.in_thread(item.transcript, rules, zone) for item in draft.shown])
 
 
 # --- All of memory

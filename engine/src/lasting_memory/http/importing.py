@@ -24,7 +24,7 @@ from langgraph_sdk.errors import ConflictError
 from pydantic import BaseModel, Field, ValidationError, model_validator
 from starlette.exceptions import HTTPException
 
-from lasting_memory import controls, journal, platform
+from lasting_memory import controls, days, journal, platform
 from lasting_memory.attachments import own_text
 from lasting_memory.auth.admission import THREAD_IN_REQUESTS, share_of
 from lasting_memory.deployment import Change
@@ -267,6 +267,7 @@ class _Talk:
 
     original_id: str
     messages: Sequence[tuple[str, str]]  # type and text
+    times: Sequence[str]  # when each was said; "" where nobody noted it
     metadata: Mapping[str, Any]
 
     def ids(self, actor: identity.Actor) -> Iterator[str]:
@@ -277,10 +278,10 @@ class _Talk:
 
     def supersteps(self, thread_id: str) -> list[dict[str, Any]]:
         """What puts the messages into a thread, and leaves nothing to be done there."""
-        messages = [
-            {"type": kind, "content": text, "id": str(uuid5(UUID(thread_id), str(number)))}
-            for number, (kind, text) in enumerate(self.messages)
-        ]
+        messages = list[dict[str, Any]]()
+        for number, ((kind, text), at) in enumerate(zip(self.messages, self.times, strict=True)):
+            message: dict[str, Any] = {"type": kind, "content": text, "id": str(uuid5(UUID(thread_id), str(number)))}
+            messages.append({**message, "additional_kwargs": {days.SAID_AT: at}} if at else message)
         said = {"values": {"messages": messages}, "as_node": "__start__"}
         return [{"updates": [said]}, {"updates": [{"values": None, "as_node": "__end__"}]}]
 
@@ -310,20 +311,24 @@ def _talks(given: Sequence[ImportedConversation], agent: str, actor: identity.Ac
         title = told.get("title")
         if isinstance(title, str) and title.strip():
             metadata["title"] = " ".join(_kept(title[:_TITLE_CHARS]).split())
-        talks.append(_Talk(entry.thread_id, messages, metadata))
+        times = [at for _, _, at in _spoken(entry.values)]
+        talks.append(_Talk(entry.thread_id, messages, times, metadata))
     return talks
 
 
 def _messages(values: object) -> list[tuple[str, str]]:
     """The type and text of what people and assistants said: no system, no tools, nothing attached."""
+    return [(kind, text) for kind, text, _ in _spoken(values)]
+
+
+def _spoken(values: object) -> Iterator[tuple[str, str, str]]:
+    """The same, with the time at which each was said; "" where nobody noted it."""
     listed = values.get("messages") if isinstance(values, Mapping) else None
-    said = list[tuple[str, str]]()
     for message in listed if isinstance(listed, list) else ():
         if isinstance(message, Mapping) and message.get("type") in _SPEAKERS:
             text = _kept(own_text(message))
             if text:
-                said.append((str(message["type"]), text))
-    return said
+                yield str(message["type"]), text, days.said_at(message)
 
 
 def _kept(text: str) -> str:

@@ -20,7 +20,7 @@ from langgraph_sdk import get_client
 from pydantic import AwareDatetime, BaseModel, Field, StringConstraints
 from starlette.exceptions import HTTPException
 
-from lasting_memory import controls, journal, platform, recall
+from lasting_memory import controls, days, journal, platform, recall
 from lasting_memory.agent.checks import offered_tools
 from lasting_memory.agent.memory_search import DEFAULT_FOUND, MAX_FOUND, search_files
 from lasting_memory.agent.models import takes_pictures
@@ -329,22 +329,21 @@ class Search(About):
 async def search(caller: Caller, query: Annotated[Search, Query()]) -> Answer:
     """Search your past conversations, as the agent does with its tool.
 
-    `conversations`, best first: thread_id, updated_at, the best turns; `searched`: in how many; `outstanding`: how many older
-    ones are not indexed yet, so search again.
+    `conversations`, best first: thread_id, updated_at (when something was said in it last), and the best turns: number,
+    speaker, text, and `said_at` where that is known. `searched`: in how many; `outstanding`: how many older ones are not
+    indexed yet, so search again.
     """
+    d = caller.deployment
+    zone = await recall.zone_of_person(caller.store, d, caller.actor, d.default_assistant)
     async with get_client() as client:
-        agents = caller.deployment.agents
         results = await recall.search(
-            caller.store, client.threads, caller.actor, query.q, query.limit, agents=agents, began=caller.began,
-            routes=caller.deployment.routes,
+            caller.store, client.threads, caller.actor, query.q, query.limit, agents=d.agents, began=caller.began,
+            routes=d.routes, today=days.today(zone),
         )  # fmt: skip
 
     def shown() -> list[Answer]:
         found = [(match.conversation, recall.excerpts(query.q, match, _EXCERPT_CHARS)) for match in results.matches]
-        return [
-            {"thread_id": talk.thread_id, "updated_at": talk.ended_at or talk.updated_at, "turns": turns}
-            for talk, turns in found
-        ]
+        return [{"thread_id": talk.thread_id, "updated_at": talk.last_said_at, "turns": turns} for talk, turns in found]
 
     return {"conversations": await platform.in_thread(shown), "searched": results.searched, "outstanding": results.outstanding}
 

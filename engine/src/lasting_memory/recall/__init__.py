@@ -18,10 +18,10 @@ from lasting_memory.recall.conversations import (
 from lasting_memory.recall.index import MODEL, catch_up, changed_since, drop, drop_deleted, stop_embedding
 from lasting_memory.recall.lexical import language, rank, search_stems, stems
 from lasting_memory.recall.meaning import nearest
-from lasting_memory.recall.retrieval import Match, conversation_tools, excerpts, fused, results_text, search
+from lasting_memory.recall.retrieval import Match, conversation_tools, excerpts, fused, results_text, search, zone_of_person
 
 __all__ = [
     "MODEL", "Conversation", "Match", "Turn", "catch_up", "changed_since", "conversation", "conversation_tools", "drop",
     "drop_deleted", "excerpts", "fused", "language", "message_text", "nearest", "owned_by", "piece_text", "rank",
-    "results_text", "search", "search_stems", "stems", "stop_embedding", "threads_by_id",
+    "results_text", "search", "search_stems", "stems", "stop_embedding", "threads_by_id", "zone_of_person",
 ]  # fmt: skip

@@ -17,11 +17,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from operator import itemgetter
 from typing import Any, NamedTuple, Protocol
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
 from lasting_memory.attachments import own_text, refused_media_of, words_of
 from lasting_memory.controls import IMPORTED_BEGAN, IMPORTED_ENDED
+from lasting_memory.days import day_of, said_at
 from lasting_memory.people import identity
 from lasting_memory.people.namespaces import ROUTES
 from lasting_memory.recall import lexical, repetition
@@ -45,6 +47,7 @@ class Turn:
     """One turn: speaker (user, assistant, tool), text, the id of its message, and the speaker's name, if any.
 
     `asks`: it asks for what was said before, or repeats that. `adds`: memory was written then, so it also says something new.
+    `said_at` is the time at which the person said it, or what it answers, in ISO format, UTC; "" where nobody noted it.
     """
 
     speaker: str
@@ -53,6 +56,7 @@ class Turn:
     name: str = ""
     asks: bool = False
     adds: bool = False
+    said_at: str = ""
 
 
 # How much a text counts: it tells something, stands beside a question about the past, or asks for the past and repeats it.
@@ -76,7 +80,9 @@ def weighed(turn: Turn) -> Iterator[tuple[str, int]]:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """A thread for search. `date` is the ISO day on which it was last spoken in, `updated_at` the time of its last change."""
+    """A thread for search. `date` is the ISO day on which it was last spoken in (UTC's), `updated_at` the time of its last
+    change, which a new title is, too.
+    """
 
     thread_id: str
     date: str
@@ -84,6 +90,21 @@ class Conversation:
     created_at: str = ""
     updated_at: str = ""
     ended_at: str = ""  # of an imported one, whose thread is younger
+
+    @property
+    def last_said_at(self) -> str:
+        """When something was said in it last, in ISO format, UTC; the time of its last change where nobody noted that."""
+        stamps = [turn.said_at for turn in self.turns if turn.said_at]
+        return max(stamps) if stamps else self.ended_at or self.updated_at
+
+    def day_of(self, turn: Turn, zone: ZoneInfo) -> str:
+        """The day on which a turn was said, in a time zone; of one without a time "about" the day of the conversation."""
+        return day_of(turn.said_at, zone) or f"about {self.date}"
+
+    def last_day(self, zone: ZoneInfo) -> str:
+        """The day on which something was said in it last."""
+        stamps = [turn.said_at for turn in self.turns if turn.said_at]
+        return day_of(max(stamps), zone) if stamps else f"about {self.date}"
 
 
 def conversation(
@@ -96,14 +117,18 @@ def conversation(
     values = thread.get("values")
     messages = _mappings(values.get("messages") if isinstance(values, Mapping) else None)
     calls, turns = dict[str, Mapping[str, Any]](), list[Turn]()
-    for exchange in _exchanges(messages):
-        turns += _exchanged(exchange, calls, routes)
-    shown = tuple(turn for turn in turns if turn.speaker in speakers and turn.text)
     updated_at = str(thread.get("updated_at") or "")
+    at = ""
+    for exchange in _exchanges(messages):
+        # What answers a message was said when that was.
+        at = max([at, *(said_at(message) for message in exchange if message.get("type") == "human")])
+        turns += [replace(turn, said_at=at) for turn in _exchanged(exchange, calls, routes)]
+    shown = tuple(turn for turn in turns if turn.speaker in speakers and turn.text)
     metadata = thread.get("metadata") or {}
     created_at = str(metadata.get(IMPORTED_BEGAN) or thread.get("created_at") or updated_at)
     ended_at = str(metadata.get(IMPORTED_ENDED) or "")
-    return Conversation(str(thread["thread_id"]), (ended_at or updated_at)[:10], shown, created_at, updated_at, ended_at)
+    date = (ended_at or at or updated_at)[:10]
+    return Conversation(str(thread["thread_id"]), date, shown, created_at, updated_at, ended_at)
 
 
 def _exchanges(messages: Iterable[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
@@ -201,10 +226,12 @@ async def threads_by_id(
 
 
 # Count it up with a change of what follows: items of another format are dropped, and their conversations indexed again.
-FORMAT = 9
-# A conversation, or a part of a long one, among others: its number, the time of its last change in microseconds, its first day,
-# its count of words, and of those that tell something.
-TABLE = np.dtype([("key", "<u8"), ("version", "<i8"), ("began", "<i4"), ("words", "<u4"), ("told", "<u4")])
+FORMAT = 10
+# A conversation, or a part of a long one, among others: its number, the time of its last change in microseconds, the first and
+# the last day on which something was said, its count of words, and of those that tell something.
+TABLE = np.dtype([
+    ("key", "<u8"), ("version", "<i8"), ("began", "<i4"), ("ended", "<i4"), ("words", "<u4"), ("told", "<u4"),
+])  # fmt: skip
 # A word of a conversation, by the conversation's place in the table; the number of its passages that tell something with the
 # word, and the weights of its other passages with the word, in tenths.
 POSTINGS = np.dtype([("term", "<u4"), ("place", "<u4"), ("count", "u1"), ("asked", "u1")])
@@ -345,8 +372,13 @@ def _parts(talk: Conversation, language: str) -> list[list[_Passage]]:
 
 def _row(talk: Conversation) -> Array:
     """The row of a conversation's first document, without its counts."""
-    began = version_of((talk.created_at or talk.date)[:10]) // (24 * 3_600 * 1_000_000)
-    return np.array([(key_of(talk.thread_id), version_of(talk.updated_at), began, 0, 0)], TABLE)
+    began = _day_number(talk.created_at or talk.date)
+    return np.array([(key_of(talk.thread_id), version_of(talk.updated_at), began, _day_number(talk.date), 0, 0)], TABLE)
+
+
+def _day_number(at: str) -> int:
+    """The day of a time stamp, or of a date, in days since 1970."""
+    return version_of(at[:10]) // (24 * 3_600 * 1_000_000)
 
 
 def _document(

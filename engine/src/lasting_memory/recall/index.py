@@ -195,7 +195,7 @@ async def drop(
     counts = await _document_counts(store, actor, [key_of(thread_id) for thread_id in thread_ids])
     for key, count in counts.items():
         # A row without words, newer than all before, marks a conversation as gone.
-        row = np.array([(key, time.time_ns() // 1_000, 0, 0, 0)], conversations.TABLE)
+        row = np.array([(key, time.time_ns() // 1_000, 0, 0, 0, 0)], conversations.TABLE)
         part = Part(namespaces.recall(actor, "new"), f"{key:016x}@gone", row, [], 1)
         ops = _part_ops(actor, part, np.zeros(0, conversations.POSTINGS))
         ops.append(PutOp(namespaces.recall(actor, "documents"), f"{key:016x}", None))

@@ -76,7 +76,7 @@ class Question(NamedTuple):
 
     def fit(self, table: Array) -> Array:
         """How well the days of conversations fit a time in the question, 0 to 1, by their rows in the table."""
-        first, last = table["began"].astype("M8[D]"), table["version"].astype("M8[us]").astype("M8[D]")
+        first, last = table["began"].astype("M8[D]"), table["ended"].astype("M8[D]")
         return np.max([np.zeros(len(table)), *(time.fit(first, last) for time in self.times)], axis=0)  # type: ignore[no-any-return]
 
 

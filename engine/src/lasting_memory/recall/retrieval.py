@@ -13,15 +13,17 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import numpy as np
 from langchain.tools import ToolRuntime
 from langchain_core.tools import BaseTool, tool
+from langgraph.config import get_store
 from langgraph.store.base import BaseStore, GetOp, SearchItem
 from langgraph_sdk import get_client
 
-from lasting_memory import journal, platform
-from lasting_memory.deployment import DEFAULTS, Deployment
+from lasting_memory import days, journal, platform
+from lasting_memory.deployment import DEFAULTS, PROFILE_PATH, Deployment
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.caller import Caller
 from lasting_memory.people.namespaces import ROUTES
@@ -42,6 +44,7 @@ from lasting_memory.recall.index import Index, catch_up, drop, forget, read_conv
 from lasting_memory.recall.lexical import Array
 from lasting_memory.recall.meaning import similar
 from lasting_memory.recall.ranking import MAX_QUERY_CHARS
+from lasting_memory.validation import text_of
 from lasting_memory.words import folded
 
 logger = logging.getLogger("memory")
@@ -241,14 +244,21 @@ def fused(lexical_scores: Mapping[int, float], dense_scores: Mapping[int, float]
 
 
 def results_text(
-    query: str, results: Results, alternatives: Sequence[str] = (), chars: int = DEFAULTS.search_result_chars
+    query: str,
+    results: Results,
+    alternatives: Sequence[str] = (),
+    chars: int = DEFAULTS.search_result_chars,
+    zone: ZoneInfo = days.WORLDS,
 ) -> str:
-    """The tool's answer: day and thread of each matching conversation, and the best turns of all, in their order."""
+    """The tool's answer: last day and thread of each matching conversation, and the best turns of all, in their order.
+
+    A turn of another day says so. Days are those of the time zone.
+    """
     matches, words = results.matches, _stems(" ".join([query[:MAX_QUERY_CHARS], *alternatives]))
     left = f"\n\n[{results.outstanding} older conversations are not indexed yet; search again]" if results.outstanding else ""
     if not matches:
         return f"Nothing found in {results.searched} earlier conversations.{left}"
-    heads = list(map(_head, matches))
+    heads = [_head(match, zone) for match in matches]
     room = chars - len(left) - sum(len(head) + 2 for head in heads)
     # Where few conversations match, excerpts may be long.
     most = max(_TURN_CHARS, room // len(matches) // 4)
@@ -256,7 +266,10 @@ def results_text(
     matching = [(-score, number, turn) for number, item in enumerate(matches) for turn, score in item.turns if score > 0]
     for _, number, turn in sorted(matching, key=itemgetter(0)):
         for said in matches[number].conversation.turns[turn : turn + 1]:  # none, if it is gone meanwhile
-            start = f"\n  {turn + 1}. {' '.join(said.name.split())[:_NAME_CHARS] or said.speaker}: "
+            talk = matches[number].conversation
+            day = talk.day_of(said, zone)
+            on = f"{day}, " if day != talk.last_day(zone) else ""
+            start = f"\n  {turn + 1}. {on}{' '.join(said.name.split())[:_NAME_CHARS] or said.speaker}: "
             share = min(most, room - len(start))
             if share >= min(_LEAST_CHARS, len(said.text)):
                 chosen[number][turn] = line = start + _excerpt(said.text, words, share)
@@ -265,9 +278,9 @@ def results_text(
     return "\n\n".join(texts)[: chars - len(left)] + left
 
 
-def _head(match: Match) -> str:
+def _head(match: Match, zone: ZoneInfo) -> str:
     """The line that names a conversation."""
-    head = f"{match.conversation.date} thread_id={match.conversation.thread_id}"
+    head = f"{match.conversation.last_day(zone)} thread_id={match.conversation.thread_id}"
     if not match.by_words:
         head += _ALIKE
     if match.left_out:
@@ -285,12 +298,17 @@ def topics_text(query: str, answer: str, topics: Mapping[str, str]) -> str:
 
 
 def excerpts(query: str, match: Match, chars: int) -> list[dict[str, Any]]:
-    """The best turns of a matching conversation, in their order: number, speaker, and at most `chars` of the text."""
+    """The best turns of a matching conversation, in their order: number, speaker, at most `chars` of the text, and when it was
+    said, where that is known.
+    """
     words, turns = _stems(query), match.conversation.turns
     best = sorted(turn for turn, _ in (match.turns or ((0, 0.0),))[:_EXCERPTS] if turn < len(turns))
-    return [
-        {"number": turn + 1, "speaker": turns[turn].speaker, "text": _excerpt(turns[turn].text, words, chars)} for turn in best
-    ]
+    found = list[dict[str, Any]]()
+    for number in best:
+        turn = turns[number]
+        said = {"said_at": turn.said_at} if turn.said_at else {}
+        found.append({"number": number + 1, "speaker": turn.speaker, "text": _excerpt(turn.text, words, chars), **said})
+    return found
 
 
 def _stems(query: str) -> list[str]:
@@ -301,18 +319,26 @@ def _stems_in(text: str, language: str) -> list[str]:
     return [term.text for term in lexical.search_stems(text, language)]
 
 
-def page_text(talk: Conversation, around: int | None, chars: int = DEFAULTS.search_result_chars) -> str:
-    """Numbered turns of a conversation: the wanted one (default: the last), and as many around it as fit."""
+def page_text(
+    talk: Conversation, around: int | None, chars: int = DEFAULTS.search_result_chars, zone: ZoneInfo = days.WORLDS
+) -> str:
+    """Numbered turns of a conversation: the wanted one (default: the last), and as many around it as fit.
+
+    A turn of another day than the last one says so. Days are those of the time zone.
+    """
     total = len(talk.turns)
     if not total:
         return f"Conversation {talk.thread_id} has no text."
     middle = min(max(around or total, 1), total) - 1
-    head = f"{talk.date} thread_id={talk.thread_id}, turns of {total}; more with around=<number>"
+    last_day = talk.last_day(zone)
+    head = f"{last_day} thread_id={talk.thread_id}, turns of {total}; more with around=<number>"
     room = chars - len(head)
     lines: dict[int, str] = {}
     for turn in sorted(range(total), key=lambda turn: (abs(turn - middle), turn))[:PAGE_TURNS]:
         share = room // 2 if turn == middle else room // 4
-        line = f"\n{turn + 1}. {talk.turns[turn].speaker}: {_excerpt(talk.turns[turn].text, [], share)}"
+        day = talk.day_of(talk.turns[turn], zone)
+        on = f"{day}, " if day != last_day else ""
+        line = f"\n{turn + 1}. {on}{talk.turns[turn].speaker}: {_excerpt(talk.turns[turn].text, [], share)}"
         if len(line) > room:
             break
         lines[turn], room = line, room - len(line)
@@ -350,6 +376,14 @@ def _searchable(text: str) -> tuple[str, list[int]]:
     return "".join(pieces), [*origins, len(text)]
 
 
+async def zone_of_person(store: BaseStore, d: Deployment, actor: identity.Actor, assistant: str) -> ZoneInfo:
+    """The time zone of a person's profile; UTC where they named none, or there are no profiles."""
+    if not (d.has_own_memory and d.profile):
+        return days.WORLDS
+    item = await store.aget(d.memory.namespace(actor, assistant), PROFILE_PATH.removeprefix("/memories"))
+    return await platform.in_thread(days.zone_of, text_of(item)) if item else days.WORLDS
+
+
 def conversation_tools(d: Deployment) -> list[BaseTool]:
     """`search_past_conversations` and `read_conversation`, each for the person the run acts as."""
 
@@ -371,11 +405,12 @@ def conversation_tools(d: Deployment) -> list[BaseTool]:
         caller, threads, most = Caller.of_run(d), get_client().threads, min(max(limit, 1), MAX_LIMIT)
         current = str(runtime.config.get("configurable", {}).get("thread_id"))
         others = alternatives or []
+        zone = await zone_of_person(runtime.store, d, caller.actor, caller.assistant)
         results = await search(
             runtime.store, threads, caller.actor, query, most, agents=d.agents, alternatives=others, period=period,
-            current=current, routes=d.routes,
+            current=current, routes=d.routes, today=days.today(zone),
         )  # fmt: skip
-        answer = await platform.in_thread(results_text, query, results, others, d.limits.search_result_chars)
+        answer = await platform.in_thread(results_text, query, results, others, d.limits.search_result_chars, zone)
         if not d.has_memory:
             return answer
         memories = d.memory.namespace(caller.actor, caller.assistant)
@@ -403,6 +438,7 @@ def conversation_tools(d: Deployment) -> list[BaseTool]:
         talks = await read_conversations(get_client().threads, caller.actor, d.agents, [thread], d.routes)
         if not talks:
             return f"There is no conversation {thread_id[:80]!r}."
-        return await platform.in_thread(page_text, talks[0], around, d.limits.search_result_chars)
+        zone = await zone_of_person(get_store(), d, caller.actor, caller.assistant)
+        return await platform.in_thread(page_text, talks[0], around, d.limits.search_result_chars, zone)
 
     return [search_past_conversations, read_conversation]

@@ -12,7 +12,8 @@ const SPEAKERS = ["human", "ai"];
 /** The conversation without what is not imported. */
 function slim({ thread_id, created_at, updated_at, metadata, values }) {
   const said = Array.isArray(values?.messages) ? values.messages.filter((message) => SPEAKERS.includes(message?.type)) : [];
-  const messages = said.map(({ type, content }) => ({ type, content: plain(content) }));
+  const messages = said.map(({ type, content, additional_kwargs: about }) =>
+    ({ type, content: plain(content), additional_kwargs: { said_at: about?.said_at } }));
   return { thread_id, created_at, updated_at, metadata, values: { messages } };
 }
 

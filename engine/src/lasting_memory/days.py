@@ -1,0 +1,86 @@
+"""Days are the person's: the time zone of their profile says when one begins, and UTC where they named none.
+
+A message carries the time at which it was said (`SAID_AT`), which the server stamps at the door. What a client puts there is
+replaced.
+"""
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
+from typing import Any
+from zoneinfo import ZoneInfo, available_timezones
+
+# The key of a message's `additional_kwargs` with the time at which it was said, in ISO format, UTC.
+SAID_AT = "said_at"
+# Of who named no time zone.
+WORLDS = ZoneInfo("UTC")
+# How far another server's clock may be ahead.
+_AHEAD = timedelta(minutes=5)
+
+
+def is_zone(name: str) -> bool:
+    """Whether this names a time zone, as IANA does. Blocks: the first time it reads their list."""
+    return name in _zones()
+
+
+@lru_cache(maxsize=1)
+def _zones() -> frozenset[str]:
+    return frozenset(available_timezones())
+
+
+def zone_of(profile: str | None) -> ZoneInfo:
+    """The time zone that the text of a profile names; UTC where it names none, or there is no profile. Blocks as `is_zone`."""
+    with suppress(ValueError, RecursionError):
+        known = json.loads(profile or "{}")
+        name = known.get("timezone") if isinstance(known, Mapping) else None
+        if isinstance(name, str) and is_zone(name):
+            return ZoneInfo(name)
+    return WORLDS
+
+
+def today(zone: ZoneInfo) -> date:
+    """The present day there."""
+    return datetime.now(zone).date()
+
+
+def day_of(at: str, zone: ZoneInfo) -> str:
+    """The day of a time stamp there, as YYYY-MM-DD; "" for what is no time."""
+    try:
+        return _moment(at).astimezone(zone).date().isoformat()
+    except (ValueError, OverflowError):
+        return ""
+
+
+def said_at(message: Mapping[str, Any]) -> str:
+    """The time with which a message is stamped, in ISO format, UTC; "" for none, and for one that is in the future.
+
+    Who writes into the state of their own thread, past the door, dates what they said as they like.
+    """
+    about = message.get("additional_kwargs")
+    stamp = about.get(SAID_AT) if isinstance(about, Mapping) else None
+    if not isinstance(stamp, str):
+        return ""
+    try:
+        moment = _moment(stamp).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return ""
+    return moment.isoformat(timespec="seconds") if moment <= datetime.now(UTC) + _AHEAD else ""
+
+
+def _moment(text: str) -> datetime:
+    moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def stamped(message: object, at: str) -> object:
+    """A message of a request with the time at which it was said. What cannot be read as one is left as it is."""
+    if isinstance(message, str):
+        return {"role": "user", "content": message, "additional_kwargs": {SAID_AT: at}}
+    if isinstance(message, list | tuple) and len(message) == 2 and isinstance(message[0], str):  # noqa: PLR2004  # role, content
+        return {"role": message[0], "content": message[1], "additional_kwargs": {SAID_AT: at}}
+    if isinstance(message, Mapping) and ("role" in message or "type" in message) and message.get("type") != "remove":
+        about = message.get("additional_kwargs")
+        return {**message, "additional_kwargs": {**(about if isinstance(about, Mapping) else {}), SAID_AT: at}}
+    return message
