@@ -165,8 +165,8 @@ def words_of(block: object) -> str:
     return text if isinstance(text, str) else ""
 
 
-def own_text(message: Mapping[str, Any]) -> str:
-    """What a message's author wrote, and in place of each file with a name "[attachment letter.txt]"."""
+def own_text(message: Mapping[str, Any], *, files: bool = True) -> str:
+    """What a message's author wrote, and, with `files`, in place of each file with a name "[attachment letter.txt]"."""
     content = message.get("content")
     blocks = content if isinstance(content, list) else [content]
     names = _attached_names(message)
@@ -174,7 +174,7 @@ def own_text(message: Mapping[str, Any]) -> str:
     for number, block in enumerate(blocks):
         name = names.get(number) or _file_name(block)
         is_words = number not in names and not name
-        parts.append(words_of(block) if is_words else f"[attachment {name}]" if name else "")
+        parts.append(words_of(block) if is_words else f"[attachment {name}]" if name and files else "")
     text = "\n".join(filter(None, parts)).strip()
     return without_thoughts(text) if message.get("type") == "ai" else text
 

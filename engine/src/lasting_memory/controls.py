@@ -5,6 +5,7 @@ copies a thread's metadata to its runs, and to copies of the thread.
 """
 
 import asyncio
+import logging
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import httpx
 from langgraph.config import get_config
 from langgraph.store.base import BaseStore, GetOp, Item, PutOp
 from langgraph_sdk import get_client
@@ -22,9 +24,12 @@ from langgraph_sdk.errors import ConflictError, NotFoundError
 from langgraph_sdk.schema import RunStatus
 
 from lasting_memory import journal, platform
+from lasting_memory.attachments import own_text
 from lasting_memory.deployment import Deployment, Limits
 from lasting_memory.people import identity, namespaces
 from lasting_memory.validation import content_size
+
+logger = logging.getLogger(__name__)
 
 # --- Pause and review: an item each, so that changing one leaves the other alone.
 
@@ -136,6 +141,42 @@ async def keep_out(thread_id: str, metadata: Mapping[str, Any] | None) -> None:
         return
     with may_set(HELD_WHILE_PAUSED), suppress(NotFoundError):  # a stateless run, whose thread is gone
         await get_client().threads.update(thread_id, metadata={HELD_WHILE_PAUSED: True})
+
+
+# --- Titles of threads
+
+# The metadata that names a thread in lists. A person may set another one.
+TITLE, TITLE_CHARS = "title", 80
+
+
+def title_of(messages: Iterable[Mapping[str, Any]]) -> str:
+    """A title of text for a conversation: the beginning of what its person said first, or the names of the files that came with
+    it; "" as long as there is neither.
+    """
+    for message in messages:
+        if message.get("type") == "human":
+            said = own_text(message, files=False) or own_text(message)
+            text = said.replace("\0", " ").encode(errors="replace").decode()
+            words = " ".join(text[: TITLE_CHARS * TITLE_CHARS].split())
+            if words:
+                return words if len(words) <= TITLE_CHARS else f"{words[: TITLE_CHARS - 1].rstrip()}…"
+    return ""
+
+
+async def set_title(thread_id: str, title: str) -> None:
+    """Give a thread its title, unless it has one. A run does that while it goes on, so no other date changes.
+
+    A failure is for the log: a conversation without a title goes on.
+    """
+    client = get_client()
+    try:
+        found = await client.threads.search(ids=[thread_id], limit=1, select=["metadata"])
+        if found and TITLE not in (found[0]["metadata"] or {}):
+            await client.threads.update(thread_id, metadata={TITLE: title})
+    except NotFoundError:  # it was deleted meanwhile
+        pass
+    except httpx.HTTPError as error:
+        logger.warning("The thread %s has no title: %r", thread_id, error)
 
 
 # --- Temporary conversations

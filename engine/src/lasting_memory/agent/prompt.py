@@ -21,7 +21,17 @@ from langgraph.types import Command
 
 from lasting_memory import days, platform, validation
 from lasting_memory.agent.checks import GuardedState
-from lasting_memory.controls import NAMES, Controls, controls_of, in_temporary_conversation, keep_out, read_controls
+from lasting_memory.controls import (
+    NAMES,
+    TITLE,
+    Controls,
+    controls_of,
+    in_temporary_conversation,
+    keep_out,
+    read_controls,
+    set_title,
+    title_of,
+)
 from lasting_memory.days import zone_of
 from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.files.backends import StoreOverride, build_backend, starting_files
@@ -181,15 +191,19 @@ def memory_files(deployment: Deployment) -> list[str]:
 class PromptBlocks(AgentMiddleware[Any, Any, Any]):
     """Appends the policies block and, where there is memory, the memory block to the system prompt of every model call.
 
-    `files` are the paths under `/memories/` to show, in this order; `drafts` gives the store of a consolidation's draft.
+    `files` are the paths under `/memories/` to show, in this order; `drafts` gives the store of a consolidation's draft. With
+    `titles`, a turn of a conversation that has no title gives it one.
     """
 
     name = "MemoryMiddleware"  # takes the built-in's place in the stack
     state_schema = GuardedState
     trace_policy = SPANS_WITHOUT_PAYLOAD
 
-    def __init__(self, deployment: Deployment, files: Sequence[str], drafts: StoreOverride | None = None) -> None:
+    def __init__(
+        self, deployment: Deployment, files: Sequence[str], drafts: StoreOverride | None = None, *, titles: bool = False
+    ) -> None:
         super().__init__()
+        self._titles = titles
         self._deployment, self._drafts = deployment, drafts
         self._keys = [path.removeprefix("/memories") for path in files]
         # Not every deployment shows the profile; it says whose day it is in any case.
@@ -199,6 +213,8 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
 
     async def awrap_model_call(self, request: ModelRequest[Any], handler: Callable[[Any], Awaitable[Any]]) -> Any:
         blocks = await self._blocks()
+        if self._titles and isinstance(request.messages[-1], HumanMessage):
+            await _give_title(request.state.get("messages") or [])
         before = list(request.system_message.content_blocks) if request.system_message else []
         added: list[Any] = [{"type": "text", "text": f"\n\n{block.text}"} for block in blocks]
         # The provider's caching middleware marks the end of the static prompt. A second mark at the end of these blocks means
@@ -268,6 +284,18 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         if len(items) >= MAX_POLICY_FILES:
             text += f"\n\n[There are {MAX_POLICY_FILES} files or more; ls /policies/ and read those that are not here]"
         return Block("policies", self._deployment.prompt("policies_block.md").replace("{files}", text), budget, left_out)
+
+
+async def _give_title(messages: Sequence[AnyMessage]) -> None:
+    """Name the run's thread by what was said first in it, once, on a server, and not in a temporary conversation."""
+    if not identity.on_server() or in_temporary_conversation():
+        return
+    config = get_config()
+    if TITLE in (config.get("metadata") or {}):  # the platform copies a thread's metadata to its runs
+        return
+    people = [message.model_dump() for message in messages if isinstance(message, HumanMessage)]
+    if title := await platform.in_thread(title_of, people):
+        await set_title(str(config["configurable"]["thread_id"]), title)
 
 
 def _without_authority(message: AnyMessage) -> AnyMessage:

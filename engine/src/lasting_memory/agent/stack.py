@@ -66,7 +66,7 @@ def middleware(d: Deployment, *extra: Middleware | None) -> list[Middleware]:
     A model of your own is held to whole answers and to limits here, too. Raises `TypeError` for what is no middleware and
     `ValueError` for one that would take the place of another here.
     """
-    return _stack(d, "middleware(d, ...)", extra, memory_files(d), d.limits.max_run_seconds)
+    return _stack(d, "middleware(d, ...)", extra, memory_files(d), d.limits.max_run_seconds, titles=True)
 
 
 def subagents(d: Deployment, *own: SubAgent) -> list[SubAgent]:
@@ -102,7 +102,13 @@ def _with_policies(d: Deployment, spec: SubAgent) -> SubAgent:
 
 
 def _stack(
-    d: Deployment, where: str, extra: Iterable[Middleware | None], files: Sequence[str], seconds: float | None = None
+    d: Deployment,
+    where: str,
+    extra: Iterable[Middleware | None],
+    files: Sequence[str],
+    seconds: float | None = None,
+    *,
+    titles: bool = False,
 ) -> list[Middleware]:
     given = [part for part in extra if part is not None]
     for part in given:
@@ -113,4 +119,4 @@ def _stack(
                 raise ValueError(f"{where} was given a second {part.name}; {instead}.")
     load_starting_memory(d)
     d.load_prompts()
-    return [PromptBlocks(d, files), *given, Bounds(d, seconds)]
+    return [PromptBlocks(d, files, titles=titles), *given, Bounds(d, seconds)]

@@ -9,20 +9,41 @@ import { t } from "./texts.js";
 const PAGE = 40;
 const TITLE_CHARS = 80;
 const SEARCH_AFTER_MILLISECONDS = 400;
-const FIRST = { content: "values.messages[0].content", additional_kwargs: "values.messages[0].additional_kwargs" };
-const LISTED = ["thread_id", "updated_at", "metadata"];
-export const SHOWN = { select: LISTED, extract: FIRST };
+// What was said first, without pictures: of a list of blocks the first one's text. That of a text is asked for by itself.
+const BLOCK = {
+  type: "values.messages[0].content[0].type",
+  text: "values.messages[0].content[0].text",
+  attachments: "values.messages[0].additional_kwargs.attachments",
+};
+const TEXT = { content: "values.messages[0].content" };
+export const LISTED = ["thread_id", "updated_at", "metadata"];
 
 /** What a message is called in a list: by its words, or by what is attached to it. */
 export function titleOf(message) {
   const words = plain(ownWords(message)).trim();
-  const names = attachedTo(message).map(({ name }) => name);
+  const names = attachedTo(message).map(({ name }) => name).filter(Boolean);
   return (words || names.join(", ")).slice(0, TITLE_CHARS);
 }
 
-/** What a conversation was renamed to, or was said first in it. */
-export const titled = ({ metadata, extracted }) =>
-  String(metadata?.title ?? titleOf(extracted ?? {})).trim().slice(0, TITLE_CHARS) || t("conversations.nothing_said");
+/** A conversation's title: the server's, or what it was renamed to; `said` is what was said first in an older one. */
+export const titled = ({ metadata }, said = "") =>
+  String(metadata?.title ?? said).trim().slice(0, TITLE_CHARS) || t("conversations.nothing_said");
+
+/** What was said first in these conversations, by id. They are older than titles are. */
+export async function saidFirst(client, ids, signal) {
+  const said = new Map();
+  if (!ids.length) return said;
+  const ask = (of, extract) =>
+    client.json("POST", "/threads/search", { body: { ids: of, limit: of.length, select: ["thread_id"], extract }, signal });
+  const texts = [];
+  for (const { thread_id: id, extracted } of await ask(ids, BLOCK)) {
+    const { type, text, attachments } = extracted ?? {};
+    if (type) said.set(id, titleOf({ content: [{ type, text }], additional_kwargs: { attachments } }));
+    else texts.push(id);
+  }
+  for (const { thread_id: id, extracted } of texts.length ? await ask(texts, TEXT) : []) said.set(id, titleOf(extracted ?? {}));
+  return said;
+}
 
 /** When something was said in it last, and what is special about it. */
 function marked({ updated_at: at, metadata }) {
@@ -46,14 +67,10 @@ export function Conversations({ session: { client, me }, current, title, version
   const titles = useRef(new Map()); // what was said first, by conversation: once it is known, it is not asked for again
   const learnTitles = async (threads, signal) => {
     const ids = threads.map(({ thread_id: id }) => id).filter((id) => !titles.current.has(id));
-    if (!ids.length) return;
-    const body = { ids, limit: ids.length, select: ["thread_id"], extract: FIRST };
-    for (const { thread_id: id, extracted } of await client.json("POST", "/threads/search", { body, signal })) {
-      if (titleOf(extracted)) titles.current.set(id, titleOf(extracted));
-    }
+    for (const [id, said] of await saidFirst(client, ids, signal)) if (said) titles.current.set(id, said);
   };
   if (current && title) titles.current.set(current, title);
-  const listed = ({ thread_id: id, metadata }) => titled({ metadata: { title: titles.current.get(id) ?? "", ...metadata } });
+  const listed = (thread) => titled(thread, titles.current.get(thread.thread_id));
   const list = useAsked(async (signal) => {
     const found = (await Promise.all(me.agents.map(ask(signal)))).flat();
     const threads = found.toSorted(newest).slice(0, count);

@@ -1,6 +1,6 @@
 // Deleting one fact for good, and what becomes of the conversations that it came from.
 
-import { SHOWN, titled } from "./conversations.js";
+import { LISTED, saidFirst, titled } from "./conversations.js";
 import { html, useState } from "./lib/preact.js";
 import { Dialog, useAct, useAsked } from "./parts.js";
 import { Problem } from "./text.js";
@@ -14,7 +14,10 @@ export function ForGood({ session: { client, memory }, path, text, onDone, onClo
     const asked = { query: { path, dry_run: "true" }, body: { text }, signal };
     const { conversations: ids } = await client.json("DELETE", "/memory/fact", asked);
     if (!ids.length) return [];
-    return client.json("POST", "/threads/search", { body: { ids, limit: ids.length, ...SHOWN }, signal });
+    const threads = await client.json("POST", "/threads/search", { body: { ids, limit: ids.length, select: LISTED }, signal });
+    const untitled = threads.filter(({ metadata }) => !metadata?.title).map(({ thread_id: id }) => id);
+    const said = await saidFirst(client, untitled, signal);
+    return threads.map((thread) => ({ ...thread, title: titled(thread, said.get(thread.thread_id)) }));
   }, [path, text]);
   const remove = act(async () => {
     const body = { text, conversations: chosen };
@@ -24,9 +27,9 @@ export function ForGood({ session: { client, memory }, path, text, onDone, onClo
   const choose = (id) => ({ target }) =>
     setChosen((ids) => (target.checked ? [...ids, id] : ids.filter((other) => other !== id)));
   const conversation = (thread) => {
-    const { thread_id: id } = thread;
+    const { thread_id: id, title } = thread;
     return html`<li key=${id}><label class="switch"><input type="checkbox" checked=${chosen.includes(id)} onChange=${choose(id)} />
-      ${t("for_good.conversation", { title: titled(thread) })}</label></li>`;
+      ${t("for_good.conversation", { title })}</label></li>`;
   };
   return html`<${Dialog} title=${t("for_good.title")} problem=${problem} onClose=${onClose}>
     <p class="fact">${text}</p>
