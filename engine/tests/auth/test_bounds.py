@@ -158,6 +158,14 @@ async def test_a_body_out_of_bounds_is_not_parsed(
 
 
 @pytest.mark.server
+@pytest.mark.parametrize("body", [{}, {"namespace_prefix": None}, {"namespace_prefix": "memories"}, {"namespace_prefix": [7]}])
+async def test_a_search_of_the_store_without_a_namespace_is_refused_by_its_field(person: Person, body: Any) -> None:
+    answer = await person.raw.post("/store/items/search", json=body)
+    assert answer.status_code == 422, "the platform would fail"
+    assert "namespace_prefix" in answer.text
+
+
+@pytest.mark.server
 async def test_a_body_within_bounds_is_taken(person: Person) -> None:
     thread = await talked(person)
     at_most = '{"values": {}, "x": "' + "x" * (MAX_INPUT_BYTES - 23) + '"}'

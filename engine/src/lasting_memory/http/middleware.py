@@ -170,6 +170,19 @@ class _History(_Fields):
     limit: Annotated[float, Field(le=MAX_HISTORY)] | None = None
 
 
+class _StoreSearch(_Fields):
+    """What a search of the store needs, which the platform reads unasked."""
+
+    namespace_prefix: list[StrictStr]
+
+
+def _fields_of(path: str) -> type[_Fields]:
+    """The fields that are checked in the body of a request to a route of the platform's."""
+    if path.endswith("/history"):
+        return _History
+    return _StoreSearch if path.rstrip("/") == "/store/items/search" else _Fields
+
+
 def _check_json(body: bytes, limit: int, fields: type[_Fields] | None, *, asks_for_run: bool) -> None:
     """Raise `HTTPException` 422 for a body out of bounds; 413 for one that is too long without its pictures; 403 for
     fields of a run that its sender may not send.
@@ -345,7 +358,7 @@ class _Bounded(ExitStack):
             body += part
         if len(body) > most:
             raise _too_long(limit)
-        fields = None if self._is_memory else _History if self._path.endswith("/history") else _Fields
+        fields = None if self._is_memory else _fields_of(self._path)
         # Before the platform looks at them: it resolves names of hosts, and reads files of time zones, for whoever asks.
         asks_for_run = runs is not None and self._is_person
         if asks_for_run and runs and runs["crons"]:
