@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -30,15 +31,29 @@ KEPT_THREAD = """
   const [threadId, setThreadId] = useState(() => sessionStorage.getItem("thread"));
   const onThreadId = (id: string) => { sessionStorage.setItem("thread", id); setThreadId(id); };
 """
-TITLES = 'metadata: { graph_id: "agent" }, select: ["thread_id"], extract: { title: "values.messages[0].content" }'
+LISTED = 'metadata: { graph_id: "agent" }, select: ["thread_id", "metadata", "updated_at"]'
 AGENT_CHAT_UI = """
 import { useMemo, useState } from "react";
-import { Client } from "@langchain/langgraph-sdk";
+import { Client, type Thread } from "@langchain/langgraph-sdk";
 import { useStream } from "@langchain/langgraph-sdk/react";
 let token = "";
 const yourToken = () => token;
 %(client)s
-export const listThreads = () => createClient("%(url)s").threads.search({ %(titles)s });
+const getApiKey = (): string | null => sessionStorage.getItem("lg:chat:apiKey");
+const authScheme: string | null = sessionStorage.getItem("authScheme");
+export const listThreads = async (): Promise<Thread[]> => {
+  const client = createClient(
+    "%(url)s",
+    getApiKey() ?? undefined,
+    authScheme || undefined,
+  );
+  const threads = await client.threads.search({ %(listed)s, limit: 100 });
+  return threads;
+};
+export const titlesOf = (threads: Thread[]): string[] => threads.map((t) => {
+  %(item)s
+  return itemText;
+});
 export function useConversation(given: string) {
   token = given;
   %(kept)s
@@ -50,7 +65,7 @@ DEEP_AGENTS_UI = """
 import { useMemo, useState } from "react";
 import { Client } from "@langchain/langgraph-sdk";
 import { useStream } from "@langchain/langgraph-sdk/react";
-export const listThreads = (apiKey: string) => new Client({ apiUrl: "%(url)s", %(second)s }).threads.search({ %(titles)s });
+export const listThreads = (apiKey: string) => new Client({ apiUrl: "%(url)s", %(second)s }).threads.search({ %(listed)s });
 export function useConversation(apiKey: string) {
   %(kept)s
   const client = useMemo(() => new Client({
@@ -94,27 +109,35 @@ def replaced(text: str, old: str, new: str) -> str:
 def modules(url: str) -> dict[str, str]:
     """A module with `useConversation` for each front end, by its name."""
     (headers,) = snippets("For all of them")
-    client, _passthrough = snippets("agent-chat-ui")
+    client, item, _passthrough = snippets("agent-chat-ui")
     header, second = snippets("deep-agents-ui")
     (hook,) = snippets("useStream of `@langchain/react` and `@langchain/langgraph-sdk/react`")
     hook = replaced(hook, "https://your-deployment", url)
     of_the_sdk = replaced(replaced(hook, '"@langchain/react"', f'"{SDK}"'), "// reconnectOnMount", "reconnectOnMount")
-    surrounding = {"url": url, "kept": KEPT_THREAD, "titles": TITLES, "headers": headers}
+    surrounding = {"url": url, "kept": KEPT_THREAD, "listed": LISTED, "headers": headers}
     return {
         "react": hook,
         "sdk": of_the_sdk,
         "sdk_2": replaced(of_the_sdk, SDK, "langgraph-sdk-2/react"),
-        "agent_chat_ui": AGENT_CHAT_UI % {**surrounding, "client": client},
+        "agent_chat_ui": AGENT_CHAT_UI % {**surrounding, "client": client, "item": item},
         "deep_agents_ui": DEEP_AGENTS_UI % {**surrounding, "header": header, "second": second},
         "assistant_ui": ASSISTANT_UI % surrounding,
     }
 
 
+def needs_npm() -> None:
+    """Skip where node or npm is not there; with REQUIRE_BROWSER set that is an error, so that CI cannot skip by mistake."""
+    if shutil.which("node") and shutil.which("npm"):
+        return
+    if os.environ.get("REQUIRE_BROWSER"):
+        pytest.fail("REQUIRE_BROWSER is set and node or npm is not installed; install Node.js.")
+    pytest.skip("node or npm is not installed")
+
+
 @pytest.fixture(scope="module")
 def compiled(shared_server: DevServer, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the packages, the script, and the modules as JavaScript, in which the compiler finds nothing wrong."""
-    if not shutil.which("node") or not shutil.which("npm"):
-        pytest.skip("node or npm is not installed")
+    needs_npm()
     folder = tmp_path_factory.mktemp("javascript")
     for file in (HERE / "package.json", *HERE.glob("*.mjs")):
         shutil.copy(file, folder)
@@ -126,6 +149,20 @@ def compiled(shared_server: DevServer, tmp_path_factory: pytest.TempPathFactory)
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert done.returncode == 0, done.stdout
     return folder
+
+
+def test_the_change_for_agent_chat_ui_compiles_with_its_own_call_and_type(tmp_path: Path) -> None:
+    needs_npm()
+    wanted = {"@langchain/langgraph-sdk", "@langchain/core", "@types/react", "react", "react-dom", "typescript"}
+    package = json.loads((HERE / "package.json").read_text())
+    package["dependencies"] = {name: version for name, version in package["dependencies"].items() if name in wanted}
+    (tmp_path / "package.json").write_text(json.dumps(package))
+    subprocess.run(INSTALL, cwd=tmp_path, check=True, timeout=900)
+    code = modules("http://localhost")["agent_chat_ui"]
+    for name, text in (("it", code), ("wrong", code.replace("t.metadata?.title", "t.extracted.title"))):
+        (tmp_path / f"{name}.ts").write_text(text)
+        done = subprocess.run([*TSC, f"{name}.ts"], cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS, check=False)
+        assert (done.returncode == 0) == (name == "it"), done.stdout
 
 
 @pytest.mark.proof  # npm installs 170 megabytes
@@ -155,7 +192,7 @@ async def test_a_page_has_one_conversation_which_a_renewed_token_and_a_reload_ke
     assert seen["ok"].get("opened") == (shown if reloads else None)
     assert seen["ok"].get("joined") == ([*shown, *late] if joins else None)
     if "listed" in seen["ok"]:
-        assert [thread["extracted"]["title"] for thread in seen["ok"]["listed"]] == ["my name is Ada"]
+        assert [thread["metadata"]["title"] for thread in seen["ok"]["listed"]] == ["my name is Ada"]
     threads = await server.as_user(alice).threads.search()
     assert len(threads) == 1
 
