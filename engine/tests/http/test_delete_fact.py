@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+import unicodedata
 from contextlib import nullcontext
 from dataclasses import asdict
 from typing import Any
@@ -124,6 +125,23 @@ async def test_it_is_nowhere_afterwards_and_all_else_is_as_it_was(api: httpx.Asy
     assert (record["files"], record["reason"]) == ({"/memories/c.md": diffs["/memories/c.md"]}, "")
     assert record["notes"] == [{"kind": "taken_back", "texts": ["- three"]}]
     assert (await delete(api)).status_code == 404, "it is nowhere"
+
+
+SAFE = "Der Tresor öffnet mit Löwenzahn sieben"
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+async def test_it_goes_in_whichever_normal_form_it_is_spelled(api: httpx.AsyncClient, store: BaseStore, form: Any) -> None:
+    other = unicodedata.normalize("NFD" if form == "NFC" else "NFC", SAFE)
+    await put(api, f"- {unicodedata.normalize(form, SAFE)}\r\n- mag Öl\r\n")
+    await put(api, f"1. {other}\n- tea\n", "/memories/topics/home.md")
+    await put(api, json.dumps({"key": other, "oil": "Öl"}), "/memories/things.json")
+    await deleted(api, text=SAFE)
+    left = unicodedata.normalize("NFC", json.loads(json.dumps(stored(store))))
+    assert "wenzahn sieben" not in left
+    assert (await api.get("/memory/file", params=NOTES)).json()["content"] == "- mag Öl\n"
+    things = (await api.get("/memory/file", params={"path": "/memories/things.json"})).json()["content"]
+    assert '"oil": "Öl"' in things, "and the others stay readable"
 
 
 async def test_a_line_of_the_trash_goes_and_its_later_wording_stays(api: httpx.AsyncClient, store: BaseStore) -> None:

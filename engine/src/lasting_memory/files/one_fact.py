@@ -8,6 +8,7 @@ from typing import Any
 
 from lasting_memory.files.facts import said
 from lasting_memory.journal import Revision, edits, lines_of
+from lasting_memory.plain_text import compared
 from lasting_memory.words import pieces
 
 # How many of the words of the shorter of two lines the other one has, if it is an earlier wording.
@@ -19,24 +20,25 @@ _GONE = object()
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A fact, by its wordings as `said` gives them. In JSON it is the text of a field, or of an item of a list."""
+    """A fact, by its wordings as `wording` gives them. In JSON it is the text of a field, or of an item of a list."""
 
     wordings: frozenset[str]
 
     def is_in(self, line: str) -> bool:
         """Whether this is a line with the fact and nothing else."""
-        return said(line) in self.wordings
+        return wording(line) in self.wordings
 
     def is_quoted(self, prose: str) -> bool:
         """Whether a sentence quotes the fact, or its beginning, as it is or as JSON."""
-        beginnings = [wording[:_QUOTED_CHARS] for wording in self.wordings]
+        beginnings, prose = [known[:_QUOTED_CHARS] for known in self.wordings], compared(prose)
         return any(text in prose or json.dumps(text)[1:-1] in prose for text in beginnings)
 
     def cleaned(self, path: str, content: str) -> str:
         """A file's text without the fact. Blocks."""
         if path.endswith(".json"):
             return self._cleaned_json(content)
-        if not any(wording in content for wording in self.wordings):  # which is quick
+        text = compared(content)
+        if not any(known in text for known in self.wordings):  # which is quick
             return content
         lines = content.split("\n")
         kept = [line for line in lines if not self.is_in(line)]
@@ -53,11 +55,11 @@ class Fact:
             pruned = self._pruned(value)
         except (ValueError, RecursionError):
             return content
-        return content if pruned == value or pruned is _GONE else json.dumps(pruned, indent=2) + "\n"
+        return content if pruned == value or pruned is _GONE else json.dumps(pruned, indent=2, ensure_ascii=False) + "\n"
 
     def _pruned(self, value: Any) -> Any:
         if isinstance(value, str):
-            return _GONE if said(value) in self.wordings else value
+            return _GONE if self.is_in(value) else value
         if isinstance(value, list):
             return [each for each in map(self._pruned, value) if each is not _GONE]
         if isinstance(value, dict):
@@ -82,6 +84,11 @@ class Fact:
         return self.cleaned(path, content) != content
 
 
+def wording(line: str) -> str:
+    """What a line says, in the one spelling in which facts are compared."""
+    return compared(said(line))
+
+
 def _unquoted(line: str) -> str:
     """A line of a diff; of JSON its text, without the field's name and the quotes around it."""
     text = line.strip().removesuffix(",")
@@ -100,16 +107,16 @@ def _unquoted(line: str) -> str:
 def fact_of(text: str, revisions: Sequence[Revision], present: Collection[str]) -> Fact:
     """The fact that a line says, with its earlier wordings in a file's history, newest first. Blocks.
 
-    An earlier wording is a line in whose place this one came, and which has half of its words. `present` are lines, as `said`
+    An earlier wording is a line in whose place this one came, and which has half of its words. `present` are lines, as `wording`
     gives them, that are facts of their own now.
     """
-    wordings = {said(text)}
+    wordings = {wording(text)}
     for new, old in itertools.pairwise(revisions):
         before, after = lines_of(old.content or ""), lines_of(new.content or "")
         for i, i_end, j, j_end in edits(before, after):
-            came = [said(line) for line in after[j:j_end] if said(line) in wordings]
-            for line in map(said, before[i:i_end]):
-                if line not in present and any(_is_like(line, wording) for wording in came):
+            came = [wording(line) for line in after[j:j_end] if wording(line) in wordings]
+            for line in map(wording, before[i:i_end]):
+                if line not in present and any(_is_like(line, known) for known in came):
                     wordings.add(line)
     return Fact(frozenset(wordings))
 
@@ -121,5 +128,5 @@ def _is_like(one: str, other: str) -> bool:
 
 
 def lines_now(files: Mapping[str, str]) -> set[str]:
-    """The lines of these texts, as `said` gives them. Blocks."""
-    return {said(line) for text in files.values() for line in lines_of(text)}
+    """The lines of these texts, as `wording` gives them. Blocks."""
+    return {wording(line) for text in files.values() for line in lines_of(text)}
