@@ -107,8 +107,8 @@ def _unquoted(line: str) -> str:
 def fact_of(text: str, revisions: Sequence[Revision], present: Collection[str]) -> Fact:
     """The fact that a line says, with its earlier wordings in a file's history, newest first. Blocks.
 
-    An earlier wording is a line in whose place this one came, and which has half of its words. `present` are lines, as `wording`
-    gives them, that are facts of their own now.
+    An earlier wording is a line in whose place this one came, and which has half of its words. `present` are lines that are
+    facts of their own now, as `wording` gives them.
     """
     wordings = {wording(text)}
     for new, old in itertools.pairwise(revisions):
