@@ -22,6 +22,7 @@ from langgraph.store.memory import InMemoryStore
 from lasting_memory import journal, platform, validation
 from lasting_memory.controls import PAUSED, Controls, controls, in_temporary_conversation
 from lasting_memory.deployment import Deployment
+from lasting_memory.files.folder import Folder
 from lasting_memory.files.proposals import Memory
 from lasting_memory.files.seeded import FIRST_FILES_SECONDS, own_first_files
 from lasting_memory.files.seeded import starting_memory as starting_memory  # noqa: PLC0414  # beside `starting_files`
@@ -169,24 +170,11 @@ class ScopedFiles(StoreBackend):
 
     async def _put(self, path: str, change: Change, expect: str | None = None) -> Revision:
         """Change a file that may be written."""
+        return await self._folder().change(path, change, expect=expect)
+
+    def _folder(self) -> Folder:
         author, began = self._writer()
-        return await journal.change(
-            self._get_store(), self._get_namespace(), path, self._checked(path, change, author), author,
-            bounded=True, expect=expect, began=began, limits=self._deployment.limits,
-        )  # fmt: skip
-
-    def _checked(self, path: str, change: Change, author: Author) -> Change:
-        """The change, which raises as `before_write` for what it makes."""
-
-        def checked(before: FileData | None) -> FileData | None:
-            after = change(before)
-            content = after and after["content"]
-            encoding = after and after["encoding"]
-            there = before and before["content"]
-            validation.before_write(self._deployment, f"{self._route}{path}", content, author, encoding, before=there)
-            return after
-
-        return checked
+        return Folder(self._deployment, self._get_store(), self._get_namespace(), self._route, author, began)
 
     async def aremove(self, item: Item) -> None:
         """Delete one item of the namespace, also one that is no file. Raises as `arevise`."""
@@ -198,8 +186,7 @@ class ScopedFiles(StoreBackend):
         try:
             validation.stored_file(item)
         except ValueError:  # no file, and without a history
-            validation.before_write(self._deployment, f"{self._route}{item.key}", None, self._writer()[0])
-            await self._get_store().adelete(item.namespace, item.key)
+            await self._folder().remove_other(item)
         else:
             await self._put(item.key, lambda _: None)
 
@@ -291,9 +278,9 @@ class RouteFiles(ScopedFiles):
         return None if caller.is_operator else "an operator has to approve writing here."
 
     async def _propose(self, path: str, change: Change) -> str:
-        author, began = self._writer()
-        memory = Memory(self._get_store(), self._caller.actor, self._get_namespace(), self._deployment, began)
-        await memory.propose_write(path, self._checked(path, change, author), author)
+        folder = self._folder()
+        memory = Memory(folder.store, self._caller.actor, folder.namespace, self._deployment, folder.began)
+        await memory.propose_write(path, folder.gated(path, change), folder.author)
         return f"/memories{path} was not changed: yours {WAITS} until they accept it. Tell them so, and do not write it again."
 
 
@@ -433,11 +420,10 @@ async def starting_files(
     except Exception:  # a fork's function raises whatever it comes across; nobody loses a turn by it
         logger.exception("first_files of this deployment failed; a new memory goes on without them for now.")
         return texts
+    folder = Folder(deployment, store, own, "/memories", author, journal.began(actor))
     for key, text in texts.items() if write else ():
-        new, began = _new(text), journal.began(actor)
         try:
-            validation.before_write(deployment, f"/memories{key}", text, author)
-            await journal.change(store, own, key, new, author, expect="", began=began, limits=deployment.limits)
+            await folder.change(key, _new(text), expect="", bounded=False)
         except (RefusedWrite, journal.MovedError) as error:  # moved: another run has written it
             logger.warning("A new memory starts without seeds/memories%s: %r", key, error)
     return texts

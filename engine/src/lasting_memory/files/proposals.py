@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -20,13 +19,14 @@ from pydantic import TypeAdapter, ValidationError
 
 from lasting_memory import journal, platform
 from lasting_memory.deployment import Deployment
+from lasting_memory.files.folder import Folder, check_write
 from lasting_memory.files.one_fact import Fact
 from lasting_memory.journal import Began, Change
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.platform import lock_of
-from lasting_memory.validation import RefusedWrite, before_write, stored_file
+from lasting_memory.validation import RefusedWrite, stored_file
 
 # Undecided proposals of a person, at which nothing more is proposed; and proposals whose decision is known.
 MAX_PROPOSALS, _DECIDED_KEPT = 20, 200
@@ -110,16 +110,13 @@ class Changed:
         gone, came = [line for line in old if line not in now], [line for line in new if line not in known]
         return Changed(self.key, "\n".join(gone), "\n".join(came))
 
-    def merged(self, file: FileData | None, author: Author, deployment: Deployment) -> FileData | None:
-        """A file with this change and others' changes since the batch began. Raises `RefusedWrite` as `before_write`."""
+    def merged(self, file: FileData | None) -> FileData | None:
+        """A file with this change and others' changes since the batch began. Raises `RefusedWrite` for what is no text."""
         if file and file["encoding"] != "utf-8":
             raise RefusedWrite(f"{self.path} is not text, and somebody else has changed it.")
         text = journal.merge(self.key, self.before, file["content"] if file else "", self.after) or ""
-        gone = not text and (self.deleted or file is None)
-        if file or not gone:
-            there = file["content"] if file else None
-            before_write(deployment, self.path, None if gone else text, author, before=there)
-        return None if gone else FileData(content=text, encoding="utf-8")
+        is_gone = not text and (self.deleted or file is None)
+        return None if is_gone else FileData(content=text, encoding="utf-8")
 
 
 def changes(before: Mapping[str, FileData], after: Mapping[str, FileData]) -> list[Changed]:
@@ -257,7 +254,9 @@ class Memory:
         result = dict(files)
         for change in changes:
             with suppress(*[ValueError] * skip):
-                after = change.merged(result.get(change.key), author, self.deployment)
+                before = result.get(change.key)
+                after = change.merged(before)
+                check_write(self.deployment, change.path, before, after, author)
                 result.pop(change.key, None)
                 result |= {change.key: after} if after else {}
         return result
@@ -273,13 +272,11 @@ class Memory:
 
     async def apply(self, changes: Iterable[Changed], author: Author) -> dict[str, ValueError]:
         """Make one revision of each file, additions first, for a fact that moves. Returns by path why some were not made."""
+        folder = Folder(self.deployment, self.store, self.files, "/memories", author, self.began)
         refused, made = dict[str, ValueError](), (each for each in changes if each.deleted or each.before != each.after)
         for change in sorted(made, key=lambda change: len(change.before) - len(change.after)):
-            merged = partial(change.merged, author=author, deployment=self.deployment)
             try:
-                await journal.change(
-                    self.store, self.files, change.key, merged, author, began=self.began, limits=self.deployment.limits
-                )
+                await folder.change(change.key, change.merged, bounded=False)
             except ValueError as error:
                 refused[change.path] = error
         return refused
