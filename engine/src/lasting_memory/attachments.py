@@ -179,6 +179,14 @@ def own_text(message: Mapping[str, Any], *, files: bool = True) -> str:
     return without_thoughts(text) if message.get("type") == "ai" else text
 
 
+def file_names(message: Mapping[str, Any]) -> list[str]:
+    """The names of the files that came with a message, in order; a file without a name has none."""
+    content = message.get("content")
+    names = _attached_names(message)
+    blocks = content if isinstance(content, list) else [content]
+    return [name for number, block in enumerate(blocks) if (name := names.get(number) or _file_name(block))]
+
+
 def without_thoughts(text: str) -> str:
     """A model's whole text without what it thought, where its server leaves that in the text."""
     return _THOUGHT_END.split(_THOUGHTS.sub("", text))[-1].strip()

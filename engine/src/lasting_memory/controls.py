@@ -24,7 +24,7 @@ from langgraph_sdk.errors import ConflictError, NotFoundError
 from langgraph_sdk.schema import RunStatus
 
 from lasting_memory import journal, platform
-from lasting_memory.attachments import own_text
+from lasting_memory.attachments import file_names, own_text
 from lasting_memory.deployment import Deployment, Limits
 from lasting_memory.people import identity, namespaces
 from lasting_memory.validation import content_size
@@ -145,8 +145,8 @@ async def keep_out(thread_id: str, metadata: Mapping[str, Any] | None) -> None:
 
 # --- Titles of threads
 
-# The metadata that names a thread in lists. A person may set another one.
-TITLE, TITLE_CHARS = "title", 80
+# The metadata that names a thread in lists. A person may set another one: the second one says which title a run made.
+TITLE, MADE_TITLE, TITLE_CHARS = "title", "made_title", 80
 
 
 def title_of(messages: Iterable[Mapping[str, Any]]) -> str:
@@ -155,7 +155,7 @@ def title_of(messages: Iterable[Mapping[str, Any]]) -> str:
     """
     for message in messages:
         if message.get("type") == "human":
-            said = own_text(message, files=False) or own_text(message)
+            said = own_text(message, files=False) or ", ".join(file_names(message))
             text = said.replace("\0", " ").encode(errors="replace").decode()
             words = " ".join(text[: TITLE_CHARS * TITLE_CHARS].split())
             if words:
@@ -164,15 +164,16 @@ def title_of(messages: Iterable[Mapping[str, Any]]) -> str:
 
 
 async def set_title(thread_id: str, title: str) -> None:
-    """Give a thread its title, unless it has one. A run does that while it goes on, so no other date changes.
+    """Give a thread its title, unless a person gave it one. A run does that while it goes on, so no other date changes.
 
     A failure is for the log: a conversation without a title goes on.
     """
     client = get_client()
     try:
         found = await client.threads.search(ids=[thread_id], limit=1, select=["metadata"])
-        if found and TITLE not in (found[0]["metadata"] or {}):
-            await client.threads.update(thread_id, metadata={TITLE: title})
+        known = (found[0]["metadata"] or {}) if found else {}
+        if found and known.get(TITLE) in (None, known.get(MADE_TITLE)):
+            await client.threads.update(thread_id, metadata={TITLE: title, MADE_TITLE: title})
     except NotFoundError:  # it was deleted meanwhile
         pass
     except httpx.HTTPError as error:

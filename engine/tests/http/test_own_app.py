@@ -174,7 +174,8 @@ async def test_deleting_a_conversation_stops_its_run_which_writes_nothing_more(
     await person.turn(other, "remember the other")
     assert await person.read() == "- written late\n", "a run of another conversation writes"
     await person.made("POST", "/threads", {"thread_id": thread})
-    model.script("remember here", [NOTE], [Text("done")])
+    later = ToolCall("append_memory", {"path": FILE, "text": "- written later"})
+    model.script("remember here", [later], [Text("done")])
     await person.turn(thread, "remember here")
     assert str(await person.read()).count("written late") == 2, "so does a later one of the same id"
 

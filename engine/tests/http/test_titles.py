@@ -18,7 +18,7 @@ Body = dict[str, Any]
         ("I like\n  dill", "I like dill"),
         ([TEXT, PICTURE], "look"),
         ([{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}, TEXT], "look"),
-        ([{"type": "text-plain", "text": "secret", "title": "letter.txt"}], "[attachment letter.txt]"),
+        ([{"type": "text-plain", "text": "secret", "title": "letter.txt"}], "letter.txt"),
         ([PICTURE], ""),
         ("x" * 80, "x" * 80),
         ("word " * 100_000, "word " * 15 + "word…"),
@@ -61,6 +61,18 @@ async def test_a_thread_gets_its_title_once(ada: Person, is_made_by_run: bool) -
     await ada.made("PATCH", f"/threads/{thread}", {"metadata": {"title": "Herbs"}})
     await ada.turn(thread, "and rye")
     assert (await metadata_of(ada, thread))["title"] == "Herbs"
+
+
+@pytest.mark.server
+async def test_a_title_follows_the_only_message_when_that_is_edited(ada: Person) -> None:
+    thread = await ada.thread()
+    await ada.turn(thread, "I like dill")
+    messages = (await ada.made("GET", f"/threads/{thread}"))["values"]["messages"]
+    removed = [{"type": "remove", "id": message["id"], "content": ""} for message in messages]
+    body = {"assistant_id": "agent", "input": {"messages": [*removed, human(TEXT)]}, "multitask_strategy": "reject"}
+    await ada.made("POST", f"/threads/{thread}/runs/wait", body)
+    assert (await metadata_of(ada, thread))["title"] == "look"
+    assert "dill" not in str(await metadata_of(ada, thread))
 
 
 @pytest.mark.server

@@ -213,8 +213,6 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
 
     async def awrap_model_call(self, request: ModelRequest[Any], handler: Callable[[Any], Awaitable[Any]]) -> Any:
         blocks = await self._blocks()
-        if self._titles and isinstance(request.messages[-1], HumanMessage):
-            await _give_title(request.state.get("messages") or [])
         before = list(request.system_message.content_blocks) if request.system_message else []
         added: list[Any] = [{"type": "text", "text": f"\n\n{block.text}"} for block in blocks]
         # The provider's caching middleware marks the end of the static prompt. A second mark at the end of these blocks means
@@ -223,7 +221,11 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
             added[-1]["cache_control"] = marker
         message = SystemMessage(content=[*cast("list[Any]", before), *added])
         conversation = [_without_authority(said) for said in request.messages]
-        return await handler(request.override(system_message=message, messages=conversation))
+        response = await handler(request.override(system_message=message, messages=conversation))
+        # After the answer: a run that is stopped or deleted before leaves nothing of what was said.
+        if self._titles and request.messages and isinstance(request.messages[-1], HumanMessage):
+            await _give_title(request.state.get("messages") or [])
+        return response
 
     async def read(self, store: BaseStore, actor: Actor, assistant: str, *, preview: bool = False) -> tuple[Block, ...]:
         """Policies and memory as this run shows them; a `preview` needs no run and writes nothing: as the next one will."""
@@ -287,14 +289,19 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
 
 
 async def _give_title(messages: Sequence[AnyMessage]) -> None:
-    """Name the run's thread by what was said first in it, once, on a server, and not in a temporary conversation."""
+    """Name the run's thread by what was said first in it, once, on a server, and not in a temporary conversation.
+
+    Once more where the only message was edited: its first words are no longer said.
+    """
     if not identity.on_server() or in_temporary_conversation():
         return
     config = get_config()
-    if TITLE in (config.get("metadata") or {}):  # the platform copies a thread's metadata to its runs
+    people = [message for message in messages if isinstance(message, HumanMessage)]
+    present = (config.get("metadata") or {}).get(TITLE)  # the platform copies a thread's metadata to its runs
+    if present is not None and len(people) > 1:
         return
-    people = [message.model_dump() for message in messages if isinstance(message, HumanMessage)]
-    if title := await platform.in_thread(title_of, people):
+    title = await platform.in_thread(title_of, [message.model_dump() for message in people])
+    if title and title != present:
         await set_title(str(config["configurable"]["thread_id"]), title)
 
 

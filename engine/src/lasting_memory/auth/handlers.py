@@ -22,12 +22,11 @@ from lasting_memory.agent.checks import approved_calls, has_approvals
 from lasting_memory.auth import interrupts, run_requests
 from lasting_memory.auth.admission import THREAD_IN_REQUESTS, check_run, of_request, share_of
 from lasting_memory.auth.run_requests import GROUP_CLAIMS, GROUP_CLAIMS_EXPIRE_AT, OWNER_KEYS
-from lasting_memory.auth.thread_messages import check_messages, sent_messages
+from lasting_memory.auth.thread_messages import check_messages
 from lasting_memory.auth.tokens import Tokens
 from lasting_memory.controls import (
     HELD_WHILE_PAUSED,
     TEMPORARY,
-    TITLE,
     controls,
     delete_temporary,
     is_imported,
@@ -38,7 +37,6 @@ from lasting_memory.controls import (
     slices,
     stop_run,
     stop_runs,
-    title_of,
 )
 from lasting_memory.deployment import Change, Deployment
 from lasting_memory.people import identity, namespaces
@@ -212,6 +210,7 @@ class _Handlers:
             self._check_state_write(ctx.user)
         run_requests.rebuild_run(value, operator=operator)
         await platform.in_thread(run_requests.rebuild_state, kwargs)
+        run_requests.stamp_messages(kwargs)
         if str(value["assistant_id"]) == _CONSOLIDATION:
             kwargs["durability"] = "exit"  # earlier checkpoints would keep what it read, also of conversations that are deleted
         # A run decides whether its new thread is temporary. An existing thread keeps what it is.
@@ -230,8 +229,6 @@ class _Handlers:
             await check_messages(thread, kwargs)
             await check_run(owner, value, self._deployment)
         value["metadata"].update(asdict(owner))
-        if thread is None and TEMPORARY not in value["metadata"] and str(value["assistant_id"]) != _CONSOLIDATION:
-            await _title_new_thread(value)
         if self._deployment.claims:  # for an operator who resumes it
             acts = kwargs["config"]["configurable"]["langgraph_auth_user"] if operator else ctx.user
             membership = identity.membership_of(acts)
@@ -437,14 +434,6 @@ class _Handlers:
         before = text_of(item) if item else None
         change = Change(f"/policies{value['key']}", before, after, Author("person", actor.user_id))
         await platform.in_thread(check_change, self._deployment, change)
-
-
-async def _title_new_thread(value: Mapping[str, Any]) -> None:
-    """Have the platform make a run's new thread with its title. Of another thread the run sets it (`controls.set_title`)."""
-    messages = await platform.in_thread(sent_messages, value["kwargs"])
-    title = await platform.in_thread(lambda: title_of(message.model_dump() for message in messages))
-    if title:
-        value["metadata"].setdefault(TITLE, title)
 
 
 def _check_continues(thread: Thread | None) -> None:

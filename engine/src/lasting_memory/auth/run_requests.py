@@ -209,8 +209,7 @@ _PAIRS = TypeAdapter[Any](list[tuple[str, Any]])
 
 
 def rebuild_state(kwargs: MutableMapping[str, Any]) -> None:
-    """Rebuild `input`, and check `command.update`: both go into the graph's state. Raises `HTTPException` 422. Each message of
-    the input is stamped with the present time.
+    """Rebuild `input`, and check `command.update`: both go into the graph's state. Raises `HTTPException` 422.
 
     It reads every message: call it outside of the event loop.
     """
@@ -221,10 +220,15 @@ def rebuild_state(kwargs: MutableMapping[str, Any]) -> None:
     if given is not None:
         _check_state(given, "input")
     _check_update(kwargs.get("command") or {})
+
+
+def stamp_messages(kwargs: Mapping[str, Any]) -> None:
+    """Stamp each message of a rebuilt `input` with the present time: it was said now."""
+    given = kwargs.get("input")
     if isinstance(given, dict) and given.get("messages") is not None:
-        messages = given["messages"]
+        messages = given["messages"] if isinstance(given["messages"], list) else [given["messages"]]
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        given["messages"] = [days.stamped(each, now) for each in (messages if isinstance(messages, list) else [messages])]
+        given["messages"] = [days.stamped(message, now) for message in messages]
 
 
 def check_state_write(body: object) -> None:

@@ -329,9 +329,8 @@ class Search(About):
 async def search(caller: Caller, query: Annotated[Search, Query()]) -> Answer:
     """Search your past conversations, as the agent does with its tool.
 
-    `conversations`, best first: thread_id, updated_at (when something was said in it last), and the best turns: number,
-    speaker, text, and `said_at` where that is known. `searched`: in how many; `outstanding`: how many older ones are not
-    indexed yet, so search again.
+    `conversations`, best first: thread_id, updated_at (when something was said in it last), the best turns; `searched`: in how
+    many; `outstanding`: how many older ones are not indexed yet, so search again.
     """
     d = caller.deployment
     zone = await recall.zone_of_person(caller.store, d, caller.actor, d.default_assistant)

@@ -298,17 +298,12 @@ def topics_text(query: str, answer: str, topics: Mapping[str, str]) -> str:
 
 
 def excerpts(query: str, match: Match, chars: int) -> list[dict[str, Any]]:
-    """The best turns of a matching conversation, in their order: number, speaker, at most `chars` of the text, and when it was
-    said, where that is known.
-    """
+    """The best turns of a matching conversation, in their order: number, speaker, and at most `chars` of the text."""
     words, turns = _stems(query), match.conversation.turns
     best = sorted(turn for turn, _ in (match.turns or ((0, 0.0),))[:_EXCERPTS] if turn < len(turns))
-    found = list[dict[str, Any]]()
-    for number in best:
-        turn = turns[number]
-        said = {"said_at": turn.said_at} if turn.said_at else {}
-        found.append({"number": number + 1, "speaker": turn.speaker, "text": _excerpt(turn.text, words, chars), **said})
-    return found
+    return [
+        {"number": turn + 1, "speaker": turns[turn].speaker, "text": _excerpt(turns[turn].text, words, chars)} for turn in best
+    ]
 
 
 def _stems(query: str) -> list[str]:
