@@ -40,7 +40,7 @@ _ROUNDS, _WAIT = 50, 0.02
 _TRIES, _BEFORE = 20, 4
 # How often everything is looked at while `stored_bytes` are written; and for how many seconds revisions stay, whatever room
 # there is, because somebody may be merging them.
-_TRIMS, _MERGING_SECONDS = 25, 3
+_TRIMS, _MERGING_SECONDS = 25, 60
 # An item's path, author, ids and times, beside its text.
 _OVERHEAD_BYTES = 1_000
 _FORGOTTEN = "What is remembered of this person was deleted since this run began; it writes nothing."
