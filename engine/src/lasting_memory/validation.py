@@ -111,11 +111,11 @@ def is_plain(path: str) -> bool:
     return absolute and normal and len(path.encode()) <= MAX_PATH_BYTES
 
 
-def check_path(path: str) -> str:
-    """The path. Raises `RefusedWrite` for one that is not plain."""
+def check_path(path: str, shown: str = "") -> str:
+    """The path. Raises `RefusedWrite` for one that is not plain. `shown` is the path as the caller wrote it."""
     if not is_plain(path):
         wanted = f"one plain path of at most {MAX_PATH_BYTES} bytes, such as /memories/preferences.md"
-        raise RefusedWrite(f"{path[:80]!r} does not name a file; use {wanted}.")
+        raise RefusedWrite(f"{(shown or path)[:80]!r} does not name a file; use {wanted}.")
     return path
 
 
@@ -211,11 +211,18 @@ def content_size(item: Item) -> int:
     return len(str(item.value.get("content", "")).encode(errors="replace"))
 
 
+class NoFileError(RefusedWrite):
+    """A path of the store holds a value that is no file."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"'{path}' holds a value that is not a file; delete it or write another path.")
+
+
 def stored_file(item: Item) -> FileData:
-    """A store item as a file, with plain text. Raises `RefusedWrite` for another value: anybody's code may put one there."""
+    """A store item as a file, with plain text. Raises `NoFileError` for another value: anybody's code may put one there."""
     content, encoding = item.value.get("content"), item.value.get("encoding", "utf-8")
     if not isinstance(content, str) or encoding not in ("utf-8", "base64") or _UNKEPT.search(content):
-        raise RefusedWrite(f"'{item.key}' holds a value that is not a file; delete it or write another path.")
+        raise NoFileError(item.key)
     file = FileData(content=plain(content) if encoding == "utf-8" else content, encoding=encoding)
     for stamp in ("created_at", "modified_at"):
         if isinstance(item.value.get(stamp), str):

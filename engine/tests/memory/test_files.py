@@ -166,11 +166,13 @@ def ours(store: BaseStore) -> ScopedFiles:
 
 
 def bare(value: Any) -> Any:
-    """A result without the times in it, and without the order in which a store gives what it finds."""
+    """A result without the times in it, the order in which a store gives what it finds, and our folder in an error's path."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return type(value).__name__, bare({field.name: getattr(value, field.name) for field in dataclasses.fields(value)})
     if isinstance(value, dict):
         return {key: bare(part) for key, part in value.items() if key not in {"created_at", "modified_at"}}
+    if isinstance(value, str):
+        return value.replace("File '/memories/", "File '/") if value.endswith("' not found") else value
     return sorted(map(bare, value), key=repr) if isinstance(value, list) else value
 
 

@@ -72,9 +72,13 @@ class ScopedFiles(StoreBackend):
         """Who writes, and since when."""
         return self._author, self._began
 
+    def _shown(self, path: str) -> str:
+        """A path of this namespace as the agent sees it."""
+        return f"{self._route}{path}"
+
     async def _check(self, path: str) -> bool:
         """Whether a change of this path waits for its person. Raises `RefusedWrite` for one that may not be written."""
-        validation.check_path(path)
+        validation.check_path(path, self._shown(path))
         return False
 
     async def _propose(self, path: str, change: Change) -> str:
@@ -87,6 +91,12 @@ class ScopedFiles(StoreBackend):
 
     write = edit = delete = upload_files = download_files = _refuse
 
+    async def aread(self, file_path: str, offset: int = 0, limit: int = 2000) -> protocol.ReadResult:
+        result = await super().aread(file_path, offset, limit)
+        if result.error == _not_found(file_path):
+            return protocol.ReadResult(error=_not_found(self._shown(file_path)))
+        return result
+
     async def awrite(self, file_path: str, content: str) -> protocol.WriteResult:
         error = await self._adone(file_path, lambda _: FileData(content=content, encoding="utf-8"))
         return protocol.WriteResult(error=error) if error else protocol.WriteResult(path=file_path)
@@ -97,11 +107,11 @@ class ScopedFiles(StoreBackend):
         def change(before: FileData | None) -> FileData:
             nonlocal count
             if before is None:
-                raise RefusedWrite(f"File '{file_path}' not found")
+                raise RefusedWrite(_not_found(self._shown(file_path)))
             if before["encoding"] == "base64":
                 raise RefusedWrite("Cannot edit binary files with text replacements.")
             old, new = spelled_as_in(before["content"], plain(old_string)), plain(new_string)
-            _check_replacement(file_path, before["content"], old, new, replace_all=replace_all)
+            _check_replacement(self._shown(file_path), before["content"], old, new, replace_all=replace_all)
             result = perform_string_replacement(before["content"], old, new, replace_all)
             if isinstance(result, str):
                 raise RefusedWrite(result.removeprefix("Error: "))
@@ -116,7 +126,7 @@ class ScopedFiles(StoreBackend):
 
         def changed(before: FileData | None) -> FileData:
             if before and before["encoding"] != "utf-8":
-                raise RefusedWrite(f"'{path}' is not text; choose another file.")
+                raise RefusedWrite(f"'{self._shown(path)}' is not text; choose another file.")
             return FileData(content=change(before["content"] if before else ""), encoding="utf-8")
 
         return await self._adone(path, changed)
@@ -127,6 +137,8 @@ class ScopedFiles(StoreBackend):
             if await self._check(path):
                 return await self._propose(path, change)
             await self._put(path, change)
+        except validation.NoFileError:
+            return f"Error: {validation.NoFileError(self._shown(path))}"
         except ValueError as error:
             return f"Error: {error}"
         return None
@@ -138,7 +150,7 @@ class ScopedFiles(StoreBackend):
             await self._check(file_path)
             items = await journal.all_items(self._get_store(), self._get_namespace())
             wanted = [item for item in items if item.key == base or item.key.startswith(f"{base}/")]
-            told = None if wanted else f"Error: File '{file_path}' not found"
+            told = None if wanted else f"Error: {_not_found(self._shown(file_path))}"
             for item in wanted:
                 if await self._check(item.key):
                     told = await self._propose(item.key, lambda _: None)
@@ -155,7 +167,7 @@ class ScopedFiles(StoreBackend):
         for path, item in zip(paths, items, strict=True):
             response = protocol.FileDownloadResponse(path=path, error=None if item else "file_not_found")
             try:
-                response.content = validation.file_bytes(validation.stored_file(item)) if isinstance(item, Item) else None
+                response.content = validation.file_bytes(self._file(item)) if isinstance(item, Item) else None
             except ValueError as error:
                 response.error = str(error)
             responses.append(response)
@@ -190,8 +202,19 @@ class ScopedFiles(StoreBackend):
         else:
             await self._put(item.key, lambda _: None)
 
+    def _file(self, item: Item) -> FileData:
+        """A stored file. Raises `NoFileError`, with the path that the agent sees, for another value."""
+        try:
+            return validation.stored_file(item)
+        except validation.NoFileError:
+            raise validation.NoFileError(self._shown(item.key)) from None
+
     def _convert_store_item_to_file_data(self, store_item: Item) -> FileData:
-        return validation.stored_file(store_item)
+        return self._file(store_item)
+
+
+def _not_found(path: str) -> str:
+    return f"File '{path}' not found"
 
 
 def _check_replacement(path: str, content: str, old: str, new: str, *, replace_all: bool) -> None:
@@ -252,7 +275,7 @@ class RouteFiles(ScopedFiles):
         remembers = self._scope.remembers and not in_temporary_conversation()
         wanted = await controls(self._get_store(), caller.actor, self._deployment) if remembers else Controls()
         if reason := self._refusal(caller, wanted):
-            raise RefusedWrite(f"Permission denied for '{path}': {reason}")
+            raise RefusedWrite(f"Permission denied for '{self._shown(path)}': {reason}")
         return wanted.review_agent and self._is_memory and self._drafts is None
 
     def _lacks_group(self) -> str:
