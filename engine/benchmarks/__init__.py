@@ -6,6 +6,7 @@ than about the code. No key and no network is needed; the last line that each sc
     python -m benchmarks.turn_overhead      a user's turn through the real server
     python -m benchmarks.store_operations   what the graph alone asks of the store, and its own time
     python -m benchmarks.start_time         from process start to 200 at /ok
+    python -m benchmarks.walk               what of the library a request passes, counted
     python -m benchmarks.recall_scale       a search of past conversations, from 10 to 10,000 of them
     python -m benchmarks.load               many people at once, then one who floods, on Postgres
     python -m benchmarks.small_requests     somebody's small request beside one who floods
