@@ -22,6 +22,7 @@ from langgraph.types import Command
 from lasting_memory import days, platform, validation
 from lasting_memory.agent.checks import GuardedState
 from lasting_memory.controls import (
+    MADE_TITLE,
     NAMES,
     TITLE,
     Controls,
@@ -297,8 +298,9 @@ async def _give_title(messages: Sequence[AnyMessage]) -> None:
         return
     config = get_config()
     people = [message for message in messages if isinstance(message, HumanMessage)]
-    present = (config.get("metadata") or {}).get(TITLE)  # the platform copies a thread's metadata to its runs
-    if present is not None and len(people) > 1:
+    about = config.get("metadata") or {}  # the platform copies a thread's metadata to its runs
+    present = about.get(TITLE)
+    if present is not None and (len(people) > 1 or present != about.get(MADE_TITLE)):
         return
     title = await platform.in_thread(title_of, [message.model_dump() for message in people])
     if title and title != present:

@@ -70,10 +70,10 @@ export function conversation(client, agents, { person, changed, decided, wrote, 
     forgetUnsent();
   }
 
-  /** What a reload found on its way is in the message box again, unless it has arrived. */
-  function bringBack() {
+  /** What a reload found on its way is in the message box again, unless it has arrived: in the thread, or as these messages, which a run that waits was given. */
+  function bringBack(waiting) {
     const last = [...talk.messages.values()].findLast(({ type }) => type === "human");
-    const hasArrived = last && plain(ownWords(last)) === left;
+    const hasArrived = [last, ...waiting].some((message) => message && plain(ownWords(message)) === left);
     if (!hasArrived) talk.draft ||= left;
     left = "";
   }
@@ -86,10 +86,11 @@ export function conversation(client, agents, { person, changed, decided, wrote, 
     set({ id, metadata, messages: new Map(), isLoading: Boolean(id), isGoing: false, isStopping: false, note: "", hasFailed: false, interrupts: [], isHistory: false });
     const { signal } = leaving;
     try {
+      const waiting = id && left ? await given(signal) : []; // before the thread is read, which has what a run has begun with
       const isOver = !id || (await load(signal));
       talk.isLoading = false;
-      bringBack();
-      if (!isOver) await follow(signal);
+      bringBack(waiting);
+      if (!isOver || waiting.length) await follow(signal);
     } catch (error) {
       if (signal.aborted) return;
       Object.assign(talk, { isLoading: false }, ended(error, [403, 404, 422]));
