@@ -71,8 +71,13 @@ ENDINGS = {
 }
 
 
-@pytest.mark.parametrize("durability", ["sync", "exit"])
-@pytest.mark.parametrize("ending", ENDINGS)
+LONG = ("too many steps", "exit")  # half a minute
+CASES = [(ending, durability) for ending in ENDINGS for durability in ("sync", "exit")]
+
+
+@pytest.mark.parametrize(
+    ("ending", "durability"), [pytest.param(*case, marks=[pytest.mark.proof] if case == LONG else []) for case in CASES]
+)
 async def test_no_checkpoint_has_what_was_said_nor_what_the_model_did(run: Runs, ending: str, durability: Any) -> None:
     first, again, status = ENDINGS[ending]
     run.model.script(AGAIN, *again)
