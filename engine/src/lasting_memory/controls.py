@@ -170,10 +170,11 @@ async def set_title(thread_id: str, title: str) -> None:
     """
     client = get_client()
     try:
-        found = await client.threads.search(ids=[thread_id], limit=1, select=["metadata"])
+        # As nobody: it is the run's own thread, and who may do that was decided when the run was made.
+        found = await platform.as_nobody(client.threads.search(ids=[thread_id], limit=1, select=["metadata"]))
         known = (found[0]["metadata"] or {}) if found else {}
         if found and known.get(TITLE) in (None, known.get(MADE_TITLE)):
-            await client.threads.update(thread_id, metadata={TITLE: title, MADE_TITLE: title})
+            await platform.as_nobody(client.threads.update(thread_id, metadata={TITLE: title, MADE_TITLE: title}))
     except NotFoundError:  # it was deleted meanwhile
         pass
     except httpx.HTTPError as error:
