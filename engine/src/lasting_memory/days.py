@@ -82,7 +82,8 @@ def stamped(message: object, at: str) -> object:
         return {"role": "user", "content": message, "additional_kwargs": {SAID_AT: at}}
     if isinstance(message, list | tuple) and len(message) == 2 and isinstance(message[0], str):  # noqa: PLR2004  # role, content
         return {"role": message[0], "content": message[1], "additional_kwargs": {SAID_AT: at}}
-    if isinstance(message, Mapping) and ("role" in message or "type" in message) and message.get("type") != "remove":
+    is_removal = isinstance(message, Mapping) and message.get("type") == "remove" and "role" not in message
+    if isinstance(message, Mapping) and ("role" in message or "type" in message) and not is_removal:
         about = message.get("additional_kwargs")
         return {**message, "additional_kwargs": {**(about if isinstance(about, Mapping) else {}), SAID_AT: at}}
     return message

@@ -107,6 +107,9 @@ async def test_what_stands_there_word_for_word_is_not_added_again(agent: Scripte
     ("| a |\n|---|\n| 1 |\n", "| a |\n|---|\n| 2 |", "| a |\n|---|\n| 2 |\n"),
     ("one\n\ntwo\n", "one\n\nthree", "three\n"),
     ("- a\n", "\n\n", ""),
+    ("## Lunch\n- pizza\n", "## Dinner\n- pizza", "## Dinner\n- pizza\n"),
+    ("- Anna\n  - likes tea\n", "- Ben\n  - likes tea", "- Ben\n  - likes tea\n"),
+    ("- Anna\n  - likes tea\n- Ben\n", "- Anna\n  - likes tea", ""),
 ])  # fmt: skip
 def test_of_an_addition_what_is_there_already_is_left_out(before: str, text: str, added: str) -> None:
     assert lacking(before, text) == added

@@ -62,6 +62,29 @@ def test_what_nobody_noted_the_time_of_has_its_thread_s_day_and_says_about() -> 
     assert "\n2026-11-02 thread_id=t\nuser: I have" in Due(conversation(before)).transcript()
 
 
+def test_a_turn_without_a_time_after_one_with_is_not_of_its_day() -> None:
+    later = message("human", "The test went well.")
+    talk = conversation(thread(SEPTEMBER, message("ai", "Good luck!"), later, message("ai", "Nice.")))
+    assert [turn.said_at[:10] for turn in talk.turns] == ["2026-09-01", "2026-09-01", "", ""]
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        {"messages": {"role": "user", "content": "x", "additional_kwargs": {SAID_AT: "1999-01-01"}}},
+        [["messages", [{"role": "user", "content": "x", "additional_kwargs": {SAID_AT: "1999-01-01"}}]]],
+    ],
+)
+def test_a_message_of_an_update_is_stamped_too(update: Any) -> None:
+    kwargs: dict[str, Any] = {"command": {"update": update}}
+    stamp_messages(kwargs)
+    assert "1999" not in str(kwargs)
+    assert SAID_AT in str(kwargs)
+    mixed: dict[str, Any] = {"input": {"messages": [{"role": "user", "type": "remove", "content": "x"}]}}
+    stamp_messages(mixed)
+    assert SAID_AT in str(mixed)
+
+
 def test_a_rename_changes_no_date() -> None:
     renamed = conversation({**LONG, "updated_at": "2026-12-24T10:00:00+00:00"})
     assert (renamed.date, renamed.last_said_at) == ("2026-11-02", "2026-11-02T09:00:00+00:00")

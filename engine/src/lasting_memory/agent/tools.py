@@ -79,17 +79,24 @@ def append_memory_tool(backend: CompositeBackend, d: Deployment) -> BaseTool:
 def lacking(before: str, text: str) -> str:
     """What of a text is to be added to a file, as whole lines: a line of it that stands there word for word is not.
 
-    A heading stays where a line under it does. What has code or a table in it is added whole, or not at all.
+    What has titles, nested items, code or a table in it is added whole, or not at all: its lines mean something together.
     """
     lines = plain(text).rstrip().split("\n")
     known = {compared(line).strip() for line in before.split("\n")}
     new = [line for line in lines if line.strip() and compared(line).strip() not in known]
-    if not new:
+    there, wanted = ("\n".join(map(compared, of)) for of in (before.split("\n"), lines))
+    is_there = f"\n{wanted.strip()}\n" in f"\n{there}\n"
+    if is_there or not (new or any(_belongs(line) for line in lines)):
         return ""
-    if any(is_form(line) or line.lstrip().startswith("|") for line in lines):
-        return "\n".join(lines) + "\n"
-    kept = [line for line in lines if not line.strip() or line.startswith("#") or line in new]
+    if any(_belongs(line) for line in lines):
+        return "\n".join(lines).strip("\n") + "\n"
+    kept = [line for line in lines if not line.strip() or line in new]
     return "\n".join(kept).strip("\n") + "\n"
+
+
+def _belongs(line: str) -> bool:
+    """Whether a line means something by what it stands under or over: a title, what is indented, code, a table."""
+    return is_form(line) or line.startswith(("#", "|", " ", "\t"))
 
 
 async def _not_shown(backend: CompositeBackend, d: Deployment, path: str, size: int) -> str:

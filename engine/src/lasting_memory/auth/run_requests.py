@@ -223,12 +223,22 @@ def rebuild_state(kwargs: MutableMapping[str, Any]) -> None:
 
 
 def stamp_messages(kwargs: Mapping[str, Any]) -> None:
-    """Stamp each message of a rebuilt `input` with the present time: it was said now."""
-    given = kwargs.get("input")
-    if isinstance(given, dict) and given.get("messages") is not None:
-        messages = given["messages"] if isinstance(given["messages"], list) else [given["messages"]]
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        given["messages"] = [days.stamped(message, now) for message in messages]
+    """Stamp each message of a rebuilt `input`, and of `command.update`, with the present time: it was said now."""
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    command = kwargs.get("command") or {}
+    update = command.get("update")
+    for given in (kwargs.get("input"), update):
+        if isinstance(given, dict) and given.get("messages") is not None:
+            given["messages"] = _stamped(given["messages"], now)
+    if isinstance(update, list):  # pairs of a field and its value
+        command["update"] = [
+            [pair[0], _stamped(pair[1], now)] if len(pair) == 2 and pair[0] == "messages" else pair  # noqa: PLR2004
+            for pair in update
+        ]
+
+
+def _stamped(messages: object, at: str) -> list[object]:
+    return [days.stamped(message, at) for message in (messages if isinstance(messages, list) else [messages])]
 
 
 def check_state_write(body: object) -> None:

@@ -121,7 +121,8 @@ def conversation(
     at = ""
     for exchange in _exchanges(messages):
         # What answers a message was said when that was.
-        at = max([at, *(said_at(message) for message in exchange if message.get("type") == "human")])
+        people = [said_at(message) for message in exchange if message.get("type") == "human"]
+        at = max(people) if people else at
         turns += [replace(turn, said_at=at) for turn in _exchanged(exchange, calls, routes)]
     shown = tuple(turn for turn in turns if turn.speaker in speakers and turn.text)
     metadata = thread.get("metadata") or {}
