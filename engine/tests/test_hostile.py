@@ -12,9 +12,11 @@ import pytest
 from pydantic import ValidationError
 
 from lasting_memory.agent import prompt
+from lasting_memory.agent.tools import lacking
 from lasting_memory.agent.usage import check_call
 from lasting_memory.http.importing import Document
 from lasting_memory.journal import revisions
+from lasting_memory.plain_text import spelled_as_in
 from lasting_memory.recall import lexical, retrieval
 from lasting_memory.recall.conversations import Conversation, conversation, documents
 from lasting_memory.recall.retrieval import Match, Results
@@ -74,6 +76,11 @@ SLOW: dict[str, Callable[[], Any]] = {
     "a diff of shuffled lines": lambda: revisions.diff(LINES, "\n".join(SHUFFLED)),
     "empty lines to undo": lambda: revisions.undone("/a.md", EMPTY_LINES + "y", "x" + EMPTY_LINES, "x\n" + EMPTY_LINES),
     "files beyond a prompt's room": lambda: prompt.sections([("/a.md", a_run_of("<! ", MAX_FILE_BYTES))] * 100, 1_000),
+    "an addition to a file of accents": lambda: lacking("x" + ACCENTS * (MAX_FILE_BYTES // 4), "- y"),
+    "an addition of accents": lambda: lacking("- y", "x" + ACCENTS * (MAX_FILE_BYTES // 4)),
+    "an addition of many lines": lambda: lacking(EMPTY_LINES + "y", "\n".join(f"{n}" for n in range(60_000))),
+    "an edit of a file of accents": lambda: spelled_as_in("x" + ACCENTS * (MAX_FILE_BYTES // 4), "é"),
+    "an edit of a long file of letters with marks": lambda: spelled_as_in("e\u0301" * (MAX_FILE_BYTES // 3), "é" * 1_000 + "x"),
     "a profile of many fields": lambda: refusal(PROFILE, json.dumps({f"{n}": 1 for n in range(20_000)})),
     "a profile of brackets": lambda: refusal(PROFILE, "[" * MAX_FILE_BYTES),
     "a profile of a long number": lambda: refusal(PROFILE, '{"name": ' + "9" * 200_000 + "}"),

@@ -5,13 +5,12 @@ replaced.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
-from importlib.resources import files
 from typing import Any
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
 # The key of a message's `additional_kwargs` with the time at which it was said, in ISO format, UTC.
 SAID_AT = "said_at"
@@ -22,24 +21,29 @@ _AHEAD = timedelta(minutes=5)
 
 
 def is_zone(name: str) -> bool:
-    """Whether this names a time zone, as IANA does. Blocks for a millisecond the first time, when it reads their list."""
-    return name in _zones()
+    """Whether this names a time zone, as IANA does. Blocks the first time, as `zones`."""
+    return name in zones()
 
 
 @lru_cache(maxsize=1)
-def _zones() -> frozenset[str]:
-    # The package's list, and not `available_timezones`, which opens each of six hundred files: the start of a server waits.
-    return frozenset((files("tzdata") / "zones").read_text("utf-8").split())
+def zones() -> frozenset[str]:
+    """The names of all time zones. Blocks the first time, when it reads them."""
+    return frozenset(available_timezones())
+
+
+def timezone_in(profile: str | None) -> str:
+    """What the text of a profile calls its time zone; "" for nothing, and where there is no profile."""
+    with suppress(ValueError, RecursionError):
+        fields = json.loads(profile or "{}")
+        name = fields.get("timezone") if isinstance(fields, Mapping) else None
+        return name if isinstance(name, str) else ""
+    return ""
 
 
 def zone_of(profile: str | None) -> ZoneInfo:
-    """The time zone that the text of a profile names; UTC where it names none, or there is no profile. Blocks as `is_zone`."""
-    with suppress(ValueError, RecursionError):
-        known = json.loads(profile or "{}")
-        name = known.get("timezone") if isinstance(known, Mapping) else None
-        if isinstance(name, str) and is_zone(name):
-            return ZoneInfo(name)
-    return WORLDS
+    """The time zone that the text of a profile names; UTC where it names none. Blocks: it reads the zone's file."""
+    name = timezone_in(profile)
+    return ZoneInfo(name) if is_zone(name) else WORLDS
 
 
 def today(zone: ZoneInfo) -> date:
@@ -53,6 +57,11 @@ def day_of(at: str, zone: ZoneInfo) -> str:
         return _moment(at).astimezone(zone).date().isoformat()
     except (ValueError, OverflowError):
         return ""
+
+
+def local_days(seconds: Sequence[int], zone: ZoneInfo) -> list[date]:
+    """The days there of times, in seconds since 1970."""
+    return [datetime.fromtimestamp(at, zone).date() for at in seconds]
 
 
 def said_at(message: Mapping[str, Any]) -> str:

@@ -23,7 +23,7 @@ from pydantic import (
     dataclasses,
 )
 
-from lasting_memory.days import is_zone
+from lasting_memory.days import zones
 from lasting_memory.people.identity import Actor, Author, assistant_of
 from lasting_memory.people.namespaces import ROUTES, Namespace, Scope, check_routes
 from lasting_memory.settings import CONSOLIDATION_GRAPH, Settings, SettingsError, load_settings, registered_graphs
@@ -249,7 +249,6 @@ class Deployment:
             ):
                 raise SettingsError(f"schemas has {path!r}: {schema!r}; use a path like {PROFILE_PATH} and a pydantic model.")
         _ = self.judges  # raises for what is no check
-        is_zone(self.settings.consolidation_timezone)  # reads the list of time zones here, where it may block
         self._check_first_files()
         if self.consolidation is not None and not self.has_memory:
             fix = 'add "/memories/": person(). Consolidation writes there: without memory set consolidation=None.'
@@ -355,7 +354,11 @@ class Deployment:
         return assistant_of(self.agents[0])
 
     def load_prompts(self) -> None:
-        """Read every prompt, so that no run is the first to. Raises `SettingsError` for one that is not UTF-8."""
+        """Read every prompt, and the names of time zones, so that no run is the first to.
+
+        Raises `SettingsError` for a prompt that is not UTF-8.
+        """
+        zones()
         for folder in (self.folder / "prompts", _ENGINE / "prompts"):
             for path in sorted(folder.glob("*.md")):
                 if path.is_file() and not path.name.startswith("."):

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from lasting_memory.credentials import CREDENTIALS as CREDENTIALS  # noqa: PLC0414  # their kinds, for who tests a fork
 from lasting_memory.credentials import find_credential, find_credential_in_json
-from lasting_memory.days import is_zone
+from lasting_memory.days import is_zone, timezone_in
 from lasting_memory.deployment import Change, Deployment, Limits, Profile
 from lasting_memory.people.identity import Author
 from lasting_memory.plain_text import plain
@@ -60,6 +60,8 @@ def before_write(
     `content` is text, or base64 where `encoding` says so; `before` is what is there, None for no file.
     """
     check_file(deployment, path, content, author, encoding)
+    if content is not None and issubclass(deployment.schemas.get(path, BaseModel), Profile):
+        check_zone(path, before, content)
     check_change(deployment, Change(path, before, content, author))
 
 
@@ -162,16 +164,20 @@ def read_skill(path: str, content: str) -> SkillMetadata:
 def check_schema(path: str, content: str, schema: type[BaseModel]) -> None:
     """Raise `RefusedWrite` for text that is not JSON of this schema. The error names each invalid field."""
     try:
-        value = schema.model_validate_json(content)
+        schema.model_validate_json(content)
     except ValidationError as error:
         errors = error.errors(include_url=False, include_context=False, include_input=False)[:_ERRORS_TOLD]
         wrong = "; ".join(f"{'.'.join(map(str, part['loc']))[:_FIELD_CHARS] or 'it'}: {part['msg']}" for part in errors)
         known = ", ".join(schema.model_fields)
         raise RefusedWrite(f"{path} was not written: {wrong}. It is JSON with these fields: {known}.") from None
-    zone = value.timezone if isinstance(value, Profile) else None
-    if zone and not is_zone(zone):
-        told = f"{path} was not written: timezone: {zone!r} is no time zone; use an IANA name such as 'Europe/Berlin'."
-        raise RefusedWrite(told)
+
+
+def check_zone(path: str, before: str | None, content: str) -> None:
+    """Raise `RefusedWrite` for a profile whose time zone is none, unless it was so before: another field may change."""
+    zone = timezone_in(content)
+    if not zone or is_zone(zone) or zone == timezone_in(before):
+        return
+    raise RefusedWrite(f"{path} was not written: timezone: {zone!r} is no time zone; use an IANA name such as 'Europe/Berlin'.")
 
 
 def is_policy(key: str) -> bool:

@@ -16,6 +16,8 @@ from typing import NamedTuple
 
 import regex
 
+from lasting_memory import plain_text
+
 # Longer than any word, to bound a run of encoded bytes. Characters.
 _MAX_WORD_CHARS = 64
 _HAN = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f"
@@ -51,13 +53,11 @@ _APOSTROPHE = regex.compile("(?<=\\p{Cyrillic})['\u2019\u02bc](?=\\p{Cyrillic})"
 # Joiners, directions, byte order marks, zero-width spaces, soft hyphens, and what chooses a form of a sign.
 _INVISIBLE = {ord(char): None for char in "\u00ad\u034f\u061c\u180e\ufeff"}
 _INVISIBLE |= dict.fromkeys([*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070), *range(0xFE00, 0xFE10)])
-# Normalizing takes time quadratic in the accents that follow each other. White space ends such a run.
-_PIECE = regex.compile(r".{1,256}(?<=\s)|.{1,256}", regex.DOTALL)
 
 
 def normalized(text: str) -> str:
     """A text in the normal form NFKC. In linear time."""
-    return text if text.isascii() else "".join(unicodedata.normalize("NFKC", piece) for piece in _PIECE.findall(text))
+    return plain_text.normalized(text, "NFKC")
 
 
 def comparable(text: str) -> str:

@@ -9,6 +9,8 @@ FILES = {
     "a title with a line below": ("Tea\n===\n\n- green\n", ["Tea", "green"]),
     "front matter": ("---\ntitle: Tea\ntags:\n  - drinks\n---\n- green\n", ["green"]),
     "front matter that ends with points": ("---\ntitle: Tea\n...\n- green\n", ["green"]),
+    "front matter in another script": ("---\nимя: Чай\n---\n- зелёный\n", ["зелёный"]),
+    "front matter with quoted names": ('---\n"title": Tea\nशीर्षक: चाय\n---\n- green\n', ["green"]),
     "front matter that is never closed": ("---\ntitle: Tea\n- green\n", ["title: Tea", "green"]),
     "a rule at the beginning": ("---\n- green\n---\n- black\n", ["green", "black"]),
     "a rule at the beginning, and a line with a colon": ("---\n\nnote: this stays\n---\n", ["note: this stays"]),

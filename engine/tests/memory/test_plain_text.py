@@ -115,6 +115,23 @@ def test_of_an_addition_what_is_there_already_is_left_out(before: str, text: str
     assert lacking(before, text) == added
 
 
+MIXED = {
+    "two forms in a line": ("- café nai\u0308ve\n", "- café naïve", "- café nai\u0308ve"),
+    "a sign of its own": ("- 5 \u212b\n", "5 Å", "5 \u212b"),
+    "Devanagari": ("- \u0958\u0932\u092e\n", "\u0915\u093c\u0932\u092e", "\u0958\u0932\u092e"),
+    "Hangul": ("- \u1112\u1161\u11ab\n", "한", "\u1112\u1161\u11ab"),
+    "Arabic": ("- \u0627\u0653\u0628\n", "آب", "\u0627\u0653\u0628"),
+    "within a letter": ("- e\u0301\n", "e", "e"),
+    "not there": ("- café\n", "- thé", "- thé"),
+    "nothing": ("- é\n", "", ""),
+}
+
+
+@pytest.mark.parametrize(("text", "part", "spelled"), MIXED.values(), ids=MIXED)
+def test_a_part_is_spelled_as_the_text_spells_it(text: str, part: str, spelled: str) -> None:
+    assert spelled_as_in(text, part) == spelled
+
+
 @given(st.text(st.sampled_from("a\r\n\ufeff é\u0301")))
 def test_plain_text_is_plain_and_stays_so(text: str) -> None:
     assert plain(plain(text)) == plain(text)

@@ -112,6 +112,21 @@ async def test_a_time_of_a_question_is_that_of_talk_and_not_of_a_rename(store: B
         assert found.matches[0].conversation.thread_id == first
 
 
+@pytest.mark.parametrize(
+    ("zone", "at"), [("Pacific/Kiritimati", "2026-05-02T20:00:00+00:00"), ("America/Los_Angeles", "2026-05-04T03:00:00+00:00")]
+)
+async def test_a_period_has_the_person_s_days_as_the_headings_have(store: BaseStore, zone: str, at: str) -> None:
+    threads, there = Platform(), ZoneInfo(zone)
+    for thread_id, said in (("third", at), ("other", "2026-05-12T12:00:00+00:00")):
+        talk = thread(message("human", "The tea was good.", said), thread_id=thread_id)
+        threads.kept[thread_id] = {**talk, "created_at": said, "updated_at": "2026-06-01T10:00:00+00:00"}
+    found = await search(
+        store, threads, ALICE, "tea", 2, agents=["agent"], period=period("2026-05-03", "2026-05-03"), zone=there
+    )
+    first = found.matches[0].conversation
+    assert (first.thread_id, first.last_day(there)) == ("third", "2026-05-03")
+
+
 FORGED = {SAID_AT: "1999-01-01T00:00:00+00:00", "kept": 1}
 MESSAGES: dict[str, Any] = {
     "a text": "hello",
@@ -193,8 +208,13 @@ async def test_a_time_zone_that_is_none_is_refused_by_its_value_with_an_example(
     assert done == f"Saved {PROFILE}."
 
 
-async def test_one_that_was_stored_before_is_shown_and_counts_as_utc(agent: Scripted) -> None:
+async def test_one_that_was_stored_before_is_shown_counts_as_utc_and_stops_no_other_field(agent: Scripted) -> None:
     agent.put(("memories", "acme:alice"), "/profile.json", json.dumps({"timezone": "Mars", "name": "Ann"}))
+    kept, moved = await agent.called(
+        ToolCall("save_profile", {"profile": {"role": "gardener"}}), ToolCall("save_profile", {"profile": {"timezone": "Moon"}})
+    )
+    assert kept == f"Saved {PROFILE}."
+    assert "'Moon' is no time zone" in moved
     text = await agent.shown()
     assert '"Mars"' in text
     assert "(UTC)" in text

@@ -81,17 +81,17 @@ def lacking(before: str, text: str) -> str:
 
     What has titles, nested items, code or a table in it is added whole, or not at all: its lines mean something together.
     """
-    lines = plain(text).rstrip().split("\n")
-    known = {compared(line).strip() for line in before.split("\n")}
-    new = [line for line in lines if line.strip() and compared(line).strip() not in known]
-    there, wanted = ("\n".join(map(compared, of)) for of in (before.split("\n"), lines))
-    is_there = f"\n{wanted.strip()}\n" in f"\n{there}\n"
-    if is_there or not (new or any(_belongs(line) for line in lines)):
-        return ""
+    lines = plain(text).rstrip().strip("\n").split("\n")
+    whole = "\n".join(lines) + "\n"
+    there = [compared(line) for line in before.split("\n")]
     if any(_belongs(line) for line in lines):
-        return "\n".join(lines).strip("\n") + "\n"
-    kept = [line for line in lines if not line.strip() or line in new]
-    return "\n".join(kept).strip("\n") + "\n"
+        wanted = "\n".join(compared(line) for line in lines)
+        is_there = f"\n{wanted}\n" in "\n".join(["", *there, ""])
+        return "" if is_there else whole
+    known = {line.strip() for line in there}
+    new = [not line.strip() or compared(line).strip() not in known for line in lines]
+    kept = [line for line, is_new in zip(lines, new, strict=True) if is_new]
+    return "\n".join(kept).strip("\n") + "\n" if any(line.strip() for line in kept) else ""
 
 
 def _belongs(line: str) -> bool:

@@ -40,7 +40,7 @@ class Folder:
         Raises `MovedError` if the file is at another revision, and `ValueError` if `make`, the path, the gate or the quota
         refuses it, or the person was forgotten. Nothing was changed then.
         """
-        validation.check_path(path)
+        validation.check_path(path, f"{self.route}{path}")
         return await journal.change(
             self.store, self.namespace, path, self.gated(path, make), self.author,
             bounded=bounded, expect=expect, began=self.began, limits=self.deployment.limits,

@@ -20,7 +20,7 @@ from langgraph_sdk import get_client
 from pydantic import AwareDatetime, BaseModel, Field, StringConstraints
 from starlette.exceptions import HTTPException
 
-from lasting_memory import controls, days, journal, platform, recall
+from lasting_memory import controls, journal, platform, recall
 from lasting_memory.agent.checks import offered_tools
 from lasting_memory.agent.memory_search import DEFAULT_FOUND, MAX_FOUND, search_files
 from lasting_memory.agent.models import takes_pictures
@@ -337,7 +337,7 @@ async def search(caller: Caller, query: Annotated[Search, Query()]) -> Answer:
     async with get_client() as client:
         results = await recall.search(
             caller.store, client.threads, caller.actor, query.q, query.limit, agents=d.agents, began=caller.began,
-            routes=d.routes, today=days.today(zone),
+            routes=d.routes, zone=zone,
         )  # fmt: skip
 
     def shown() -> list[Answer]:

@@ -31,7 +31,6 @@ from lasting_memory.journal.writing import (
     forget,
     histories,
     history,
-    is_deleted,
     is_erased,
     is_forgotten,
     note_deleted,
@@ -42,6 +41,6 @@ from lasting_memory.journal.writing import (
 
 __all__ = [
     "ERASED", "NOTHING", "Began", "Change", "Clean", "MovedError", "Revision", "all_items", "began", "began_by", "change",
-    "cut", "diff", "edits", "ended", "erase", "forget", "histories", "history", "is_deleted", "is_erased", "is_forgotten",
+    "cut", "diff", "edits", "ended", "erase", "forget", "histories", "history", "is_erased", "is_forgotten",
     "line_origins", "lines_of", "merge", "note_deleted", "note_erased", "put_unless_forgotten", "take_back", "undone", "work",
 ]  # fmt: skip

@@ -115,9 +115,10 @@ def _name(files: Namespace, path: str) -> str:
 
 def _as_text(revision: Revision) -> Revision:
     """The revision with plain text, which one of an earlier version may lack."""
-    if revision.content is None or revision.encoding != "utf-8" or "\r" not in revision.content:
+    if revision.content is None or revision.encoding != "utf-8":
         return revision
-    return replace(revision, content=plain(revision.content))
+    text = plain(revision.content)
+    return revision if text == revision.content else replace(revision, content=text)
 
 
 class Log:

@@ -125,11 +125,6 @@ async def is_erased(store: BaseStore, began: Began | None) -> bool:
     return (await ended(store, began)).fact
 
 
-async def is_deleted(store: BaseStore, began: Began) -> bool:
-    """Whether a run, or its conversation, was deleted since the run began. False for a request."""
-    return (await ended(store, began)).conversation
-
-
 async def note_deleted(store: BaseStore, actor: identity.Actor, ids: Iterable[str]) -> None:
     """Write when these conversations of a person, or runs, are deleted: runs that began before write nothing more."""
     place = namespaces.deleted_threads(actor)

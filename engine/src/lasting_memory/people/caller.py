@@ -4,6 +4,7 @@ It is worked out once a run, or once a request, from what the platform says of i
 """
 
 import time
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -115,14 +116,14 @@ class _Kept:
     until: float | None  # when the user's token expires, in seconds since 1970; None: never
 
 
-_KEPT: dict[str, _Kept] = {}
+# By the run's id, the oldest first. Runs may be in threads of their own: each operation on it is one step.
+_KEPT = OrderedDict[str, _Kept]()
 
 
 def _keep(run_id: str, kept: _Kept) -> None:
-    _KEPT.pop(run_id, None)
     _KEPT[run_id] = kept
     if len(_KEPT) > _RUNS_KEPT:
-        _KEPT.pop(next(iter(_KEPT)), None)
+        _KEPT.popitem(last=False)
 
 
 def _end_of(user: User | None) -> float | None:

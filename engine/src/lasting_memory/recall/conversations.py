@@ -94,17 +94,19 @@ class Conversation:
     @property
     def last_said_at(self) -> str:
         """When something was said in it last, in ISO format, UTC; the time of its last change where nobody noted that."""
-        stamps = [turn.said_at for turn in self.turns if turn.said_at]
-        return max(stamps) if stamps else self.ended_at or self.updated_at
+        return self._last_stamp or self.ended_at or self.updated_at or self.date
+
+    @property
+    def _last_stamp(self) -> str:
+        return max((turn.said_at for turn in self.turns), default="")
 
     def day_of(self, turn: Turn, zone: ZoneInfo) -> str:
         """The day on which a turn was said, in a time zone; of one without a time "about" the day of the conversation."""
         return day_of(turn.said_at, zone) or f"about {self.date}"
 
     def last_day(self, zone: ZoneInfo) -> str:
-        """The day on which something was said in it last."""
-        stamps = [turn.said_at for turn in self.turns if turn.said_at]
-        return day_of(max(stamps), zone) if stamps else f"about {self.date}"
+        """The day on which something was said in it last; "about" that of its last change where nobody noted a time."""
+        return day_of(self._last_stamp, zone) or f"about {self.date}"
 
 
 def conversation(
@@ -227,12 +229,13 @@ async def threads_by_id(
 
 
 # Count it up with a change of what follows: items of another format are dropped, and their conversations indexed again.
-FORMAT = 10
-# A conversation, or a part of a long one, among others: its number, the time of its last change in microseconds, the first and
-# the last day on which something was said, its count of words, and of those that tell something.
+FORMAT = 11
+# A conversation, or a part of a long one, among others: its number, the time of its last change in microseconds, the times at
+# which something was said first and last in seconds, its count of words, and of those that tell something.
 TABLE = np.dtype([
-    ("key", "<u8"), ("version", "<i8"), ("began", "<i4"), ("ended", "<i4"), ("words", "<u4"), ("told", "<u4"),
+    ("key", "<u8"), ("version", "<i8"), ("began", "<i8"), ("ended", "<i8"), ("words", "<u4"), ("told", "<u4"),
 ])  # fmt: skip
+DAY_SECONDS = 24 * 3_600
 # A word of a conversation, by the conversation's place in the table; the number of its passages that tell something with the
 # word, and the weights of its other passages with the word, in tenths.
 POSTINGS = np.dtype([("term", "<u4"), ("place", "<u4"), ("count", "u1"), ("asked", "u1")])
@@ -373,13 +376,8 @@ def _parts(talk: Conversation, language: str) -> list[list[_Passage]]:
 
 def _row(talk: Conversation) -> Array:
     """The row of a conversation's first document, without its counts."""
-    began = _day_number(talk.created_at or talk.date)
-    return np.array([(key_of(talk.thread_id), version_of(talk.updated_at), began, _day_number(talk.date), 0, 0)], TABLE)
-
-
-def _day_number(at: str) -> int:
-    """The day of a time stamp, or of a date, in days since 1970."""
-    return version_of(at[:10]) // (24 * 3_600 * 1_000_000)
+    began, ended = (version_of(at) // 1_000_000 for at in (talk.created_at or talk.date, talk.last_said_at))
+    return np.array([(key_of(talk.thread_id), version_of(talk.updated_at), began, ended, 0, 0)], TABLE)
 
 
 def _document(

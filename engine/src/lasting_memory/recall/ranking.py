@@ -14,12 +14,15 @@ from datetime import date
 from itertools import pairwise
 from operator import itemgetter
 from typing import NamedTuple
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
+from lasting_memory.days import WORLDS, local_days
 from lasting_memory.recall import lexical
 from lasting_memory.recall.conversations import (
     ACCENTS_SHIFT,
+    DAY_SECONDS,
     IN_QUESTION,
     SPEAKERS,
     TELLS,
@@ -61,13 +64,14 @@ Turns = tuple[tuple[int, float], ...]
 class Question(NamedTuple):
     """A query for the index: the hashes of each word's stems (the first `own` words are the query's own), and its times.
 
-    `accents`: the number of each own word's accents (`conversations.accents_of`).
+    `accents`: the number of each own word's accents (`conversations.accents_of`). The days of times are those of `zone`.
     """
 
     words: list[list[int]]
     own: int
     times: list[lexical.Time]
     accents: list[int]
+    zone: ZoneInfo = WORLDS
 
     @property
     def weights(self) -> Array:
@@ -76,21 +80,32 @@ class Question(NamedTuple):
 
     def fit(self, table: Array) -> Array:
         """How well the days of conversations fit a time in the question, 0 to 1, by their rows in the table."""
-        first, last = table["began"].astype("M8[D]"), table["ended"].astype("M8[D]")
+        if not self.times:
+            return np.zeros(len(table))
+        first, last = (np.array(local_days(table[name].tolist(), self.zone), "M8[D]") for name in ("began", "ended"))
         return np.max([np.zeros(len(table)), *(time.fit(first, last) for time in self.times)], axis=0)  # type: ignore[no-any-return]
 
 
 def question(
-    query: str, languages: Iterable[str], today: date, alternatives: Sequence[str] = (), period: lexical.Time | None = None
+    query: str,
+    languages: Iterable[str],
+    today: date,
+    alternatives: Sequence[str] = (),
+    period: lexical.Time | None = None,
+    *,
+    zone: ZoneInfo = WORLDS,
 ) -> Question:
-    """A query, with other words for it and a time beside those that it names, for an index with texts in these languages."""
+    """A query, with other words for it and a time beside those that it names, for an index with texts in these languages.
+
+    The days of its times are those of the time zone.
+    """
     times, rest = lexical.times(query[:MAX_QUERY_CHARS], today)
     own = lexical.query_words(rest, languages, MAX_QUERY_WORDS)
     known = {stem for word in own for stem in word.stems}
     others = lexical.query_words(" ".join(alternatives)[:MAX_QUERY_CHARS], languages, MAX_QUERY_WORDS, known)
     hashes = [list(map(hash_of, word.stems)) for word in (*own, *others)]
     named = [*([period] if period else []), *times]
-    return Question(hashes, len(own), named[:4], [accents_of(word.accents) for word in own])
+    return Question(hashes, len(own), named[:4], [accents_of(word.accents) for word in own], zone)
 
 
 class Scored(NamedTuple):
@@ -269,7 +284,7 @@ class _Corpus:
         mixed = np.bincount(passage_of, self.in_question, count) > 0
         known = self.by_user & ((new_words == 0) | (mixed & (2 * new_words < self.lengths)))
         repeats = (self.speech == SPEAKERS.index("assistant")) & (self.weights == 1)
-        began, sources = rows["began"][self.talk_of], np.flatnonzero(stated.any(axis=0))
+        began, sources = rows["began"][self.talk_of] // DAY_SECONDS, np.flatnonzero(stated.any(axis=0))
         spoken_in = self.conversations[self.talk_of]
         said = counted(words, self.said[~self.in_question], passage_of[~self.in_question], count) > 0
         echoes = np.zeros(count, bool)
@@ -313,7 +328,7 @@ class _Corpus:
 
     def _new_words(self, passage_of: Array, rows: Array) -> Array:
         """How many words of each passage the person had not said in an earlier conversation."""
-        ordered = np.lexsort((self.conversations, rows["version"], rows["began"]))
+        ordered = np.lexsort((self.conversations, rows["version"], rows["began"] // DAY_SECONDS))
         changes = self.conversations[ordered][1:] != self.conversations[ordered][:-1]
         order = np.empty(len(rows), int)
         order[ordered] = np.cumsum([0, *changes])

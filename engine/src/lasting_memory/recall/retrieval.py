@@ -8,7 +8,7 @@ import logging
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import date
 from itertools import islice
 from operator import itemgetter
 from typing import Any
@@ -19,7 +19,7 @@ import numpy as np
 from langchain.tools import ToolRuntime
 from langchain_core.tools import BaseTool, tool
 from langgraph.config import get_store
-from langgraph.store.base import BaseStore, GetOp, SearchItem
+from langgraph.store.base import BaseStore, GetOp, Item, SearchItem
 from langgraph_sdk import get_client
 
 from lasting_memory import days, journal, platform
@@ -48,6 +48,8 @@ from lasting_memory.validation import text_of
 from lasting_memory.words import folded
 
 logger = logging.getLogger("memory")
+
+_PROFILE_KEY = PROFILE_PATH.removeprefix("/memories")
 
 # Conversations in an answer. Twelve in the same number of characters name all evidence more often than five, and quote as much
 # of it: the best turns are quoted, whichever conversations they are in (docs/recall.md).
@@ -109,14 +111,16 @@ async def search(
     period: lexical.Time | None = None,
     current: str | None = None,
     today: date | None = None,
+    zone: ZoneInfo = days.WORLDS,
     began: journal.Began | None = None,
     routes: Collection[str] = tuple(ROUTES),
 ) -> Results:
     """The person's own past conversations with these agents that match a query, at most `limit`, without the thread `current`.
 
-    `alternatives` are other words that people may have used: they count less. Conversations of `period` count more. Of a day
-    without a year the last before `today` (default: UTC's) is meant. `began` says when a request did; None for the current
-    run. Once the person was forgotten, nothing is put into their index. Of tools that read files of `routes` nothing is found.
+    `alternatives` are other words that people may have used: they count less. Conversations of `period` count more. Days are
+    those of `zone`; of a day without a year the last before `today` (default: the present day) is meant. `began` says when a
+    request did; None for the current run. Once the person was forgotten, nothing is put into their index. Of tools that read
+    files of `routes` nothing is found.
     """
     current = current or ""
     index, found = Index(), _Found()
@@ -128,7 +132,7 @@ async def search(
                 most=MAX_CATCH_UP, seconds=EMBED_SECONDS,
             )  # fmt: skip
             languages = {name for part in index.parts for name in part.languages}
-            asked = ranking.question(query, languages, today or datetime.now(UTC).date(), alternatives, period)
+            asked = ranking.question(query, languages, today or days.today(zone), alternatives, period, zone=zone)
             found = await _candidates(store, actor, index, asked, query=query, leave_out=key_of(current))
             break
         except DamagedError as error:
@@ -258,7 +262,8 @@ def results_text(
     left = f"\n\n[{results.outstanding} older conversations are not indexed yet; search again]" if results.outstanding else ""
     if not matches:
         return f"Nothing found in {results.searched} earlier conversations.{left}"
-    heads = [_head(match, zone) for match in matches]
+    last_days = [match.conversation.last_day(zone) for match in matches]
+    heads = list(map(_head, matches, last_days))
     room = chars - len(left) - sum(len(head) + 2 for head in heads)
     # Where few conversations match, excerpts may be long.
     most = max(_TURN_CHARS, room // len(matches) // 4)
@@ -266,10 +271,9 @@ def results_text(
     matching = [(-score, number, turn) for number, item in enumerate(matches) for turn, score in item.turns if score > 0]
     for _, number, turn in sorted(matching, key=itemgetter(0)):
         for said in matches[number].conversation.turns[turn : turn + 1]:  # none, if it is gone meanwhile
-            talk = matches[number].conversation
-            day = talk.day_of(said, zone)
-            on = f"{day}, " if day != talk.last_day(zone) else ""
-            start = f"\n  {turn + 1}. {on}{' '.join(said.name.split())[:_NAME_CHARS] or said.speaker}: "
+            day = matches[number].conversation.day_of(said, zone)
+            other_day = f"{day}, " if day != last_days[number] else ""
+            start = f"\n  {turn + 1}. {other_day}{' '.join(said.name.split())[:_NAME_CHARS] or said.speaker}: "
             share = min(most, room - len(start))
             if share >= min(_LEAST_CHARS, len(said.text)):
                 chosen[number][turn] = line = start + _excerpt(said.text, words, share)
@@ -278,9 +282,9 @@ def results_text(
     return "\n\n".join(texts)[: chars - len(left)] + left
 
 
-def _head(match: Match, zone: ZoneInfo) -> str:
+def _head(match: Match, last_day: str) -> str:
     """The line that names a conversation."""
-    head = f"{match.conversation.last_day(zone)} thread_id={match.conversation.thread_id}"
+    head = f"{last_day} thread_id={match.conversation.thread_id}"
     if not match.by_words:
         head += _ALIKE
     if match.left_out:
@@ -332,8 +336,8 @@ def page_text(
     for turn in sorted(range(total), key=lambda turn: (abs(turn - middle), turn))[:PAGE_TURNS]:
         share = room // 2 if turn == middle else room // 4
         day = talk.day_of(talk.turns[turn], zone)
-        on = f"{day}, " if day != last_day else ""
-        line = f"\n{turn + 1}. {on}{talk.turns[turn].speaker}: {_excerpt(talk.turns[turn].text, [], share)}"
+        other_day = f"{day}, " if day != last_day else ""
+        line = f"\n{turn + 1}. {other_day}{talk.turns[turn].speaker}: {_excerpt(talk.turns[turn].text, [], share)}"
         if len(line) > room:
             break
         lines[turn], room = line, room - len(line)
@@ -375,8 +379,14 @@ async def zone_of_person(store: BaseStore, d: Deployment, actor: identity.Actor,
     """The time zone of a person's profile; UTC where they named none, or there are no profiles."""
     if not (d.has_own_memory and d.profile):
         return days.WORLDS
-    item = await store.aget(d.memory.namespace(actor, assistant), PROFILE_PATH.removeprefix("/memories"))
-    return await platform.in_thread(days.zone_of, text_of(item)) if item else days.WORLDS
+    return await _zone_in(d, await store.aget(d.memory.namespace(actor, assistant), _PROFILE_KEY))
+
+
+async def _zone_in(d: Deployment, profile: Item | None) -> ZoneInfo:
+    """The time zone in a person's profile."""
+    if profile is None or not (d.has_own_memory and d.profile):
+        return days.WORLDS
+    return await platform.in_thread(days.zone_of, text_of(profile))
 
 
 def conversation_tools(d: Deployment) -> list[BaseTool]:
@@ -400,16 +410,14 @@ def conversation_tools(d: Deployment) -> list[BaseTool]:
         caller, threads, most = Caller.of_run(d), get_client().threads, min(max(limit, 1), MAX_LIMIT)
         current = str(runtime.config.get("configurable", {}).get("thread_id"))
         others = alternatives or []
-        zone = await zone_of_person(runtime.store, d, caller.actor, caller.assistant)
+        memories = d.memory.namespace(caller.actor, caller.assistant) if d.has_memory else None
+        files = await runtime.store.asearch(memories, limit=d.limits.max_files) if memories else []
+        zone = await _zone_in(d, next((item for item in files if item.key == _PROFILE_KEY), None))
         results = await search(
             runtime.store, threads, caller.actor, query, most, agents=d.agents, alternatives=others, period=period,
-            current=current, routes=d.routes, today=days.today(zone),
+            current=current, routes=d.routes, zone=zone,
         )  # fmt: skip
         answer = await platform.in_thread(results_text, query, results, others, d.limits.search_result_chars, zone)
-        if not d.has_memory:
-            return answer
-        memories = d.memory.namespace(caller.actor, caller.assistant)
-        files = await runtime.store.asearch(memories, limit=d.limits.max_files)
         topics = {f"/memories{item.key}": str(item.value.get("content")) for item in files if item.key.startswith("/topics/")}
         return answer + await platform.in_thread(topics_text, query, answer, topics)
 
