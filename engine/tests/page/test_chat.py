@@ -106,7 +106,7 @@ def test_enter_sends_only_what_is_ready_and_on_a_phone_the_button_does(visit: Vi
     assert not page.evaluate(PRESS, [{"shiftKey": True}, 0])
     expect(page.locator(".mine")).to_have_count(0)
     page.keyboard.press("Enter")
-    expect(page.locator(".mine")).to_have_text("You東京")
+    expect(page.locator(".mine .text")).to_have_text("東京")
     phone = visit(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
     small = phone.sign_in(me)
     small.get_by_label("Message").fill("one")
