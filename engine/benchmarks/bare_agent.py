@@ -1,7 +1,9 @@
-"""The yardstick: a deep agent with the same three routes into the store, memory and skills as deepagents itself does it.
+"""The yardstick: a deep agent with the same three routes into the store, memory and skills as
+deepagents itself does it.
 
-It reads the same files as the project's agent for the same person. It does less: no policies in the prompt, no fresh
-loading within a thread, no checks of identity or of what is written, no tools and no subagents of its own.
+It reads the same files as the project's agent for the same person. It does less: no policies in the
+prompt, no fresh loading within a thread, no checks of identity or of what is written, no tools and
+no subagents of its own.
 """
 
 from __future__ import annotations
@@ -24,7 +26,11 @@ from lasting_memory.testing.people import AGENT
 
 
 def _user(runtime: Runtime[Any]) -> str:
-    user: str = runtime.server_info.user.identity if runtime.server_info and runtime.server_info.user else ""
+    user: str = (
+        runtime.server_info.user.identity
+        if runtime.server_info and runtime.server_info.user
+        else ""
+    )
     return user or runtime.context.user_id
 
 
@@ -33,7 +39,9 @@ def build_bare_agent(model: BaseChatModel) -> CompiledStateGraph[Any, Context, A
     backend = CompositeBackend(
         default=StateBackend(),
         routes={
-            "/memories/": StoreBackend(namespace=lambda runtime: ("memories", f"{ORG}:{_user(runtime)}")),
+            "/memories/": StoreBackend(
+                namespace=lambda runtime: ("memories", f"{ORG}:{_user(runtime)}")
+            ),
             "/skills/": StoreBackend(namespace=lambda _: ("skills", AGENT)),
             "/policies/": StoreBackend(namespace=lambda _: ("policies", ORG)),
         },

@@ -1,4 +1,5 @@
-"""One person who sends as much as a server takes, in every shape: a process of its own, so that its work is not the others'.
+"""One person who sends as much as a server takes, in every shape: a process of its own, so that its
+work is not the others'.
 
 `flood` never returns: whoever started the process ends it.
 """
@@ -17,7 +18,8 @@ from lasting_memory.http.middleware import MAX_IMPORT_BYTES
 from lasting_memory.testing.dev_server import dev_token
 
 INPUT = {"messages": [{"role": "user", "content": "Hello."}]}
-# Seconds that a caller waits after a refusal, where the shape is not to be refused as fast as it can.
+# Seconds that a caller waits after a refusal, where the shape is not to be refused as fast as it
+# can.
 BACK_OFF = 0.1
 HELD_SECONDS = 3_600  # by which the runs are put off that hold somebody's places
 
@@ -37,7 +39,11 @@ async def _same_thread(client: httpx.AsyncClient, thread: str) -> httpx.Response
 
 async def _new_thread(client: httpx.AsyncClient, thread: str) -> httpx.Response:
     made = await client.post("/threads", json={})
-    return await _run(client, f"/threads/{made.json()['thread_id']}/runs/wait") if made.is_success else made
+    return (
+        await _run(client, f"/threads/{made.json()['thread_id']}/runs/wait")
+        if made.is_success
+        else made
+    )
 
 
 async def _stateless(client: httpx.AsyncClient, thread: str) -> httpx.Response:
@@ -46,7 +52,9 @@ async def _stateless(client: httpx.AsyncClient, thread: str) -> httpx.Response:
 
 async def _stream(client: httpx.AsyncClient, thread: str) -> httpx.Response:
     path = f"/threads/{uuid.uuid4()}/runs/stream"
-    return await _run(client, path, if_not_exists="create", stream_mode=["values", "messages-tuple"])
+    return await _run(
+        client, path, if_not_exists="create", stream_mode=["values", "messages-tuple"]
+    )
 
 
 async def _refused(client: httpx.AsyncClient, thread: str) -> httpx.Response:
@@ -60,7 +68,9 @@ async def _brackets(client: httpx.AsyncClient, thread: str) -> httpx.Response:
 
 async def _file_of_lists(client: httpx.AsyncClient, thread: str) -> httpx.Response:
     body = b'{"content":[' + b"[]," * 349_000 + b"[]]}"
-    return await client.put("/memory/file", params={"path": "/memories/x.md"}, content=body, headers=_JSON)
+    return await client.put(
+        "/memory/file", params={"path": "/memories/x.md"}, content=body, headers=_JSON
+    )
 
 
 async def _states(client: httpx.AsyncClient, thread: str) -> httpx.Response:
@@ -76,11 +86,23 @@ async def _mcp(client: httpx.AsyncClient, thread: str) -> httpx.Response:
 
 
 async def _stored(client: httpx.AsyncClient, thread: str) -> httpx.Response:
-    said = [{"updates": [{"values": {"messages": [{"role": "user", "content": "x" * 3_900_000}]}, "as_node": "__start__"}]}]
-    return await client.post("/threads", json={"metadata": {"graph_id": "agent"}, "supersteps": said})
+    said = [
+        {
+            "updates": [
+                {
+                    "values": {"messages": [{"role": "user", "content": "x" * 3_900_000}]},
+                    "as_node": "__start__",
+                }
+            ]
+        }
+    ]
+    return await client.post(
+        "/threads", json={"metadata": {"graph_id": "agent"}, "supersteps": said}
+    )
 
 
-# What each of so many callers does again and again, and whether the person's places are taken before.
+# What each of so many callers does again and again, and whether the person's places are taken
+# before.
 SHAPES: dict[str, tuple[Send, int, bool]] = {
     "same thread": (_same_thread, DEFAULTS.busy_threads, False),
     "new threads": (_new_thread, DEFAULTS.busy_threads, False),
@@ -100,10 +122,9 @@ def flood(url: str, shape: str, person: str, counts: Any) -> None:
     """Send for ever.
 
     Args:
-        url: the server's.
-        shape: one of `SHAPES`.
-        person: who floods, in the organization acme.
-        counts: an array shared with the process that started this one: answers that are good, 429, and anything else.
+        url: the server's. shape: one of `SHAPES`. person: who floods, in the organization acme.
+        counts: an array shared with the process that started this one: answers that are good, 429,
+        and anything else.
     """
     asyncio.run(_flood(url, shape, person, counts))
 
@@ -113,10 +134,17 @@ async def _flood(url: str, shape: str, person: str, counts: Any) -> None:
     thread = str(uuid.uuid4())
     headers = {"Authorization": f"Bearer {dev_token('acme', person)}"}
     limits = httpx.Limits(max_connections=callers + 5)
-    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=120, limits=limits, trust_env=False) as client:
+    async with httpx.AsyncClient(
+        base_url=url, headers=headers, timeout=120, limits=limits, trust_env=False
+    ) as client:
         await client.post("/threads", json={"thread_id": thread, "metadata": {"graph_id": "agent"}})
         for _ in range(DEFAULTS.busy_threads * held):
-            await _run(client, f"/threads/{uuid.uuid4()}/runs", if_not_exists="create", after_seconds=HELD_SECONDS)
+            await _run(
+                client,
+                f"/threads/{uuid.uuid4()}/runs",
+                if_not_exists="create",
+                after_seconds=HELD_SECONDS,
+            )
 
         async def call() -> None:
             while True:

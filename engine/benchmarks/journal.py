@@ -1,8 +1,9 @@
 """What the journal costs on an embedded Postgres: python -m benchmarks.journal
 
-An edit that meets nobody, and a read, against the same of deepagents' plain `StoreBackend` in one run, pair by pair. Then 8
-processes that edit one file as fast as they can: seconds a write, store calls a write, and writes a second of all together.
-The plain backend would be faster there, and lose most of them.
+An edit that meets nobody, and a read, against the same of deepagents' plain `StoreBackend` in one
+run, pair by pair. Then 8 processes that edit one file as fast as they can: seconds a write, store
+calls a write, and writes a second of all together. The plain backend would be faster there, and
+lose most of them.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ def plain(store: BaseStore, user: str) -> StoreBackend:
 
 def ours(store: BaseStore, user: str) -> ScopedFiles:
     place = ("memories", f"bench:{user}")
-    return ScopedFiles(deployed(), lambda _: place, route="/memories", author=Author("agent"), store=store)
+    return ScopedFiles(
+        deployed(), lambda _: place, route="/memories", author=Author("agent"), store=store
+    )
 
 
 async def alone(uri: str, wanted: int) -> list[Pairs]:
@@ -48,7 +51,8 @@ async def alone(uri: str, wanted: int) -> list[Pairs]:
         for files in (1, 100):
             edits, reads = Pairs(f"edit, {files} files"), Pairs(f"read, {files} files")
             backends = {
-                edits_of: build(store, f"{build.__name__}{files}") for edits_of, build in (("ours", ours), ("theirs", plain))
+                edits_of: build(store, f"{build.__name__}{files}")
+                for edits_of, build in (("ours", ours), ("theirs", plain))
             }
             for backend in backends.values():
                 for number in range(files):
@@ -57,7 +61,9 @@ async def alone(uri: str, wanted: int) -> list[Pairs]:
                 for whose in ("ours", "theirs") if pair % 2 else ("theirs", "ours"):
                     number, backend = pair + WARM_UP_PAIRS, backends[whose]
                     begun = time.perf_counter()
-                    edited = await backend.aedit("/0.md", f"number {number}\n", f"number {number + 1}\n")
+                    edited = await backend.aedit(
+                        "/0.md", f"number {number}\n", f"number {number + 1}\n"
+                    )
                     middle = time.perf_counter()
                     await backend.aread("/0.md")
                     if edited.error:
@@ -93,7 +99,9 @@ def contend(uri: str, writes: int, go: Any, results: Any) -> None:
 def together(uri: str, writes: int) -> dict[str, float]:
     """8 processes, one file."""
     go, results = PROCESSES.Barrier(WRITERS + 1), PROCESSES.Queue()
-    processes = [PROCESSES.Process(target=contend, args=(uri, writes, go, results)) for _ in range(WRITERS)]
+    processes = [
+        PROCESSES.Process(target=contend, args=(uri, writes, go, results)) for _ in range(WRITERS)
+    ]
     for process in processes:
         process.start()
     go.wait()
@@ -126,7 +134,16 @@ def main() -> None:
     print_table(measured, "journal ms", "plain ms")
     print(f"{WRITERS} processes, one file: {contended}")
     results = {pairs.name: pairs.summary() for pairs in measured}
-    print(json.dumps({"benchmark": "journal", "pairs": wanted.pairs, "results": results, "contended": contended}))
+    print(
+        json.dumps(
+            {
+                "benchmark": "journal",
+                "pairs": wanted.pairs,
+                "results": results,
+                "contended": contended,
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -1,13 +1,17 @@
-"""Many people at once, then one who floods, on `langgraph dev` with Postgres: python -m benchmarks.load
+"""Many people at once, then one who floods, on `langgraph dev` with Postgres: python -m
+benchmarks.load
 
-Goals: no error, nothing lost, nothing of one person's in another's prompts or answers; with one person flooding at the
-limit, in every shape (`benchmarks/floods.py`), somebody else's turn takes 1.5 times as long as alone or less.
+Goals: no error, nothing lost, nothing of one person's in another's prompts or answers; with one
+person flooding at the limit, in every shape (`benchmarks/floods.py`), somebody else's turn takes
+1.5 times as long as alone or less.
 
-The people all talk at once: to remember something (a tool call), to be told what is remembered, to search past conversations (a
-tool call), in two threads each. The model, a server on loopback, answers at once, with all that it was shown of memory and
-of tools; every prompt and every answer is looked through for every other person's marker. What was acknowledged must be in
-the person's file at the end. The server's memory (RSS) is looked at after each tenth. While somebody floods, each model call
-takes MODEL_SECONDS. Turns alone and turns beside a flood are taken by turns, so a ratio compares the same minutes.
+The people all talk at once: to remember something (a tool call), to be told what is remembered, to
+search past conversations (a tool call), in two threads each. The model, a server on loopback,
+answers at once, with all that it was shown of memory and of tools; every prompt and every answer is
+looked through for every other person's marker. What was acknowledged must be in the person's file
+at the end. The server's memory (RSS) is looked at after each tenth. While somebody floods, each
+model call takes MODEL_SECONDS. Turns alone and turns beside a flood are taken by turns, so a ratio
+compares the same minutes.
 """
 
 from __future__ import annotations
@@ -58,7 +62,9 @@ MARK = re.compile(r"person-\d{4}-[0-9a-f]{8}")
 
 
 class People:
-    """Everybody who talks, and what is found out meanwhile: seconds of each turn, errors, leaks and losses."""
+    """Everybody who talks, and what is found out meanwhile: seconds of each turn, errors, leaks and
+    losses.
+    """
 
     def __init__(self, count: int) -> None:
         self.marks = [f"person-{number:04}-{os.urandom(4).hex()}" for number in range(count)]
@@ -102,7 +108,9 @@ class People:
             answer = values["messages"][-1]["content"]
             self.check(mark, json.dumps(values))
             if asks == "Remember":
-                self.acknowledged[mark].append(note) if "Added to" in answer else self.errors.update([answer[:200]])
+                self.acknowledged[mark].append(
+                    note
+                ) if "Added to" in answer else self.errors.update([answer[:200]])
             elif number % 4 == 1:
                 self.lost += sum(each not in answer for each in self.acknowledged[mark])
 
@@ -141,7 +149,11 @@ def resident_megabytes(group: int) -> float:
 async def load(server: DevServer, people: People, turns: int) -> dict[str, Any]:
     """Everybody's turns, at once; in up to ten parts, with the server's memory after each."""
     clients = {mark: server.as_user(mark) for mark in people.marks}
-    await run_turn(server.as_user("warm-up"), str((await server.as_user("warm-up").threads.create())["thread_id"]), "Hi.")
+    await run_turn(
+        server.as_user("warm-up"),
+        str((await server.as_user("warm-up").threads.create())["thread_id"]),
+        "Hi.",
+    )
     used, step = [resident_megabytes(server.group)], max(4, turns // 10 // 4 * 4)
     began = time.perf_counter()
     for start in range(0, turns, step):
@@ -162,7 +174,9 @@ async def load(server: DevServer, people: People, turns: int) -> dict[str, Any]:
         "leaks": people.leaks,
         "prompts_scanned": people.prompts,
         "rss_mb": [round(each) for each in used],
-        "rss_mb_per_1000_turns": round((used[-1] - used[1]) / max(1, done - done * step / turns) * 1000, 1)
+        "rss_mb_per_1000_turns": round(
+            (used[-1] - used[1]) / max(1, done - done * step / turns) * 1000, 1
+        )
         if used[2:]
         else None,
     }
@@ -208,7 +222,10 @@ async def beside(server: DevServer, shape: str, turns: int) -> dict[str, Any]:
         "alone_s": round(statistics.median(alone), 2),
         "flooded_s": round(statistics.median(flooded), 2),
         "worst_s": round(max(flooded), 2),
-        **{f"{name}_a_second": round(count / taken, 1) for name, count in zip(("done", "refused", "other"), sent, strict=True)},
+        **{
+            f"{name}_a_second": round(count / taken, 1)
+            for name, count in zip(("done", "refused", "other"), sent, strict=True)
+        },
     }
 
 
@@ -222,13 +239,24 @@ async def drained(server: DevServer) -> None:
             await asyncio.sleep(1)
 
 
-async def measure(server: DevServer, people: People, turns: int, flood_turns: int, shapes: list[str]) -> dict[str, Any]:
+async def measure(
+    server: DevServer, people: People, turns: int, flood_turns: int, shapes: list[str]
+) -> dict[str, Any]:
     loaded = await load(server, people, turns)
-    print(*(f"{name}: {value}" for name, value in loaded.items()), *people.errors.most_common(3), sep="\n", flush=True)
+    print(
+        *(f"{name}: {value}" for name, value in loaded.items()),
+        *people.errors.most_common(3),
+        sep="\n",
+        flush=True,
+    )
     floods = {}
     for shape in shapes:
         floods[shape] = await beside(server, shape, flood_turns)
-        print(f"{shape:14}", *(f"{name} {value:<7}" for name, value in floods[shape].items()), flush=True)
+        print(
+            f"{shape:14}",
+            *(f"{name} {value:<7}" for name, value in floods[shape].items()),
+            flush=True,
+        )
     await server.close_clients()
     return {"load": loaded, "floods": floods}
 
@@ -236,11 +264,24 @@ async def measure(server: DevServer, people: People, turns: int, flood_turns: in
 def main() -> None:
     parser = argparse.ArgumentParser(description="Many people at once, then one who floods.")
     parser.add_argument("--users", type=int, default=50)
-    parser.add_argument("--turns", type=int, default=4, help="of each; 40 of 50 people show the server's memory over 2,000")
-    parser.add_argument("--flood-turns", type=int, default=6, help="somebody else's, beside each flood; 0 for no floods")
+    parser.add_argument(
+        "--turns",
+        type=int,
+        default=4,
+        help="of each; 40 of 50 people show the server's memory over 2,000",
+    )
+    parser.add_argument(
+        "--flood-turns",
+        type=int,
+        default=6,
+        help="somebody else's, beside each flood; 0 for no floods",
+    )
     parser.add_argument("--shapes", nargs="*", default=[*SHAPES], choices=[*SHAPES])
     parser.add_argument(
-        "--seconds", type=float, default=600, help="after which it ends as it is; what was found is printed by then"
+        "--seconds",
+        type=float,
+        default=600,
+        help="after which it ends as it is; what was found is printed by then",
     )
     asked = parser.parse_args()
     # So that the server, Postgres and a flood end with it, however it is stopped.
@@ -254,14 +295,20 @@ def main() -> None:
             "CONSOLIDATE_AFTER_SECONDS": "300",  # as by default: what a turn plans is a part of it
             "LOG_LEVEL": "WARNING",  # as `make dev` has it
         }
-        server = opened.enter_context(DevServer(Path(opened.enter_context(tempfile.TemporaryDirectory())), env, ON_POSTGRES))
+        server = opened.enter_context(
+            DevServer(Path(opened.enter_context(tempfile.TemporaryDirectory())), env, ON_POSTGRES)
+        )
         shapes = asked.shapes if asked.flood_turns else []
         measured = measure(server, people, max(1, asked.turns), asked.flood_turns, shapes)
         figures = asyncio.run(asyncio.wait_for(measured, asked.seconds))
     loaded, floods = figures["load"], figures["floods"]
     worst = max((each["ratio"] for each in floods.values()), default=None)
     print(f"goal: 0 errors, 0 lost, 0 leaks, and {GOAL} or less beside every flood; worst: {worst}")
-    print(json.dumps({"benchmark": "load", "users": asked.users, "goal": GOAL, "worst": worst, **figures}))
+    print(
+        json.dumps(
+            {"benchmark": "load", "users": asked.users, "goal": GOAL, "worst": worst, **figures}
+        )
+    )
     if loaded["errors"] or loaded["lost"] or loaded["leaks"]:
         raise SystemExit(1)
 

@@ -1,8 +1,9 @@
 """The page of a person with much, over that of somebody with nothing: python -m benchmarks.page
 
-On `langgraph dev` with the offline model, in a real Chromium. One person gets `--files` memory files and `--conversations`
-conversations of two messages. Then, alternately, `--pairs` times: from the click on "Sign in" until one can write, what is
-remembered is listed, and the newest conversations are. The same person's files are opened, and a search asked, at the end.
+On `langgraph dev` with the offline model, in a real Chromium. One person gets `--files` memory
+files and `--conversations` conversations of two messages. Then, alternately, `--pairs` times: from
+the click on "Sign in" until one can write, what is remembered is listed, and the newest
+conversations are. The same person's files are opened, and a search asked, at the end.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ AT_ONCE = 8
 async def fill(url: str, files: int, conversations: int) -> None:
     """Give the person files and conversations, without a run."""
     room = asyncio.Semaphore(AT_ONCE)
-    async with Person(url, MUCH, ORG, seconds=120) as person, Person(url, "", headers=OPERATOR, seconds=120) as operator:
+    async with (
+        Person(url, MUCH, ORG, seconds=120) as person,
+        Person(url, "", headers=OPERATOR, seconds=120) as operator,
+    ):
 
         async def file(number: int) -> None:
             async with room:
@@ -41,7 +45,10 @@ async def fill(url: str, files: int, conversations: int) -> None:
                 {"role": "assistant", "content": "They were packed before noon."},
             ]
             async with room:
-                thread, state = await person.thread(graph_id="agent"), {"values": {"messages": said}, "as_node": "__start__"}
+                thread, state = (
+                    await person.thread(graph_id="agent"),
+                    {"values": {"messages": said}, "as_node": "__start__"},
+                )
                 await operator.made("POST", f"/threads/{thread}/state", state)
 
         await asyncio.gather(*map(file, range(files)), *map(conversation, range(conversations)))
@@ -58,7 +65,9 @@ def seconds_to_use(browser: Browser, url: str, who: str, files: int, conversatio
     visitor.button("Sign in").click()
     page.get_by_label("Message").fill("x")
     expect(page.get_by_text(f"{files} facts", exact=True)).to_be_visible()
-    expect(page.get_by_role("list", name="Conversations").get_by_role("listitem")).to_have_count(min(conversations, 40))
+    expect(page.get_by_role("list", name="Conversations").get_by_role("listitem")).to_have_count(
+        min(conversations, 40)
+    )
     taken = time.perf_counter() - start
     visitor.leave()
     return taken
@@ -98,7 +107,9 @@ def measure(browser: Browser, url: str, files: int, conversations: int, times: i
     page.get_by_label("Search past conversations").fill("gliders number 7")
     start = time.perf_counter()
     page.get_by_role("list", name="Found").wait_for()
-    print(f"a file opened in {opened * 1000:.0f} ms, a first search answered in {time.perf_counter() - start:.2f} s")
+    print(
+        f"a file opened in {opened * 1000:.0f} ms, a first search answered in {time.perf_counter() - start:.2f} s"
+    )
     visitor.leave()
 
 

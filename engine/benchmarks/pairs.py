@@ -34,4 +34,6 @@ def print_table(measured: list[Pairs], ours: str = "project ms", theirs: str = "
     for pairs in measured:
         row = pairs.summary()
         quartiles = f"{row['quartile_1']:.2f} to {row['quartile_3']:.2f}"
-        print(f"{pairs.name:{width}} {row['ours_ms']:11.1f} {row['theirs_ms']:11.1f} {row['ratio']:7.2f}   {quartiles}")
+        print(
+            f"{pairs.name:{width}} {row['ours_ms']:11.1f} {row['theirs_ms']:11.1f} {row['ratio']:7.2f}   {quartiles}"
+        )

@@ -1,15 +1,18 @@
-"""Taking everything along and being forgotten, for a person with many conversations: python -m benchmarks.person
+"""Taking everything along and being forgotten, for a person with many conversations: python -m
+benchmarks.person
 
-On `langgraph dev` with an embedded Postgres for store and checkpoints. One person gets `--conversations` threads of
-`--turns` messages and some memory files with a history; beside them there is somebody else with a tenth of that. Then, in
-one run: reading the same threads once by `threads.search` with their values, page by page, as any client would
-(`--repeat` times, the median counts); `GET /memory/export`; `DELETE /memory`, which ends with a grace of
-`FORGET_GRACE_SECONDS` in which nothing is done. The ratios are to reading once.
+On `langgraph dev` with an embedded Postgres for store and checkpoints. One person gets
+`--conversations` threads of `--turns` messages and some memory files with a history; beside them
+there is somebody else with a tenth of that. Then, in one run: reading the same threads once by
+`threads.search` with their values, page by page, as any client would (`--repeat` times, the median
+counts); `GET /memory/export`; `DELETE /memory`, which ends with a grace of `FORGET_GRACE_SECONDS`
+in which nothing is done. The ratios are to reading once.
 
-Memory is the server's own: its highest resident size (VmHWM, which Linux lets one reset) during each of the three, less
-what was resident before. Linux only. The dev server keeps the list of all threads, with their values, in its memory, and
-that is in what was resident before. It also writes that list to disk every ten seconds, which takes as much memory again
-and would be measured instead: each measurement begins when it has just done so.
+Memory is the server's own: its highest resident size (VmHWM, which Linux lets one reset) during
+each of the three, less what was resident before. Linux only. The dev server keeps the list of all
+threads, with their values, in its memory, and that is in what was resident before. It also writes
+that list to disk every ten seconds, which takes as much memory again and would be measured instead:
+each measurement begins when it has just done so.
 """
 
 from __future__ import annotations
@@ -38,7 +41,10 @@ PERSON, OTHER, ORG = "bench@example.com", "other@example.com", "acme"
 FILES, REVISIONS = 20, 5
 PAGE = 20
 AT_ONCE = 8
-WORDS = "The gliders were packed before noon, and nobody remembered who had asked for the longer rope. " * 3
+WORDS = (
+    "The gliders were packed before noon, and nobody remembered who had asked for the longer rope. "
+    * 3
+)
 
 
 @dataclass
@@ -59,7 +65,11 @@ class Server:
         self._saved = server.folder / ".langgraph_api" / ".langgraph_ops.pckl"
 
     def memory(self, name: str) -> int:
-        line = next(line for line in (self._folder / "status").read_text().splitlines() if line.startswith(f"{name}:"))
+        line = next(
+            line
+            for line in (self._folder / "status").read_text().splitlines()
+            if line.startswith(f"{name}:")
+        )
         return int(line.split()[1]) * 1024
 
     async def just_saved(self) -> None:
@@ -88,8 +98,13 @@ async def furnish(server: DevServer, identity: str, conversations: int, turns: i
         async with room:
             thread = await client.threads.create(metadata={"graph_id": "agent"})
             kinds = itertools.cycle(["human", "ai"])
-            messages = [{"type": next(kinds), "content": f"{number}.{turn} {WORDS}"} for turn in range(turns)]
-            await client.threads.update_state(thread["thread_id"], {"messages": messages}, as_node="__start__")
+            messages = [
+                {"type": next(kinds), "content": f"{number}.{turn} {WORDS}"}
+                for turn in range(turns)
+            ]
+            await client.threads.update_state(
+                thread["thread_id"], {"messages": messages}, as_node="__start__"
+            )
 
     await asyncio.gather(*map(conversation, range(conversations)))
     async with Person(server.url, identity, ORG) as person:
@@ -102,7 +117,10 @@ async def read_once(client: LangGraphClient) -> int:
     read = 0
     while True:
         page = await client.threads.search(
-            limit=PAGE, offset=read, sort_by="thread_id", select=["thread_id", "created_at", "updated_at", "values"]
+            limit=PAGE,
+            offset=read,
+            sort_by="thread_id",
+            select=["thread_id", "created_at", "updated_at", "values"],
         )
         read += len(page)
         if len(page) < PAGE:
@@ -135,23 +153,38 @@ async def measured(server: DevServer, folder: Path, args: argparse.Namespace) ->
         again = (await http.delete("/memory")).json()["deleted"]
     others = await read_once(server.as_user(OTHER, ORG))
     await server.close_clients()
-    document: dict[str, Any] = json.loads(await asyncio.to_thread((folder / "export.json").read_bytes))
+    document: dict[str, Any] = json.loads(
+        await asyncio.to_thread((folder / "export.json").read_bytes)
+    )
     expected = (args.conversations, args.conversations, args.conversations // 10)
     if (read, len(document["conversations"]), others) != expected or any(again.values()):
-        raise RuntimeError(f"what was measured is wrong: {read}, {len(document['conversations'])}, {others}, {again}")
+        raise RuntimeError(
+            f"what was measured is wrong: {read}, {len(document['conversations'])}, {others}, {again}"
+        )
     report(rows, (folder / "export.json").stat().st_size, answer.json()["deleted"], process)
 
 
-def report(rows: dict[str, list[Taken]], size: int, deleted: dict[str, int], process: Server) -> None:
+def report(
+    rows: dict[str, list[Taken]], size: int, deleted: dict[str, int], process: Server
+) -> None:
     base = statistics.median(taken.seconds for taken in rows["read the threads once"])
     print(f"the export has {size / 1e6:.1f} MB; deleted: {deleted}")
-    print(f"the server's resident memory: {process.memory('VmRSS') / 1e6:.0f} MB; grace: {FORGET_GRACE_SECONDS} s")
+    print(
+        f"the server's resident memory: {process.memory('VmRSS') / 1e6:.0f} MB; grace: {FORGET_GRACE_SECONDS} s"
+    )
     print(f"{'':24}{'seconds':>10}{'ratio':>8}{'peak over before, MB':>24}")
     result = {}
     for name, taken in rows.items():
-        seconds, peak = statistics.median(one.seconds for one in taken), max(one.peak for one in taken)
+        seconds, peak = (
+            statistics.median(one.seconds for one in taken),
+            max(one.peak for one in taken),
+        )
         print(f"{name:24}{seconds:10.2f}{seconds / base:8.2f}{peak / 1e6:24.1f}")
-        result[name] = {"seconds": round(seconds, 3), "ratio": round(seconds / base, 2), "peak_mb": round(peak / 1e6, 1)}
+        result[name] = {
+            "seconds": round(seconds, 3),
+            "ratio": round(seconds / base, 2),
+            "peak_mb": round(peak / 1e6, 1),
+        }
     print(json.dumps(result))
 
 
@@ -159,10 +192,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--conversations", type=int, default=1_000)
     parser.add_argument("--turns", type=int, default=20, help="messages of a conversation")
-    parser.add_argument("--repeat", type=int, default=3, help="how often reading and exporting are measured")
+    parser.add_argument(
+        "--repeat", type=int, default=3, help="how often reading and exporting are measured"
+    )
     args = parser.parse_args()
     # A folder that the user Postgres runs as under root can reach.
-    with TemporaryDirectory(prefix="postgres-") as folder, DevServer(Path(folder), config=ON_POSTGRES) as server:
+    with (
+        TemporaryDirectory(prefix="postgres-") as folder,
+        DevServer(Path(folder), config=ON_POSTGRES) as server,
+    ):
         asyncio.run(measured(server, Path(folder), args))
 
 

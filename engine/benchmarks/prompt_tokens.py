@@ -1,8 +1,10 @@
-"""What a turn and a consolidation send to the model, in tokens of four characters: python -m benchmarks.prompt_tokens
+"""What a turn and a consolidation send to the model, in tokens of four characters: python -m
+benchmarks.prompt_tokens
 
-One person with the files of `stored.py`, and the bare deep agent of `bare_agent.py` beside the project's, on one server. The
-scripted model records each request. Counted are its instructions (`system`), its tools, and the messages. A provider's own
-tokens differ by a fifth or so, and by more in languages other than English.
+One person with the files of `stored.py`, and the bare deep agent of `bare_agent.py` beside the
+project's, on one server. The scripted model records each request. Counted are its instructions
+(`system`), its tools, and the messages. A provider's own tokens differ by a fifth or so, and by
+more in languages other than English.
 """
 
 from __future__ import annotations
@@ -22,7 +24,10 @@ from lasting_memory.testing.dev_server import DevServer, run_turn
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
 
 CHARS_OF_TOKEN = 4
-PERSON, SAID = "bench", "We settled on the build that caches its wheels, because the other one took too long."
+PERSON, SAID = (
+    "bench",
+    "We settled on the build that caches its wheels, because the other one took too long.",
+)
 GRAPHS = {"project": "agent", "bare deep agent": "bare_agent"}
 
 
@@ -36,7 +41,9 @@ def parts(body: dict[str, Any]) -> dict[str, int]:
     return {name: tokens(body.get(name) or "") for name in ("system", "tools", "messages")}
 
 
-async def measure(server: DevServer, model: ScriptedAnthropic, turns: int) -> dict[str, list[dict[str, int]]]:
+async def measure(
+    server: DevServer, model: ScriptedAnthropic, turns: int
+) -> dict[str, list[dict[str, int]]]:
     """The parts of each request of a turn of each graph, and of a consolidation of so many turns."""
     client, operator, sent = server.as_user(PERSON), server.as_operator(), {}
     for namespace, key, text in stored_files(PERSON):
@@ -50,17 +57,28 @@ async def measure(server: DevServer, model: ScriptedAnthropic, turns: int) -> di
     for _ in range(turns):
         await run_turn(client, thread, SAID)
     model.clear()
-    note = ToolCall("append_memory", {"path": "/memories/topics/work.md", "text": "- Caches wheels."})
+    note = ToolCall(
+        "append_memory", {"path": "/memories/topics/work.md", "text": "- Caches wheels."}
+    )
     model.script("Conversations with something new", [note], [Text("done")])
-    await run_turn(client, str((await client.threads.create())["thread_id"]), "consolidate", "consolidation_agent")
+    await run_turn(
+        client,
+        str((await client.threads.create())["thread_id"]),
+        "consolidate",
+        "consolidation_agent",
+    )
     sent[f"a consolidation of {turns} turns"] = [parts(body) for body in model.requests]
     await server.close_clients()
     return sent
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Tokens that a turn and a consolidation send to the model.")
-    parser.add_argument("--turns", type=int, default=10, help="of the conversation that is consolidated")
+    parser = argparse.ArgumentParser(
+        description="Tokens that a turn and a consolidation send to the model."
+    )
+    parser.add_argument(
+        "--turns", type=int, default=10, help="of the conversation that is consolidated"
+    )
     args = parser.parse_args()
     with ScriptedAnthropic() as model, tempfile.TemporaryDirectory() as folder:
         path = f"{HERE}/bare_agent.py:bare_agent"
@@ -68,7 +86,10 @@ def main() -> None:
             sent = asyncio.run(measure(server, model, args.turns))
     print(f"{'tokens sent':34} {'calls':>6} {'system':>8} {'tools':>8} {'messages':>9} {'all':>8}")
     for name, requests in sent.items():
-        sums = {part: sum(request[part] for request in requests) for part in ("system", "tools", "messages")}
+        sums = {
+            part: sum(request[part] for request in requests)
+            for part in ("system", "tools", "messages")
+        }
         print(
             f"{name:34} {len(requests):6} {sums['system']:8,} {sums['tools']:8,} {sums['messages']:9,} {sum(sums.values()):8,}"
         )

@@ -1,22 +1,31 @@
-"""How often the right past conversations are found and the right turns quoted: python -m benchmarks.recall --set ... --data ...
+"""How often the right past conversations are found and the right turns quoted: python -m
+benchmarks.recall --set ... --data ...
 
     --set locomo|realtalk|beam     the format of the data
-    --data PATH                    `locomo10.json`; REALTALK's folder `data`; a size of BEAM, such as `chats/100K`
-    --only 6-10                    which conversations, counted from 1 (LoCoMo) or by the number in their name; all if left out
-    --alternatives FILE            JSON lines {"id": "6-10", "alternatives": [...]}: other words for each question
-    --mixed SET=PATH               also put this set's conversations into the history that is searched; may be given again
-    --embed MODULE:FUNCTION        the store has a semantic index, by this function from texts to vectors
+    --data PATH                    `locomo10.json`; REALTALK's folder `data`; a size of BEAM, such
+    as `chats/100K`
+    --only 6-10                    which conversations, counted from 1 (LoCoMo) or by the number in
+    their name; all if left out
+    --alternatives FILE            JSON lines {"id": "6-10", "alternatives": [...]}: other words for
+    each question
+    --mixed SET=PATH               also put this set's conversations into the history that is
+    searched; may be given again
+    --embed MODULE:FUNCTION        the store has a semantic index, by this function from texts to
+    vectors
     --vectors FILE                 keeps the vectors (default: vectors.sqlite in the working folder)
-    --ablate                       also leave out each part of the ranking: what it gains, with a 95% interval
-    --try NAME=VALUE               also with another value of a constant, such as DENSE_WEIGHT=0.35: what it gains; repeatable
+    --ablate                       also leave out each part of the ranking: what it gains, with a
+    95% interval
+    --try NAME=VALUE               also with another value of a constant, such as DENSE_WEIGHT=0.35:
+    what it gains; repeatable
 
-The data are public and not part of the project (`benchmarks/recall_sets.py` names them). Every question is asked through the
-function that the tool calls. `session_all@5`: all conversations that hold evidence are among the first five;
-`session_all@answer`: they are named in the tool's default answer; `turn@answer` and `turn@5`: share of the evidence turns that
-the default answer, and one of five conversations, quotes: 200 characters of it, or all. The same for other numbers
-of characters is printed too, so that no figure hangs on how many the answer gives a turn. Beside it BM25 over whole
-conversations, by bm25s with the same words, and what is gained over it, with a 95% interval (paired bootstrap). The last line
-is JSON, in percent.
+The data are public and not part of the project (`benchmarks/recall_sets.py` names them). Every
+question is asked through the function that the tool calls. `session_all@5`: all conversations that
+hold evidence are among the first five; `session_all@answer`: they are named in the tool's default
+answer; `turn@answer` and `turn@5`: share of the evidence turns that the default answer, and one of
+five conversations, quotes: 200 characters of it, or all. The same for other numbers of characters
+is printed too, so that no figure hangs on how many the answer gives a turn. Beside it BM25 over
+whole conversations, by bm25s with the same words, and what is gained over it, with a 95% interval
+(paired bootstrap). The last line is JSON, in percent.
 """
 
 from __future__ import annotations
@@ -40,7 +49,15 @@ from langgraph.store.memory import InMemoryStore
 
 from benchmarks.embedding_file import KeptVectors
 from benchmarks.recall_sets import SETS, Person, Question, together
-from lasting_memory.recall import catch_up, conversation, ranking, results_text, retrieval, search, search_stems
+from lasting_memory.recall import (
+    catch_up,
+    conversation,
+    ranking,
+    results_text,
+    retrieval,
+    search,
+    search_stems,
+)
 from lasting_memory.recall.retrieval import DEFAULT_LIMIT
 
 AGENTS = ("agent",)
@@ -66,7 +83,9 @@ PARTS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Answered:
-    """A question's result: rank of each evidence conversation (from 0), whether all are named, quoted turns by `QUOTED`."""
+    """A question's result: rank of each evidence conversation (from 0), whether all are named,
+    quoted turns by `QUOTED`.
+    """
 
     question: Question
     ranks: list[int]
@@ -84,7 +103,9 @@ class History:
         self.person, self.store = person, InMemoryStore()
         talks = [conversation(thread) for thread in person.threads.kept.values()]
         if vectors:
-            self.store = InMemoryStore(index=IndexConfig(embed=vectors.embed, dims=vectors.dims, fields=["text"]))
+            self.store = InMemoryStore(
+                index=IndexConfig(embed=vectors.embed, dims=vectors.dims, fields=["text"])
+            )
         self._ids = [talk.thread_id for talk in talks]
         self._bm25 = bm25s.BM25()
         corpus = [_stems(" ".join(turn.text for turn in talk.turns)) for talk in talks]
@@ -99,10 +120,18 @@ class History:
         start = time.perf_counter()
         words = _stems(question.text)
         scores = self._bm25.get_scores(words) if words else np.zeros(len(self._ids))
-        ranked = [self._ids[place] for place in np.argsort(-scores, kind="stable")[:MOST] if scores[place] > 0]
-        return Answered(question, _ranks(asker, question, ranked), seconds=time.perf_counter() - start)
+        ranked = [
+            self._ids[place]
+            for place in np.argsort(-scores, kind="stable")[:MOST]
+            if scores[place] > 0
+        ]
+        return Answered(
+            question, _ranks(asker, question, ranked), seconds=time.perf_counter() - start
+        )
 
-    async def ours(self, asker: Person, question: Question, alternatives: Sequence[str]) -> Answered:
+    async def ours(
+        self, asker: Person, question: Question, alternatives: Sequence[str]
+    ) -> Answered:
         """The function that the tool calls."""
         start, where = time.perf_counter(), self.person
         results = await search(
@@ -118,7 +147,9 @@ class History:
         seconds = time.perf_counter() - start
         ranked = [item.conversation.thread_id for item in results.matches]
         answer, five = (
-            results_text(question.text, replace(results, matches=results.matches[:limit]), alternatives)
+            results_text(
+                question.text, replace(results, matches=results.matches[:limit]), alternatives
+            )
             for limit in (DEFAULT_LIMIT, 5)
         )
         threads = {asker.turns[turn][0] for turn in question.evidence}
@@ -126,7 +157,10 @@ class History:
             question,
             _ranks(asker, question, ranked),
             all(f"thread_id={thread}" in answer for thread in threads),
-            tuple(statistics.mean(_quoted(asker, turn, answer, chars) for turn in question.evidence) for chars in QUOTED),
+            tuple(
+                statistics.mean(_quoted(asker, turn, answer, chars) for turn in question.evidence)
+                for chars in QUOTED
+            ),
             statistics.mean(_quoted(asker, turn, five, QUOTED[0]) for turn in question.evidence),
             len(answer),
             seconds,
@@ -146,7 +180,9 @@ def _quoted(asker: Person, turn: str, answer: str, chars: int) -> bool:
     """Whether an answer shows so many characters of the turn, or all of it, below its thread."""
     thread_id, text = asker.turns[turn]
     part = next((part for part in answer.split("\n\n") if f"thread_id={thread_id}" in part), "")
-    return any(text[start : start + chars] in part for start in range(0, max(1, len(text) - chars + 1), 20))
+    return any(
+        text[start : start + chars] in part for start in range(0, max(1, len(text) - chars + 1), 20)
+    )
 
 
 def share(values: Sequence[float]) -> float:
@@ -156,11 +192,16 @@ def share(values: Sequence[float]) -> float:
 
 def figures(every: Sequence[Answered]) -> dict[str, float]:
     """The measures of some questions, in percent."""
-    shares = {f"session_all@{cut}": share([float(max(item.ranks) < cut) for item in every]) for cut in CUTS}
+    shares = {
+        f"session_all@{cut}": share([float(max(item.ranks) < cut) for item in every])
+        for cut in CUTS
+    }
     shares["session_all@answer"] = share([float(item.named) for item in every])
     shares["turn@answer"] = share([item.turns_answer[0] for item in every])
     shares["turn@5"] = share([item.turns_5 for item in every])
-    shares["mrr"] = share([0.0 if min(item.ranks) >= MOST else 1 / (1 + min(item.ranks)) for item in every])
+    shares["mrr"] = share(
+        [0.0 if min(item.ranks) >= MOST else 1 / (1 + min(item.ranks)) for item in every]
+    )
     return shares
 
 
@@ -224,17 +265,32 @@ def spread(values: Sequence[float]) -> tuple[float, float]:
 
 
 def print_more(baseline: Sequence[Answered], ours: Sequence[Answered]) -> dict[str, Any]:
-    """What is gained over BM25, how much of a turn is quoted, tokens and milliseconds of an answer; for the JSON, too."""
+    """What is gained over BM25, how much of a turn is quoted, tokens and milliseconds of an answer;
+    for the JSON, too.
+    """
     found = MEASURES["session_all@5"]
     mean, low, high = interval([found(a) - found(b) for a, b in zip(ours, baseline, strict=True)])
     print(f"\nsession_all@5 over BM25: {mean:+.1f} [{low:+.1f}, {high:+.1f}]")
-    intervals = {name: interval([value(item) for item in ours])[1:] for name, value in MEASURES.items()}
-    print("95% intervals:", ", ".join(f"{name} [{low:.1f}, {high:.1f}]" for name, (low, high) in intervals.items()))
-    shares = {chars: share([item.turns_answer[place] for item in ours]) for place, chars in enumerate(QUOTED)}
-    print("turns quoted by characters:", ", ".join(f"{chars}: {shares[chars]}" for chars in sorted(shares)))
+    intervals = {
+        name: interval([value(item) for item in ours])[1:] for name, value in MEASURES.items()
+    }
+    print(
+        "95% intervals:",
+        ", ".join(f"{name} [{low:.1f}, {high:.1f}]" for name, (low, high) in intervals.items()),
+    )
+    shares = {
+        chars: share([item.turns_answer[place] for item in ours])
+        for place, chars in enumerate(QUOTED)
+    }
+    print(
+        "turns quoted by characters:",
+        ", ".join(f"{chars}: {shares[chars]}" for chars in sorted(shares)),
+    )
     tokens = spread([item.chars / _TOKEN_CHARS for item in ours])
     milliseconds = spread([1_000 * item.seconds for item in ours])
-    print(f"an answer: {tokens[0]:.0f} tokens (p95 {tokens[1]:.0f}), {milliseconds[0]:.1f} ms (p95 {milliseconds[1]:.1f})")
+    print(
+        f"an answer: {tokens[0]:.0f} tokens (p95 {tokens[1]:.0f}), {milliseconds[0]:.1f} ms (p95 {milliseconds[1]:.1f})"
+    )
     gain = [round(value, 1) for value in (mean, low, high)]
     return {
         "bm25": share(list(map(found, baseline))),
@@ -253,18 +309,28 @@ async def print_changed(
     *,
     left_out: bool,
 ) -> None:
-    """What other settings of the ranking gain over the given ones or, where they leave something out, what that gains."""
-    print(f"\n{'a part gains' if left_out else 'a setting gains':26}" + "".join(f"{measure:>26}" for measure in MEASURES))
+    """What other settings of the ranking gain over the given ones or, where they leave something
+    out, what that gains.
+    """
+    print(
+        f"\n{'a part gains' if left_out else 'a setting gains':26}"
+        + "".join(f"{measure:>26}" for measure in MEASURES)
+    )
     for name, settings in changes.items():
         with changed(settings):
             other = await measure(asked, alternatives)
         more, less = (ours, other) if left_out else (other, ours)
-        gains = [interval([value(a) - value(b) for a, b in zip(more, less, strict=True)]) for value in MEASURES.values()]
+        gains = [
+            interval([value(a) - value(b) for a, b in zip(more, less, strict=True)])
+            for value in MEASURES.values()
+        ]
         cells = [f"{mean:+10.1f} [{low:+5.1f}, {high:+5.1f}]" for mean, low, high in gains]
         print(f"{name:26}" + "".join(f"{cell:>26}" for cell in cells), flush=True)
 
 
-async def measure(asked: Sequence[tuple[Person, History]], alternatives: Mapping[str, list[str]]) -> list[Answered]:
+async def measure(
+    asked: Sequence[tuple[Person, History]], alternatives: Mapping[str, list[str]]
+) -> list[Answered]:
     """Every question of everybody, through the function that the tool calls."""
     return [
         await history.ours(person, question, alternatives.get(question.id, []))
@@ -276,7 +342,10 @@ async def measure(asked: Sequence[tuple[Person, History]], alternatives: Mapping
 def read_alternatives(path: Path | None) -> dict[str, list[str]]:
     """Other words by the question's id."""
     lines = path.read_text("utf-8").splitlines() if path else []
-    return {str(line["id"]): [str(word) for word in line["alternatives"]] for line in map(json.loads, filter(None, lines))}
+    return {
+        str(line["id"]): [str(word) for word in line["alternatives"]]
+        for line in map(json.loads, filter(None, lines))
+    }
 
 
 def span(text: str) -> range:
@@ -300,13 +369,17 @@ def other_set(text: str) -> list[Person]:
     """SET=PATH."""
     name, _, path = text.partition("=")
     if name not in SETS or not path:
-        raise argparse.ArgumentTypeError(f"{text!r} is not SET=PATH with SET one of {', '.join(SETS)}")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not SET=PATH with SET one of {', '.join(SETS)}"
+        )
     return list(SETS[name](Path(path), None))
 
 
 async def main() -> None:
     """Measure, and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--set", choices=SETS, required=True)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--only", type=span)
@@ -315,14 +388,20 @@ async def main() -> None:
     parser.add_argument("--embed", metavar="MODULE:FUNCTION")
     parser.add_argument("--vectors", type=Path, default=Path("vectors.sqlite"))
     parser.add_argument("--ablate", action="store_true")
-    parser.add_argument("--try", dest="tried", type=setting, action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument(
+        "--try", dest="tried", type=setting, action="append", default=[], metavar="NAME=VALUE"
+    )
     args = parser.parse_args()
     people = list(SETS[args.set](args.data, args.only))
     if not any(person.questions for person in people):
-        parser.error(f"{args.data} has no questions of set {args.set}; --data and --only name other conversations.")
+        parser.error(
+            f"{args.data} has no questions of set {args.set}; --data and --only name other conversations."
+        )
     vectors = KeptVectors(args.embed, args.vectors) if args.embed else None
     if args.mixed:
-        one = History(together([*people, *(person for group in args.mixed for person in group)]), vectors)
+        one = History(
+            together([*people, *(person for group in args.mixed for person in group)]), vectors
+        )
         asked = [(person, one) for person in people]
     else:
         asked = [(person, History(person, vectors)) for person in people]
@@ -330,8 +409,14 @@ async def main() -> None:
     for history in histories:
         await history.build()
     conversations = sum(len(history.person.threads.kept) for history in histories)
-    print(f"{args.set}: {conversations} conversations in {len(histories)} histories; default answer {DEFAULT_LIMIT}")
-    baseline = [history.baseline(person, question) for person, history in asked for question in person.questions]
+    print(
+        f"{args.set}: {conversations} conversations in {len(histories)} histories; default answer {DEFAULT_LIMIT}"
+    )
+    baseline = [
+        history.baseline(person, question)
+        for person, history in asked
+        for question in person.questions
+    ]
     alternatives = read_alternatives(args.alternatives)
     ours = await measure(asked, alternatives)
     print_table(baseline, ours)
@@ -346,8 +431,15 @@ async def main() -> None:
     measures = figures(ours)
     names = ("session_all@5", "session_all@answer", "turn@answer", "turn@5", "mrr")
     chars = sorted(item.chars for item in ours)[int(0.95 * (len(ours) - 1))]
-    given_too = [name for name, given in (("alternatives", alternatives), ("meaning", vectors)) if given]
-    told = {"set": args.set, "with": ["words", *given_too], **{name: measures[name] for name in names}, **more}
+    given_too = [
+        name for name, given in (("alternatives", alternatives), ("meaning", vectors)) if given
+    ]
+    told = {
+        "set": args.set,
+        "with": ["words", *given_too],
+        **{name: measures[name] for name in names},
+        **more,
+    }
     print(json.dumps({**told, "chars_p95": chars, "questions": len(ours)}))
 
 

@@ -3,13 +3,14 @@
     --threads 10,100,1000,10000    numbers of conversations, of 20 turns each
     --plot FILE                    where the plot goes (default: benchmarks/plots/recall_scale.svg)
 
-On the in-memory store and on embedded Postgres, in turns within one run: the search that the tool calls; the published recipe
-(the five newest threads and the history of each); and this project's first form, which read up to 1,000 threads at every
-question. The platform's threads are played by this process, and what they hand out goes through JSON as it does over HTTP: less
-than a real server needs, so that what reads many threads looks better here than it is.
+On the in-memory store and on embedded Postgres, in turns within one run: the search that the tool
+calls; the published recipe (the five newest threads and the history of each); and this project's
+first form, which read up to 1,000 threads at every question. The platform's threads are played by
+this process, and what they hand out goes through JSON as it does over HTTP: less than a real server
+needs, so that what reads many threads looks better here than it is.
 
-Goals: at 10,000 conversations at most 4 times the time of 100; at 1,000 at least 10 times faster than reading the threads; the
-update for one conversation costs the same at any number.
+Goals: at 10,000 conversations at most 4 times the time of 100; at 1,000 at least 10 times faster
+than reading the threads; the update for one conversation costs the same at any number.
 """
 
 from __future__ import annotations
@@ -63,12 +64,16 @@ class Counted(BaseStore):
         results = await self._store.abatch(ops)
         for result in results:
             items: list[Any] = result if isinstance(result, list) else [result]
-            self.read += sum(len(json.dumps(item.value)) for item in items if isinstance(item, Item))
+            self.read += sum(
+                len(json.dumps(item.value)) for item in items if isinstance(item, Item)
+            )
         return results
 
 
 class Speech:
-    """Made-up conversations: words as frequent as words are (Zipf), and some that are a conversation's own subject."""
+    """Made-up conversations: words as frequent as words are (Zipf), and some that are a
+    conversation's own subject.
+    """
 
     def __init__(self) -> None:
         self._random = random.Random(7)  # noqa: S311  # the same in every run
@@ -80,11 +85,17 @@ class Speech:
         subject = self._random.choices(self._words, k=8)
         turns = [
             " ".join(
-                [*self._random.choices(self._words, self._weights, k=WORDS_A_TURN - 5), *self._random.choices(subject, k=5)]
+                [
+                    *self._random.choices(self._words, self._weights, k=WORDS_A_TURN - 5),
+                    *self._random.choices(subject, k=5),
+                ]
             )
             for _ in range(TURNS)
         ]
-        return [{"type": "ai" if n % 2 else "human", "id": str(n), "content": text} for n, text in enumerate(turns)]
+        return [
+            {"type": "ai" if n % 2 else "human", "id": str(n), "content": text}
+            for n, text in enumerate(turns)
+        ]
 
     def question(self, messages: list[dict[str, Any]]) -> str:
         """Six words of one turn."""
@@ -99,7 +110,12 @@ def thread_id(number: int) -> str:
 def fill(threads: Platform, speech: Speech, count: int) -> None:
     """As many conversations as wanted, one an hour."""
     for number in range(len(threads.kept), count):
-        threads.put(ACTOR, thread_id(number), (START + timedelta(hours=number)).isoformat(), speech.messages())
+        threads.put(
+            ACTOR,
+            thread_id(number),
+            (START + timedelta(hours=number)).isoformat(),
+            speech.messages(),
+        )
 
 
 async def the_recipe(threads: Platform, question: str) -> str:
@@ -108,14 +124,18 @@ async def the_recipe(threads: Platform, question: str) -> str:
     states = []
     for thread in listed:
         messages = thread["values"]["messages"]
-        states += json.loads(json.dumps([{"values": {"messages": messages[: len(messages) - n]}} for n in range(10)]))
+        states += json.loads(
+            json.dumps([{"values": {"messages": messages[: len(messages) - n]}} for n in range(10)])
+        )
     return str(states)
 
 
 async def first_form(threads: Platform, question: str) -> str:
     """Every thread read at every question, windows of turns ranked by BM25."""
     listed = await threads.search(
-        metadata=owned_by(ACTOR, AGENTS)[0], limit=1_000, select=["thread_id", "updated_at", "values"]
+        metadata=owned_by(ACTOR, AGENTS)[0],
+        limit=1_000,
+        select=["thread_id", "updated_at", "values"],
     )
     talks = [conversation(thread) for thread in listed]
     windows = [
@@ -151,11 +171,15 @@ async def measure(name: str, raw: BaseStore, counts: list[int]) -> list[dict[str
         start = time.perf_counter()
         await recall.catch_up(store, threads, ACTOR, agents=AGENTS)
         built = time.perf_counter() - start
-        texts = random.Random(count).choices([thread["values"]["messages"] for thread in threads.kept.values()], k=QUESTIONS)  # noqa: S311
+        texts = random.Random(count).choices(  # noqa: S311
+            [thread["values"]["messages"] for thread in threads.kept.values()], k=QUESTIONS
+        )
         questions = [speech.question(messages) for messages in texts]
 
         async def ask(question: str) -> str:
-            return results_text(question, await search(store, threads, ACTOR, question, 5, agents=AGENTS))
+            return results_text(
+                question, await search(store, threads, ACTOR, question, 5, agents=AGENTS)
+            )
 
         await timed(ask, questions[:3])
         store.read = 0
@@ -166,9 +190,12 @@ async def measure(name: str, raw: BaseStore, counts: list[int]) -> list[dict[str
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         recipe = await timed(lambda question: the_recipe(threads, question), questions[:10])
-        before = await timed(lambda question: first_form(threads, question), questions[:SLOW_QUESTIONS])
+        before = await timed(
+            lambda question: first_form(threads, question), questions[:SLOW_QUESTIONS]
+        )
         updates = []
-        # Conversations that are there already, said again: as many as make the merges of two segments.
+        # Conversations that are there already, said again: as many as make the merges of two
+        # segments.
         for number in random.Random(1).choices(range(count), k=UPDATES):  # noqa: S311
             talk = conversation(threads.kept[thread_id(number)])
             start = time.perf_counter()
@@ -186,7 +213,9 @@ async def measure(name: str, raw: BaseStore, counts: list[int]) -> list[dict[str
                 "update_mean_ms": round(statistics.mean(updates), 2),
                 "recipe_ms": round(statistics.median(recipe), 1),
                 "first_form_ms": round(statistics.median(before), 1),
-                "faster_than_first_form": round(statistics.median(before) / statistics.median(ours), 2),
+                "faster_than_first_form": round(
+                    statistics.median(before) / statistics.median(ours), 2
+                ),
                 "over_recipe": round(statistics.median(ours) / statistics.median(recipe), 2),
                 "built_s": round(built, 1),
             }
@@ -204,11 +233,16 @@ COLUMNS = {
 
 def print_row(row: dict[str, Any]) -> None:
     """A line of the table."""
-    print(" ".join(f"{row[key]!s:>{max(8, len(title))}}" for key, title in COLUMNS.items()), flush=True)
+    print(
+        " ".join(f"{row[key]!s:>{max(8, len(title))}}" for key, title in COLUMNS.items()),
+        flush=True,
+    )
 
 
 def plot(rows: list[dict[str, Any]], path: Path) -> None:
-    """Both curves: time of a search, and of the update for one conversation, by number of conversations."""
+    """Both curves: time of a search, and of the update for one conversation, by number of
+    conversations.
+    """
     import matplotlib as mpl  # noqa: PLC0415  # of the dev extra
 
     mpl.use("svg")
@@ -216,17 +250,37 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
 
     # Text as text and no random ids: the same figures make the same file.
     plt.rcParams.update(
-        {"svg.fonttype": "none", "svg.hashsalt": "recall", "font.size": 9, "axes.grid": True, "grid.alpha": 0.3}
+        {
+            "svg.fonttype": "none",
+            "svg.hashsalt": "recall",
+            "font.size": 9,
+            "axes.grid": True,
+            "grid.alpha": 0.3,
+        }
     )
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
     for name in dict.fromkeys(row["store"] for row in rows):
         mine = [row for row in rows if row["store"] == name]
         counts = [row["threads"] for row in mine]
         left.plot(counts, [row["search_ms"] for row in mine], marker="o", label=f"search, {name}")
-        right.plot(counts, [row["update_mean_ms"] for row in mine], marker="o", label=f"update, {name}")
+        right.plot(
+            counts, [row["update_mean_ms"] for row in mine], marker="o", label=f"update, {name}"
+        )
     counts = [row["threads"] for row in mine]
-    left.plot(counts, [row["first_form_ms"] for row in mine], "--", color="gray", label="reading the threads (at most 1,000)")
-    left.plot(counts, [row["recipe_ms"] for row in mine], ":", color="gray", label="recipe: the newest five")
+    left.plot(
+        counts,
+        [row["first_form_ms"] for row in mine],
+        "--",
+        color="gray",
+        label="reading the threads (at most 1,000)",
+    )
+    left.plot(
+        counts,
+        [row["recipe_ms"] for row in mine],
+        ":",
+        color="gray",
+        label="recipe: the newest five",
+    )
     for axes in (left, right):
         axes.set(xscale="log", xlabel="past conversations", ylabel="milliseconds")
     # Room for the legend above the slowest.
@@ -236,17 +290,26 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
         axes.legend(fontsize=7.5)
     path.parent.mkdir(exist_ok=True)
     figure.savefig(path, metadata={"Date": None})
-    path.write_text("\n".join(line.rstrip() for line in path.read_text("utf-8").splitlines()) + "\n", "utf-8")
+    path.write_text(
+        "\n".join(line.rstrip() for line in path.read_text("utf-8").splitlines()) + "\n", "utf-8"
+    )
 
 
 async def main() -> None:
     """Measure, print, and plot."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", default="10,100,1000,10000", help="numbers of conversations, growing")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--threads", default="10,100,1000,10000", help="numbers of conversations, growing"
+    )
     parser.add_argument("--plot", type=Path, default=PLOT)
     args = parser.parse_args()
     counts = [int(count) for count in args.threads.split(",")]
-    versions = ", ".join(f"{name} {version(name)}" for name in ("langgraph", "langgraph-checkpoint-postgres", "numpy"))
+    versions = ", ".join(
+        f"{name} {version(name)}"
+        for name in ("langgraph", "langgraph-checkpoint-postgres", "numpy")
+    )
     print(f"{platform.machine()}, Python {platform.python_version()}, {versions}")
     print(" ".join(f"{title:>8}" for title in COLUMNS.values()))
     rows = await measure("memory", InMemoryStore(), counts)

@@ -1,7 +1,9 @@
-"""Public sets of long conversations, read into one person's threads each: their questions, and which turns answer them.
+"""Public sets of long conversations, read into one person's threads each: their questions, and
+which turns answer them.
 
-None of the data is part of the project. A person has threads as the platform gives them, and questions with the ids of the
-turns that hold the answer (`evidence`). What a file misspells is left out.
+None of the data is part of the project. A person has threads as the platform gives them, and
+questions with the ids of the turns that hold the answer (`evidence`). What a file misspells is left
+out.
 """
 
 from __future__ import annotations
@@ -22,7 +24,14 @@ _LOCOMO_CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "singl
 _REALTALK_CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "commonsense"}
 # Kinds of question that no conversation answers, or all do.
 _BEAM_LEFT_OUT = ("abstention", "summarization")
-_TIMES = ("%I:%M %p on %d %B, %Y", "%d.%m.%Y, %H:%M:%S", "%d.%m.%Y, %H:%M", "%B-%d-%Y", "%b-%d-%Y", "%Y-%m-%d")
+_TIMES = (
+    "%I:%M %p on %d %B, %Y",
+    "%d.%m.%Y, %H:%M:%S",
+    "%d.%m.%Y, %H:%M",
+    "%B-%d-%Y",
+    "%b-%d-%Y",
+    "%Y-%m-%d",
+)
 
 
 @dataclass(frozen=True)
@@ -37,7 +46,9 @@ class Question:
 
 @dataclass
 class Person:
-    """A conversation of a set as one user's threads. `turns` gives the thread and the text of each turn's id."""
+    """A conversation of a set as one user's threads. `turns` gives the thread and the text of each
+    turn's id.
+    """
 
     actor: identity.Actor
     threads: Platform = field(default_factory=Platform)
@@ -73,9 +84,13 @@ _START = datetime(2020, 1, 1, tzinfo=UTC)
 
 
 def _sessions(name: str, said: dict[str, Any], speakers: list[str], text: str) -> Person:
-    """The sessions of LoCoMo's format, of which REALTALK's is a relative. The first speaker is the user."""
+    """The sessions of LoCoMo's format, of which REALTALK's is a relative. The first speaker is the
+    user.
+    """
     person, moment = Person(identity.Actor(name, "recall")), _START
-    numbers = sorted(int(key.removeprefix("session_")) for key in said if re.fullmatch(r"session_\d+", key))
+    numbers = sorted(
+        int(key.removeprefix("session_")) for key in said if re.fullmatch(r"session_\d+", key)
+    )
     for number in numbers:
         turns = [turn for turn in said[f"session_{number}"] or [] if turn.get("dia_id")]
         moment = _moment(said.get(f"session_{number}_date_time"), moment + timedelta(days=1))
@@ -84,18 +99,25 @@ def _sessions(name: str, said: dict[str, Any], speakers: list[str], text: str) -
             caption = f" [image: {turn['blip_caption']}]" if turn.get("blip_caption") else ""
             role = "human" if turn.get("speaker") == speakers[0] else "ai"
             words = turn.get(text) or turn.get("text") or ""
-            messages.append((str(turn["dia_id"]), role, str(turn.get("speaker", "")), f"{words}{caption}"))
+            messages.append(
+                (str(turn["dia_id"]), role, str(turn.get("speaker", "")), f"{words}{caption}")
+            )
         person.put(str(number), moment, messages)
     return person
 
 
 def _dialog_ids(given: object) -> list[str]:
     """Ids of turns; some entries hold two, or are misspelt."""
-    return [f"D{int(session)}:{int(turn)}" for session, turn in re.findall(r"D:?(\d+)[:;](\d+)", json.dumps(given or []))]
+    return [
+        f"D{int(session)}:{int(turn)}"
+        for session, turn in re.findall(r"D:?(\d+)[:;](\d+)", json.dumps(given or []))
+    ]
 
 
 def locomo(path: Path, only: range | None) -> Iterator[Person]:
-    """`locomo10.json` (Maharana and others, "Evaluating Very Long-Term Conversational Memory of LLM Agents", ACL 2024)."""
+    """`locomo10.json` (Maharana and others, "Evaluating Very Long-Term Conversational Memory of LLM
+    Agents", ACL 2024).
+    """
     for number, sample in enumerate(json.loads(path.read_text("utf-8")), 1):
         if only is not None and number not in only:
             continue
@@ -103,37 +125,60 @@ def locomo(path: Path, only: range | None) -> Iterator[Person]:
         person = _sessions(f"locomo-{number}", said, [said["speaker_a"], said["speaker_b"]], "text")
         for index, asked in enumerate(sample["qa"]):
             if kind := _LOCOMO_CATEGORIES.get(asked["category"]):
-                person.ask(f"{number}-{index}", str(asked["question"]), kind, _dialog_ids(asked.get("evidence")))
+                person.ask(
+                    f"{number}-{index}",
+                    str(asked["question"]),
+                    kind,
+                    _dialog_ids(asked.get("evidence")),
+                )
         yield person
 
 
 def realtalk(path: Path, only: range | None) -> Iterator[Person]:
-    """The folder `data` of REALTALK (Lee and others, 2025): `Chat_<number>_<names>.json` in it, and nothing below."""
+    """The folder `data` of REALTALK (Lee and others, 2025): `Chat_<number>_<names>.json` in it, and
+    nothing below.
+    """
     for file, number in _numbered(path.glob("Chat_*.json"), r"^Chat_(\d+)_", only):
         said = json.loads(file.read_text("utf-8"))
         person = _sessions(f"realtalk-{number}", said, list(said["name"].values()), "clean_text")
         for index, asked in enumerate(said.get("qa") or []):
             kind = _REALTALK_CATEGORIES.get(asked.get("category"), "other")
-            person.ask(f"{number}-{index}", str(asked["question"]), kind, _dialog_ids(asked.get("evidence")))
+            person.ask(
+                f"{number}-{index}",
+                str(asked["question"]),
+                kind,
+                _dialog_ids(asked.get("evidence")),
+            )
         yield person
 
 
 def beam(path: Path, only: range | None) -> Iterator[Person]:
-    """A size of BEAM (Tavakoli and others, 2025), such as `chats/100K`: a folder for each chat. A turn group is a thread."""
+    """A size of BEAM (Tavakoli and others, 2025), such as `chats/100K`: a folder for each chat. A
+    turn group is a thread.
+    """
     for folder, number in _numbered(path.iterdir(), r"^(\d+)$", only):
         person, moment = Person(identity.Actor(f"beam-{number}", "recall")), _START
-        for place, group in enumerate(_groups(json.loads((folder / "chat.json").read_text("utf-8")))):
+        for place, group in enumerate(
+            _groups(json.loads((folder / "chat.json").read_text("utf-8")))
+        ):
             anchors = [message["time_anchor"] for message in group if message.get("time_anchor")]
             day = _moment(anchors[0] if anchors else "", moment)
             moment = day.replace(hour=0, minute=0, second=0) + timedelta(seconds=10 * place)
             person.put(str(place), moment, [_beam_turn(message) for message in group])
         index = 0
-        asked = json.loads((folder / "probing_questions" / "probing_questions.json").read_text("utf-8"))
+        asked = json.loads(
+            (folder / "probing_questions" / "probing_questions.json").read_text("utf-8")
+        )
         for kind, questions in asked.items():
             for question in questions:
                 if kind not in _BEAM_LEFT_OUT:
                     evidence = map(str, _numbers(question.get("source_chat_ids")))
-                    person.ask(f"{number}-{index}", str(question["question"]), kind.replace("_", " "), evidence)
+                    person.ask(
+                        f"{number}-{index}",
+                        str(question["question"]),
+                        kind.replace("_", " "),
+                        evidence,
+                    )
                 index += 1
         yield person
 
@@ -150,7 +195,11 @@ def _groups(part: object) -> Iterator[list[dict[str, Any]]]:
         for value in part.values():
             yield from _groups(value)
     elif isinstance(part, list):
-        if messages := [item for item in part if isinstance(item, dict) and {"role", "content", "id"} <= item.keys()]:
+        if messages := [
+            item
+            for item in part
+            if isinstance(item, dict) and {"role", "content", "id"} <= item.keys()
+        ]:
             yield messages
         else:
             for item in part:
@@ -165,16 +214,25 @@ def _numbers(part: object) -> Iterator[int]:
     elif isinstance(part, str):
         yield from map(int, re.findall(r"\d+", part))
     else:
-        for item in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
+        for item in (
+            part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
+        ):
             yield from _numbers(item)
 
 
 def _numbered(paths: Iterable[Path], pattern: str, only: range | None) -> list[tuple[Path, int]]:
     numbered = [(path, int(match[1])) for path in paths if (match := re.search(pattern, path.name))]
-    return sorted(((path, number) for path, number in numbered if only is None or number in only), key=lambda pair: pair[1])
+    return sorted(
+        ((path, number) for path, number in numbered if only is None or number in only),
+        key=lambda pair: pair[1],
+    )
 
 
-SETS: dict[str, Callable[[Path, range | None], Iterator[Person]]] = {"locomo": locomo, "realtalk": realtalk, "beam": beam}
+SETS: dict[str, Callable[[Path, range | None], Iterator[Person]]] = {
+    "locomo": locomo,
+    "realtalk": realtalk,
+    "beam": beam,
+}
 
 
 def together(people: Iterable[Person]) -> Person:
@@ -183,6 +241,8 @@ def together(people: Iterable[Person]) -> Person:
     for person in people:
         for thread in person.threads.kept.values():
             messages = thread["values"]["messages"]
-            everybody.threads.put(everybody.actor, thread["thread_id"], thread["updated_at"], messages)
+            everybody.threads.put(
+                everybody.actor, thread["thread_id"], thread["updated_at"], messages
+            )
         everybody.last = max(everybody.last, person.last)
     return everybody

@@ -1,15 +1,17 @@
-"""From the start of the process to 200 at /ok, against a server with a trivial graph: python -m benchmarks.start_time
+"""From the start of the process to 200 at /ok, against a server with a trivial graph: python -m
+benchmarks.start_time
 
 Goal: 1.5 or less.
 
-Servers are `langgraph dev` in a new folder with the same options, started and stopped in turns, in changing order; a first
-round, which fills the file cache and writes the bytecode, is not counted. The trivial server has no auth and a graph of
-one node that does nothing, under both of the project's graph ids (the second costs it well under a millisecond).
-The project is started twice: with AGENT_MODEL unset, as `make dev` first starts it, and with an Anthropic model. A third of
-what the latter needs is the import of Anthropic's SDK, which every server with such a model pays, so the bare deep agent
-with the same model is started too: what the project needs over that is its own.
-A server is a process of its own, as people start it. (Tests fork theirs from one that has imported what takes longest.)
-/ok is asked every 0.02 s, which is the resolution of a single start.
+Servers are `langgraph dev` in a new folder with the same options, started and stopped in turns, in
+changing order; a first round, which fills the file cache and writes the bytecode, is not counted.
+The trivial server has no auth and a graph of one node that does nothing, under both of the
+project's graph ids (the second costs it well under a millisecond). The project is started twice:
+with AGENT_MODEL unset, as `make dev` first starts it, and with an Anthropic model. A third of what
+the latter needs is the import of Anthropic's SDK, which every server with such a model pays, so the
+bare deep agent with the same model is started too: what the project needs over that is its own. A
+server is a process of its own, as people start it. (Tests fork theirs from one that has imported
+what takes longest.) /ok is asked every 0.02 s, which is the resolution of a single start.
 """
 
 from __future__ import annotations
@@ -62,7 +64,11 @@ def start_seconds(name: str) -> float:
         with (
             log.open("wb") as output,
             subprocess.Popen(  # noqa: S603  # this project's own server
-                [sys.executable, "-m", "langgraph_cli", *command], cwd=folder, env=env, stdout=output, stderr=output
+                [sys.executable, "-m", "langgraph_cli", *command],
+                cwd=folder,
+                env=env,
+                stdout=output,
+                stderr=output,
             ) as process,
         ):
             while process.poll() is None and not server.answers():
@@ -70,13 +76,19 @@ def start_seconds(name: str) -> float:
             seconds, ended = time.perf_counter() - begun, process.poll()
             process.send_signal(signal.SIGINT)
         if ended is not None:
-            raise RuntimeError(f"The server {name!r} exited with {ended}:\n{log.read_text('utf-8')[-2_000:]}")
+            raise RuntimeError(
+                f"The server {name!r} exited with {ended}:\n{log.read_text('utf-8')[-2_000:]}"
+            )
         return seconds
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Time to /ok of the project over a server with a trivial graph.")
-    parser.add_argument("--runs", type=int, default=10, help="starts of each; a round takes about twenty seconds")
+    parser = argparse.ArgumentParser(
+        description="Time to /ok of the project over a server with a trivial graph."
+    )
+    parser.add_argument(
+        "--runs", type=int, default=10, help="starts of each; a round takes about twenty seconds"
+    )
     wanted = max(2, parser.parse_args().runs)
     taken: dict[str, list[float]] = {name: [] for name in SERVERS}
     for round_ in range(-1, wanted):
@@ -84,11 +96,15 @@ def main() -> None:
             seconds = start_seconds(name)
             if round_ >= 0:
                 taken[name].append(seconds)
-    table = [Pairs(f"{first} : {second}", taken[first], taken[second]) for first, second in COMPARED]
+    table = [
+        Pairs(f"{first} : {second}", taken[first], taken[second]) for first, second in COMPARED
+    ]
     print_table(table, "first ms", "second ms")
     results = {pairs.name: pairs.summary() for pairs in table}
     print(f"goal for the first two: {GOAL} or less")
-    print(json.dumps({"benchmark": "start_time", "rounds": wanted, "goal": GOAL, "results": results}))
+    print(
+        json.dumps({"benchmark": "start_time", "rounds": wanted, "goal": GOAL, "results": results})
+    )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
-"""What the graph alone asks of the store in a run, and how long it takes: python -m benchmarks.store_operations
+"""What the graph alone asks of the store in a run, and how long it takes: python -m
+benchmarks.store_operations
 
-No server and no network. A store in memory counts its `batch` and `abatch` calls (each a round trip where the store is
-Postgres) and the operations in them. The model is the real Anthropic client up to the request it would send: it binds the
-tools and builds the whole request, then answers at once. `configurable.run_id` is set as the platform sets it, since the
-agent loads its prompt blocks once for each run id. The time is `ainvoke`, alternated, without the seconds a model takes:
-nothing dilutes this ratio, so it is the harshest of the three that these benchmarks give.
+No server and no network. A store in memory counts its `batch` and `abatch` calls (each a round trip
+where the store is Postgres) and the operations in them. The model is the real Anthropic client up
+to the request it would send: it binds the tools and builds the whole request, then answers at once.
+`configurable.run_id` is set as the platform sets it, since the agent loads its prompt blocks once
+for each run id. The time is `ainvoke`, alternated, without the seconds a model takes: nothing
+dilutes this ratio, so it is the harshest of the three that these benchmarks give.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ WARM_UP_PAIRS = 20
 PLAIN, TOOL, SUBAGENT = "Hello.", "What do I prefer?", "Ask your helper."
 CALLS = {
     TOOL: ToolCall(name="read_file", args={"file_path": "/memories/preferences.md"}, id="call_1"),
-    SUBAGENT: ToolCall(name="task", args={"description": PLAIN, "subagent_type": "general-purpose"}, id="call_2"),
+    SUBAGENT: ToolCall(
+        name="task", args={"description": PLAIN, "subagent_type": "general-purpose"}, id="call_2"
+    ),
 }
 KNOWN, NEW, COLLECTOR = "bench", "newcomer", "collector"
 COLLECTED_FILES = 500
@@ -57,7 +61,11 @@ class InstantAnthropic(ChatAnthropic):
     """Everything of the Anthropic client but the request."""
 
     async def _agenerate(
-        self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: Any = None,
+        **kwargs: Any,
     ) -> ChatResult:
         self._get_request_payload(messages, stop=stop, **kwargs)
         call = CALLS.get(messages[-1].text)
@@ -77,11 +85,17 @@ class Graph:
             self.store.put(namespace, key, dict(create_file_data(text)))
         for number in range(COLLECTED_FILES):
             text = f"# Topic {number}\n\n" + "- Something she said.\n" * 50
-            self.store.put(("memories", f"{ORG}:{COLLECTOR}"), f"/topics/{number}.md", dict(create_file_data(text)))
+            self.store.put(
+                ("memories", f"{ORG}:{COLLECTOR}"),
+                f"/topics/{number}.md",
+                dict(create_file_data(text)),
+            )
 
     async def run(self, text: str, user: str, thread: str) -> float:
         """Seconds of one run, whose round trips are in `calls` then."""
-        config: RunnableConfig = {"configurable": {"thread_id": thread, "run_id": str(uuid.uuid4())}}
+        config: RunnableConfig = {
+            "configurable": {"thread_id": thread, "run_id": str(uuid.uuid4())}
+        }
         self.calls.clear()
         start = time.perf_counter()
         message = {"messages": [{"role": "user", "content": text}]}
@@ -104,7 +118,9 @@ async def counted(graph: Graph) -> dict[str, dict[str, int]]:
 
 
 async def timed(agent: Graph, bare: Graph, wanted: int) -> list[Pairs]:
-    """Seconds of every case but the newcomer's, who is new only once; the graph that begins alternates."""
+    """Seconds of every case but the newcomer's, who is new only once; the graph that begins
+    alternates.
+    """
     measured = [Pairs(name) for name in CASES if CASES[name][1] != NEW]
     for pair in range(-WARM_UP_PAIRS, wanted):
         for pairs in measured:
@@ -123,9 +139,16 @@ async def timed(agent: Graph, bare: Graph, wanted: int) -> list[Pairs]:
 
 async def main() -> None:
     parser = argparse.ArgumentParser(description="Store operations and time of the graph alone.")
-    parser.add_argument("--turns", type=int, default=100, help="pairs of each case; a hundred take about half a minute")
+    parser.add_argument(
+        "--turns",
+        type=int,
+        default=100,
+        help="pairs of each case; a hundred take about half a minute",
+    )
     wanted = max(2, parser.parse_args().turns)
-    model = InstantAnthropic(model="claude-sonnet-4-6", api_key=SecretStr("test"), disable_streaming=True)
+    model = InstantAnthropic(
+        model="claude-sonnet-4-6", api_key=SecretStr("test"), disable_streaming=True
+    )
     agent, bare = Graph(build_agent(deployed(), model)), Graph(build_bare_agent(model))
     counts = {"agent": await counted(agent), "bare": await counted(bare)}
     print(f"{'round trips (operations, of them writes)':42} {'project':>14} {'bare':>14}")
@@ -135,7 +158,11 @@ async def main() -> None:
     measured = await timed(agent, bare, wanted)
     print_table(measured)
     results = {pairs.name: pairs.summary() for pairs in measured}
-    print(json.dumps({"benchmark": "store_operations", "pairs": wanted, "counts": counts, "results": results}))
+    print(
+        json.dumps(
+            {"benchmark": "store_operations", "pairs": wanted, "counts": counts, "results": results}
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -1,19 +1,23 @@
-"""A user's turn of `agent` against a bare `create_deep_agent`, both on one `langgraph dev`: python -m benchmarks.turn_overhead
+"""A user's turn of `agent` against a bare `create_deep_agent`, both on one `langgraph dev`: python
+-m benchmarks.turn_overhead
 
 Goal: 1.1 or less, for the time inside the run.
 
-The model is a server on loopback that answers at once, so what is left is the platform and the graph. A pair is, for each
-graph in turn: a new thread and a message, a second message in the same thread, and a message in another new thread that
-makes the model call `read_file` once. The second message matters: the bare agent loaded memory and skills for the thread's
-life, `agent` loads them afresh in every run.
+The model is a server on loopback that answers at once, so what is left is the platform and the
+graph. A pair is, for each graph in turn: a new thread and a message, a second message in the same
+thread, and a message in another new thread that makes the model call `read_file` once. The second
+message matters: the bare agent loaded memory and skills for the thread's life, `agent` loads them
+afresh in every run.
 
-What a client sees of a turn (`runs.wait`) hides any difference: the in-memory queue is polled every half second, takes
-only runs created before its last look (langgraph_runtime_inmem/queue.py and `Runs.next`), and a client that sends its next
-message as soon as it has an answer is always served at the next tick. That ratio is near 1 for any agent, so it is printed
-and not judged. Judged is the time inside the run: `run_ended_at - run_started_at` of the worker's own log line, in
-microseconds, which is everything the graph does with its model calls, checkpoints and store. Between the two, "turn
-without queue" is the whole turn minus the wait the worker logged: with HTTP, auth and the creation of the run.
-The model's time is in all of them, a few milliseconds a call; with a real model the ratios are nearer to 1.
+What a client sees of a turn (`runs.wait`) hides any difference: the in-memory queue is polled every
+half second, takes only runs created before its last look (langgraph_runtime_inmem/queue.py and
+`Runs.next`), and a client that sends its next message as soon as it has an answer is always served
+at the next tick. That ratio is near 1 for any agent, so it is printed and not judged. Judged is the
+time inside the run: `run_ended_at - run_started_at` of the worker's own log line, in microseconds,
+which is everything the graph does with its model calls, checkpoints and store. Between the two,
+"turn without queue" is the whole turn minus the wait the worker logged: with HTTP, auth and the
+creation of the run. The model's time is in all of them, a few milliseconds a call; with a real
+model the ratios are nearer to 1.
 """
 
 from __future__ import annotations
@@ -37,7 +41,12 @@ from benchmarks import HERE
 from benchmarks.pairs import Pairs, print_table
 from benchmarks.stored import ORG, stored_files
 from lasting_memory.testing.dev_server import DevServer, run_turn
-from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, ToolCall, system_text, tool_results
+from lasting_memory.testing.scripted_anthropic import (
+    ScriptedAnthropic,
+    ToolCall,
+    system_text,
+    tool_results,
+)
 
 GOAL = 1.1
 USER = "bench"
@@ -65,7 +74,9 @@ CLOCKS: dict[str, Callable[[Turn, Times], float]] = {
 async def timed_turn(client: LangGraphClient, thread: str, graph: str, text: str) -> Turn:
     run_ids: list[str] = []
     start = time.perf_counter()
-    await run_turn(client, thread, text, graph, on_run_created=lambda run: run_ids.append(run["run_id"]))
+    await run_turn(
+        client, thread, text, graph, on_run_created=lambda run: run_ids.append(run["run_id"])
+    )
     return Turn(time.perf_counter() - start, run_ids[0])
 
 
@@ -78,7 +89,9 @@ async def turns(client: LangGraphClient, model: ScriptedAnthropic, graph: str) -
     return taken
 
 
-async def measure(server: DevServer, model: ScriptedAnthropic, pairs: int) -> list[dict[str, dict[str, Turn]]]:
+async def measure(
+    server: DevServer, model: ScriptedAnthropic, pairs: int
+) -> list[dict[str, dict[str, Turn]]]:
     """The turns of each graph, pair by pair; the graph that begins alternates."""
     operator, client = server.as_operator(), server.as_user(USER, ORG)
     for namespace, key, text in stored_files(USER):
@@ -94,18 +107,28 @@ async def measure(server: DevServer, model: ScriptedAnthropic, pairs: int) -> li
 
 
 def request_bytes(model: ScriptedAnthropic, pairs: int) -> dict[str, int]:
-    """Bytes of the largest request of each graph, once it is sure that both were shown the same memory and did the same.
+    """Bytes of the largest request of each graph, once it is sure that both were shown the same
+    memory and did the same.
 
     Raises:
         RuntimeError: they were not, so the times compare nothing.
     """
-    ours = [body for body in model.requests if any(tool["name"] == "append_memory" for tool in body["tools"])]
+    ours = [
+        body
+        for body in model.requests
+        if any(tool["name"] == "append_memory" for tool in body["tools"])
+    ]
     theirs = [body for body in model.requests if body not in ours]
     for graph, bodies in (("agent", ours), ("bare_agent", theirs)):
         read = sum("Metric units" in "".join(tool_results(body)) for body in bodies)
-        knew = sum("Metric units" in system_text(body) and "summaries" in system_text(body) for body in bodies)
+        knew = sum(
+            "Metric units" in system_text(body) and "summaries" in system_text(body)
+            for body in bodies
+        )
         if (len(bodies), knew, read) != (4 * pairs, 4 * pairs, pairs):
-            raise RuntimeError(f"{graph}: {len(bodies)} requests, {knew} with memory and skills, {read} after a read")
+            raise RuntimeError(
+                f"{graph}: {len(bodies)} requests, {knew} with memory and skills, {read} after a read"
+            )
     return {
         "project": max(len(json.dumps(body)) for body in ours),
         "bare": max(len(json.dumps(body)) for body in theirs),
@@ -119,15 +142,23 @@ def worker_times(log: str) -> Times:
         entry: dict[str, Any] = json.loads(line) if line.startswith("{") else {}
         if entry.get("event") == "Background run succeeded":
             created, started, ended = (
-                datetime.fromisoformat(entry[name]) for name in ("run_created_at", "run_started_at", "run_ended_at")
+                datetime.fromisoformat(entry[name])
+                for name in ("run_created_at", "run_started_at", "run_ended_at")
             )
-            times[entry["run_id"]] = ((started - created).total_seconds(), (ended - started).total_seconds())
+            times[entry["run_id"]] = (
+                (started - created).total_seconds(),
+                (ended - started).total_seconds(),
+            )
     return times
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Turn overhead of `agent` over a bare deep agent, on one server.")
-    parser.add_argument("--turns", type=int, default=20, help="pairs of each shape; one takes about six seconds")
+    parser = argparse.ArgumentParser(
+        description="Turn overhead of `agent` over a bare deep agent, on one server."
+    )
+    parser.add_argument(
+        "--turns", type=int, default=20, help="pairs of each shape; one takes about six seconds"
+    )
     wanted = max(2, parser.parse_args().turns)
     with ScriptedAnthropic() as model, tempfile.TemporaryDirectory() as folder:
         env = {
@@ -146,7 +177,9 @@ def main() -> None:
         pairs.ours.append(CLOCKS[clock](taken["agent"][shape], times))
         pairs.theirs.append(CLOCKS[clock](taken["bare_agent"][shape], times))
     print_table(table)
-    worst = max(pairs.summary()["ratio"] for pairs in table if pairs.name.endswith("inside the run"))
+    worst = max(
+        pairs.summary()["ratio"] for pairs in table if pairs.name.endswith("inside the run")
+    )
     print(f"largest request to the model: {sent['project']:,} bytes, bare {sent['bare']:,}")
     print(f"goal inside the run: {GOAL} or less; worst shape: {worst:.2f}")
     results = {pairs.name: pairs.summary() for pairs in table}

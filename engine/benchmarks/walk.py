@@ -1,13 +1,15 @@
 """What of this library one request passes, counted on a running server: python -m benchmarks.walk
 
-Four walks: a turn that remembers one line, a consolidation of that turn, `GET /memory` and `GET /memory/search`. Of each it
-prints how many modules and functions of the library it passes and how many calls of them it makes; how many of these calls
-ask who acts (functions of `people/identity.py` and `people/caller.py`), and how many read the person's controls; how many
-batches of the store and requests to the server itself it makes. Counts are the same on any machine, so they have no ratio:
+Four walks: a turn that remembers one line, a consolidation of that turn, `GET /memory` and `GET
+/memory/search`. Of each it prints how many modules and functions of the library it passes and how
+many calls of them it makes; how many of these calls ask who acts (functions of `people/identity.py`
+and `people/caller.py`), and how many read the person's controls; how many batches of the store and
+requests to the server itself it makes. Counts are the same on any machine, so they have no ratio:
 compare two commits.
 
-A profile function counts in all threads of the server (`sys.setprofile`); a coroutine that goes on after it waited is no new
-call. Nothing else is asked of that server, which has no planned consolidation.
+A profile function counts in all threads of the server (`sys.setprofile`); a coroutine that goes on
+after it waited is no new call. Nothing else is asked of that server, which has no planned
+consolidation.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ NOTE = ToolCall("append_memory", {"path": "/memories/preferences.md", "text": LI
 LOOK = ToolCall("read_file", {"file_path": "/memories/preferences.md"})
 COUNTED = "walk.json"
 WAIT_SECONDS = 120
-# Which functions of other packages count, by the end of their file: what asks the store, and what asks the server itself.
+# Which functions of other packages count, by the end of their file: what asks the store, and what
+# asks the server itself.
 OTHERS = {
     ("langgraph/store/memory/__init__.py", "abatch"): "batches",
     ("langgraph/store/base/batch.py", "abatch"): "batches",
@@ -60,7 +63,9 @@ class Walk:
         if not self.is_on or event != "call":
             return
         code = frame.f_code
-        if code.co_code[max(frame.f_lasti, 0) + 1] != 0:  # RESUME's argument: 0 is a call, others go on after a wait
+        if (
+            code.co_code[max(frame.f_lasti, 0) + 1] != 0
+        ):  # RESUME's argument: 0 is a call, others go on after a wait
             return
         if code.co_filename.startswith(PREFIX):
             if not code.co_name.startswith("<"):
@@ -85,7 +90,9 @@ class Walk:
         partial.replace(COUNTED)
 
 
-def serve_counted(folder: Path, command: list[str], env: dict[str, str], queue_seconds: float | None) -> None:
+def serve_counted(
+    folder: Path, command: list[str], env: dict[str, str], queue_seconds: float | None
+) -> None:
     """What a server's process does, and counts."""
     walk = Walk()
     threading.setprofile(walk.hook)
@@ -103,12 +110,16 @@ def totals(counted: dict[str, dict[str, int]]) -> dict[str, int]:
         "calls": sum(calls.values()),
         "identity": sum(count for name, count in calls.items() if name.split(":")[0] in IDENTITY),
         "controls": calls.get(":".join(CONTROLS), 0),
-        "batches": max(batches.values(), default=0),  # one batch passes several stores, each inside the other
+        "batches": max(
+            batches.values(), default=0
+        ),  # one batch passes several stores, each inside the other
         "requests": sum(count for where, count in others.items() if where.startswith("requests")),
     }
 
 
-async def counted(server: DevServer, walk: Callable[[], Awaitable[object]]) -> dict[str, dict[str, int]]:
+async def counted(
+    server: DevServer, walk: Callable[[], Awaitable[object]]
+) -> dict[str, dict[str, int]]:
     """What is passed while this is awaited, and until the server has nothing to do."""
     os.kill(server.group, signal.SIGUSR1)
     await walk()
@@ -119,23 +130,31 @@ async def counted(server: DevServer, walk: Callable[[], Awaitable[object]]) -> d
     deadline = time.monotonic() + WAIT_SECONDS
     while not path.exists():
         if time.monotonic() > deadline:
-            raise RuntimeError(f"the server did not write {path} within {WAIT_SECONDS} s; its log says:\n{server.log[-2_000:]}")
+            raise RuntimeError(
+                f"the server did not write {path} within {WAIT_SECONDS} s; its log says:\n{server.log[-2_000:]}"
+            )
         await asyncio.sleep(0.05)
     found: dict[str, dict[str, int]] = json.loads(path.read_text())
     return found
 
 
-async def walks(server: DevServer, model: ScriptedAnthropic) -> dict[str, dict[str, dict[str, int]]]:
+async def walks(
+    server: DevServer, model: ScriptedAnthropic
+) -> dict[str, dict[str, dict[str, int]]]:
     """The four walks of somebody who has talked before."""
     person = server.person("ada@example.com")
     await person.say("Hello.")
     await remember(model, person, "Note this once.")
     await consolidate(model, person)
     result = {
-        "turn": await counted(server, lambda: remember(model, person, "Please note that I play the cello.")),
+        "turn": await counted(
+            server, lambda: remember(model, person, "Please note that I play the cello.")
+        ),
         "consolidation": await counted(server, lambda: consolidate(model, person)),
         "GET /memory": await counted(server, lambda: person.made("GET", "/memory")),
-        "GET /memory/search": await counted(server, lambda: person.made("GET", "/memory/search", q="cello")),
+        "GET /memory/search": await counted(
+            server, lambda: person.made("GET", "/memory/search", q="cello")
+        ),
     }
     await server.close_clients()
     return result
@@ -153,7 +172,9 @@ async def consolidate(model: ScriptedAnthropic, person: Person) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Modules, functions and calls that requests pass.")
-    parser.add_argument("--calls", action="store_true", help="list the calls of the turn, most of them first")
+    parser.add_argument(
+        "--calls", action="store_true", help="list the calls of the turn, most of them first"
+    )
     asked = parser.parse_args()
     with (
         ScriptedAnthropic() as model,

@@ -1,4 +1,6 @@
-"""Fixtures: the scripted model server, and the real `langgraph dev` in front of it, shared by a test session."""
+"""Fixtures: the scripted model server, and the real `langgraph dev` in front of it, shared by a
+test session.
+"""
 
 import gc
 import json
@@ -36,12 +38,21 @@ from lasting_memory.testing.deployed import PROJECT, deployed, with_routes
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import Person
 from lasting_memory.testing.platform import Platform
-from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text, tool_results
+from lasting_memory.testing.scripted_anthropic import (
+    ScriptedAnthropic,
+    Text,
+    ToolCall,
+    system_text,
+    tool_results,
+)
 from lasting_memory.testing.stores import embedded, emptied, hurry
 from tests.recall.talks import say
 
 # What builds each graph of the tests' project, by its id, and the subagents of its agent.
-BUILDERS: dict[str, Callable[..., Any]] = {"agent": build_agent, "consolidation_agent": build_consolidation_agent}
+BUILDERS: dict[str, Callable[..., Any]] = {
+    "agent": build_agent,
+    "consolidation_agent": build_consolidation_agent,
+}
 SUBAGENTS = ("general-purpose", "writer")
 
 
@@ -53,15 +64,25 @@ def stores(*marks: pytest.MarkDecorator) -> list[object]:
 dev_server.queue_seconds = 0.05  # a tenth of what a turn waits on the platform's own
 dev_server.remember_types_of_blocks()
 
-# How long one example takes says nothing on a busy machine. `make test` draws the same examples each time, so that it is green
-# ten times of ten; `make proof` draws others each time, and what it finds becomes an example.
-hypothesis.settings.register_profile("project", deadline=None, derandomize=not os.environ.get("DRAW_ANEW"))
+# How long one example takes says nothing on a busy machine. `make test` draws the same examples
+# each time, so that it is green ten times of ten; `make proof` draws others each time, and what it
+# finds becomes an example.
+hypothesis.settings.register_profile(
+    "project", deadline=None, derandomize=not os.environ.get("DRAW_ANEW")
+)
 hypothesis.settings.load_profile("project")
 
 
 collect_ignore = ["project"]  # the evals of that are for `make eval`
-# What is tried on both kinds of store by `make test`; other tests that could be are so by `make proof`.
-_ON_BOTH = ("tests/journal/", "tests/postgres/", "tests/recall/", "tests/http/test_files", "tests/http/test_forget")
+# What is tried on both kinds of store by `make test`; other tests that could be are so by `make
+# proof`.
+_ON_BOTH = (
+    "tests/journal/",
+    "tests/postgres/",
+    "tests/recall/",
+    "tests/http/test_files",
+    "tests/http/test_forget",
+)
 # Files that take longest begin first, so that no worker is left alone with one at the end.
 # fmt: off
 _LONGEST = [f"tests/{name}.py" for name in (
@@ -74,15 +95,23 @@ _LONGEST = [f"tests/{name}.py" for name in (
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Other modules whose tests wait for a server take turns with those that compute, so that no core is idle."""
+    """Other modules whose tests wait for a server take turns with those that compute, so that no
+    core is idle.
+    """
     file = {item: item.nodeid.partition("::")[0] for item in items}
     waiting = {file[item]: True for item in items if item.get_closest_marker("server")}
     computing = {path: True for path in file.values() if path not in waiting}
-    places = {path: (n + 1) / len(group) for group in (waiting, computing) for n, path in enumerate(group)}
+    places = {
+        path: (n + 1) / len(group) for group in (waiting, computing) for n, path in enumerate(group)
+    }
     places |= {path: n - len(_LONGEST) for n, path in enumerate(_LONGEST)}
-    items.sort(key=lambda item: (places[file[item]], file[item], item.get_closest_marker("server") is None))
+    items.sort(
+        key=lambda item: (places[file[item]], file[item], item.get_closest_marker("server") is None)
+    )
     for item in items:
-        is_on_postgres = item.get_closest_marker("postgres") and not item.get_closest_marker("server")
+        is_on_postgres = item.get_closest_marker("postgres") and not item.get_closest_marker(
+            "server"
+        )
         if is_on_postgres and not item.nodeid.startswith(_ON_BOTH):
             item.add_marker("proof")
 
@@ -95,9 +124,13 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def certificates_read_once() -> Iterator[None]:
-    """Every client reads all authorities' certificates, which takes longer than most tests' requests."""
+    """Every client reads all authorities' certificates, which takes longer than most tests'
+    requests.
+    """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("httpx._transports.default.create_ssl_context", cache(httpx.create_ssl_context))
+        patch.setattr(
+            "httpx._transports.default.create_ssl_context", cache(httpx.create_ssl_context)
+        )
         yield
 
 
@@ -115,19 +148,27 @@ def own_model() -> Iterator[ScriptedAnthropic]:
 
 
 @pytest.fixture
-def model(request: pytest.FixtureRequest, shared_model: ScriptedAnthropic, own_model: ScriptedAnthropic) -> ScriptedAnthropic:
-    """The scripted model, without rules or records of earlier tests: that of the servers, or without one another."""
+def model(
+    request: pytest.FixtureRequest, shared_model: ScriptedAnthropic, own_model: ScriptedAnthropic
+) -> ScriptedAnthropic:
+    """The scripted model, without rules or records of earlier tests: that of the servers, or
+    without one another.
+    """
     model = shared_model if request.node.get_closest_marker("server") else own_model
     model.clear()
     return model
 
 
 class ServerWith(Protocol):
-    def __call__(self, config: dict[str, Any] | None = None, routes: str = "", **settings: str) -> DevServer: ...
+    def __call__(
+        self, config: dict[str, Any] | None = None, routes: str = "", **settings: str
+    ) -> DevServer: ...
 
 
 @pytest.fixture(scope="session")
-def server_with(shared_model: ScriptedAnthropic, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerWith]:
+def server_with(
+    shared_model: ScriptedAnthropic, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ServerWith]:
     """Gives the session's server with these settings, which is started when it is first asked for."""
     with ExitStack() as stack:
 
@@ -138,7 +179,9 @@ def server_with(shared_model: ScriptedAnthropic, tmp_path_factory: pytest.TempPa
             project = with_routes(routes, folder) if routes else PROJECT
             return stack.enter_context(DevServer(folder, env=env, config=config, project=project))
 
-        yield lambda config=None, routes="", **settings: started(json.dumps([config, routes, settings], sort_keys=True))
+        yield lambda config=None, routes="", **settings: started(
+            json.dumps([config, routes, settings], sort_keys=True)
+        )
 
 
 @pytest.fixture(scope="session")
@@ -147,8 +190,12 @@ def shared_server(server_with: ServerWith) -> DevServer:
 
 
 @pytest.fixture
-async def own_server(model: ScriptedAnthropic, tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[DevServer]:
-    """One whose sweep finds nobody from other tests. The fixture's parameter is CONSOLIDATE_AFTER_SECONDS."""
+async def own_server(
+    model: ScriptedAnthropic, tmp_path: Path, request: pytest.FixtureRequest
+) -> AsyncIterator[DevServer]:
+    """One whose sweep finds nobody from other tests. The fixture's parameter is
+    CONSOLIDATE_AFTER_SECONDS.
+    """
     after = str(getattr(request, "param", 0))
     with DevServer(tmp_path, env={**model.env, "CONSOLIDATE_AFTER_SECONDS": after}) as server:
         yield server
@@ -156,10 +203,14 @@ async def own_server(model: ScriptedAnthropic, tmp_path: Path, request: pytest.F
 
 
 def served(config: dict[str, Any] | None = None, routes: str = "", **settings: str) -> Any:
-    """A fixture: the session's server with these settings, this in its langgraph.json, and these routes beside the usual."""
+    """A fixture: the session's server with these settings, this in its langgraph.json, and these
+    routes beside the usual.
+    """
 
     @pytest.fixture
-    async def for_a_test(server_with: ServerWith, model: ScriptedAnthropic) -> AsyncIterator[DevServer]:
+    async def for_a_test(
+        server_with: ServerWith, model: ScriptedAnthropic
+    ) -> AsyncIterator[DevServer]:
         server = server_with(config, routes, **settings)
         yield server
         await server.close_clients()
@@ -244,23 +295,33 @@ def chat_on(url: str) -> ChatAnthropic:
 
 @cache
 def built_agent(settings: Deployment, url: str) -> Any:
-    """The agent on the scripted model at this address. To build it takes longer than most tests of it."""
+    """The agent on the scripted model at this address. To build it takes longer than most tests of
+    it.
+    """
     return build_agent(settings, chat_on(url))
 
 
 class Graph:
-    """A graph called without a server, as a script would: identity from the context, store and checkpoints in memory."""
+    """A graph called without a server, as a script would: identity from the context, store and
+    checkpoints in memory.
+    """
 
     def __init__(self, graph: Any, store: BaseStore) -> None:
         self.graph = graph.copy()
         self.graph.store = store
         self.graph.checkpointer = InMemorySaver()
 
-    async def turn(self, text: str, *, thread: str = "1", user: str = "alice", org: str = "acme", **state: Any) -> list[str]:
-        """One user message; the texts of all messages of the thread. `state` are further keys of the input."""
+    async def turn(
+        self, text: str, *, thread: str = "1", user: str = "alice", org: str = "acme", **state: Any
+    ) -> list[str]:
+        """One user message; the texts of all messages of the thread. `state` are further keys of
+        the input.
+        """
         config: RunnableConfig = {"configurable": {"thread_id": thread}}
         message = {"messages": [{"role": "user", "content": text}], **state}
-        result = await self.graph.ainvoke(message, config, context=Context(user_id=user, org_id=org))
+        result = await self.graph.ainvoke(
+            message, config, context=Context(user_id=user, org_id=org)
+        )
         return [str(message.text) for message in result["messages"]]
 
 
@@ -275,7 +336,9 @@ class Scripted(Graph):
     async def called(self, *calls: ToolCall, **turn: Any) -> list[str]:
         """What the model's calls are answered, made one after the other in one turn."""
         self.model.requests.clear()
-        self.model.script(said := f"call {uuid.uuid4()}", *([call] for call in calls), [Text("done")])
+        self.model.script(
+            said := f"call {uuid.uuid4()}", *([call] for call in calls), [Text("done")]
+        )
         await self.turn(said, **turn)
         return [results[-1] for body in self.model.requests if (results := tool_results(body))]
 
@@ -286,14 +349,24 @@ class Scripted(Graph):
 
 
 class BuildGraph(Protocol):
-    def __call__(self, settings: Deployment = ..., *, build: Callable[..., Any] = ...) -> Scripted: ...
+    def __call__(
+        self, settings: Deployment = ..., *, build: Callable[..., Any] = ...
+    ) -> Scripted: ...
 
 
 @pytest.fixture
 def graph(model: ScriptedAnthropic, store: BaseStore) -> BuildGraph:
-    def build_graph(settings: Deployment = deployed(), *, build: Callable[..., Any] = build_agent) -> Scripted:  # noqa: B008  # frozen
+    def build_graph(
+        settings: Deployment = deployed(),  # noqa: B008  # frozen
+        *,
+        build: Callable[..., Any] = build_agent,
+    ) -> Scripted:
         is_agent = build is build_agent
-        return Scripted(built_agent(settings, model.url) if is_agent else build(settings, chat_on(model.url)), store, model)
+        return Scripted(
+            built_agent(settings, model.url) if is_agent else build(settings, chat_on(model.url)),
+            store,
+            model,
+        )
 
     return build_graph
 

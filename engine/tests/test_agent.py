@@ -1,4 +1,6 @@
-"""The agents' own tools and wiring, and more than one agent graph: each is an agent to everything, whatever its name."""
+"""The agents' own tools and wiring, and more than one agent graph: each is an agent to everything,
+whatever its name.
+"""
 
 import json
 from collections.abc import AsyncIterator
@@ -31,12 +33,16 @@ from tests.conftest import BuildGraph, Scripted, ServerWith, built_agent, chat_o
 MEMORIES = ("memories", "acme:alice")
 
 
-async def test_what_tools_are_told_to_be_may_be_a_fork_s_own(graph: BuildGraph, model: ScriptedAnthropic) -> None:
+async def test_what_tools_are_told_to_be_may_be_a_fork_s_own(
+    graph: BuildGraph, model: ScriptedAnthropic
+) -> None:
     said = {"append_memory": "Remember what readers like.", "save_profile": "Note who they are."}
 
     def build(d: Deployment, model: BaseChatModel) -> Any:
         tools = memory_tools(d, descriptions=said)
-        return create_deep_agent(model, tools=tools, middleware=middleware(d), context_schema=Context, **file_system(d))
+        return create_deep_agent(
+            model, tools=tools, middleware=middleware(d), context_schema=Context, **file_system(d)
+        )
 
     await graph(build=build).turn("one")
     told = {each["name"]: each["description"] for each in model.requests[0]["tools"]}
@@ -47,7 +53,9 @@ async def test_what_tools_are_told_to_be_may_be_a_fork_s_own(graph: BuildGraph, 
 
 
 def test_the_graphs_say_what_they_take() -> None:
-    """To MCP, and to Studio for its form, on every Python: the state has types that make a JSON schema."""
+    """To MCP, and to Studio for its form, on every Python: the state has types that make a JSON
+    schema.
+    """
     agent, consolidation = (
         built_agent(deployed(), "http://model"),
         build_consolidation_agent(deployed(), chat_on("http://model")),
@@ -75,9 +83,15 @@ async def search(agent: Scripted, query: str) -> str:
     return answer
 
 
-async def test_append_adds_a_line_creates_the_file_and_changes_nothing_else(agent: Scripted) -> None:
+async def test_append_adds_a_line_creates_the_file_and_changes_nothing_else(
+    agent: Scripted,
+) -> None:
     agent.put(MEMORIES, "/topics/a.md", "first")
-    await agent.called(append("/topics/a.md", "second\n\n"), append("/topics/a.md", "third"), append("/topics/b.md", "new"))
+    await agent.called(
+        append("/topics/a.md", "second\n\n"),
+        append("/topics/a.md", "third"),
+        append("/topics/b.md", "new"),
+    )
     assert content(agent.store, "/topics/a.md") == "first\nsecond\nthird\n"
     assert content(agent.store, "/topics/b.md") == "new\n"
 
@@ -94,7 +108,10 @@ async def test_an_invalid_profile_is_refused_and_what_is_there_is_kept(agent: Sc
     told = await agent.called(save(name="Alice"), save(shoe_size=44), append("/pixel.png", "x"))
     wrong = ("holds no profile", "xtra", "is not text")
     assert [part in answer for part, answer in zip(wrong, told, strict=True)] == [True] * 3
-    assert (content(agent.store, "/profile.json"), content(agent.store, "/pixel.png")) == ("not json", "iVBORw==")
+    assert (content(agent.store, "/profile.json"), content(agent.store, "/pixel.png")) == (
+        "not json",
+        "iVBORw==",
+    )
 
 
 async def test_memories_are_searched_by_text_where_there_is_no_index(agent: Scripted) -> None:
@@ -106,9 +123,15 @@ async def test_memories_are_searched_by_text_where_there_is_no_index(agent: Scri
     assert "Nothing" in await search(agent, "submarines")
 
 
-async def test_memories_are_searched_by_words_and_by_meaning_where_there_is_an_index(model: ScriptedAnthropic) -> None:
+async def test_memories_are_searched_by_words_and_by_meaning_where_there_is_an_index(
+    model: ScriptedAnthropic,
+) -> None:
     store = InMemoryStore(index=INDEX)
-    said = {"/a.md": "Has a puppy.", "/b.md": "Sold the vehicle.\n\nThe pump is in the shed.", "/c.md": "Bakes bread."}
+    said = {
+        "/a.md": "Has a puppy.",
+        "/b.md": "Sold the vehicle.\n\nThe pump is in the shed.",
+        "/c.md": "Bakes bread.",
+    }
     for key, text in said.items():
         await store.aput(MEMORIES, key, {**create_file_data(text)})
     indexed = Scripted(built_agent(deployed(), model.url), store, model)
@@ -120,13 +143,20 @@ async def test_memories_are_searched_by_words_and_by_meaning_where_there_is_an_i
 
 
 BOTH = {"append_memory", "save_profile"}
-READ_ONLY, SHARED = "you read `/memories/` and do not write it", "everybody who talks to you shares it"
+READ_ONLY, SHARED = (
+    "you read `/memories/` and do not write it",
+    "everybody who talks to you shares it",
+)
 OFFERED: list[tuple[Deployment, set[str], str]] = [
     (deployed(), BOTH, ""),
     (deployed(memory_writes="background"), set(), READ_ONLY),
     (deployed(memory_scope="assistant"), set(), SHARED),
     (deployed(memory_scope="assistant", shared_writes="allow"), {"append_memory"}, SHARED),
-    (deployed(memory_scope="assistant", shared_writes="allow", memory_writes="background"), set(), SHARED),
+    (
+        deployed(memory_scope="assistant", shared_writes="allow", memory_writes="background"),
+        set(),
+        SHARED,
+    ),
 ]
 
 
@@ -151,7 +181,9 @@ async def test_traces_of_model_calls_carry_the_scope_a_subagent_s_too(agent: Scr
     class Traced(AsyncCallbackHandler):
         scopes: list[object] = []  # noqa: RUF012
 
-        async def on_chat_model_start(self, *_: Any, metadata: dict[str, Any] | None = None, **__: Any) -> None:
+        async def on_chat_model_start(
+            self, *_: Any, metadata: dict[str, Any] | None = None, **__: Any
+        ) -> None:
             self.scopes.append((metadata or {}).get("memory_scope"))
 
     task = ToolCall("task", {"description": "write a letter", "subagent_type": "writer"})
@@ -170,24 +202,37 @@ Server = tuple[DevServer, MemoryScope]
 @pytest.fixture
 def two_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
     """This process as one of a server with two agent graphs."""
-    registered = {"agent": "./agent.py:agent", "consolidation_agent": "c.py:c", "support": {"path": "./agent.py:agent"}}
+    registered = {
+        "agent": "./agent.py:agent",
+        "consolidation_agent": "c.py:c",
+        "support": {"path": "./agent.py:agent"},
+    }
     monkeypatch.setenv("LANGSERVE_GRAPHS", json.dumps(registered))
 
 
-def test_the_agents_are_what_is_registered_but_consolidation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_agents_are_what_is_registered_but_consolidation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("LANGSERVE_GRAPHS", json.dumps({"consolidation_agent": "c.py:c"}))
     with pytest.raises(SettingsError, match=r"langgraph\.json names no agent"):
         _ = Deployment(tmp_path).agents
-    (tmp_path / "langgraph.json").write_text(json.dumps({"graphs": {"consolidation_agent": "c", "helpdesk": "h"}}))
+    (tmp_path / "langgraph.json").write_text(
+        json.dumps({"graphs": {"consolidation_agent": "c", "helpdesk": "h"}})
+    )
     monkeypatch.delenv("LANGSERVE_GRAPHS")
     assert Deployment(tmp_path).agents == ("helpdesk",)
 
 
-SCOPES = ["user+assistant", *(pytest.param(scope, marks=pytest.mark.proof) for scope in ("user", "assistant"))]
+SCOPES = [
+    "user+assistant",
+    *(pytest.param(scope, marks=pytest.mark.proof) for scope in ("user", "assistant")),
+]
 
 
 @pytest.fixture(params=SCOPES)
-async def two(server_with: ServerWith, model: ScriptedAnthropic, request: pytest.FixtureRequest) -> AsyncIterator[Server]:
+async def two(
+    server_with: ServerWith, model: ScriptedAnthropic, request: pytest.FixtureRequest
+) -> AsyncIterator[Server]:
     """A server with two agent graphs, and its MEMORY_SCOPE."""
     config = {"graphs": {"support": "./agent.py:agent"}}
     server = server_with(config, MEMORY_SCOPE=request.param, SHARED_WRITES="allow")
@@ -217,7 +262,9 @@ async def test_two_agents_remember_recall_consolidate_and_export_as_the_scope_sa
 
     # Past conversations are the person's, whichever agent they were with.
     for graph, other in (("agent", "okapis"), ("support", "zebras")):
-        (found,) = await person.called(ToolCall("search_past_conversations", {"query": other}), assistant=graph)
+        (found,) = await person.called(
+            ToolCall("search_past_conversations", {"query": other}), assistant=graph
+        )
         assert f"keep {other}" in found
     response = await person.http.client.get("/memory/export")
     exported = json.dumps(response.json()["conversations"])
@@ -228,22 +275,41 @@ async def test_two_agents_remember_recall_consolidate_and_export_as_the_scope_sa
     (tmp_path / "seeds/skills/letters/SKILL.md").write_text(skill("", name="letters"))
     await seeding.seed(operator, ["skills"], replace(settings, folder=tmp_path), prune=False)
     for graph in GRAPHS:
-        skills = await operator.store.search_items(list(namespaces.skills(assistant_of(graph))), limit=100)
+        skills = await operator.store.search_items(
+            list(namespaces.skills(assistant_of(graph))), limit=100
+        )
         assert skills["items"]
 
     # The sweep plans a consolidation of each memory in which something is new.
     await operator.runs.wait(None, "consolidation_agent", input={"messages": []})
-    planned = await operator.threads.search(metadata={"user_id": actor.user_id, "graph_id": "consolidation_agent"}, limit=10)
+    planned = await operator.threads.search(
+        metadata={"user_id": actor.user_id, "graph_id": "consolidation_agent"}, limit=10
+    )
     keys = {(thread["metadata"] or {})["consolidates"] for thread in planned}
-    assert keys == {"user": {"all"}, "user+assistant": {assistant_of(graph) for graph in GRAPHS}, "assistant": set()}[scope]
+    assert (
+        keys
+        == {
+            "user": {"all"},
+            "user+assistant": {assistant_of(graph) for graph in GRAPHS},
+            "assistant": set(),
+        }[scope]
+    )
 
 
 @pytest.mark.server
-async def test_what_an_operator_put_into_a_memory_is_forgotten_with_its_person(two: Server, alice: str) -> None:
-    """As the seeds do, over the store API: with whichever assistant, before the person has written anything."""
+async def test_what_an_operator_put_into_a_memory_is_forgotten_with_its_person(
+    two: Server, alice: str
+) -> None:
+    """As the seeds do, over the store API: with whichever assistant, before the person has written
+    anything.
+    """
     (server, scope), operator = two, two[0].as_operator()
-    namespace = list(deployed(memory_scope=scope).memory.namespace(Actor(alice, ORG), assistant_of("support")))
-    await operator.store.put_item(namespace, "/seeded.md", {"content": "- seeded", "encoding": "utf-8"})
+    namespace = list(
+        deployed(memory_scope=scope).memory.namespace(Actor(alice, ORG), assistant_of("support"))
+    )
+    await operator.store.put_item(
+        namespace, "/seeded.md", {"content": "- seeded", "encoding": "utf-8"}
+    )
     exported = await server.as_user(alice).http.client.get("/memory/export")
     assert ("- seeded" in exported.text) is (scope != "assistant")
     await server.as_user(alice).http.client.delete("/memory")

@@ -1,4 +1,6 @@
-"""Texts, threads and patterns made to be slow or to fail: what one person wrote stops neither the server nor later runs."""
+"""Texts, threads and patterns made to be slow or to fail: what one person wrote stops neither the
+server nor later runs.
+"""
 
 import json
 import random
@@ -25,8 +27,8 @@ from lasting_memory.validation import MAX_FILE_BYTES, MAX_INPUT_BYTES
 from tests.conftest import Scripted
 from tests.memory.test_validation import refusal
 
-# Seconds that nothing of one person's may take. On an idle machine these take hundredths; before they were bounded, several of
-# them took from 2 seconds to hours.
+# Seconds that nothing of one person's may take. On an idle machine these take hundredths; before
+# they were bounded, several of them took from 2 seconds to hours.
 ENDURED = 1.5
 ACCENTS = "\u0301\u0316"  # to be put into the other order, each past all before it
 PROFILE = "/memories/profile.json"
@@ -40,11 +42,17 @@ def nested(depth: int) -> Any:
 
 
 def thread(*messages: Any) -> dict[str, Any]:
-    return {"thread_id": "t", "updated_at": "2026-01-01T00:00:00+00:00", "values": {"messages": list(messages)}}
+    return {
+        "thread_id": "t",
+        "updated_at": "2026-01-01T00:00:00+00:00",
+        "values": {"messages": list(messages)},
+    }
 
 
 def said(text: str, times: int = 1) -> Conversation:
-    return conversation(thread(*({"type": "human", "content": text, "id": str(n)} for n in range(times))))
+    return conversation(
+        thread(*({"type": "human", "content": text, "id": str(n)} for n in range(times)))
+    )
 
 
 def quoted(query: str, talk: Conversation) -> str:
@@ -66,25 +74,46 @@ SLOW: dict[str, Callable[[], Any]] = {
     "accents in a memory file": lambda: lexical.rank("x", ["x" + ACCENTS * (MAX_FILE_BYTES // 4)]),
     "accents in a block": lambda: prompt.shown("<x" + ACCENTS * (MAX_FILE_BYTES // 4) + "<memory>"),
     "accents in a conversation": lambda: documents(said("x" + ACCENTS * (MAX_INPUT_BYTES // 4))),
-    "halfwidth accents": lambda: lexical.rank("x", ["\uff76" + "\uff9e\u0334" * (MAX_FILE_BYTES // 5)]),
-    "a long quoted turn": lambda: quoted(" ".join("a" * n for n in range(3, 60)), said(a_run_of("a"))),
+    "halfwidth accents": lambda: lexical.rank(
+        "x", ["\uff76" + "\uff9e\u0334" * (MAX_FILE_BYTES // 5)]
+    ),
+    "a long quoted turn": lambda: quoted(
+        " ".join("a" * n for n in range(3, 60)), said(a_run_of("a"))
+    ),
     "all words of a query in a turn": lambda: quoted(
-        " ".join(f"{n:03}" for n in range(500)), said(a_run_of("".join(f"{n:03}" for n in range(500)), 200_000), 5)
+        " ".join(f"{n:03}" for n in range(500)),
+        said(a_run_of("".join(f"{n:03}" for n in range(500)), 200_000), 5),
     ),
     "a page of a long turn": lambda: retrieval.page_text(said(a_run_of("x ")), None),
     "times in a question": lambda: lexical.times("on 3 may 2023 in " * 90, date(2026, 1, 1)),
     "a diff of shuffled lines": lambda: revisions.diff(LINES, "\n".join(SHUFFLED)),
-    "empty lines to undo": lambda: revisions.undone("/a.md", EMPTY_LINES + "y", "x" + EMPTY_LINES, "x\n" + EMPTY_LINES),
-    "files beyond a prompt's room": lambda: prompt.sections([("/a.md", a_run_of("<! ", MAX_FILE_BYTES))] * 100, 1_000),
-    "an addition to a file of accents": lambda: lacking("x" + ACCENTS * (MAX_FILE_BYTES // 4), "- y"),
+    "empty lines to undo": lambda: revisions.undone(
+        "/a.md", EMPTY_LINES + "y", "x" + EMPTY_LINES, "x\n" + EMPTY_LINES
+    ),
+    "files beyond a prompt's room": lambda: prompt.sections(
+        [("/a.md", a_run_of("<! ", MAX_FILE_BYTES))] * 100, 1_000
+    ),
+    "an addition to a file of accents": lambda: lacking(
+        "x" + ACCENTS * (MAX_FILE_BYTES // 4), "- y"
+    ),
     "an addition of accents": lambda: lacking("- y", "x" + ACCENTS * (MAX_FILE_BYTES // 4)),
-    "an addition of many lines": lambda: lacking(EMPTY_LINES + "y", "\n".join(f"{n}" for n in range(60_000))),
-    "an edit of a file of accents": lambda: spelled_as_in("x" + ACCENTS * (MAX_FILE_BYTES // 4), "é"),
-    "an edit of a long file of letters with marks": lambda: spelled_as_in("e\u0301" * (MAX_FILE_BYTES // 3), "é" * 1_000 + "x"),
-    "a profile of many fields": lambda: refusal(PROFILE, json.dumps({f"{n}": 1 for n in range(20_000)})),
+    "an addition of many lines": lambda: lacking(
+        EMPTY_LINES + "y", "\n".join(f"{n}" for n in range(60_000))
+    ),
+    "an edit of a file of accents": lambda: spelled_as_in(
+        "x" + ACCENTS * (MAX_FILE_BYTES // 4), "é"
+    ),
+    "an edit of a long file of letters with marks": lambda: spelled_as_in(
+        "e\u0301" * (MAX_FILE_BYTES // 3), "é" * 1_000 + "x"
+    ),
+    "a profile of many fields": lambda: refusal(
+        PROFILE, json.dumps({f"{n}": 1 for n in range(20_000)})
+    ),
     "a profile of brackets": lambda: refusal(PROFILE, "[" * MAX_FILE_BYTES),
     "a profile of a long number": lambda: refusal(PROFILE, '{"name": ' + "9" * 200_000 + "}"),
-    "a fact with accents": lambda: guard.facts_of([("/memories/a.md", "x" + ACCENTS * (MAX_FILE_BYTES // 4))]),
+    "a fact with accents": lambda: guard.facts_of(
+        [("/memories/a.md", "x" + ACCENTS * (MAX_FILE_BYTES // 4))]
+    ),
 }
 
 
@@ -101,11 +130,29 @@ def test_what_is_wrong_with_a_profile_is_told_in_brief() -> None:
 
 ODD_MESSAGES: dict[str, Any] = {
     "calls that are a number": {"type": "ai", "content": "kept", "tool_calls": 5},
-    "calls of anything": {"type": "ai", "content": "kept", "tool_calls": [None, 1, {"name": {}, "args": nested(5_000)}]},
-    "content of anything": {"type": "human", "content": ["kept", None, 5, {"text": 5}, {"text": nested(5_000)}, nested(5_000)]},
-    "a nested name and id": {"type": "human", "content": "kept", "name": nested(5_000), "id": nested(5_000)},
+    "calls of anything": {
+        "type": "ai",
+        "content": "kept",
+        "tool_calls": [None, 1, {"name": {}, "args": nested(5_000)}],
+    },
+    "content of anything": {
+        "type": "human",
+        "content": ["kept", None, 5, {"text": 5}, {"text": nested(5_000)}, nested(5_000)],
+    },
+    "a nested name and id": {
+        "type": "human",
+        "content": "kept",
+        "name": nested(5_000),
+        "id": nested(5_000),
+    },
     "half a character": {"type": "human", "content": "kept \ud800 \x00"},
-    "no message": [None, 5, nested(5_000), {"type": nested(5_000)}, {"type": "human", "content": "kept"}],
+    "no message": [
+        None,
+        5,
+        nested(5_000),
+        {"type": nested(5_000)},
+        {"type": "human", "content": "kept"},
+    ],
 }
 
 
@@ -124,16 +171,29 @@ def test_a_thread_whose_messages_are_none_is_empty() -> None:
 
 def test_what_is_nested_at_will_is_refused_without_being_written_out() -> None:
     with pytest.raises(ValidationError) as refused:
-        Document.model_validate({"version": 1, "files": [{"path": "/memories/a.md", "content": "", "encoding": nested(5_000)}]})
+        Document.model_validate(
+            {
+                "version": 1,
+                "files": [{"path": "/memories/a.md", "content": "", "encoding": nested(5_000)}],
+            }
+        )
     assert "encoding" in str(refused.value.errors(include_input=False)[0]["loc"])
 
 
-PATTERNS = ["**/a/" * 5 + "[bc]", "{1..1000}", "?" * 10_000, "{" + "," * 100 + "}", "**/{a,{b,{c,d}}}"]
+PATTERNS = [
+    "**/a/" * 5 + "[bc]",
+    "{1..1000}",
+    "?" * 10_000,
+    "{" + "," * 100 + "}",
+    "**/{a,{b,{c,d}}}",
+]
 
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=range(len(PATTERNS)))
 async def test_a_pattern_that_takes_for_ever_is_refused(agent: Scripted, pattern: str) -> None:
-    await agent.called(ToolCall("write_file", {"file_path": "/" + "a/" * 120 + "a", "content": "x"}))
+    await agent.called(
+        ToolCall("write_file", {"file_path": "/" + "a/" * 120 + "a", "content": "x"})
+    )
     looks = [
         ("glob", {"pattern": pattern}),
         ("glob", {"pattern": pattern, "path": "/memories"}),
@@ -146,6 +206,14 @@ async def test_a_pattern_that_takes_for_ever_is_refused(agent: Scripted, pattern
 
 
 def test_ordinary_patterns_are_tried() -> None:
-    for pattern in ("*", "**/*.md", "topics/**", "*.{md,txt}", "**/{a,b}/*.md", "/topics/[a-c]*.md", "**/skills/**"):
+    for pattern in (
+        "*",
+        "**/*.md",
+        "topics/**",
+        "*.{md,txt}",
+        "**/{a,b}/*.md",
+        "/topics/[a-c]*.md",
+        "**/skills/**",
+    ):
         check_call("glob", {"pattern": pattern})
         check_call("grep", {"pattern": "**" * 9, "glob": pattern})

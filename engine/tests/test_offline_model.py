@@ -1,4 +1,6 @@
-"""The model that answers without a key: its answers come from what it is shown, and it drives the real tools."""
+"""The model that answers without a key: its answers come from what it is shown, and it drives the
+real tools.
+"""
 
 import json
 import re
@@ -33,22 +35,54 @@ def remembered(store: BaseStore) -> list[str]:
     """What is in the store: the profile's fields, then the lines."""
     item = store.get(MEMORIES, "/profile.json")
     profile = json.loads(item.value["content"]) if item else {}
-    return [f"{name}: {value}" for name, value in profile.items()] + re.findall(r"^- (.+)", preferences(store), re.MULTILINE)
+    return [f"{name}: {value}" for name, value in profile.items()] + re.findall(
+        r"^- (.+)", preferences(store), re.MULTILINE
+    )
 
 
 Row = tuple[str, str, str, list[str]]
 # What was said before, what is said now, a part of the answer, and what is in memory after it.
 TABLE: list[Row] = [
-    ("", "Don\u2019t forget that my dog is called Rex!", "my dog is called Rex", ["my dog is called Rex"]),
-    ("", "Hi! My name is Anna. Remember: I live in Rome.", "Nice to meet you, Anna.", ["name: Anna", "I live in Rome"]),
+    (
+        "",
+        "Don\u2019t forget that my dog is called Rex!",
+        "my dog is called Rex",
+        ["my dog is called Rex"],
+    ),
+    (
+        "",
+        "Hi! My name is Anna. Remember: I live in Rome.",
+        "Nice to meet you, Anna.",
+        ["name: Anna", "I live in Rome"],
+    ),
     ("My name is Ann.", "Actually, my name is Anna.", "Anna", ["name: Anna"]),
     ("My name is Anna.", "What's my name?", "My name is Anna", ["name: Anna"]),
     ("Remember that I like tea.", "What do you know about me?", "- I like tea", ["I like tea"]),
-    ("Remember that my train leaves at nine.", "When does my train leave?", "leaves at nine", ["my train leaves at nine"]),
-    ("Remember that I like tea.", "What do you know about tea?", "In my memory I found this", ["I like tea"]),
-    ("Remember that I like tea.", "Forget that I like tea.", "I have forgotten that: I like tea.", []),
+    (
+        "Remember that my train leaves at nine.",
+        "When does my train leave?",
+        "leaves at nine",
+        ["my train leaves at nine"],
+    ),
+    (
+        "Remember that I like tea.",
+        "What do you know about tea?",
+        "In my memory I found this",
+        ["I like tea"],
+    ),
+    (
+        "Remember that I like tea.",
+        "Forget that I like tea.",
+        "I have forgotten that: I like tea.",
+        [],
+    ),
     ("My name is Anna.", "Forget my name.", "I have forgotten that", ["name: None"]),
-    ("Remember that I do not like tea.", "Forget that I like tea.", "I do not know that", ["I do not like tea"]),
+    (
+        "Remember that I do not like tea.",
+        "Forget that I like tea.",
+        "I do not know that",
+        ["I do not like tea"],
+    ),
     ("", "What did we say about tea?", "I found nothing about tea", []),
     ("", "What are the policies?", "Your organization has set no rules.", []),
     ("", "Which skills do you have?", "I have no skills here.", []),
@@ -91,20 +125,35 @@ PROMPT = "<memory>\nintro\n\n## /memories/preferences.md\n\n- I prefer metric un
 @pytest.mark.parametrize("closed", ["temporary", "read-only"])
 def test_where_nothing_can_be_written_it_says_so_and_claims_nothing(closed: str) -> None:
     prompt = deployed().prompt("temporary_block.md") if closed == "temporary" else PROMPT
-    message = answer([SystemMessage(prompt), HumanMessage("My name is Anna. Remember that I like tea.")], {"edit_file"})
-    said = {"temporary": "This is a temporary conversation.", "read-only": "I cannot write memory during a conversation"}
+    message = answer(
+        [SystemMessage(prompt), HumanMessage("My name is Anna. Remember that I like tea.")],
+        {"edit_file"},
+    )
+    said = {
+        "temporary": "This is a temporary conversation.",
+        "read-only": "I cannot write memory during a conversation",
+    }
     assert said[closed] in message.text
     assert message.tool_calls == []
     assert "I will remember" not in message.text
 
 
-@pytest.mark.parametrize("refusal", ["Error: Permission denied for '/x': Memory is paused.", "User rejected the tool call", ""])
+@pytest.mark.parametrize(
+    "refusal",
+    ["Error: Permission denied for '/x': Memory is paused.", "User rejected the tool call", ""],
+)
 def test_a_refused_write_is_not_claimed(refusal: str) -> None:
     tools = {"append_memory", "save_profile"}
-    asked: list[Any] = [SystemMessage(""), HumanMessage("My name is Anna. Remember that I like tea.")]
+    asked: list[Any] = [
+        SystemMessage(""),
+        HumanMessage("My name is Anna. Remember that I like tea."),
+    ]
     called = answer(asked, tools)
     name, line = (str(call["id"]) for call in called.tool_calls)
-    results = [ToolMessage("Saved /memories/profile.json.", tool_call_id=name), ToolMessage(refusal, tool_call_id=line)]
+    results = [
+        ToolMessage("Saved /memories/profile.json.", tool_call_id=name),
+        ToolMessage(refusal, tool_call_id=line),
+    ]
     said = answer([*asked, called, *results], tools).text
     assert "Nice to meet you, Anna." in said
     assert "I will remember that: I like tea" not in said
@@ -157,15 +206,25 @@ PROMPTS = [
 
 
 def answer_of(values: dict[str, Any], kind: str = "ai") -> str:
-    return str([message["content"] for message in values["messages"] if message["type"] == kind][-1])
+    return str(
+        [message["content"] for message in values["messages"] if message["type"] == kind][-1]
+    )
 
 
 @pytest.mark.server
-async def test_the_prompts_of_the_readme_prove_memory(server: DevServer, model: ScriptedAnthropic) -> None:
+async def test_the_prompts_of_the_readme_prove_memory(
+    server: DevServer, model: ScriptedAnthropic
+) -> None:
     remember, know, recall, policies = PROMPTS
     rules = "# Acme compliance\n\n1. Never give a personal opinion on an investment.\n"
-    await server.as_operator().store.put_item(["policies", "acme"], "/compliance.md", create_file_data(rules))
-    who = (("alice@example.com", "acme"), ("bob@example.com", "acme"), ("alice@example.com", "globex"))
+    await server.as_operator().store.put_item(
+        ["policies", "acme"], "/compliance.md", create_file_data(rules)
+    )
+    who = (
+        ("alice@example.com", "acme"),
+        ("bob@example.com", "acme"),
+        ("alice@example.com", "globex"),
+    )
     alice, *strangers = (server.person(*each, model=model) for each in who)
     first, second = await alice.chat(remember), await alice.thread()
     assert "metric units" in answer_of(await alice.turn(second, know))
@@ -182,13 +241,22 @@ async def test_the_prompts_of_the_readme_prove_memory(server: DevServer, model: 
 
 
 @pytest.mark.server
-async def test_336_dated_lines_in_a_code_block_are_found_and_proposed_once(server: DevServer, model: ScriptedAnthropic) -> None:
-    """What another assistant answers to the prompt of the page, brought twice; and in another language."""
+async def test_336_dated_lines_in_a_code_block_are_found_and_proposed_once(
+    server: DevServer, model: ScriptedAnthropic
+) -> None:
+    """What another assistant answers to the prompt of the page, brought twice; and in another
+    language.
+    """
     person = server.person("cora@example.com", "acme", model=model)
     lines = [
-        f"[20{10 + number % 15}-0{number % 9 + 1}-1{number % 10}] - fact {number} about this person" for number in range(336)
+        f"[20{10 + number % 15}-0{number % 9 + 1}-1{number % 10}] - fact {number} about this person"
+        for number in range(336)
     ]
-    text = "Here is what I know about you:\n\n```\n" + "\n".join(lines) + "\n```\n\nLet me know if anything is wrong."
+    text = (
+        "Here is what I know about you:\n\n```\n"
+        + "\n".join(lines)
+        + "\n```\n\nLet me know if anything is wrong."
+    )
     told = await person.made("POST", "/memory/bring", {"text": text})
     assert told["reason"] == "336 found, 336 proposed, 0 left out."
     assert told["framing"] == {"count": 1, "lines": ["Let me know if anything is wrong."]}

@@ -24,7 +24,8 @@ from lasting_memory.settings import SettingsError
 
 Middleware = AgentMiddleware[Any, Any, Any]
 
-# Fields with their kinds; "..." is a default, whose value may change. Functions' arguments are held by what is written below.
+# Fields with their kinds; "..." is a default, whose value may change. Functions' arguments are held
+# by what is written below.
 FIELDS = {
     "Actor": "(user_id, org_id)",
     "Author": "(kind, user_id=..., run_id=..., thread_id=...)",
@@ -49,13 +50,18 @@ class MyProfile(lm.Profile):
 
 def my_check(path: str, content: str | None, author: lm.Author) -> None:
     """As forks write them."""
-    assert_type((author.kind, author.user_id, author.run_id, author.thread_id), tuple[str, str, str, str])
+    assert_type(
+        (author.kind, author.user_id, author.run_id, author.thread_id), tuple[str, str, str, str]
+    )
     raise lm.RefusedWrite(f"{path} was not written: leave {content} out.")
 
 
 def my_change(change: lm.Change) -> None:
     """The other form."""
-    assert_type((change.path, change.before, change.after, change.author), tuple[str, str | None, str | None, lm.Author])
+    assert_type(
+        (change.path, change.before, change.after, change.author),
+        tuple[str, str | None, str | None, lm.Author],
+    )
     change.path = "/other.md"  # type: ignore[misc]
 
 
@@ -69,12 +75,17 @@ async def my_tool(d: lm.Deployment) -> None:
     """What a fork's own tool finds."""
     found = await lm.find_memories(d, "leek", limit=3)
     assert_type(found, list[lm.FoundMemory])
-    assert_type([(each.path, each.text, each.lines) for each in found], list[tuple[str, str, tuple[tuple[int, str], ...]]])
+    assert_type(
+        [(each.path, each.text, each.lines) for each in found],
+        list[tuple[str, str, tuple[tuple[int, str], ...]]],
+    )
     await lm.find_memories(d, "leek", 3)  # type: ignore[call-arg]
 
 
 def decided(folder: Path) -> lm.Deployment:
-    """`deployment.py`, checked by mypy, never called. The errors that are ignored here must be errors."""
+    """`deployment.py`, checked by mypy, never called. The errors that are ignored here must be
+    errors.
+    """
     assert_type([lm.person(), lm.assistant(), lm.organization()], list[lm.Scope])
     assert_type(lm.group("team_id", writes="members", over_http=False), lm.Scope)
     lm.group("team_id", writes="everybody")  # type: ignore[arg-type]
@@ -103,7 +114,15 @@ def decided(folder: Path) -> lm.Deployment:
     )
 
 
-def built(d: lm.Deployment, *, spec: SubAgent, model: BaseChatModel, tool: BaseTool, own: Middleware, route: Route) -> None:
+def built(
+    d: lm.Deployment,
+    *,
+    spec: SubAgent,
+    model: BaseChatModel,
+    tool: BaseTool,
+    own: Middleware,
+    route: Route,
+) -> None:
     """The other files of a fork, checked by mypy, never called."""
     assert_type(d.prompt("agent.md"), str)
     assert_type(d.agents, tuple[str, ...])
@@ -121,7 +140,9 @@ def built(d: lm.Deployment, *, spec: SubAgent, model: BaseChatModel, tool: BaseT
     assert_type(lm.subagents(d, spec, spec), list[SubAgent])
     lm.subagents(d, "writer")  # type: ignore[arg-type]
     assert_type(lm.file_system(d, {"send_mail": True})["memory"], list[str])
-    assert_type(lm.build_consolidation_agent(d, model), CompiledStateGraph[Any, lm.Context, Any, Any])
+    assert_type(
+        lm.build_consolidation_agent(d, model), CompiledStateGraph[Any, lm.Context, Any, Any]
+    )
     assert_type(lm.build_auth(d, open_to_people={"threads:create"}), Auth)
     assert_type(lm.build_http(d, routes=[route], page=False), FastAPI)
     lm.build_http(d, [route])  # type: ignore[call-arg]
@@ -133,7 +154,10 @@ def arguments(called: object) -> str:
     assert callable(called)
     empty = inspect.Parameter.empty
     given = inspect.signature(called).parameters.values()
-    shown = [each.replace(annotation=empty, default=empty if each.default is empty else ...) for each in given]
+    shown = [
+        each.replace(annotation=empty, default=empty if each.default is empty else ...)
+        for each in given
+    ]
     return str(inspect.Signature(shown)).replace("Ellipsis", "...")
 
 
@@ -151,7 +175,9 @@ def test_a_command_of_this_machine_loads_no_agent() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.parametrize("odd", [{"max_files": 0}, {"model_retries": -1}, {"memory_files": ("/policies/a.md",)}])
+@pytest.mark.parametrize(
+    "odd", [{"max_files": 0}, {"model_retries": -1}, {"memory_files": ("/policies/a.md",)}]
+)
 def test_a_limit_that_cannot_be_meant_is_an_error_that_names_it(odd: dict[str, Any]) -> None:
     with pytest.raises(SettingsError, match=f"^Limits.{next(iter(odd))}[^\n]*$"):
         lm.Limits(**odd)

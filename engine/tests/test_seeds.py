@@ -54,23 +54,35 @@ def client(server: DevServer) -> LangGraphClient:
 
 
 async def seed(
-    repository: Path, client: LangGraphClient, *parts: str, settings: Deployment | None = None, prune: bool = False
+    repository: Path,
+    client: LangGraphClient,
+    *parts: str,
+    settings: Deployment | None = None,
+    prune: bool = False,
 ) -> list[str]:
     deployment = replace(settings or deployed(), folder=repository)
     return await command.seed(client, parts or command.PARTS, deployment, prune=prune)
 
 
 async def keys(client: LangGraphClient, namespace: list[str]) -> set[str]:
-    return {str(item["key"]) for item in (await client.store.search_items(namespace, limit=100))["items"]}
+    return {
+        str(item["key"])
+        for item in (await client.store.search_items(namespace, limit=100))["items"]
+    }
 
 
 @pytest.mark.server
-async def test_policies_and_skills_are_put_where_agents_read(client: LangGraphClient, repository: Path, ada: Person) -> None:
+async def test_policies_and_skills_are_put_where_agents_read(
+    client: LangGraphClient, repository: Path, ada: Person
+) -> None:
     second = (await client.assistants.create("agent", name="second"))["assistant_id"]
     assert await seed(repository, client)
     assert await keys(client, ["policies", "acme"]) == {"/compliance.md"}
     for namespace in (SKILLS, list(namespaces.skills(second))):
-        assert await keys(client, namespace) == {"/decision-memo/SKILL.md", "/meeting-notes/SKILL.md"}
+        assert await keys(client, namespace) == {
+            "/decision-memo/SKILL.md",
+            "/meeting-notes/SKILL.md",
+        }
     assert await seed(repository, client) == []
     await client.assistants.delete(second)
 
@@ -81,7 +93,9 @@ async def test_policies_and_skills_are_put_where_agents_read(client: LangGraphCl
 
 
 @pytest.mark.server
-async def test_prune_alone_removes_what_the_repository_no_longer_has(client: LangGraphClient, repository: Path) -> None:
+async def test_prune_alone_removes_what_the_repository_no_longer_has(
+    client: LangGraphClient, repository: Path
+) -> None:
     put(repository / "policies/gone org/rule.md", "x")
     await seed(repository, client)
     shutil.rmtree(repository / "policies/gone org")
@@ -90,7 +104,10 @@ async def test_prune_alone_removes_what_the_repository_no_longer_has(client: Lan
     await client.store.put_item(memory, "/a.md", {"content": "mine", "encoding": "utf-8"})
     assert await seed(repository, client) == []
     lines = await seed(repository, client, prune=True)
-    assert lines == ["policies/gone~20org/rule.md: deleted", f"skills/{SKILLS[1]}/decision-memo/SKILL.md: deleted"]
+    assert lines == [
+        "policies/gone~20org/rule.md: deleted",
+        f"skills/{SKILLS[1]}/decision-memo/SKILL.md: deleted",
+    ]
     assert await keys(client, memory) == {"/a.md"}
 
 
@@ -102,18 +119,26 @@ async def test_a_check_of_changes_sees_what_a_skill_was_before_and_may_keep_it(
 
     def keeps_memos(change: Change) -> None:
         seen.append(change)
-        if change.path == "/skills/decision-memo/SKILL.md" and change.before and change.after != change.before:
+        if (
+            change.path == "/skills/decision-memo/SKILL.md"
+            and change.before
+            and change.after != change.before
+        ):
             raise RefusedWrite("Memos stay as they are.")
 
     await seed(repository, client)
     before, checked = file.read_text(), replace(deployed(), checks=[keeps_memos])
     assert await seed(repository, client, "skills", settings=checked) == []
     file.write_text(before + "\nMore.\n")
-    with pytest.raises(command.SeedError, match=r"decision-memo/SKILL\.md cannot be seeded\. Memos stay"):
+    with pytest.raises(
+        command.SeedError, match=r"decision-memo/SKILL\.md cannot be seeded\. Memos stay"
+    ):
         await seed(repository, client, "skills", settings=checked)
     assert (before, before + "\nMore.\n") in {(change.before, change.after) for change in seen}
     shutil.rmtree(file.parent)
-    with pytest.raises(command.SeedError, match=r"decision-memo/SKILL\.md cannot be seeded\. Memos stay"):
+    with pytest.raises(
+        command.SeedError, match=r"decision-memo/SKILL\.md cannot be seeded\. Memos stay"
+    ):
         await seed(repository, client, "skills", settings=checked, prune=True)
     assert "/decision-memo/SKILL.md" in await keys(client, SKILLS)
 
@@ -134,7 +159,9 @@ async def test_checks_judge_policies_and_are_told_nothing_wrong_of_what_is_there
     checked = replace(deployed(), checks=[only_new])
     assert "policies/checked/rule.md: added" in await seed(repository, client, settings=checked)
     put(repository / "policies/checked/rule.md", "a secret")
-    with pytest.raises(command.SeedError, match=r"/policies/rule\.md cannot be seeded\. No secrets"):
+    with pytest.raises(
+        command.SeedError, match=r"/policies/rule\.md cannot be seeded\. No secrets"
+    ):
         await seed(repository, client, settings=checked)
     shared = [change for change in seen if not change.path.startswith("/memories/")]
     assert {(change.path, change.before, change.after) for change in shared} == {
@@ -155,28 +182,47 @@ async def test_named_people_and_groups_get_first_memories_and_keep_their_own(
 ) -> None:
     put(repository / "seeds/memories" / folder / "preferences.md", "- formal tone\n")
     put(repository / "seeds/memories" / folder / "topics/work.md", "Runs the depot.\n")
-    await client.store.put_item(place, "/preferences.md", {"content": "- hers", "encoding": "utf-8"})
-    assert await seed(repository, client, "memories", settings=settings) == [f"{'/'.join(place)}/topics/work.md: added"]
+    await client.store.put_item(
+        place, "/preferences.md", {"content": "- hers", "encoding": "utf-8"}
+    )
+    assert await seed(repository, client, "memories", settings=settings) == [
+        f"{'/'.join(place)}/topics/work.md: added"
+    ]
     assert await seed(repository, client, "memories", settings=settings, prune=True) == []
-    assert (await client.store.get_item(place, key="/preferences.md"))["value"]["content"] == "- hers"
+    assert (await client.store.get_item(place, key="/preferences.md"))["value"][
+        "content"
+    ] == "- hers"
 
 
 @pytest.mark.server
-async def test_the_cron_follows_the_schedule_and_acts_as_an_operator(client: LangGraphClient) -> None:
+async def test_the_cron_follows_the_schedule_and_acts_as_an_operator(
+    client: LangGraphClient,
+) -> None:
     """Whoever's key made it: here a LangSmith key, and OPERATORS is empty."""
     ids = list[str]()
-    for schedule, zone in (("0 3 * * *", "UTC"), ("0 3 * * *", "UTC"), ("0 * * * *", "UTC"), ("0 * * * *", "Asia/Tokyo")):
+    for schedule, zone in (
+        ("0 3 * * *", "UTC"),
+        ("0 3 * * *", "UTC"),
+        ("0 * * * *", "UTC"),
+        ("0 * * * *", "Asia/Tokyo"),
+    ):
         settings = deployed(consolidation_schedule=schedule, consolidation_timezone=zone)
         await seed(PROJECT, client, "cron", settings=settings)
         (cron,) = await client.crons.search(limit=10)
         ids.append(cron["cron_id"])
         assert (cron["schedule"], cron["timezone"]) == (schedule, zone)
-        assert identity.OPERATE in cron["payload"]["config"]["configurable"]["langgraph_auth_user"]["permissions"]
+        assert (
+            identity.OPERATE
+            in cron["payload"]["config"]["configurable"]["langgraph_auth_user"]["permissions"]
+        )
         assert "context" not in cron["payload"], "it names nobody"
     assert [ids.index(each) for each in ids] == [0, 0, 2, 3]
     await client.crons.update(cron["cron_id"], config={"tags": ["mine"]})
     (cron,) = await client.crons.search(metadata=command.CRON_MARK)
-    assert identity.OPERATE in cron["payload"]["config"]["configurable"]["langgraph_auth_user"]["permissions"]
+    assert (
+        identity.OPERATE
+        in cron["payload"]["config"]["configurable"]["langgraph_auth_user"]["permissions"]
+    )
     await seed(PROJECT, client, "cron")
     assert await client.crons.search(limit=10) == []
 
@@ -204,7 +250,9 @@ async def test_what_is_invalid_is_said_and_nothing_written(
     both = await refused()
     assert f"policies/acm%65 and {repository}/policies/acme both spell 'acme'; " in both
     assert f"{link} is a link; " in both
-    assert f"{repository}/seeds/skills/letters/SKILL.md cannot be seeded. " in both, "all that is wrong is named at once"
+    assert f"{repository}/seeds/skills/letters/SKILL.md cannot be seeded. " in both, (
+        "all that is wrong is named at once"
+    )
 
 
 @pytest.mark.server
@@ -216,8 +264,13 @@ async def test_what_cannot_be_seeded_is_named_and_the_rest_is_put_in(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     await seed(repository, client)
-    put(repository / "seeds/skills/meeting-notes/SKILL.md", "# No fields")  # as it was there, it stays
-    put(repository / "seeds/skills/letters/SKILL.md", "---\nname: letters\ndescription: Use when: it is late\n---\n")
+    put(
+        repository / "seeds/skills/meeting-notes/SKILL.md", "# No fields"
+    )  # as it was there, it stays
+    put(
+        repository / "seeds/skills/letters/SKILL.md",
+        "---\nname: letters\ndescription: Use when: it is late\n---\n",
+    )
     put(repository / "seeds/skills/letters/envelope.md", "Of a skill that has no SKILL.md.")
     put(repository / "seeds/skills/memos/skill.md", "---\nname: memos\ndescription: d\n---\n")
     put(repository / "seeds/skills/maps/SKILL.md", "---\nname: maps\ndescription: d\n---\n")
@@ -266,8 +319,14 @@ async def test_a_policy_that_no_prompt_shows_is_named(
     put(repository / "policies/long/more/d.md", "d")
     await seed(repository, client, "policies")
     printed = capsys.readouterr().out
-    named = re.findall(r"^policies/long: no prompt shows (\S+): (\d[\d,]* bytes)?", printed, re.MULTILINE)
-    assert named == [("/policies/b.md", "7,232 bytes"), ("/policies/c.md", "100 bytes"), ("/policies/more/d.md", "")]
+    named = re.findall(
+        r"^policies/long: no prompt shows (\S+): (\d[\d,]* bytes)?", printed, re.MULTILINE
+    )
+    assert named == [
+        ("/policies/b.md", "7,232 bytes"),
+        ("/policies/c.md", "100 bytes"),
+        ("/policies/more/d.md", ""),
+    ]
 
 
 closed = served({"auth": {"disable_studio_auth": True}}, OPERATORS="root")
@@ -296,7 +355,9 @@ def test_what_is_one_person_s_is_never_put_into_shared_memory(repository: Path) 
 
 def test_the_folder_of_no_group_is_named(repository: Path) -> None:
     (repository / "seeds/memories/_groups/crew/acme/red").mkdir(parents=True)
-    with pytest.raises(command.SeedError, match=r'_groups/crew is the folder of no group; add "/crew/": group\('):
+    with pytest.raises(
+        command.SeedError, match=r'_groups/crew is the folder of no group; add "/crew/": group\('
+    ):
         command.folder_files(replace(TEAMS, folder=repository), ["memories"], [])
 
 
@@ -328,7 +389,11 @@ def test_a_link_is_refused_wherever_it_stands(repository: Path, place: str, targ
 def test_what_is_hidden_is_not_seeded(repository: Path) -> None:
     def seeded() -> set[tuple[Namespace, str, str]]:
         found = command.folder_files(replace(TEAMS, folder=repository), command.PARTS, [AGENT])
-        return {(place, key, value["content"]) for place, files in found.items() for key, value in files.items()}
+        return {
+            (place, key, value["content"])
+            for place, files in found.items()
+            for key, value in files.items()
+        }
 
     put(repository / "seeds/memories/acme/dana/a.md", "x")
     before = seeded()
@@ -358,7 +423,9 @@ def test_what_is_hidden_is_not_seeded(repository: Path) -> None:
     ("seeds/memories/_groups/team", "acme", "acm%65"),
     ("seeds/memories/_groups/team/acme", "red", "re%64"),
 ])  # fmt: skip
-def test_two_folders_of_one_name_are_both_named(repository: Path, folder: str, first: str, second: str) -> None:
+def test_two_folders_of_one_name_are_both_named(
+    repository: Path, folder: str, first: str, second: str
+) -> None:
     for name in (first, second):
         put(repository / folder / name / "deeper/a.md", "x")
     with pytest.raises(command.SeedError) as named:
@@ -377,8 +444,12 @@ def test_a_folder_that_nobody_s_name_spells_is_named(repository: Path, name: str
 def test_more_than_a_memory_may_hold_is_not_seeded(repository: Path, limits: Limits) -> None:
     for name in ("a.md", "b.md"):
         put(repository / "seeds/memories/acme/dana" / name, "12345678")
-    with pytest.raises(command.SeedError, match=r"seeds/memories/acme/dana has 3 files with .* for one person"):
-        command.folder_files(replace(deployed(), folder=repository, limits=limits), ["memories"], [AGENT])
+    with pytest.raises(
+        command.SeedError, match=r"seeds/memories/acme/dana has 3 files with .* for one person"
+    ):
+        command.folder_files(
+            replace(deployed(), folder=repository, limits=limits), ["memories"], [AGENT]
+        )
 
 
 BROKEN = "seeds/skills/broken/SKILL.md"
@@ -395,8 +466,12 @@ BAD_FILES: list[tuple[str, str | bytes]] = [
 
 
 @pytest.mark.parametrize(("path", "text"), BAD_FILES, ids=lambda value: str(value)[:40])
-def test_a_seed_that_could_not_be_written_is_named(repository: Path, path: str, text: str | bytes) -> None:
+def test_a_seed_that_could_not_be_written_is_named(
+    repository: Path, path: str, text: str | bytes
+) -> None:
     put(repository / path, text)
-    with pytest.raises(command.SeedError, match=rf"{re.escape(path)} (cannot be seeded\. |is not UTF-8)") as named:
+    with pytest.raises(
+        command.SeedError, match=rf"{re.escape(path)} (cannot be seeded\. |is not UTF-8)"
+    ) as named:
         command.folder_files(replace(deployed(), folder=repository), command.PARTS, [])
     assert "\n" not in str(named.value)

@@ -1,4 +1,6 @@
-"""The whole deployment on the real `langgraph dev`: what lasts, what fails alone, what bad input does."""
+"""The whole deployment on the real `langgraph dev`: what lasts, what fails alone, what bad input
+does.
+"""
 
 import asyncio
 import http.client
@@ -15,7 +17,14 @@ from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor
 from lasting_memory.testing.deployed import PROJECT, deployed
 from lasting_memory.testing.dev_server import DevServer
-from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall, system_text, tool_results
+from lasting_memory.testing.scripted_anthropic import (
+    ScriptedAnthropic,
+    Slow,
+    Text,
+    ToolCall,
+    system_text,
+    tool_results,
+)
 from lasting_memory.testing.stores import SERVED, SUBJECTS
 from tests.conftest import note, served
 
@@ -26,17 +35,25 @@ indexed = served(config={"store": {"index": SERVED}})
 async def test_consolidation_writes_what_the_agent_shows_in_another_thread(
     server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
-    write = ToolCall("write_file", {"file_path": "/memories/preferences.md", "content": "- metric units\n"})
+    write = ToolCall(
+        "write_file", {"file_path": "/memories/preferences.md", "content": "- metric units\n"}
+    )
     model.script("Conversations with something new", [write], [Text("done")])
     person = server.person(alice)
     await person.turn(await person.thread(), "metric units, please")
     await person.turn(await person.thread(), "consolidate", "consolidation_agent")
-    for somebody, knows in ((person, True), (server.person(f"other-{alice}"), False), (server.person(alice, "globex"), False)):
+    for somebody, knows in (
+        (person, True),
+        (server.person(f"other-{alice}"), False),
+        (server.person(alice, "globex"), False),
+    ):
         await somebody.turn(await somebody.thread(), "hello")
         assert ("- metric units" in system_text(model.requests_for("hello")[-1])) is knows
 
 
-async def test_a_run_stopped_in_the_middle_keeps_what_it_wrote(server: DevServer, model: ScriptedAnthropic, alice: str) -> None:
+async def test_a_run_stopped_in_the_middle_keeps_what_it_wrote(
+    server: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
     person, client = server.person(alice), server.as_user(alice)
     thread = await person.thread()
     model.script("stop me", [note("written before the stop")], Slow(30, [Text("never")]))
@@ -51,7 +68,9 @@ async def test_a_run_stopped_in_the_middle_keeps_what_it_wrote(server: DevServer
 async def test_the_platform_s_semantic_index_is_used_where_langgraph_json_has_one(
     indexed: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
-    """In memory and in past conversations, also where a person searches several times at once. A restart keeps both."""
+    """In memory and in past conversations, also where a person searches several times at once. A
+    restart keeps both.
+    """
     person = indexed.person(alice)
     thread, another = await person.thread(), await person.thread()
     model.script("we have a puppy", [note("Has a puppy.")], [Text("done")])
@@ -59,9 +78,13 @@ async def test_the_platform_s_semantic_index_is_used_where_langgraph_json_has_on
     await person.turn(another, "we sold the vehicle")
     indexed.restart()
     for _ in range(2):
-        answers = await asyncio.gather(*(person.made("GET", "/memory/search", q="pet") for _ in range(8)))
+        answers = await asyncio.gather(
+            *(person.made("GET", "/memory/search", q="pet") for _ in range(8))
+        )
         assert [answer["conversations"][0]["thread_id"] for answer in answers] == [thread] * 8
-    model.script("what animals", [ToolCall("search_memories", {"query": "any pet?"})], [Text("done")])
+    model.script(
+        "what animals", [ToolCall("search_memories", {"query": "any pet?"})], [Text("done")]
+    )
     await person.turn(another, "what animals")
     last = model.requests[-1]
     assert "Has a puppy." in tool_results(last)[0]
@@ -76,11 +99,16 @@ async def test_the_command_for_another_model_has_everybody_s_conversations_embed
     await person.turn(thread := await person.thread(), "we have a puppy")
 
     async def found() -> list[str]:
-        return [talk["thread_id"] for talk in (await person.made("GET", "/memory/search", q="pet"))["conversations"]]
+        return [
+            talk["thread_id"]
+            for talk in (await person.made("GET", "/memory/search", q="pet"))["conversations"]
+        ]
 
     assert await found() == [thread]
     where = namespaces.recall(Actor(alice, "acme"), "texts")
-    assert (await operator.store.get_item(where, recall.MODEL))["value"] == {"model": f"embed, {len(SUBJECTS)} dimensions"}
+    assert (await operator.store.get_item(where, recall.MODEL))["value"] == {
+        "model": f"embed, {len(SUBJECTS)} dimensions"
+    }
     await operator.store.put_item(where, recall.MODEL, {"model": "another"}, index=False)
     assert await found() == []
     lines = await seeding.seed(operator, [seeding.EMBEDDINGS], deployed(), prune=False)
@@ -90,7 +118,10 @@ async def test_the_command_for_another_model_has_everybody_s_conversations_embed
 
 
 def test_a_bad_setting_stops_the_start_and_names_itself(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match="SHARED_WRITES is 'maybe'"), DevServer(tmp_path, env={"SHARED_WRITES": "maybe"}):
+    with (
+        pytest.raises(RuntimeError, match="SHARED_WRITES is 'maybe'"),
+        DevServer(tmp_path, env={"SHARED_WRITES": "maybe"}),
+    ):
         pass
 
 
@@ -101,7 +132,10 @@ def test_an_agent_without_a_part_that_keeps_it_safe_stops_the_start(tmp_path: Pa
     assert part in agent
     (project / "agent.py").write_text(agent.replace(part, ""), "utf-8")
     with (
-        pytest.raises(RuntimeError, match=r"'agent' of langgraph\.json: The subagent 'general-purpose' sees no policies"),
+        pytest.raises(
+            RuntimeError,
+            match=r"'agent' of langgraph\.json: The subagent 'general-purpose' sees no policies",
+        ),
         DevServer(tmp_path, project=project),
     ):
         pass
@@ -109,7 +143,9 @@ def test_an_agent_without_a_part_that_keeps_it_safe_stops_the_start(tmp_path: Pa
 
 @pytest.mark.proof
 def test_an_idle_connection_is_left_to_its_client_to_close(server: DevServer) -> None:
-    """httpx keeps one for five seconds, as long as uvicorn would: a request in the moment of its closing would be lost."""
+    """httpx keeps one for five seconds, as long as uvicorn would: a request in the moment of its
+    closing would be lost.
+    """
     with socket.create_connection(("127.0.0.1", server.port)) as connection:
         connection.sendall(b"GET /ok HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
         answer = http.client.HTTPResponse(connection)

@@ -53,9 +53,21 @@ BAD = [
     ("CONSOLIDATION_TIMEZONE", "Berlin", "Europe/Berlin"),
     ("CONSOLIDATION_REVIEW", "yes", "off, on"),
     ("MEMORY_POSTGRES_URI", "postgresql:///db", "postgresql://user:password@host"),
-    ("MEMORY_POSTGRES_URI", "postgresql://user:hunter2@[host/database", "postgresql://user:password@host"),
-    ("MEMORY_POSTGRES_URI", "postgresql://user:hunter2@hunter2@127.0.0.1:1/db", "postgresql://user:password@host"),
-    ("MEMORY_POSTGRES_URI", "postgresql://user:pass℀word@host/database", "postgresql://user:password@host"),
+    (
+        "MEMORY_POSTGRES_URI",
+        "postgresql://user:hunter2@[host/database",
+        "postgresql://user:password@host",
+    ),
+    (
+        "MEMORY_POSTGRES_URI",
+        "postgresql://user:hunter2@hunter2@127.0.0.1:1/db",
+        "postgresql://user:password@host",
+    ),
+    (
+        "MEMORY_POSTGRES_URI",
+        "postgresql://user:pass℀word@host/database",
+        "postgresql://user:password@host",
+    ),
 ]
 SECRET_VARIABLES = {"AUTH_JWT_SECRET", "MEMORY_POSTGRES_URI"}
 
@@ -65,13 +77,21 @@ CheckSettings = Callable[..., str]
 
 @pytest.fixture
 def check_settings(monkeypatch: pytest.MonkeyPatch) -> CheckSettings:
-    """What `python -m lasting_memory.agent.models` refuses, which `make dev` runs first, in a project with these variables."""
+    """What `python -m lasting_memory.agent.models` refuses, which `make dev` runs first, in a
+    project with these variables.
+    """
 
     def check(folder: Path = PROJECT, **values: str) -> str:
         kept = {name: value for name, value in os.environ.items() if name not in VARIABLES}
         monkeypatch.delitem(sys.modules, "deployment", raising=False)
         monkeypatch.syspath_prepend(folder)
-        given = {**kept, "GOOGLE_API_KEY": "", "GEMINI_API_KEY": "", "AGENT_MODEL": "anthropic:claude-sonnet-4-6", **values}
+        given = {
+            **kept,
+            "GOOGLE_API_KEY": "",
+            "GEMINI_API_KEY": "",
+            "AGENT_MODEL": "anthropic:claude-sonnet-4-6",
+            **values,
+        }
         with mock.patch.dict("os.environ", given, clear=True):
             done = run_command("lasting_memory.agent.models", folder=folder)
         assert done.returncode == bool(done.stdout + done.stderr)
@@ -81,13 +101,19 @@ def check_settings(monkeypatch: pytest.MonkeyPatch) -> CheckSettings:
     return check
 
 
-def test_what_cannot_be_used_is_said_in_one_line_before_anything_starts(check_settings: CheckSettings) -> None:
+def test_what_cannot_be_used_is_said_in_one_line_before_anything_starts(
+    check_settings: CheckSettings,
+) -> None:
     assert check_settings(AGENT_MODEL="nobody:x").startswith("AGENT_MODEL is 'nobody:x', ")
     assert "GOOGLE_API_KEY" in check_settings(AGENT_MODEL="google_genai:x")
-    assert check_settings(CONSOLIDATE_AFTER_SECONDS="soon").startswith("CONSOLIDATE_AFTER_SECONDS is 'soon'; ")
+    assert check_settings(CONSOLIDATE_AFTER_SECONDS="soon").startswith(
+        "CONSOLIDATE_AFTER_SECONDS is 'soon'; "
+    )
 
 
-def test_make_dev_checks_what_the_project_decides_before_it_starts(check_settings: CheckSettings, tmp_path: Path) -> None:
+def test_make_dev_checks_what_the_project_decides_before_it_starts(
+    check_settings: CheckSettings, tmp_path: Path
+) -> None:
     shutil.copytree(PROJECT, tmp_path, dirs_exist_ok=True)
     decided, graphs = tmp_path / "deployment.py", tmp_path / "langgraph.json"
     decided.write_text(decided.read_text().replace(".parent)", ".parent, offline_model=False)"))
@@ -108,7 +134,11 @@ def test_an_empty_value_counts_as_unset() -> None:
     [
         ("AUTH_JWKS_URL", "http://127.0.0.1:8080/keys", "http://127.0.0.1:8080/keys"),
         ("DEFAULT_ORG", "é" * 128, "é" * 128),
-        ("OPERATORS", "root, alice@example.com ,,auth0|42", frozenset({"root", "alice@example.com", "auth0|42"})),
+        (
+            "OPERATORS",
+            "root, alice@example.com ,,auth0|42",
+            frozenset({"root", "alice@example.com", "auth0|42"}),
+        ),
         ("SHARED_WRITES", " allow ", "allow"),
         ("CONSOLIDATE_AFTER_SECONDS", "0", 0),
         ("CONSOLIDATION_SCHEDULE", "*/15 3 * * 1-5", "*/15 3 * * 1-5"),
@@ -116,15 +146,23 @@ def test_an_empty_value_counts_as_unset() -> None:
         ("MEMORY_POSTGRES_URI", "postgresql:///db?host=/run", "postgresql:///db?host=/run"),
     ],
 )
-def test_a_good_value_reaches_its_field_and_no_other(variable: str, value: str, parsed: Any) -> None:
+def test_a_good_value_reaches_its_field_and_no_other(
+    variable: str, value: str, parsed: Any
+) -> None:
     default, loaded = load_settings({}), load_settings({variable: value})
-    changed = {name for name in (field.name for field in fields(Settings)) if getattr(loaded, name) != getattr(default, name)}
+    changed = {
+        name
+        for name in (field.name for field in fields(Settings))
+        if getattr(loaded, name) != getattr(default, name)
+    }
     assert changed == {variable.lower()}
     assert getattr(loaded, variable.lower()) == parsed
 
 
 @pytest.mark.parametrize(("variable", "value", "fix"), BAD, ids=lambda value: ascii(value)[:48])
-def test_a_bad_value_is_an_error_with_variable_value_and_fix_in_one_line(variable: str, value: str, fix: str) -> None:
+def test_a_bad_value_is_an_error_with_variable_value_and_fix_in_one_line(
+    variable: str, value: str, fix: str
+) -> None:
     with pytest.raises(SettingsError) as caught:
         load_settings({variable: value})
     name, shown = str(caught.value).split(" ", 1)
@@ -162,16 +200,22 @@ def test_no_variable_is_one_that_langgraph_deploy_drops() -> None:
 
 def test_without_a_model_nothing_starts_but_on_langgraph_dev_with_the_offline_one() -> None:
     for consolidating in (False, True):
-        assert isinstance(build_model(deployed(local_dev=True), consolidating=consolidating), OfflineModel)
+        assert isinstance(
+            build_model(deployed(local_dev=True), consolidating=consolidating), OfflineModel
+        )
         with pytest.raises(SettingsError, match="AGENT_MODEL is empty; use "):
             build_model(deployed(), consolidating=consolidating)
 
 
 @pytest.mark.parametrize("provider", ["openai", "ollama"])
-def test_a_provider_that_is_not_installed_is_an_error_naming_the_extra(provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_provider_that_is_not_installed_is_an_error_naming_the_extra(
+    provider: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, f"langchain_{provider}", None)
     base._get_chat_model_creator.cache_clear()  # of a test before, which had the provider
-    with pytest.raises(SettingsError, match=f"CONSOLIDATION_MODEL is '{provider}:x'.* EXTRA={provider}"):
+    with pytest.raises(
+        SettingsError, match=f"CONSOLIDATION_MODEL is '{provider}:x'.* EXTRA={provider}"
+    ):
         build_model(deployed(consolidation_model=f"{provider}:x"), consolidating=True)
 
 
@@ -179,8 +223,16 @@ def test_a_provider_that_is_not_installed_is_an_error_naming_the_extra(provider:
     ("issuer", "page_issuer", "origin"),
     [
         ("https://id.example.com", "https://id.example.com", "https://id.example.com"),
-        ("accounts.google.com,https://accounts.google.com", "https://accounts.google.com", "https://accounts.google.com"),
-        ("https://ID.example.com:8443/realms/x", "https://ID.example.com:8443/realms/x", "https://id.example.com:8443"),
+        (
+            "accounts.google.com,https://accounts.google.com",
+            "https://accounts.google.com",
+            "https://accounts.google.com",
+        ),
+        (
+            "https://ID.example.com:8443/realms/x",
+            "https://ID.example.com:8443/realms/x",
+            "https://id.example.com:8443",
+        ),
         ("http://127.0.0.1:9/x", "http://127.0.0.1:9/x", "http://127.0.0.1:9"),
         ("http://id.example.com", None, None),
         ("https://id.example.com;script-src", None, None),
@@ -195,10 +247,16 @@ def test_people_sign_in_on_the_page_at_an_issuer_that_is_an_address(
 ) -> None:
     environ = {"AUTH_ISSUER": issuer, "AUTH_CLIENT_ID": "page", "AUTH_JWKS_URL": JWKS_URL}
     if origin is None:
-        with pytest.raises(SettingsError, match=r"^AUTH_CLIENT_ID is 'page'; use it together with an AUTH_ISSUER"):
+        with pytest.raises(
+            SettingsError, match=r"^AUTH_CLIENT_ID is 'page'; use it together with an AUTH_ISSUER"
+        ):
             load_settings(environ)
         return
     settings = load_settings(environ)
-    assert (settings.sign_in, settings.page_issuer, settings.page_origin) == ("provider", page_issuer, origin)
+    assert (settings.sign_in, settings.page_issuer, settings.page_origin) == (
+        "provider",
+        page_issuer,
+        origin,
+    )
     with pytest.raises(SettingsError, match="AUTH_JWKS_URL or AUTH_JWT_SECRET"):
         load_settings({**environ, "AUTH_JWKS_URL": ""})

@@ -1,4 +1,6 @@
-"""What is sent to LangSmith where tracing is on: memory in inputs, none of it in metadata, and nothing where that is hidden."""
+"""What is sent to LangSmith where tracing is on: memory in inputs, none of it in metadata, and
+nothing where that is hidden.
+"""
 
 import json
 import re
@@ -17,7 +19,9 @@ from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, T
 from tests.conftest import BuildGraph
 
 # As the client sends a run: its own fields, and those beside them.
-_RUN = re.compile(rb'name="(?:post|patch)\.([0-9a-f-]+)(?:\.(\w+))?"\r\n.*?\r\n\r\n(.*?)\r\n--', re.DOTALL)
+_RUN = re.compile(
+    rb'name="(?:post|patch)\.([0-9a-f-]+)(?:\.(\w+))?"\r\n.*?\r\n\r\n(.*?)\r\n--', re.DOTALL
+)
 
 
 def _sent(traces: list[bytes]) -> list[dict[bytes, bytes]]:
@@ -32,7 +36,11 @@ def _sent(traces: list[bytes]) -> list[dict[bytes, bytes]]:
 def spans(traces: list[bytes]) -> list[tuple[str, str]]:
     """The name of each run that was sent, with its inputs and outputs."""
     return [
-        (json.loads(of[b"itself"])["name"], (of.get(b"inputs", b"") + of.get(b"outputs", b"")).decode()) for of in _sent(traces)
+        (
+            json.loads(of[b"itself"])["name"],
+            (of.get(b"inputs", b"") + of.get(b"outputs", b"")).decode(),
+        )
+        for of in _sent(traces)
     ]
 
 
@@ -51,14 +59,22 @@ def lineage(traces: list[bytes], name: str) -> set[str]:
 
 @pytest.mark.parametrize("hidden", [False, True])
 async def test_hooks_copy_neither_messages_nor_memory_into_traces(
-    graph: BuildGraph, store: BaseStore, model: ScriptedAnthropic, monkeypatch: pytest.MonkeyPatch, hidden: bool
+    graph: BuildGraph,
+    store: BaseStore,
+    model: ScriptedAnthropic,
+    monkeypatch: pytest.MonkeyPatch,
+    hidden: bool,
 ) -> None:
-    """Memory is in what the model was sent; the conversation also in the run's own spans. Hooks of ours show times alone."""
+    """Memory is in what the model was sent; the conversation also in the run's own spans. Hooks of
+    ours show times alone.
+    """
     monkeypatch.setenv("LANGSMITH_DISABLE_RUN_COMPRESSION", "true")
     store.put(("memories", "acme:alice"), "/preferences.md", {**create_file_data("Likes fennel.")})
     model.script("hello", [ToolCall("ls", {"path": "/memories/"})], [Text("done")])
     with ScriptedLangSmith() as langsmith:
-        client = Client(api_url=langsmith.url, api_key="test", hide_inputs=hidden, hide_outputs=hidden)
+        client = Client(
+            api_url=langsmith.url, api_key="test", hide_inputs=hidden, hide_outputs=hidden
+        )
         with tracing_context(enabled=True, client=client):
             await graph().turn("hello, dill")
         client.flush()
@@ -67,13 +83,23 @@ async def test_hooks_copy_neither_messages_nor_memory_into_traces(
         return
     sent = spans(langsmith.traces)
     assert {name for name, payload in sent if "fennel" in payload} == {"ChatAnthropic"}
-    assert {name for name, payload in sent if "dill" in payload} == {"ChatAnthropic", "agent", "model"}
+    assert {name for name, payload in sent if "dill" in payload} == {
+        "ChatAnthropic",
+        "agent",
+        "model",
+    }
     ours = ("IdleTrigger", "Bounds", "SkillsMiddleware", "MemoryMiddleware")
     assert {payload for name, payload in sent if name.startswith(ours)} == {"{}{}"}
-    assert {kind for kind in own_middleware(AgentMiddleware) if kind.trace_policy != SPANS_WITHOUT_PAYLOAD} == set()
+    assert {
+        kind
+        for kind in own_middleware(AgentMiddleware)
+        if kind.trace_policy != SPANS_WITHOUT_PAYLOAD
+    } == set()
 
 
-def own_middleware(kind: type[AgentMiddleware[Any, Any, Any]]) -> set[type[AgentMiddleware[Any, Any, Any]]]:
+def own_middleware(
+    kind: type[AgentMiddleware[Any, Any, Any]],
+) -> set[type[AgentMiddleware[Any, Any, Any]]]:
     """The kinds of middleware that this library defines."""
     found = set[Any]().union(*(own_middleware(each) for each in kind.__subclasses__()))
     return {each for each in (kind, *found) if each.__module__.startswith("lasting_memory.")}

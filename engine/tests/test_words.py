@@ -67,7 +67,18 @@ def test_a_name_with_marks_is_a_word_and_a_full_stop_is_none() -> None:
     assert terms("I like C++, C# (F#), .NET and node.js.") == [
         "i", "like", "c++", "c#", "f#", "net", ".net", "and", "node", "js", "node.js",
     ]  # fmt: skip
-    assert terms("J.K. at 9 p.m. on 3.11") == ["j", "k", "at", "9", "p", "m", "on", "3", "11", "3.11"]
+    assert terms("J.K. at 9 p.m. on 3.11") == [
+        "j",
+        "k",
+        "at",
+        "9",
+        "p",
+        "m",
+        "on",
+        "3",
+        "11",
+        "3.11",
+    ]
     assert terms("C++17 issue#5 a+b") == ["c++", "17", "issue", "5", "a", "b"]
 
 

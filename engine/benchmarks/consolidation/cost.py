@@ -1,12 +1,15 @@
-"""Model calls and prompt bytes of consolidation, against the published recipe: python -m benchmarks.consolidation.cost
+"""Model calls and prompt bytes of consolidation, against the published recipe: python -m
+benchmarks.consolidation.cost
 
-A day of one person, on one `langgraph dev`: four windows of the recipe's schedule, and in two of them conversations. In the
-second, one of the first window's goes on. The recipe's cron fires at the end of every window; ours runs after the
-conversations (the idle trigger) and is fired in the empty windows as well. Both have the same scripted model: it looks for
-conversations unless it was shown them, writes once if there are any, and says that it is done. The recipe's model is shown
-no memory, which spares it bytes that ours has in its prompt.
+A day of one person, on one `langgraph dev`: four windows of the recipe's schedule, and in two of
+them conversations. In the second, one of the first window's goes on. The recipe's cron fires at the
+end of every window; ours runs after the conversations (the idle trigger) and is fired in the empty
+windows as well. Both have the same scripted model: it looks for conversations unless it was shown
+them, writes once if there are any, and says that it is done. The recipe's model is shown no memory,
+which spares it bytes that ours has in its prompt.
 
-Goals: half the model calls and half the bytes for each consolidated conversation, and none when nothing is new.
+Goals: half the model calls and half the bytes for each consolidated conversation, and none when
+nothing is new.
 """
 
 from __future__ import annotations
@@ -25,7 +28,12 @@ from langgraph_sdk.client import LangGraphClient
 
 from benchmarks import HERE
 from lasting_memory.testing.dev_server import DevServer, run_turn
-from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, tool_results
+from lasting_memory.testing.scripted_anthropic import (
+    ScriptedAnthropic,
+    Text,
+    ToolCall,
+    tool_results,
+)
 
 GOAL = 0.5
 GRAPHS = ("consolidation_agent", "published_consolidation")
@@ -35,7 +43,9 @@ SAID = "In project number {n} we settled on the build that caches its wheels, be
 
 @dataclass
 class Cost:
-    """Of one graph: model calls and bytes of their requests, where there was something new, and where there was not."""
+    """Of one graph: model calls and bytes of their requests, where there was something new, and
+    where there was not.
+    """
 
     calls: int = 0
     bytes: int = 0
@@ -55,7 +65,10 @@ def script(model: ScriptedAnthropic, graph: str, fact: int) -> None:
             return [ToolCall("write_file", {"file_path": path, "content": f"- Fact {fact}.\n"})]
         return [Text("done")]
 
-    model.script(lambda body: any(tool["name"] == "search_recent_conversations" for tool in body["tools"]), *[answer] * 20)
+    model.script(
+        lambda body: any(tool["name"] == "search_recent_conversations" for tool in body["tools"]),
+        *[answer] * 20,
+    )
 
 
 def _results(messages: list[Any]) -> list[str]:
@@ -69,7 +82,9 @@ async def talk(client: LangGraphClient, turns: int, thread: str | None = None) -
     return thread
 
 
-async def measure(server: DevServer, model: ScriptedAnthropic, conversations: int, turns: int) -> dict[str, Cost]:
+async def measure(
+    server: DevServer, model: ScriptedAnthropic, conversations: int, turns: int
+) -> dict[str, Cost]:
     client, costs = server.as_user("bench"), {graph: Cost() for graph in GRAPHS}
     since, first = datetime.now(UTC).isoformat(), ""
     for window in range(4):
@@ -81,9 +96,20 @@ async def measure(server: DevServer, model: ScriptedAnthropic, conversations: in
         for graph in GRAPHS:
             model.clear()
             script(model, graph, window)
-            # Temporary: the recipe's own run is no conversation to consolidate, though every other graph is an agent here.
-            thread = str((await client.threads.create(metadata={"temporary": graph != GRAPHS[0]}))["thread_id"])
-            await run_turn(client, thread, "Consolidate recent memories.", graph, metadata={"window_began": since})
+            # Temporary: the recipe's own run is no conversation to consolidate, though every other
+            # graph is an agent here.
+            thread = str(
+                (await client.threads.create(metadata={"temporary": graph != GRAPHS[0]}))[
+                    "thread_id"
+                ]
+            )
+            await run_turn(
+                client,
+                thread,
+                "Consolidate recent memories.",
+                graph,
+                metadata={"window_began": since},
+            )
             cost, sent = costs[graph], sum(len(json.dumps(body)) for body in model.requests)
             if talks:
                 cost.calls, cost.bytes = cost.calls + len(model.requests), cost.bytes + sent
@@ -96,18 +122,25 @@ async def measure(server: DevServer, model: ScriptedAnthropic, conversations: in
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Model calls and prompt bytes of consolidation, against the published recipe.")
+    parser = argparse.ArgumentParser(
+        description="Model calls and prompt bytes of consolidation, against the published recipe."
+    )
     parser.add_argument("--conversations", type=int, default=3, help="in each window that has any")
     parser.add_argument("--turns", type=int, default=4, help="of each conversation")
     args = parser.parse_args()
     with ScriptedAnthropic() as model, tempfile.TemporaryDirectory() as folder:
         path = f"{HERE}/consolidation/published.py:published_consolidation"
-        with DevServer(Path(folder), model.env, {"graphs": {"published_consolidation": path}}) as server:
+        with DevServer(
+            Path(folder), model.env, {"graphs": {"published_consolidation": path}}
+        ) as server:
             costs = asyncio.run(measure(server, model, args.conversations, args.turns))
     ours, theirs = (costs[graph] for graph in GRAPHS)
     consolidated = 2 * args.conversations
     rows = {
-        "calls of a day, each conversation": (ours.calls + ours.calls_for_nothing, theirs.calls + theirs.calls_for_nothing),
+        "calls of a day, each conversation": (
+            ours.calls + ours.calls_for_nothing,
+            theirs.calls + theirs.calls_for_nothing,
+        ),
         "prompt bytes of a day, each conversation": (
             ours.bytes + ours.bytes_for_nothing,
             theirs.bytes + theirs.bytes_for_nothing,
@@ -119,10 +152,18 @@ def main() -> None:
     ratios = {}
     for name, (mine, other) in rows.items():
         ratios[name] = round(mine / other, 3)
-        print(f"{name:40} {mine / consolidated:10,.1f} {other / consolidated:10,.1f} {ratios[name]:7.2f}")
-    print(f"{'calls when nothing is new, a run':40} {ours.calls_for_nothing / 2:10.1f} {theirs.calls_for_nothing / 2:10.1f}")
+        print(
+            f"{name:40} {mine / consolidated:10,.1f} {other / consolidated:10,.1f} {ratios[name]:7.2f}"
+        )
+    print(
+        f"{'calls when nothing is new, a run':40} {ours.calls_for_nothing / 2:10.1f} {theirs.calls_for_nothing / 2:10.1f}"
+    )
     costs_now = {graph: asdict(cost) for graph, cost in costs.items()}
-    print(json.dumps({"benchmark": "consolidation_cost", "goal": GOAL, "ratios": ratios, "costs": costs_now}))
+    print(
+        json.dumps(
+            {"benchmark": "consolidation_cost", "goal": GOAL, "ratios": ratios, "costs": costs_now}
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
-"""The yardstick of `cost.py`: a consolidation agent as the published recipes have it, repaired just enough to run.
+"""The yardstick of `cost.py`: a consolidation agent as the published recipes have it, repaired just
+enough to run.
 
-Repaired: `threads.search` has no `updated_after`, so the threads are sorted by time and those that are too old left out here;
-and the lookback is given by the benchmark (`since`), which keeps it in step with the schedule better than a clock would.
+Repaired: `threads.search` has no `updated_after`, so the threads are sorted by time and those that
+are too old left out here; and the lookback is given by the benchmark (`since`), which keeps it in
+step with the schedule better than a clock would.
 """
 
 from __future__ import annotations
@@ -23,7 +25,11 @@ PROMPT = "Review recent conversations and update the user's memory file. Merge n
 
 
 def _user(runtime: Runtime[Any]) -> str:
-    return runtime.server_info.user.identity if runtime.server_info and runtime.server_info.user else ""
+    return (
+        runtime.server_info.user.identity
+        if runtime.server_info and runtime.server_info.user
+        else ""
+    )
 
 
 @tool
@@ -31,7 +37,10 @@ async def search_recent_conversations(query: str, runtime: ToolRuntime[Any, Any]
     """Search this user's conversations since the last consolidation."""
     client, since = get_client(), get_config()["metadata"]["window_began"]
     threads: Any = await client.threads.search(
-        metadata={"user_id": _user(get_runtime()), "graph_id": "agent"}, sort_by="updated_at", sort_order="desc", limit=20
+        metadata={"user_id": _user(get_runtime()), "graph_id": "agent"},
+        sort_by="updated_at",
+        sort_order="desc",
+        limit=20,
     )
     recent = [thread["thread_id"] for thread in threads if str(thread["updated_at"]) >= since]
     histories: Any = [await client.threads.get_history(thread_id) for thread_id in recent]
@@ -44,6 +53,7 @@ published_consolidation = create_deep_agent(
     system_prompt=PROMPT,
     tools=[search_recent_conversations],
     backend=CompositeBackend(
-        default=StateBackend(), routes={"/memories/": StoreBackend(namespace=lambda runtime: ("bench", _user(runtime)))}
+        default=StateBackend(),
+        routes={"/memories/": StoreBackend(namespace=lambda runtime: ("bench", _user(runtime)))},
     ),
 )

@@ -1,13 +1,15 @@
-"""What the nightly sweep costs, by how many people there are and how many were active: python -m benchmarks.consolidation.sweep
+"""What the nightly sweep costs, by how many people there are and how many were active: python -m
+benchmarks.consolidation.sweep
 
-Goals: its requests and its time follow who is active. 100,000 people with 1% active cost 1.5 times or less what 1,000 people
-cost who are all active; and 1% of 10,000 a tenth or less of all of them.
+Goals: its requests and its time follow who is active. 100,000 people with 1% active cost 1.5 times
+or less what 1,000 people cost who are all active; and 1% of 10,000 a tenth or less of all of them.
 
-Everybody has CONVERSATIONS conversations, all of them consolidated; an active person's newest has changed since the last
-sweep. The platform is testing/platform.py, which answers a search with the page it was asked for: measured is what the
-sweep itself does and asks for, not how fast a database finds a page. A repetition takes the sizes in turn, so that each meets
-the same weather; memory is the largest that Python allocated during a sweep, in one more that is not timed, over what was
-there before, the fake's own new runs included.
+Everybody has CONVERSATIONS conversations, all of them consolidated; an active person's newest has
+changed since the last sweep. The platform is testing/platform.py, which answers a search with the
+page it was asked for: measured is what the sweep itself does and asks for, not how fast a database
+finds a page. A repetition takes the sizes in turn, so that each meets the same weather; memory is
+the largest that Python allocated during a sweep, in one more that is not timed, over what was there
+before, the fake's own new runs included.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.platform import Platform
 
 CONVERSATIONS = 3
-SIZES = [(people, share) for people in (100, 1_000, 10_000) for share in (0.01, 1.0)] + [(100_000, 0.01)]
+SIZES = [(people, share) for people in (100, 1_000, 10_000) for share in (0.01, 1.0)] + [
+    (100_000, 0.01)
+]
 # Two sizes, and how many times the second's time the first's may be.
 GOALS = [((100_000, 0.01), (1_000, 1.0), 1.5), ((10_000, 0.01), (10_000, 1.0), 0.1)]
 _BATCH = 10_000
@@ -65,15 +69,21 @@ async def prepare(people: int) -> tuple[Platform, InMemoryStore]:
     return platform, store
 
 
-async def night(platform: Platform, store: InMemoryStore, people: int, share: float, measured: Measured) -> None:
+async def night(
+    platform: Platform, store: InMemoryStore, people: int, share: float, measured: Measured
+) -> None:
     """Some people talk, then everybody sleeps and the sweep comes."""
     active = int(people * share)
-    one_each = {thread["metadata"]["user_id"]: thread["thread_id"] for thread in platform.kept.values()}
+    one_each = {
+        thread["metadata"]["user_id"]: thread["thread_id"] for thread in platform.kept.values()
+    }
     platform.now += timedelta(days=1)
     for number in range(active):
         platform.talk(f"user-{number}", thread_id=one_each[f"user-{number}"])
     platform.runs.kept.clear()
-    await store.aput(*namespaces.LAST_SWEEP, {"began": (platform.now - timedelta(hours=12)).isoformat()})
+    await store.aput(
+        *namespaces.LAST_SWEEP, {"began": (platform.now - timedelta(hours=12)).isoformat()}
+    )
     await platform.threads.search(metadata={"graph_id": "agent"}, limit=1)  # the fake sorts now
     platform.calls.clear()
     begun = time.perf_counter()
@@ -81,7 +91,9 @@ async def night(platform: Platform, store: InMemoryStore, people: int, share: fl
     measured.seconds.append(time.perf_counter() - begun)
     measured.requests = sum(platform.calls.values())
     if started != active:
-        raise RuntimeError(f"{active} of {people} people were active and {started} runs were created")
+        raise RuntimeError(
+            f"{active} of {people} people were active and {started} runs were created"
+        )
     for number in range(active):  # until the next night they are consolidated
         thread = platform.kept[one_each[f"user-{number}"]]
         place = namespaces.positions(identity.Actor(f"user-{number}", "acme"))
@@ -104,18 +116,30 @@ async def measure(repetitions: int) -> dict[tuple[int, float], Measured]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Time, requests and memory of the sweep, by people and share of active ones.")
+    parser = argparse.ArgumentParser(
+        description="Time, requests and memory of the sweep, by people and share of active ones."
+    )
     parser.add_argument("--repetitions", type=int, default=5)
     by_size = asyncio.run(measure(max(1, parser.parse_args().repetitions)))
-    print(f"{'people':>8} {'active':>8} {'seconds':>9} {'ms a run':>9} {'requests':>9} {'peak MB':>8}")
+    print(
+        f"{'people':>8} {'active':>8} {'seconds':>9} {'ms a run':>9} {'requests':>9} {'peak MB':>8}"
+    )
     results = []
     for (people, share), measured in by_size.items():
         seconds, active = statistics.median(measured.seconds), int(people * share)
         megabytes = measured.peak / 1_048_576
         each = 1_000 * seconds / active
-        print(f"{people:8,} {active:8,} {seconds:9.4f} {each:9.2f} {measured.requests:9,} {megabytes:8.2f}")
+        print(
+            f"{people:8,} {active:8,} {seconds:9.4f} {each:9.2f} {measured.requests:9,} {megabytes:8.2f}"
+        )
         results.append(
-            {"people": people, "active": active, "seconds": seconds, "requests": measured.requests, "peak_mb": megabytes}
+            {
+                "people": people,
+                "active": active,
+                "seconds": seconds,
+                "requests": measured.requests,
+                "peak_mb": megabytes,
+            }
         )
     ratios = []
     for first, second, goal in GOALS:

@@ -1,6 +1,8 @@
-"""Long-term memory for a Deep Agent on LangGraph Platform. What a project imports is here; everything else may move.
+"""Long-term memory for a Deep Agent on LangGraph Platform. What a project imports is here;
+everything else may move.
 
-A name's module is loaded when the name is first asked for: commands that talk to a server need no agent.
+A name's module is loaded when the name is first asked for: commands that talk to a server need no
+agent.
 """
 
 from importlib import import_module

@@ -1,8 +1,10 @@
-"""What comes with a message beside its writer's own words: pictures, texts of files, thoughts of models, and clients' marks.
+"""What comes with a message beside its writer's own words: pictures, texts of files, thoughts of
+models, and clients' marks.
 
-A picture is a block of the message's content, as langchain spells it. A file's text is a block of text, which the message names
-in `additional_kwargs`: `{"attachments": [{"name": "notes.txt", "block": 1}]}`. Neither is what the person said: recall does not
-index it, and consolidation does not read it. Only text that its writer wrote is words (`words_of`).
+A picture is a block of the message's content, as langchain spells it. A file's text is a block of
+text, which the message names in `additional_kwargs`: `{"attachments": [{"name": "notes.txt",
+"block": 1}]}`. Neither is what the person said: recall does not index it, and consolidation does
+not read it. Only text that its writer wrote is words (`words_of`).
 """
 
 import base64
@@ -33,7 +35,8 @@ _FILES = {
     "image", "image_url", "audio", "video", "file", "text-plain", "media", "document", "container_upload",
     "input_image", "input_audio", "input_file",
 }  # fmt: skip
-# What text is called in the forms of langchain and the providers. A block without a type is a provider's own.
+# What text is called in the forms of langchain and the providers. A block without a type is a
+# provider's own.
 _WORDS = (None, "text", "input_text", "output_text", "refusal")
 # What is called what in a sentence for people. Other files are files.
 _NOUNS = {
@@ -42,19 +45,35 @@ _NOUNS = {
     "video": "video",
 }
 # Keys by which blocks without a type name a file: Google's and Bedrock's own forms.
-_UNTYPED = ("inline_data", "inlineData", "file_data", "fileData", "image", "document", "video", "audio")
+_UNTYPED = (
+    "inline_data",
+    "inlineData",
+    "file_data",
+    "fileData",
+    "image",
+    "document",
+    "video",
+    "audio",
+)
 # Where a block names its file, and says of which media type it is.
-_NAMES, _MEDIA_TYPES = ("filename", "file_name", "name", "title"), ("mime_type", "mimeType", "media_type")
+_NAMES, _MEDIA_TYPES = (
+    ("filename", "file_name", "name", "title"),
+    ("mime_type", "mimeType", "media_type"),
+)
 _PLACES = ("metadata", "extras", "file", "source", "document", "image", *_UNTYPED[:4])
 _NAME_CHARS = 200
-# What a local model thinks, where its server leaves it in the text: closed, or not closed before the end. A name in a line
-# of code is no thought.
-_THOUGHTS = re.compile(r"(?<!`)<(think|thinking|thought|reasoning)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
+# What a local model thinks, where its server leaves it in the text: closed, or not closed before
+# the end. A name in a line of code is no thought.
+_THOUGHTS = re.compile(
+    r"(?<!`)<(think|thinking|thought|reasoning)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE
+)
 # The end of a thought that the model's own template has begun.
 _THOUGHT_END = re.compile(r"(?<!`)</(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
-# In the `response_metadata` of a note to the person: ids of the messages whose media the model's provider refused.
+# In the `response_metadata` of a note to the person: ids of the messages whose media the model's
+# provider refused.
 REFUSED_MEDIA = "refused_media"
-# A client's marks of what its provider should cache, and how deep in a block they may be. A provider counts them, with ours.
+# A client's marks of what its provider should cache, and how deep in a block they may be. A
+# provider counts them, with ours.
 CACHE_MARK, _CACHE_POINTS, _DEPTH = "cache_control", ("cache_point", "cachePoint"), 4
 _EXAMPLE = '{"type": "image", "base64": "...", "mime_type": "image/png"}'
 
@@ -84,10 +103,16 @@ def _media_type(block: Mapping[str, Any]) -> Any:
 
 
 def refusal(block: Mapping[str, Any], *, of_person: bool) -> str:
-    """Why a block of a message is not taken; "" if it is. `of_person`: it is no answer of a model or a tool."""
+    """Why a block of a message is not taken; "" if it is. `of_person`: it is no answer of a model
+    or a tool.
+    """
     kind = block.get("type")
     if kind not in _FILES:
-        return "" if kind in _OF_PEOPLE or not of_person else f"is of the type {str(kind)[:40]!r}; send text, or {_EXAMPLE}"
+        return (
+            ""
+            if kind in _OF_PEOPLE or not of_person
+            else f"is of the type {str(kind)[:40]!r}; send text, or {_EXAMPLE}"
+        )
     data = base64_of(block)
     if data is None or not _has_known_fields(block):
         return f"is no picture that is sent along; send {_EXAMPLE}"
@@ -102,7 +127,9 @@ def refusal(block: Mapping[str, Any], *, of_person: bool) -> str:
 
 
 def _other_bytes(data: str, media_type: str) -> str:
-    """Why the bytes of a picture are not of its media type; "" if they are. Providers fail a run with others."""
+    """Why the bytes of a picture are not of its media type; "" if they are. Providers fail a run
+    with others.
+    """
     beginning = base64.b64decode(data[:_BEGINNING_CHARS])
     if _BEGINNINGS[media_type].match(beginning):
         return ""
@@ -113,10 +140,12 @@ def _other_bytes(data: str, media_type: str) -> str:
 
 
 def _has_known_fields(block: Mapping[str, Any]) -> bool:
-    given = block.get("image_url")
     if block["type"] == "image":
         return block.keys() <= _PICTURE_FIELDS
-    return block.keys() <= {"type", "image_url"} and (isinstance(given, str) or given.keys() <= _URL_FIELDS)  # type: ignore[union-attr]
+    if not block.keys() <= {"type", "image_url"}:
+        return False
+    address = block["image_url"]
+    return isinstance(address, str) or address.keys() <= _URL_FIELDS
 
 
 def pictures_in(value: object) -> Iterator[str]:
@@ -137,7 +166,9 @@ def has_attachments(message: Mapping[str, Any]) -> bool:
     """Whether something is attached to a message."""
     content = message.get("content")
     blocks = content if isinstance(content, list) else []
-    return any(isinstance(block, Mapping) and base64_of(block) is not None for block in blocks) or bool(_attached(message))
+    return any(
+        isinstance(block, Mapping) and base64_of(block) is not None for block in blocks
+    ) or bool(_attached(message))
 
 
 def own_content(message: Mapping[str, Any]) -> object:
@@ -155,7 +186,9 @@ def _attached(message: Mapping[str, Any]) -> set[int]:
 
 
 def words_of(block: object) -> str:
-    """The text of a block of content that its writer wrote; "" for what is none: files, thoughts, calls and their results."""
+    """The text of a block of content that its writer wrote; "" for what is none: files, thoughts,
+    calls and their results.
+    """
     block = _unwrapped(block)
     if isinstance(block, str):
         return block
@@ -166,7 +199,9 @@ def words_of(block: object) -> str:
 
 
 def own_text(message: Mapping[str, Any], *, files: bool = True) -> str:
-    """What a message's author wrote, and, with `files`, in place of each file with a name "[attachment letter.txt]"."""
+    """What a message's author wrote, and, with `files`, in place of each file with a name
+    "[attachment letter.txt]".
+    """
     content = message.get("content")
     blocks = content if isinstance(content, list) else [content]
     names = _attached_names(message)
@@ -174,7 +209,9 @@ def own_text(message: Mapping[str, Any], *, files: bool = True) -> str:
     for number, block in enumerate(blocks):
         name = names.get(number) or _file_name(block)
         is_words = number not in names and not name
-        parts.append(words_of(block) if is_words else f"[attachment {name}]" if name and files else "")
+        parts.append(
+            words_of(block) if is_words else f"[attachment {name}]" if name and files else ""
+        )
     text = "\n".join(filter(None, parts)).strip()
     return without_thoughts(text) if message.get("type") == "ai" else text
 
@@ -184,7 +221,11 @@ def file_names(message: Mapping[str, Any]) -> list[str]:
     content = message.get("content")
     names = _attached_names(message)
     blocks = content if isinstance(content, list) else [content]
-    return [name for number, block in enumerate(blocks) if (name := names.get(number) or _file_name(block))]
+    return [
+        name
+        for number, block in enumerate(blocks)
+        if (name := names.get(number) or _file_name(block))
+    ]
 
 
 def without_thoughts(text: str) -> str:
@@ -200,11 +241,21 @@ def _unwrapped(block: object) -> object:
 
 
 def _attached_names(message: Mapping[str, Any]) -> dict[int, str]:
-    """The names of a message's blocks that are attached to it, by number; "" for one without a name."""
+    """The names of a message's blocks that are attached to it, by number; "" for one without a
+    name.
+    """
     about = message.get("additional_kwargs")
     listed = about.get("attachments") if isinstance(about, Mapping) else None
-    entries = [entry for entry in listed if isinstance(entry, Mapping)] if isinstance(listed, list) else []
-    return {entry["block"]: _line(entry.get("name")) for entry in entries if isinstance(entry.get("block"), int)}
+    entries = (
+        [entry for entry in listed if isinstance(entry, Mapping)]
+        if isinstance(listed, list)
+        else []
+    )
+    return {
+        entry["block"]: _line(entry.get("name"))
+        for entry in entries
+        if isinstance(entry.get("block"), int)
+    }
 
 
 def _file_name(block: object) -> str:
@@ -213,17 +264,25 @@ def _file_name(block: object) -> str:
     if not isinstance(block, Mapping) or not _noun_of(block):
         return ""
     places = [block, *(block.get(place) for place in _PLACES)]
-    names = [_line(place.get(key)) for place in places if isinstance(place, Mapping) for key in _NAMES]
+    names = [
+        _line(place.get(key)) for place in places if isinstance(place, Mapping) for key in _NAMES
+    ]
     return next(filter(None, names), "")
 
 
 def _line(name: object) -> str:
     """A name that cannot end its brackets or its line."""
-    return " ".join(re.sub(r"[\[\]]", " ", name).split())[:_NAME_CHARS] if isinstance(name, str) else ""
+    return (
+        " ".join(re.sub(r"[\[\]]", " ", name).split())[:_NAME_CHARS]
+        if isinstance(name, str)
+        else ""
+    )
 
 
 def _noun_of(block: object) -> str:
-    """What people call the file in a block, of langchain's form or a provider's; "" for a block without a file."""
+    """What people call the file in a block, of langchain's form or a provider's; "" for a block
+    without a file.
+    """
     block = _unwrapped(block)
     if not isinstance(block, Mapping):
         return ""
@@ -235,13 +294,17 @@ def _noun_of(block: object) -> str:
     if kind in _NOUNS:
         return _NOUNS[kind]
     places = [block, *(block.get(place) for place in _PLACES)]
-    types = [place.get(key) for place in places if isinstance(place, Mapping) for key in _MEDIA_TYPES]
+    types = [
+        place.get(key) for place in places if isinstance(place, Mapping) for key in _MEDIA_TYPES
+    ]
     kinds = [str(given).partition("/")[0] for given in types if given]
     return _NOUNS.get(kinds[0], "file") if kinds else "picture" if "image" in block else "file"
 
 
 def media_nouns(content: object) -> list[str]:
-    """What is in a message's content beside text, also in a tool's result: "picture", "sound", "video", "file"."""
+    """What is in a message's content beside text, also in a tool's result: "picture", "sound",
+    "video", "file".
+    """
     nouns = list[str]()
 
     def note(block: Mapping[str, Any]) -> object:
@@ -253,17 +316,23 @@ def media_nouns(content: object) -> list[str]:
 
 
 def without_media(content: Any) -> Any:
-    """A message's content with a line of text in place of its media; the same object if it has none."""
+    """A message's content with a line of text in place of its media; the same object if it has
+    none.
+    """
     return _changed_blocks(content, _refused_line)
 
 
 def _refused_line(block: Mapping[str, Any]) -> object:
     noun = _noun_of(block)
-    return {"type": "text", "text": f"[a {noun} that the model's provider refused]"} if noun else block
+    return (
+        {"type": "text", "text": f"[a {noun} that the model's provider refused]"} if noun else block
+    )
 
 
 def without_cache_marks(content: Any) -> Any:
-    """A message's content without a client's marks of what its provider should cache; the same object if it has none."""
+    """A message's content without a client's marks of what its provider should cache; the same
+    object if it has none.
+    """
     return _changed_blocks(content, _unmarked)
 
 
@@ -280,20 +349,33 @@ def _unmarked(block: Mapping[str, Any]) -> object:
     return block if kept.keys() == block.keys() and kept.get("extras") is extras else kept
 
 
-def _changed_blocks(content: Any, change: Callable[[Mapping[str, Any]], object], depth: int = _DEPTH) -> Any:
-    """Content with its blocks changed, and those in tools' results and documents; None takes a block out."""
+def _changed_blocks(
+    content: Any, change: Callable[[Mapping[str, Any]], object], depth: int = _DEPTH
+) -> Any:
+    """Content with its blocks changed, and those in tools' results and documents; None takes a
+    block out.
+    """
     if not isinstance(content, list) or not depth:
         return content
-    blocks = [_changed_block(block, change, depth) if isinstance(block, Mapping) else block for block in content]
+    blocks = [
+        _changed_block(block, change, depth) if isinstance(block, Mapping) else block
+        for block in content
+    ]
     is_same = all(after is before for after, before in zip(blocks, content, strict=True))
     return content if is_same else [block for block in blocks if block is not None]
 
 
-def _changed_block(block: Mapping[str, Any], change: Callable[[Mapping[str, Any]], object], depth: int) -> object:
+def _changed_block(
+    block: Mapping[str, Any], change: Callable[[Mapping[str, Any]], object], depth: int
+) -> object:
     after = change(block)
     if not isinstance(after, Mapping):
         return after
-    for key in ("content", "source", "value"):  # of a tool's result, a document, and langchain's `non_standard`
+    for key in (
+        "content",
+        "source",
+        "value",
+    ):  # of a tool's result, a document, and langchain's `non_standard`
         inner = after.get(key)
         if isinstance(inner, Mapping):
             (changed,) = _changed_blocks([inner], change, depth - 1) or [{}]
@@ -305,6 +387,8 @@ def _changed_block(block: Mapping[str, Any], change: Callable[[Mapping[str, Any]
 
 
 def refused_media_of(metadata: object) -> list[str]:
-    """Of a note to the person, by its `response_metadata`: ids of the messages whose media a provider refused. Else none."""
+    """Of a note to the person, by its `response_metadata`: ids of the messages whose media a
+    provider refused. Else none.
+    """
     ids = metadata.get(REFUSED_MEDIA) if isinstance(metadata, Mapping) else None
     return [each for each in ids if isinstance(each, str)] if isinstance(ids, list) else []

@@ -1,7 +1,8 @@
-"""A person's controls over their memory: paused memory, reviewed changes, temporary conversations; and how much is used.
+"""A person's controls over their memory: paused memory, reviewed changes, temporary conversations;
+and how much is used.
 
-What is said in a paused or temporary conversation is marked in its thread's metadata, which only the server sets. The platform
-copies a thread's metadata to its runs, and to copies of the thread.
+What is said in a paused or temporary conversation is marked in its thread's metadata, which only
+the server sets. The platform copies a thread's metadata to its runs, and to copies of the thread.
 """
 
 import asyncio
@@ -56,10 +57,14 @@ def read_controls(actor: identity.Actor) -> list[GetOp]:
 
 
 def controls_of(items: Sequence[object], deployment: Deployment) -> Controls:
-    """The controls in these items, with the deployment's defaults. Shared memory has no controls, nor has none."""
+    """The controls in these items, with the deployment's defaults. Shared memory has no controls,
+    nor has none.
+    """
     if not deployment.has_own_memory:
         return Controls()
-    paused, review, agent = (item.value.get("on") is True if isinstance(item, Item) else None for item in items)
+    paused, review, agent = (
+        item.value.get("on") is True if isinstance(item, Item) else None for item in items
+    )
     review = deployment.settings.consolidation_review == "on" if review is None else review
     return Controls(bool(paused), review, bool(agent) and deployment.consolidation is not None)
 
@@ -70,9 +75,14 @@ async def controls(store: BaseStore, actor: identity.Actor, deployment: Deployme
 
 
 async def set_controls(
-    store: BaseStore, actor: identity.Actor, given: Mapping[str, bool], began: journal.Began | None = None
+    store: BaseStore,
+    actor: identity.Actor,
+    given: Mapping[str, bool],
+    began: journal.Began | None = None,
 ) -> bool:
-    """Change the given controls, by name. Returns False if the person was forgotten since this `began`: nothing is changed."""
+    """Change the given controls, by name. Returns False if the person was forgotten since this
+    `began`: nothing is changed.
+    """
     namespace, at = namespaces.controls(actor), datetime.now(UTC).isoformat()
     ops = [PutOp(namespace, name, {"on": on, "at": at}, index=False) for name, on in given.items()]
     return await journal.put_unless_forgotten(store, ops, began)
@@ -89,8 +99,12 @@ async def seen_until(store: BaseStore, actor: identity.Actor) -> str:
     return str(item.value.get("until", "")) if item else ""
 
 
-async def set_seen(store: BaseStore, actor: identity.Actor, until: str, began: journal.Began | None = None) -> bool:
-    """Note until when a person has seen the changes of their memory. Returns False as `set_controls`."""
+async def set_seen(
+    store: BaseStore, actor: identity.Actor, until: str, began: journal.Began | None = None
+) -> bool:
+    """Note until when a person has seen the changes of their memory. Returns False as
+    `set_controls`.
+    """
     op = PutOp(namespaces.controls(actor), _SEEN, {"until": until}, index=False)
     return await journal.put_unless_forgotten(store, [op], began)
 
@@ -101,12 +115,13 @@ async def set_seen(store: BaseStore, actor: identity.Actor, until: str, began: j
 TEMPORARY = "temporary"
 # On a thread in which something was said while its person's memory was paused.
 HELD_WHILE_PAUSED = "held_while_paused"
-# On a conversation that was imported: it is read and searched, never continued, and never consolidated. And when it began and
-# ended, in ISO format, UTC, where the document says so.
+# On a conversation that was imported: it is read and searched, never continued, and never
+# consolidated. And when it began and ended, in ISO format, UTC, where the document says so.
 IMPORTED, IMPORTED_BEGAN, IMPORTED_ENDED = "imported", "imported_began", "imported_ended"
 # Metadata of the runs that consolidation's triggers create.
 RUN_METADATA = ("trigger", "consolidates")
-# Metadata that only this process may set, while it does: an in-process call carries this to `auth.py`, no request can set it.
+# Metadata that only this process may set, while it does: an in-process call carries this to
+# `auth.py`, no request can set it.
 setting: ContextVar[Collection[str]] = ContextVar("setting", default=())
 
 
@@ -132,26 +147,36 @@ def is_imported(thread: Mapping[str, Any]) -> bool:
 
 def stays_out(thread: Mapping[str, Any]) -> bool:
     """Whether a thread is never consolidated."""
-    return is_temporary(thread) or is_imported(thread) or bool((thread.get("metadata") or {}).get(HELD_WHILE_PAUSED))
+    return (
+        is_temporary(thread)
+        or is_imported(thread)
+        or bool((thread.get("metadata") or {}).get(HELD_WHILE_PAUSED))
+    )
 
 
 async def keep_out(thread_id: str, metadata: Mapping[str, Any] | None) -> None:
-    """Mark a thread, so that consolidation skips what was said during the pause. `metadata`: its own, or a run's."""
+    """Mark a thread, so that consolidation skips what was said during the pause. `metadata`: its
+    own, or a run's.
+    """
     if (metadata or {}).get(HELD_WHILE_PAUSED):
         return
-    with may_set(HELD_WHILE_PAUSED), suppress(NotFoundError):  # a stateless run, whose thread is gone
+    with (
+        may_set(HELD_WHILE_PAUSED),
+        suppress(NotFoundError),
+    ):  # a stateless run, whose thread is gone
         await get_client().threads.update(thread_id, metadata={HELD_WHILE_PAUSED: True})
 
 
 # --- Titles of threads
 
-# The metadata that names a thread in lists. A person may set another one: the second one says which title a run made.
+# The metadata that names a thread in lists. A person may set another one: the second one says which
+# title a run made.
 TITLE, MADE_TITLE, TITLE_CHARS = "title", "made_title", 80
 
 
 def title_of(messages: Iterable[Mapping[str, Any]]) -> str:
-    """A title of text for a conversation: the beginning of what its person said first, or the names of the files that came with
-    it; "" as long as there is neither.
+    """A title of text for a conversation: the beginning of what its person said first, or the names
+    of the files that came with it; "" as long as there is neither.
     """
     for message in messages:
         if message.get("type") == "human":
@@ -159,22 +184,30 @@ def title_of(messages: Iterable[Mapping[str, Any]]) -> str:
             text = said.replace("\0", " ").encode(errors="replace").decode()
             words = " ".join(text[: TITLE_CHARS * TITLE_CHARS].split())
             if words:
-                return words if len(words) <= TITLE_CHARS else f"{words[: TITLE_CHARS - 1].rstrip()}…"
+                return (
+                    words if len(words) <= TITLE_CHARS else f"{words[: TITLE_CHARS - 1].rstrip()}…"
+                )
     return ""
 
 
 async def set_title(thread_id: str, title: str) -> None:
-    """Give a thread its title, unless a person gave it one. A run does that while it goes on, so no other date changes.
+    """Give a thread its title, unless a person gave it one. A run does that while it goes on, so no
+    other date changes.
 
     A failure is for the log: a conversation without a title goes on.
     """
     client = get_client()
     try:
-        # As nobody: it is the run's own thread, and who may do that was decided when the run was made.
-        found = await platform.as_nobody(client.threads.search(ids=[thread_id], limit=1, select=["metadata"]))
+        # As nobody: it is the run's own thread, and who may do that was decided when the run was
+        # made.
+        found = await platform.as_nobody(
+            client.threads.search(ids=[thread_id], limit=1, select=["metadata"])
+        )
         known = (found[0]["metadata"] or {}) if found else {}
         if found and known.get(TITLE) in (None, known.get(MADE_TITLE)):
-            await platform.as_nobody(client.threads.update(thread_id, metadata={TITLE: title, MADE_TITLE: title}))
+            await platform.as_nobody(
+                client.threads.update(thread_id, metadata={TITLE: title, MADE_TITLE: title})
+            )
     except NotFoundError:  # it was deleted meanwhile
         pass
     except httpx.HTTPError as error:
@@ -195,10 +228,14 @@ def in_temporary_conversation() -> bool:
         return False
 
 
-async def delete_temporary(client: LangGraphClient, hours: float, actor: identity.Actor | None = None) -> None:
+async def delete_temporary(
+    client: LangGraphClient, hours: float, actor: identity.Actor | None = None
+) -> None:
     """Delete temporary conversations, the actor's or all, so many hours after their last turn."""
     of_actor = asdict(actor) if actor else {}
-    await delete_idle(client, {TEMPORARY: True, **of_actor}, datetime.now(UTC) - timedelta(hours=hours))
+    await delete_idle(
+        client, {TEMPORARY: True, **of_actor}, datetime.now(UTC) - timedelta(hours=hours)
+    )
 
 
 async def delete_idle(
@@ -210,23 +247,37 @@ async def delete_idle(
 ) -> list[Any]:
     """Delete the idle threads with this metadata that have not changed since then. Returns them.
 
-    `spared` gives the ids of those, of a page, that stay for now. With a `store`, what their runs still try to write is
-    refused: one may go on although its thread is called idle, or begin at this moment.
+    `spared` gives the ids of those, of a page, that stay for now. With a `store`, what their runs
+    still try to write is refused: one may go on although its thread is called idle, or begin at
+    this moment.
     """
     deleted, left = list[Any](), 0
     while True:
         page: list[Any] = await client.threads.search(
-            metadata=dict(wanted), limit=_PAGE, offset=left, sort_by="updated_at", sort_order="asc", select=_FIELDS
+            metadata=dict(wanted),
+            limit=_PAGE,
+            offset=left,
+            sort_by="updated_at",
+            sort_order="asc",
+            select=_FIELDS,
         )
-        over = [thread for thread in page if datetime.fromisoformat(str(thread["updated_at"])) < before]
+        over = [
+            thread for thread in page if datetime.fromisoformat(str(thread["updated_at"])) < before
+        ]
         stays = await spared(over) if spared else ()
-        goes = [thread for thread in over if thread["status"] != "busy" and thread["thread_id"] not in stays]
+        goes = [
+            thread
+            for thread in over
+            if thread["status"] != "busy" and thread["thread_id"] not in stays
+        ]
         if store is not None:
             await note_deleted(store, goes)
         for thread in over:
             left += 1
             if thread in goes:
-                with suppress(ConflictError, NotFoundError):  # another request deleted it, or continues it
+                with suppress(
+                    ConflictError, NotFoundError
+                ):  # another request deleted it, or continues it
                     await client.threads.delete(str(thread["thread_id"]))
                     deleted.append(thread)
                     left -= 1
@@ -254,7 +305,11 @@ async def cancel_runs(client: LangGraphClient, thread_id: str, stopped: set[str]
     """Cancel what runs or waits on a thread, but the runs in `stopped`, to which those are added."""
     states: tuple[RunStatus, ...] = ("pending", "running")
     with suppress(NotFoundError):  # the thread, or the last of its runs, ended meanwhile
-        runs = [run for state in states for run in await client.runs.list(thread_id, limit=_RUNS, status=state)]
+        runs = [
+            run
+            for state in states
+            for run in await client.runs.list(thread_id, limit=_RUNS, status=state)
+        ]
         if run_ids := {str(run["run_id"]) for run in runs} - stopped:
             await client.runs.cancel_many(thread_id=thread_id, run_ids=[*run_ids])
             stopped |= run_ids
@@ -266,7 +321,9 @@ async def stop_runs(client: LangGraphClient, thread_ids: Collection[str]) -> Non
     deadline = time.monotonic() + STOP_SECONDS
     while True:
         busy = going = await _busy(client, thread_ids)
-        if platform.runs_going is not None:  # what only waited has ended once it is cancelled, whatever the thread's status
+        if (
+            platform.runs_going is not None
+        ):  # what only waited has ended once it is cancelled, whatever the thread's status
             going = {thread_id for thread_id in thread_ids if platform.runs_going[thread_id] > 0}
         for thread_id in busy | going:
             await cancel_runs(client, thread_id, stopped)
@@ -276,16 +333,22 @@ async def stop_runs(client: LangGraphClient, thread_ids: Collection[str]) -> Non
 
 
 async def _busy(client: LangGraphClient, thread_ids: Collection[str]) -> set[str]:
-    """Those of these threads that the platform calls busy: with a run under way or queued, or with none after a kill."""
+    """Those of these threads that the platform calls busy: with a run under way or queued, or with
+    none after a kill.
+    """
     busy = set[str]()
     for some in slices(thread_ids):
-        found = await client.threads.search(ids=some, status="busy", limit=len(some), select=["thread_id"])
+        found = await client.threads.search(
+            ids=some, status="busy", limit=len(some), select=["thread_id"]
+        )
         busy |= {str(thread["thread_id"]) for thread in found}
     return busy
 
 
 async def stop_run(client: LangGraphClient, thread_id: str, run_id: str) -> None:
-    """Cancel one run, and wait until it has ended, for at most `STOP_SECONDS`. Others of its thread go on."""
+    """Cancel one run, and wait until it has ended, for at most `STOP_SECONDS`. Others of its thread
+    go on.
+    """
     deadline = time.monotonic() + STOP_SECONDS
     with suppress(NotFoundError):  # it has ended
         await client.runs.cancel_many(thread_id=thread_id, run_ids=[run_id])
@@ -307,7 +370,9 @@ async def _goes_on(client: LangGraphClient, thread_id: str, run_id: str) -> bool
 
 
 async def note_deleted(store: BaseStore, threads: Iterable[Mapping[str, Any]]) -> None:
-    """Have what the runs of these threads still try to write refused. The threads are read with their ids and metadata."""
+    """Have what the runs of these threads still try to write refused. The threads are read with
+    their ids and metadata.
+    """
     owned = defaultdict[identity.Actor, list[str]](list)
     for thread in threads:
         if owner := _owner_of(thread):
@@ -317,7 +382,9 @@ async def note_deleted(store: BaseStore, threads: Iterable[Mapping[str, Any]]) -
 
 
 async def note_deleted_run(store: BaseStore, thread: Mapping[str, Any], run_id: str) -> None:
-    """Have what a run of this thread still tries to write refused. The thread is read with its metadata."""
+    """Have what a run of this thread still tries to write refused. The thread is read with its
+    metadata.
+    """
     if owner := _owner_of(thread):
         await journal.note_deleted(store, owner, [run_id])
 
@@ -341,6 +408,8 @@ NEARLY_FULL = 0.8
 def usage_of(files: Sequence[Item], limits: Limits) -> dict[str, int]:
     """Used and allowed files and bytes of a memory with these files, and whether it is nearly full."""
     size = sum(map(content_size, files))
-    nearly_full = len(files) >= NEARLY_FULL * limits.max_files or size >= NEARLY_FULL * limits.max_bytes
+    nearly_full = (
+        len(files) >= NEARLY_FULL * limits.max_files or size >= NEARLY_FULL * limits.max_bytes
+    )
     allowed = {"max_files": limits.max_files, "max_bytes": limits.max_bytes}
     return {"files": len(files), "bytes": size, **allowed, "nearly_full": nearly_full}

@@ -1,7 +1,9 @@
-"""Credentials in a text: keys and tokens by the formats of their issuers, numbers of payment cards, and passwords in words.
+"""Credentials in a text: keys and tokens by the formats of their issuers, numbers of payment cards,
+and passwords in words.
 
-Published placeholders pass: AWS's `AKIAIOSFODNN7EXAMPLE`, `ghp_xxxxxxxx...`, `sk-ant-api03-YOUR_KEY`, a private key's header
-without a key. Every search takes time in proportion to the text's length.
+Published placeholders pass: AWS's `AKIAIOSFODNN7EXAMPLE`, `ghp_xxxxxxxx...`,
+`sk-ant-api03-YOUR_KEY`, a private key's header without a key. Every search takes time in proportion
+to the text's length.
 """
 
 import json
@@ -14,10 +16,12 @@ from lasting_memory.passwords import says_password
 # Of a body in which words are joined by hyphens: has a digit and a capital, which prose has not.
 _MIXED = r"(?=[\w-]*\d)(?=[\w-]*[A-Z])"
 
-# Between the lines of a key: line breaks, also as JSON and code write them, quotes, and marks of a quotation.
+# Between the lines of a key: line breaks, also as JSON and code write them, quotes, and marks of a
+# quotation.
 _BREAK = r"(?:\s|\\[nrt]|[>|,'\"+]){1,80}+"
 
-# Keys by provider, as the issuers document or show them. The least length is at or below the shortest that the provider gives.
+# Keys by provider, as the issuers document or show them. The least length is at or below the
+# shortest that the provider gives.
 CREDENTIALS = {
     "an AWS access key": r"(?:(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}(?![A-Za-z0-9])|ABSK[A-Za-z0-9+/]{80,})",
     "an AWS secret key": (
@@ -27,7 +31,8 @@ CREDENTIALS = {
     "an Azure storage key": r"(?:Account|SharedAccess)Key\W{1,6}(?:[A-Za-z0-9/+]{86}==|[A-Za-z0-9/+]{43}=)",
     "a Google API key": r"(?:AIza[\w-]{35}(?![A-Za-z0-9-]|_{1,3}[A-Za-z0-9])|GOCSPX-[\w-]{28}|ya29\.[\w-]{30,})",
     "an Anthropic API key": rf"sk-ant-{_MIXED}(?:[a-z]+\d\d-)?[\w-]{{24,}}",
-    # The middle of newer keys is "OpenAI" in base64; OpenRouter and others give keys of the same form.
+    # The middle of newer keys is "OpenAI" in base64; OpenRouter and others give keys of the same
+    # form.
     "an OpenAI API key": (
         r"sk-(?:[\w-]{16,}T3BlbkFJ[\w-]{16,}"
         rf"|(?:proj|svcacct|admin|None)-{_MIXED}[\w-]{{20,}}"
@@ -43,12 +48,14 @@ CREDENTIALS = {
     ),
     "a Stripe key": r"(?:[rs]k_(?:live|test|prod)_[A-Za-z0-9]{16,}|whsec_[A-Za-z0-9+/]{24,})",
     "a Hugging Face token": r"(?:hf_[A-Za-z0-9]{30,}|api_org_[A-Za-z0-9]{34})(?![A-Za-z0-9])",
-    # Signed, or encrypted in five parts. The subject 1234567890 is that of the token in every tutorial.
+    # Signed, or encrypted in five parts. The subject 1234567890 is that of the token in every
+    # tutorial.
     "a JSON web token": (
         r"eyJ[\w-]{10,}\.(?!eyJzdWIiOiIxMjM0NTY3ODkwI)"
         r"(?:eyJ[\w-]{7,}\.[\w-]{16,}|[\w-]{0,2000}\.[\w-]{16,}\.[\w-]{16,}\.[\w-]{16,})"
     ),
-    # Then, on one line or many, lines such as `Proc-Type: 4,ENCRYPTED`, and the beginning of the key itself.
+    # Then, on one line or many, lines such as `Proc-Type: 4,ENCRYPTED`, and the beginning of the
+    # key itself.
     "a private key": (
         r"-{4,5} ?BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)? ?-{4,5}"
         rf"{_BREAK}(?:[A-Za-z-]{{3,30}}: [^\n\\]{{0,200}}+{_BREAK}){{0,5}}[A-Za-z0-9+/=]{{32}}"
@@ -86,9 +93,11 @@ SERVICE_KEYS = {
 CARD_NUMBER = "a card number"
 PASSWORD = "a password"  # noqa: S105
 _KINDS = [*CREDENTIALS, *SERVICE_KEYS]
-# They begin with words, or with hyphens. All others begin a word (with hyphens), so that each word is read a few times at most.
+# They begin with words, or with hyphens. All others begin a word (with hyphens), so that each word
+# is read a few times at most.
 _ANYWHERE = {"an AWS secret key", "an Azure storage key", "a private key"}
-# What may stand in the same word before a key: Markdown's emphasis, or a name as in `TOKEN_ghp_...`.
+# What may stand in the same word before a key: Markdown's emphasis, or a name as in
+# `TOKEN_ghp_...`.
 _NAME_BEFORE = r"(?<![\w-])(?=\w)(?:_{1,3}|(?:[A-Za-z0-9]{1,20}[_-]){1,4}?)??"
 
 
@@ -104,9 +113,14 @@ def _one_search() -> re.Pattern[str]:
 
 _KEY = _one_search()
 # What nobody's key has in it. The last three are keys of Stripe's documentation.
-_FILLER = re.compile(r"example|placeholder|redacted|your[_-]|x{6}|0{8}|4eC39HqLyj|BQokikJOvB|tR3PYbcVNZ", re.IGNORECASE)
+_FILLER = re.compile(
+    r"example|placeholder|redacted|your[_-]|x{6}|0{8}|4eC39HqLyj|BQokikJOvB|tR3PYbcVNZ",
+    re.IGNORECASE,
+)
 # `glpat-some-token-here`: after the prefix words of one case, without a digit.
-_WORDS = re.compile(r"(?:sk-ant-[a-z]+\d\d|[^_-]+)(?:[_-]+(?:[a-z]{1,15}|[A-Z]{1,15})(?![a-zA-Z])){2,}[_-]*")
+_WORDS = re.compile(
+    r"(?:sk-ant-[a-z]+\d\d|[^_-]+)(?:[_-]+(?:[a-z]{1,15}|[A-Z]{1,15})(?![a-zA-Z])){2,}[_-]*"
+)
 
 
 # Escapes of JSON, YAML and code. Text that was quoted twice has more backslashes.
@@ -115,9 +129,11 @@ _ESCAPED = {"/": "/", '"': '"'}  # all others of one letter are breaks
 
 
 def find_credential(text: str) -> str | None:
-    """The kind of a credential in a text, such as "an AWS access key", "a card number" or "a password"; None without one.
+    """The kind of a credential in a text, such as "an AWS access key", "a card number" or "a
+    password"; None without one.
 
-    The text is read as it is, and with its escapes (such as `\\n` and `\\u0034`) decoded, as whoever reads its JSON sees it.
+    The text is read as it is, and with its escapes (such as `\\n` and `\\u0034`) decoded, as
+    whoever reads its JSON sees it.
     """
     kind = _find_in_plain(text)
     if kind is None and "\\" in text:
@@ -126,7 +142,9 @@ def find_credential(text: str) -> str | None:
 
 
 def find_credential_in_json(text: str) -> str | None:
-    """As `find_credential`, for a text that may be JSON: numbers with a period or an exponent are read as whole ones."""
+    """As `find_credential`, for a text that may be JSON: numbers with a period or an exponent are
+    read as whole ones.
+    """
     return find_credential(text) or find_credential("\n".join(_whole_numbers(text)))
 
 
@@ -168,7 +186,8 @@ def _whole_numbers(text: str) -> list[str]:
 
 # --- Card numbers
 
-# Prefixes of issuers, and the lengths of their numbers in digits. The first prefix that matches counts.
+# Prefixes of issuers, and the lengths of their numbers in digits. The first prefix that matches
+# counts.
 _ISSUERS: dict[str, set[int]] = {
     r"4": {13, 16, 19},  # Visa
     r"5[1-5]|222[1-9]|22[3-9]|2[3-6]|27[01]|2720": {16},  # Mastercard
@@ -190,12 +209,14 @@ _FEWEST, _MOST = 13, 19
 _MOST_CHARACTERS = 100  # of a number in JSON
 # The sum of the digits of twice a digit.
 _DOUBLED = [0, 2, 4, 6, 8, 1, 3, 5, 7, 9]
-# Spaces, hyphens and dashes of any kind, and characters without width, as they come with a copied number.
+# Spaces, hyphens and dashes of any kind, and characters without width, as they come with a copied
+# number.
 _SEPARATOR = r"[ \t\u00a0\u00ad\u1680\u2000-\u200d\u2010-\u2015\u202f\u205f\u2060\u2212\u3000\ufe58\ufe63\ufeff\uff0d-]"
 # `\d` are the digits of all scripts.
 _NUMBERS = re.compile(rf"\d(?:{_SEPARATOR}{{0,3}}\d){{{_FEWEST - 1},}}")
 _GROUP = re.compile(r"\d+")
-# How cards show their numbers: a date or another number may stand beside them. What stands alone may be grouped otherwise.
+# How cards show their numbers: a date or another number may stand beside them. What stands alone
+# may be grouped otherwise.
 _GROUPINGS = {
     *((4, 4, 4, rest) for rest in (1, 2, 3, 4)),
     *((4, 4, 4, 4, rest) for rest in (1, 2, 3)),
@@ -213,7 +234,8 @@ _TELEPHONE_DIGITS = 15
 # A part of an identifier or of a fraction. Underscores alone are Markdown's emphasis.
 _JOINED_BEFORE = re.compile(r"(?:[A-Za-z]_{0,3}-?|\d_{1,3}-?|\d\.)\Z")
 _JOINED_AFTER = re.compile(r"[A-Za-z]|_{1,3}[A-Za-z0-9]|\.\d")
-# Behind these a number is a card's although it is written in one word with them: `Visa-4111...`, `card4111...`.
+# Behind these a number is a card's although it is written in one word with them: `Visa-4111...`,
+# `card4111...`.
 _CARD_WORD = re.compile(
     r"(?:visa|master|maestro|amex|express|discover|diners|jcb|unionpay|card|karte|carte|carta|tarjeta|kort|kaart"
     r"|credit|kredit|debit)(?:[ _-]?(?:number|num|no|nr))?[_-]{0,3}\Z",
@@ -221,11 +243,17 @@ _CARD_WORD = re.compile(
 )
 _BEFORE = 24  # characters, in which such a word is looked for
 # A product's number, which has 13 or 14 digits.
-_PRODUCT_WORD = re.compile(r"\b(?:EAN|GTIN|ISBN|UPC|JAN|bar ?code)(?:-?\d\d)?\W{0,4}\Z", re.IGNORECASE)
+_PRODUCT_WORD = re.compile(
+    r"\b(?:EAN|GTIN|ISBN|UPC|JAN|bar ?code)(?:-?\d\d)?\W{0,4}\Z", re.IGNORECASE
+)
 _PRODUCT_DIGITS = {13, 14}
 # Days, of which two beside each other have as many digits as a card.
-_DATE = re.compile(r"(?<![\d-])(?:[0-3]?\d-[01]?\d-(?:19|20)\d\d|(?:19|20)\d\d-[01]?\d-[0-3]?\d)(?![\d]|-\d)", re.ASCII)
-# A card's groups with one separator, be it unusual. In one word with them may be letters, as in `Visa-4111 1111 ...`.
+_DATE = re.compile(
+    r"(?<![\d-])(?:[0-3]?\d-[01]?\d-(?:19|20)\d\d|(?:19|20)\d\d-[01]?\d-[0-3]?\d)(?![\d]|-\d)",
+    re.ASCII,
+)
+# A card's groups with one separator, be it unusual. In one word with them may be letters, as in
+# `Visa-4111 1111 ...`.
 _SHOWN_SEPARATOR = r"[ \u00a0./|_\u00b7\u2022\u2027\u2219\u22c5\u30fb-]"
 _SHOWN = re.compile(
     rf"(?<!\d)(?<!\d{_SHOWN_SEPARATOR})(?:"
@@ -277,7 +305,9 @@ def _separators(run: re.Match[str]) -> set[str]:
 
 
 def _groups(text: str, run: re.Match[str]) -> list[str]:
-    """The groups of digits in a run, without those that belong to a word, a fraction or a telephone number beside it."""
+    """The groups of digits in a run, without those that belong to a word, a fraction or a telephone
+    number beside it.
+    """
     groups = _GROUP.findall(run[0])
     between = _GROUP.split(run[0])[1:-1]
     before = text[max(run.start() - _BEFORE, 0) : run.start()]
@@ -324,7 +354,9 @@ def _candidates(groups: list[str], separators: set[str]) -> Iterator[str]:
 
 
 def _is_card_number(digits: str) -> bool:
-    """Whether an issuer gives numbers of this prefix and length, and the check digit is right (ISO/IEC 7812, Luhn)."""
+    """Whether an issuer gives numbers of this prefix and length, and the check digit is right
+    (ISO/IEC 7812, Luhn).
+    """
     if not _FEWEST <= len(digits) <= _MOST:
         return False
     values = [int(digit) for digit in digits]  # of any script
@@ -338,12 +370,16 @@ def _is_card_number(digits: str) -> bool:
 
 
 def _is_product_number(values: list[int]) -> bool:
-    """Whether these are the digits of an EAN-13 (GTIN-13). German ones begin as Visa's do, whose new ones have 16."""
+    """Whether these are the digits of an EAN-13 (GTIN-13). German ones begin as Visa's do, whose
+    new ones have 16.
+    """
     return len(values) == _FEWEST and (3 * sum(values[-2::-2]) + sum(values[-1::-2])) % 10 == 0
 
 
 def _without_iban(match: re.Match[str]) -> str:
-    """The text without the account's number that it begins with, if there is one (ISO 13616: the remainder by 97 is 1)."""
+    """The text without the account's number that it begins with, if there is one (ISO 13616: the
+    remainder by 97 is 1).
+    """
     text = match[0]
     ends = [end for end in range(len(text), 0, -1) if not text[end - 1].isspace()]
     for end in ends[: len(ends) - _SHORTEST_IBAN + 1]:

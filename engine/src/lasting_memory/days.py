@@ -1,7 +1,8 @@
-"""Days are the person's: the time zone of their profile says when one begins, and UTC where they named none.
+"""Days are the person's: the time zone of their profile says when one begins, and UTC where they
+named none.
 
-A message carries the time at which it was said (`SAID_AT`), which the server stamps at the door. What a client puts there is
-replaced.
+A message carries the time at which it was said (`SAID_AT`), which the server stamps at the door.
+What a client puts there is replaced.
 """
 
 import json
@@ -32,7 +33,9 @@ def zones() -> frozenset[str]:
 
 
 def timezone_in(profile: str | None) -> str:
-    """What the text of a profile calls its time zone; "" for nothing, and where there is no profile."""
+    """What the text of a profile calls its time zone; "" for nothing, and where there is no
+    profile.
+    """
     with suppress(ValueError, RecursionError):
         fields = json.loads(profile or "{}")
         name = fields.get("timezone") if isinstance(fields, Mapping) else None
@@ -41,7 +44,9 @@ def timezone_in(profile: str | None) -> str:
 
 
 def zone_of(profile: str | None) -> ZoneInfo:
-    """The time zone that the text of a profile names; UTC where it names none. Blocks: it reads the zone's file."""
+    """The time zone that the text of a profile names; UTC where it names none. Blocks: it reads the
+    zone's file.
+    """
     name = timezone_in(profile)
     return ZoneInfo(name) if is_zone(name) else WORLDS
 
@@ -65,7 +70,8 @@ def local_days(seconds: Sequence[int], zone: ZoneInfo) -> list[date]:
 
 
 def said_at(message: Mapping[str, Any]) -> str:
-    """The time with which a message is stamped, in ISO format, UTC; "" for none, and for one that is in the future.
+    """The time with which a message is stamped, in ISO format, UTC; "" for none, and for one that
+    is in the future.
 
     Who writes into the state of their own thread, past the door, dates what they said as they like.
     """
@@ -86,13 +92,20 @@ def _moment(text: str) -> datetime:
 
 
 def stamped(message: object, at: str) -> object:
-    """A message of a request with the time at which it was said. What cannot be read as one is left as it is."""
+    """A message of a request with the time at which it was said. What cannot be read as one is left
+    as it is.
+    """
     if isinstance(message, str):
         return {"role": "user", "content": message, "additional_kwargs": {SAID_AT: at}}
     if isinstance(message, list | tuple) and len(message) == 2 and isinstance(message[0], str):  # noqa: PLR2004  # role, content
         return {"role": message[0], "content": message[1], "additional_kwargs": {SAID_AT: at}}
-    is_removal = isinstance(message, Mapping) and message.get("type") == "remove" and "role" not in message
+    is_removal = (
+        isinstance(message, Mapping) and message.get("type") == "remove" and "role" not in message
+    )
     if isinstance(message, Mapping) and ("role" in message or "type" in message) and not is_removal:
         about = message.get("additional_kwargs")
-        return {**message, "additional_kwargs": {**(about if isinstance(about, Mapping) else {}), SAID_AT: at}}
+        return {
+            **message,
+            "additional_kwargs": {**(about if isinstance(about, Mapping) else {}), SAID_AT: at},
+        }
     return message

@@ -1,4 +1,6 @@
-"""What a fork decides: one frozen value, which every entry point passes on. Sizes are bytes of UTF-8."""
+"""What a fork decides: one frozen value, which every entry point passes on. Sizes are bytes of
+UTF-8.
+"""
 
 import inspect
 import re
@@ -26,7 +28,13 @@ from pydantic import (
 from lasting_memory.days import zones
 from lasting_memory.people.identity import Actor, Author, assistant_of
 from lasting_memory.people.namespaces import ROUTES, Namespace, Scope, check_routes
-from lasting_memory.settings import CONSOLIDATION_GRAPH, Settings, SettingsError, load_settings, registered_graphs
+from lasting_memory.settings import (
+    CONSOLIDATION_GRAPH,
+    Settings,
+    SettingsError,
+    load_settings,
+    registered_graphs,
+)
 
 PROFILE_PATH = "/memories/profile.json"
 NO_MEMORY = 'There is no memory here: routes in deployment.py has no "/memories/".'
@@ -38,10 +46,10 @@ class Change:
     """A write or a deletion that a check judges.
 
     Attributes:
-        path: the file, as the agent sees it, such as /memories/preferences.md.
-        before: its text when the change is judged; None: there is no file. Of a draft of consolidation it is the draft's.
-        after: its new text; None: it is deleted. Of a file that is no text both are base64.
-        author: who writes.
+        path: the file, as the agent sees it, such as /memories/preferences.md. before: its text
+        when the change is judged; None: there is no file. Of a draft of consolidation it is the
+        draft's. after: its new text; None: it is deleted. Of a file that is no text both are
+        base64. author: who writes.
     """
 
     path: str
@@ -52,24 +60,34 @@ class Change:
 
 # Takes a person, and returns their first files: texts by path, such as /memories/profile.json.
 FirstFiles = Callable[[Actor], Mapping[str, str]]
-# Takes a `Change`; or a file's path, its new text (None: it is deleted) and who writes it. Raises `RefusedWrite`, whose message
-# says what to do instead. It may be called more than once for a write, and in several threads.
+# Takes a `Change`; or a file's path, its new text (None: it is deleted) and who writes it. Raises
+# `RefusedWrite`, whose message says what to do instead. It may be called more than once for a
+# write, and in several threads.
 Check = Callable[[Change], None] | Callable[[str, str | None, Author], None]
 
 
 class Profile(BaseModel):
     """A person as they describe themselves. A missing field keeps its old value.
 
-    A fork's own has this one's fields and its own, each with a default and a description, which the model is shown.
+    A fork's own has this one's fields and its own, each with a default and a description, which the
+    model is shown.
     """
 
     model_config = ConfigDict(extra="forbid")
 
     name: str | None = Field(None, max_length=200, description="What to call the person.")
-    role: str | None = Field(None, max_length=200, description="What they do, e.g. 'backend engineer at a bank'.")
-    language: str | None = Field(None, max_length=50, description="The language they want answers in, e.g. 'German'.")
-    timezone: str | None = Field(None, max_length=50, description="IANA name, e.g. 'Europe/Berlin'.")
-    units: str | None = Field(None, max_length=50, description="Units of measurement they prefer, e.g. 'metric'.")
+    role: str | None = Field(
+        None, max_length=200, description="What they do, e.g. 'backend engineer at a bank'."
+    )
+    language: str | None = Field(
+        None, max_length=50, description="The language they want answers in, e.g. 'German'."
+    )
+    timezone: str | None = Field(
+        None, max_length=50, description="IANA name, e.g. 'Europe/Berlin'."
+    )
+    units: str | None = Field(
+        None, max_length=50, description="Units of measurement they prefer, e.g. 'metric'."
+    )
 
 
 @cache  # requests read prompts, too, in the event loop
@@ -83,15 +101,21 @@ def _prompt(folder: Path, name: str) -> str:
 
 
 def _judge(check: Check) -> Callable[[Change], None]:
-    """A check as a function of a `Change`, by its signature. Who takes three arguments is given three."""
+    """A check as a function of a `Change`, by its signature. Who takes three arguments is given
+    three.
+    """
     if not callable(check) or inspect.iscoroutinefunction(check) or inspect.isclass(check):
-        raise SettingsError(f"checks has {check!r:.80}; use a plain function of one Change, or of path, content and author.")
+        raise SettingsError(
+            f"checks has {check!r:.80}; use a plain function of one Change, or of path, content and author."
+        )
     if _takes(check, 3):
         of_three = cast("Callable[[str, str | None, Author], None]", check)
         return lambda change: of_three(change.path, change.after, change.author)
     if _takes(check, 1):
         return cast("Callable[[Change], None]", check)
-    raise SettingsError(f"checks has {check!r:.80}, which takes neither one Change nor path, content and author; let it.")
+    raise SettingsError(
+        f"checks has {check!r:.80}, which takes neither one Change nor path, content and author; let it."
+    )
 
 
 def _takes(function: Callable[..., object], arguments: int) -> bool:
@@ -126,35 +150,48 @@ def _in_one_line(kind: type[Numbers]) -> type[Numbers]:
 @_in_one_line
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    """What one person, one file or one run may take. Raises `SettingsError` for a number that cannot be meant."""
+    """What one person, one file or one run may take. Raises `SettingsError` for a number that
+    cannot be meant.
+    """
 
     # Files shown in every system prompt, in this order. The model reads other files on demand.
-    memory_files: tuple[MemoryPath, ...] = ("/memories/preferences.md", "/memories/profile.json", "/memories/topics/index.md")
-    # Bytes of each block of the prompt. A longer one is cut, and says which file to read for the rest.
+    memory_files: tuple[MemoryPath, ...] = (
+        "/memories/preferences.md",
+        "/memories/profile.json",
+        "/memories/topics/index.md",
+    )
+    # Bytes of each block of the prompt. A longer one is cut, and says which file to read for the
+    # rest.
     memory_block_bytes: PositiveInt = 16_384
     policy_block_bytes: PositiveInt = 32_768
     skills_block_bytes: PositiveInt = 16_384
-    # Files of one namespace (a person's memory, an assistant's skills), and their bytes together. Every write reads them.
+    # Files of one namespace (a person's memory, an assistant's skills), and their bytes together.
+    # Every write reads them.
     max_files: PositiveInt = 500
     max_bytes: PositiveInt = 4_194_304
     # Revisions of a file, for its history and for undo.
     revisions_kept: PositiveInt = 50
-    # Hours from the last turn of a temporary conversation to its deletion, by the sweep or at its owner's next conversation.
+    # Hours from the last turn of a temporary conversation to its deletion, by the sweep or at its
+    # owner's next conversation.
     temporary_hours: PositiveFloat = 24
-    # Days from the last turn of any conversation to its deletion by the sweep, with its index and positions. None: never.
+    # Days from the last turn of any conversation to its deletion by the sweep, with its index and
+    # positions. None: never.
     conversation_days: PositiveFloat | None = None
     # Characters of a search tool's answer.
     search_result_chars: PositiveInt = 4_000
-    # One person's requests a second to one process, and the burst before that rate applies. Further ones wait.
+    # One person's requests a second to one process, and the burst before that rate applies. Further
+    # ones wait.
     requests_per_second: PositiveInt = 20
     requests_at_once: PositiveInt = 300
     # Answers that are streamed to a person, or waited for, at once.
     open_streams: PositiveInt = 50
-    # A person's conversations with a run under way or queued, and as many consolidations: fewer than half of ten workers.
+    # A person's conversations with a run under way or queued, and as many consolidations: fewer
+    # than half of ten workers.
     busy_threads: PositiveInt = 4
     # Runs queued behind the current run of one conversation.
     waiting_runs: PositiveInt = 2
-    # Seconds without output until a model call fails (more for models that think long in silence), and further attempts.
+    # Seconds without output until a model call fails (more for models that think long in silence),
+    # and further attempts.
     model_silence_seconds: PositiveFloat = 120
     model_retries: NonNegativeInt = 2
     # Seconds of model and tool calls in one run.
@@ -162,7 +199,9 @@ class Limits:
 
     @property
     def stored_bytes(self) -> int:
-        """Bytes of a namespace's files with their histories. To make room, histories of deleted files go first."""
+        """Bytes of a namespace's files with their histories. To make room, histories of deleted
+        files go first.
+        """
         return 2 * self.max_bytes
 
 
@@ -176,27 +215,36 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 @_in_one_line
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Consolidation:
-    """How conversations become memory; when, says the environment. Raises `SettingsError` as `Limits`."""
+    """How conversations become memory; when, says the environment. Raises `SettingsError` as
+    `Limits`.
+    """
 
-    # Tokens of conversation (about), and topic files, that one batch shows. A run commits each batch.
+    # Tokens of conversation (about), and topic files, that one batch shows. A run commits each
+    # batch.
     batch_tokens: PositiveInt = 15_000
     topic_files_shown: NonNegativeInt = 5
     # Model calls for one batch. One that needs more changes nothing, and stays due.
     max_steps: PositiveInt = 40
-    # Share of a file's facts (lines except headings and comments) that a batch may remove without a reason.
+    # Share of a file's facts (lines except headings and comments) that a batch may remove without a
+    # reason.
     removable_share: NonNegativeFloat = 1 / 3
-    # Share of a fact's words that one line must contain to keep the fact. Words that other facts use count less.
+    # Share of a fact's words that one line must contain to keep the fact. Words that other facts
+    # use count less.
     fact_words_kept: PositiveFloat = 2 / 3
-    # The kinds of change that it may make: {"add"} alone never changes what memory has. What a batch does beyond is left out,
-    # line by line (consolidation/kinds.py says what counts as which).
-    may: Annotated[AbstractSet[Kind], Field(min_length=1), AfterValidator(frozenset)] = frozenset(KINDS)
+    # The kinds of change that it may make: {"add"} alone never changes what memory has. What a
+    # batch does beyond is left out, line by line (consolidation/kinds.py says what counts as
+    # which).
+    may: Annotated[AbstractSet[Kind], Field(min_length=1), AfterValidator(frozenset)] = frozenset(
+        KINDS
+    )
     # Records of runs kept for a person.
     records_kept: PositiveInt = 100
-    # Runs at once in one process, beside one that somebody asked for, one dry run and one that waits for its turn: with a sweep
-    # and `Limits.busy_threads`, fewer than its workers (N_JOBS_PER_WORKER).
+    # Runs at once in one process, beside one that somebody asked for, one dry run and one that
+    # waits for its turn: with a sweep and `Limits.busy_threads`, fewer than its workers
+    # (N_JOBS_PER_WORKER).
     at_once: PositiveInt = 2
-    # Days after which the sweep (CONSOLIDATION_SCHEDULE) also tidies the memory of somebody with something new, e.g. 30; its
-    # changes are proposed to them. None: only for who asks for it.
+    # Days after which the sweep (CONSOLIDATION_SCHEDULE) also tidies the memory of somebody with
+    # something new, e.g. 30; its changes are proposed to them. None: only for who asks for it.
     tidy_days: PositiveFloat | None = None
 
 
@@ -208,23 +256,26 @@ class Deployment:
     """What a fork decides. Nothing of it changes at run time.
 
     Args:
-        folder: the fork's own: `langgraph.json`, `.env`, `prompts/`, `policies/` and `seeds/` are in it.
-        settings: what differs between deployments of the same code: the environment.
-        schemas: the pydantic model of each JSON file that code reads, by path. Every write of that path is validated. The model
-            of `/memories/profile.json` is also what `save_profile` takes and what prompts list; without one there is no
-            profile.
-        checks: what every write and deletion must pass, whoever writes: agents, people over HTTP, consolidation, seeds. Plain
+        folder: the fork's own: `langgraph.json`, `.env`, `prompts/`, `policies/` and `seeds/` are
+        in it. settings: what differs between deployments of the same code: the environment.
+        schemas: the pydantic model of each JSON file that code reads, by path. Every write of that
+        path is validated. The model
+            of `/memories/profile.json` is also what `save_profile` takes and what prompts list;
+            without one there is no profile.
+        checks: what every write and deletion must pass, whoever writes: agents, people over HTTP,
+        consolidation, seeds. Plain
             functions of one `Change`, or of path, content and author.
-        routes: the folders that outlive a conversation, and whose each is.
-        limits: what one person, one file or one run may take.
-        consolidation: how conversations become memory between them; None: they do not.
-        offline_model: whether the built-in model answers on `langgraph dev` without AGENT_MODEL. It follows simple sentences.
-        first_files: a new person's first files, by paths such as `/memories/profile.json`: a plain function of the person,
-            which is quick and changes nothing. They come beside those of `seeds/memories/`, in place of one with its path. It
-            is called in a thread until the memory has files. Where it fails, the log says why, and the run goes on without.
+        routes: the folders that outlive a conversation, and whose each is. limits: what one person,
+        one file or one run may take. consolidation: how conversations become memory between them;
+        None: they do not. offline_model: whether the built-in model answers on `langgraph dev`
+        without AGENT_MODEL. It follows simple sentences. first_files: a new person's first files,
+        by paths such as `/memories/profile.json`: a plain function of the person,
+            which is quick and changes nothing. They come beside those of `seeds/memories/`, in
+            place of one with its path. It is called in a thread until the memory has files. Where
+            it fails, the log says why, and the run goes on without.
 
-    Raises `SettingsError` for a schema, a check, a route or a function that cannot be used. Without the route `/memories/` the
-    agent has no memory: skills and policies alone.
+    Raises `SettingsError` for a schema, a check, a route or a function that cannot be used. Without
+    the route `/memories/` the agent has no memory: skills and policies alone.
     """
 
     folder: Path
@@ -247,18 +298,30 @@ class Deployment:
             if not (isinstance(path, str) and path.startswith("/")) or not (
                 inspect.isclass(schema) and issubclass(schema, BaseModel)
             ):
-                raise SettingsError(f"schemas has {path!r}: {schema!r}; use a path like {PROFILE_PATH} and a pydantic model.")
+                raise SettingsError(
+                    f"schemas has {path!r}: {schema!r}; use a path like {PROFILE_PATH} and a pydantic model."
+                )
         _ = self.judges  # raises for what is no check
         self._check_first_files()
         if self.consolidation is not None and not self.has_memory:
             fix = 'add "/memories/": person(). Consolidation writes there: without memory set consolidation=None.'
             raise SettingsError(f'routes has no "/memories/"; {fix}')
         if self.consolidation is None and self.settings.memory_writes == "background":
-            raise SettingsError("MEMORY_WRITES is 'background', and consolidation is None: nothing would write; use both.")
+            raise SettingsError(
+                "MEMORY_WRITES is 'background', and consolidation is None: nothing would write; use both."
+            )
         if self.consolidation is None and (days := self.limits.conversation_days):
-            raise SettingsError(f"limits: conversation_days is {days}, and consolidation None: nothing sweeps; leave it out.")
-        if needed := [name for name, about in getattr(self.profile, "model_fields", {}).items() if about.is_required()]:
-            raise SettingsError(f"schemas: the profile's field {needed[0]!r} has no default; give it one, such as None.")
+            raise SettingsError(
+                f"limits: conversation_days is {days}, and consolidation None: nothing sweeps; leave it out."
+            )
+        if needed := [
+            name
+            for name, about in getattr(self.profile, "model_fields", {}).items()
+            if about.is_required()
+        ]:
+            raise SettingsError(
+                f"schemas: the profile's field {needed[0]!r} has no default; give it one, such as None."
+            )
 
     def _check_kinds(self) -> None:
         """Raise `SettingsError` for an argument of another kind than it says."""
@@ -277,27 +340,41 @@ class Deployment:
                 raise SettingsError(f"{name} is {value!r:.80}; use {fix}.")
 
     def _check_first_files(self) -> None:
-        """Raise `SettingsError` for a function that could not be called, or whose files would be others', too."""
+        """Raise `SettingsError` for a function that could not be called, or whose files would be
+        others', too.
+        """
         function = self.first_files
         if function is None:
             return
-        if not callable(function) or inspect.iscoroutinefunction(function) or not _takes(function, 1):
+        if (
+            not callable(function)
+            or inspect.iscoroutinefunction(function)
+            or not _takes(function, 1)
+        ):
             raise SettingsError(
                 f"first_files is {function!r:.80}; use a plain function of one Actor that returns texts by path."
             )
         if not self.has_memory:
-            raise SettingsError('first_files is there, and routes has no "/memories/"; leave one out, or add the other.')
+            raise SettingsError(
+                'first_files is there, and routes has no "/memories/"; leave one out, or add the other.'
+            )
         if self.memory.is_shared:
-            raise SettingsError("first_files is for one person's memory, and MEMORY_SCOPE=assistant shares it; leave it out.")
+            raise SettingsError(
+                "first_files is for one person's memory, and MEMORY_SCOPE=assistant shares it; leave it out."
+            )
 
     @cached_property
     def judges(self) -> tuple[Callable[[Change], None], ...]:
-        """The checks, each as a function of a `Change`. Raises `SettingsError` for one that can be called in neither form."""
+        """The checks, each as a function of a `Change`. Raises `SettingsError` for one that can be
+        called in neither form.
+        """
         return tuple(map(_judge, self.checks))
 
     @property
     def profile(self) -> type[BaseModel] | None:
-        """The schema of a person's profile; None where none is named, or nobody has memory of their own."""
+        """The schema of a person's profile; None where none is named, or nobody has memory of their
+        own.
+        """
         return self.schemas.get(PROFILE_PATH) if self.has_own_memory else None
 
     @property
@@ -312,7 +389,9 @@ class Deployment:
 
     @property
     def memory(self) -> Scope:
-        """Whose `/memories/` is, as `MEMORY_SCOPE` says. Raises `SettingsError` where there is none."""
+        """Whose `/memories/` is, as `MEMORY_SCOPE` says. Raises `SettingsError` where there is
+        none.
+        """
         if not self.has_memory:
             raise SettingsError(NO_MEMORY)
         return self.scope("/memories/")
@@ -337,8 +416,8 @@ class Deployment:
 
     @cached_property
     def agents(self) -> tuple[str, ...]:
-        """Ids of the graphs that people talk to: all but consolidation's. Raises `SettingsError` if one that is needed is not
-        registered.
+        """Ids of the graphs that people talk to: all but consolidation's. Raises `SettingsError` if
+        one that is needed is not registered.
         """
         graphs = registered_graphs(self.folder)
         if self.consolidation is not None and CONSOLIDATION_GRAPH not in graphs:
@@ -346,7 +425,9 @@ class Deployment:
             raise SettingsError(f"graphs in langgraph.json lacks {CONSOLIDATION_GRAPH}; {fix}")
         if agents := tuple(graph for graph in graphs if graph != CONSOLIDATION_GRAPH):
             return agents
-        raise SettingsError(f"graphs in langgraph.json names no agent; add one beside {CONSOLIDATION_GRAPH}.")
+        raise SettingsError(
+            f"graphs in langgraph.json names no agent; add one beside {CONSOLIDATION_GRAPH}."
+        )
 
     @property
     def default_assistant(self) -> str:
@@ -365,15 +446,22 @@ class Deployment:
                     _prompt(self.folder, path.name)
 
     def prompt(self, name: str) -> str:
-        """The text of a prompt: the fork's own in `prompts/`, or the engine's. Raises `FileNotFoundError` if there is none.
+        """The text of a prompt: the fork's own in `prompts/`, or the engine's. Raises
+        `FileNotFoundError` if there is none.
 
-        `{profile_fields}` becomes the names of the profile's fields, `{profile_descriptions}` a list of what they hold. Without
-        a profile the point of a list that names one of these is left out.
+        `{profile_fields}` becomes the names of the profile's fields, `{profile_descriptions}` a
+        list of what they hold. Without a profile the point of a list that names one of these is
+        left out.
         """
         text = _prompt(self.folder, name)
         if not self.profile:
-            return "".join(part for part in re.split(r"(?m)^(?=- |\s*$)", text) if "{profile_" not in part)
+            return "".join(
+                part for part in re.split(r"(?m)^(?=- |\s*$)", text) if "{profile_" not in part
+            )
         fields = self.profile.model_fields
-        told = "\n".join(f"  - `{name}`: {about.description or about.annotation}" for name, about in fields.items())
+        told = "\n".join(
+            f"  - `{name}`: {about.description or about.annotation}"
+            for name, about in fields.items()
+        )
         names = ", ".join(f"`{name}`" for name in fields)
         return text.replace("{profile_fields}", names).replace("{profile_descriptions}", told)

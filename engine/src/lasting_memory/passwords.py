@@ -1,9 +1,10 @@
 """Passwords in words: sentences that say what a password, a PIN or a secret is.
 
-English, German, Spanish, Japanese and Chinese are read.
-`My password is hunter2hunter2` is one; `The password is on the yellow note` and `Password policy: at least 12 characters` are
-none. What looks like a password (letters with digits, say) counts wherever a sentence says that it is one. A plain word counts
-only where nothing else can be meant: `my password is swordfish.`, `Password: swordfish`. A phrase of several words passes.
+English, German, Spanish, Japanese and Chinese are read. `My password is hunter2hunter2` is one;
+`The password is on the yellow note` and `Password policy: at least 12 characters` are none. What
+looks like a password (letters with digits, say) counts wherever a sentence says that it is one. A
+plain word counts only where nothing else can be meant: `my password is swordfish.`, `Password:
+swordfish`. A phrase of several words passes.
 """
 
 import re
@@ -12,7 +13,8 @@ import unicodedata
 _PASSWORDS = r"pass(?:word|code|phrase)s?|passwd|pwd|pass(?:wort|wörter)s?|kenn(?:wort|wörter)s?|contraseñas?"
 _PINS = r"(?<![a-z0-9])pin(?:[ _-]?(?:code|number|nummer))?s?|geheimzahl"
 _SECRETS = (
-    r"(?<![a-z0-9])(?:(?:client|app|api|shared|webhook)[ _-]?)?secret(?:[ _-]?key)?|geheimnis|clave(?: secreta| de acceso)?"
+    r"(?<![a-z0-9])(?:(?:client|app|api|shared|webhook)[ _-]?)?secret(?:[ _-]?key)?"
+    r"|geheimnis|clave(?: secreta| de acceso)?"
 )
 # No part of a longer word, such as `password manager`, `password_hash` and `password-protected`.
 _WHOLE = r"(?![a-z0-9à-ÿ]|[_-][a-z0-9])"
@@ -46,18 +48,23 @@ _BEFORE = re.compile(
     re.IGNORECASE,
 )
 _BEFORE_CHARS = 120
-# What ends a clause: after a value that may be an ordinary word or number nothing of the same clause follows.
+# What ends a clause: after a value that may be an ordinary word or number nothing of the same
+# clause follows.
 _END = re.compile(
     rf"[{_QUOTES})\]}}]*\s?(?:\Z|\n|[.,;!?、。|)]|[-\u2013\u2014] |(?:and|und|y|but|aber|please|bitte)\b|です|だ|でした)"
 )
-_SENTENCE_END = re.compile(rf"[{_QUOTES}]*(?:です|だ)?[{_QUOTES}]*[.!。]?[{_QUOTES}]*\s*(?:\Z|\n|[A-Z(])|。")
+_SENTENCE_END = re.compile(
+    rf"[{_QUOTES}]*(?:です|だ)?[{_QUOTES}]*[.!。]?[{_QUOTES}]*\s*(?:\Z|\n|[A-Z(])|。"
+)
 _TRAILING = ".,;:!?)]}>*'\u2019`_|"
 _OWN = re.compile(
     r"(?:\b(?:my|our|mein|meine|unser|unsere|mi|nuestra|nuestro)\s(?:[\w-]{1,20}\s){0,2}[\w-]{0,20}|私の|我的|我们的)\Z",
     re.IGNORECASE,
 )
 # A line or a sentence that is nothing but an entry, such as `- Wi-Fi password: swordfish`.
-_ENTRY = re.compile(rf"(?:\A|\n|[.!?] )[ \t>+{_QUOTES}-]{{0,8}}(?:[\w'\u2019-]{{1,20}} ){{0,3}}[^\W_]{{0,20}}-?\Z")
+_ENTRY = re.compile(
+    rf"(?:\A|\n|[.!?] )[ \t>+{_QUOTES}-]{{0,8}}(?:[\w'\u2019-]{{1,20}} ){{0,3}}[^\W_]{{0,20}}-?\Z"
+)
 _OWN_CHARS = 80
 _LEAST_SECRET, _LEAST_PASSWORD, _LEAST_PIN, _MOST_PIN = 8, 4, 4, 12
 
@@ -113,7 +120,12 @@ def _is_said(text: str, label: re.Match[str]) -> bool:
     if says and kind == "password" and _is_plain_word(text, label, says):
         return True
     beside = _BESIDE.match(text, label.end())
-    if beside and _looks_random(_bare(beside)) and _is_value(kind, text, beside) and _ends(text, beside):
+    if (
+        beside
+        and _looks_random(_bare(beside))
+        and _is_value(kind, text, beside)
+        and _ends(text, beside)
+    ):
         return True
     before = _BEFORE.search(text[max(label.start() - _BEFORE_CHARS, 0) : label.start()])
     return bool(before and _END.match(text, label.end()) and _looks_like(kind, _bare(before)))
@@ -144,7 +156,12 @@ def _looks_like(kind: str, value: str) -> bool:
     has_letter = any(character.isalpha() for character in value)
     has_digit = any(character.isdigit() for character in value)
     if kind == "secret":
-        return has_letter and has_digit and len(value) >= _LEAST_SECRET and re.search(r"[-.]", value) is None
+        return (
+            has_letter
+            and has_digit
+            and len(value) >= _LEAST_SECRET
+            and re.search(r"[-.]", value) is None
+        )
     if len(value) < _LEAST_PASSWORD:
         return False
     if has_digit:
@@ -154,13 +171,21 @@ def _looks_like(kind: str, value: str) -> bool:
 
 def _looks_random(value: str) -> bool:
     """Whether small letters and digits are mixed, which a standard's or a ticket's number has not."""
-    return re.search(r"[a-z]", value) is not None and re.search(r"\d", value) is not None and len(value) > _LEAST_PASSWORD
+    return (
+        re.search(r"[a-z]", value) is not None
+        and re.search(r"\d", value) is not None
+        and len(value) > _LEAST_PASSWORD
+    )
 
 
 def _is_plain_word(text: str, label: re.Match[str], says: re.Match[str]) -> bool:
     """Whether a plain word, with which a sentence ends, is said to be one's password."""
     value = _bare(says)
-    if not _WORD.fullmatch(value) or len(value) < _LEAST_PASSWORD or label[0].lower().endswith(("words", "wörter", "s")):
+    if (
+        not _WORD.fullmatch(value)
+        or len(value) < _LEAST_PASSWORD
+        or label[0].lower().endswith(("words", "wörter", "s"))
+    ):
         return False
     if value.lower() in _ORDINARY or _PREDICATE.fullmatch(value) or _NO_VALUE.match(value):
         return False

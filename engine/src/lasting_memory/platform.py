@@ -1,7 +1,7 @@
 """The platform's internal names, in one place for all code that serves requests.
 
-The server tests of tests/http/test_api.py and tests/postgres/test_servers.py fail when one moves. (`postgres/store.py`,
-which only `make dev-postgres` loads, has two more.)
+The server tests of tests/http/test_api.py and tests/postgres/test_servers.py fail when one moves.
+(`postgres/store.py`, which only `make dev-postgres` loads, has two more.)
 """
 
 import asyncio
@@ -36,27 +36,35 @@ logger = logging.getLogger("memory")
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
-# The threads in which this library computes. The event loop's own also resolve names of hosts, for anybody: a slow name server
-# takes all of them. As many as the event loop's.
-_THREADS = ThreadPoolExecutor(min(32, (os.cpu_count() or 1) + 4), thread_name_prefix="lasting-memory")
-# Those of a fork's function that may never return: who waits for it gives up, and its thread is lost.
+# The threads in which this library computes. The event loop's own also resolve names of hosts, for
+# anybody: a slow name server takes all of them. As many as the event loop's.
+_THREADS = ThreadPoolExecutor(
+    min(32, (os.cpu_count() or 1) + 4), thread_name_prefix="lasting-memory"
+)
+# Those of a fork's function that may never return: who waits for it gives up, and its thread is
+# lost.
 _FORKS_THREADS = ThreadPoolExecutor(4, thread_name_prefix="lasting-memory-fork")
 
-# Of a middleware: traces show its hooks and how long they took. Otherwise each would copy the conversation and memory again.
+# Of a middleware: traces show its hooks and how long they took. Otherwise each would copy the
+# conversation and memory again.
 SPANS_WITHOUT_PAYLOAD = TracePolicy(process_inputs=omit_payload, process_outputs=omit_payload)
 
-# Configures a graph without checkpoints that is called within another graph. It would inherit `durability="sync"`, with which
-# langgraph waits for a checkpoint that is never made, and fails.
+# Configures a graph without checkpoints that is called within another graph. It would inherit
+# `durability="sync"`, with which langgraph waits for a checkpoint that is never made, and fails.
 INNER_DURABILITY = {CONFIG_KEY_DURABILITY: "async"}
 _IDS = 1_000
-# Checkpoints that are read to learn where the interrupts of one thread were raised. One for each subagent that waits.
+# Checkpoints that are read to learn where the interrupts of one thread were raised. One for each
+# subagent that waits.
 _MOST_CHECKPOINTS = 100
-# How many runs go on in each thread, whoever's, by its id; None where the platform's own status of a thread says whether one
-# does. `langgraph dev` calls a thread idle whose cancelled run goes on, and after a kill one busy in which none does.
+# How many runs go on in each thread, whoever's, by its id; None where the platform's own status of
+# a thread says whether one does. `langgraph dev` calls a thread idle whose cancelled run goes on,
+# and after a kill one busy in which none does.
 runs_going: Counter[str] | None = None
-# The runs themselves that go on, by their ids; None where the platform's own status of a run says whether it does.
+# The runs themselves that go on, by their ids; None where the platform's own status of a run says
+# whether it does.
 run_ids_going: Counter[str] | None = None
-# Writes to disk what is deleted now; None where a deletion is on disk already. `langgraph dev` does so every ten seconds.
+# Writes to disk what is deleted now; None where a deletion is on disk already. `langgraph dev` does
+# so every ten seconds.
 flush: Callable[[], Awaitable[None]] | None = None
 _LOCKS: WeakValueDictionary[tuple[object, ...], asyncio.Lock] = WeakValueDictionary()
 
@@ -64,7 +72,8 @@ _LOCKS: WeakValueDictionary[tuple[object, ...], asyncio.Lock] = WeakValueDiction
 async def delete_checkpoints(client: LangGraphClient, user_id: str, org_id: str) -> int:
     """Delete a person's conversations of which only checkpoints are left. Returns their number.
 
-    A killed development server may have lost threads from its list. Deployments keep both in one database.
+    A killed development server may have lost threads from its list. Deployments keep both in one
+    database.
     """
     from langgraph_api._checkpointer import get_checkpointer  # type: ignore[import-untyped]  # noqa: PLC0415  # as below
 
@@ -77,24 +86,31 @@ async def delete_checkpoints(client: LangGraphClient, user_id: str, org_id: str)
         listed = await client.threads.search(ids=ids, limit=_IDS, select=["thread_id"])
         for thread_id in set(ids) - {thread["thread_id"] for thread in listed}:
             saved = await checkpointer.aget_tuple({"configurable": {"thread_id": thread_id}})
-            if saved and (saved.metadata.get("user_id"), saved.metadata.get("org_id")) == (user_id, org_id):
+            if saved and (saved.metadata.get("user_id"), saved.metadata.get("org_id")) == (
+                user_id,
+                org_id,
+            ):
                 await checkpointer.adelete_thread(thread_id)
                 deleted += 1
     return deleted
 
 
 class PendingInterrupt(NamedTuple):
-    """An interrupt that waits for an answer, and the node that raised it: "" where that cannot be proved."""
+    """An interrupt that waits for an answer, and the node that raised it: "" where that cannot be
+    proved.
+    """
 
     interrupt: Interrupt
     node: str
 
 
 async def pending_interrupts(thread_id: str) -> tuple[str, list[PendingInterrupt]]:
-    """The id of a thread's latest checkpoint ("" if it has none), and the interrupts that wait there for an answer.
+    """The id of a thread's latest checkpoint ("" if it has none), and the interrupts that wait
+    there for an answer.
 
-    An interrupt's id is a hash of where it was raised: the nodes and their tasks, from the outermost graph to the innermost. So
-    the node whose name gives this id did raise it, whatever the interrupt's value says.
+    An interrupt's id is a hash of where it was raised: the nodes and their tasks, from the
+    outermost graph to the innermost. So the node whose name gives this id did raise it, whatever
+    the interrupt's value says.
     """
     latest, nodes, _ = await _latest_state(thread_id)
     if latest is None:
@@ -105,10 +121,12 @@ async def pending_interrupts(thread_id: str) -> tuple[str, list[PendingInterrupt
 
 
 async def calls_to_make(thread_id: str, checkpoint_id: str | None) -> tuple[set[str], bool]:
-    """Names of the tools that a run from this checkpoint of a thread calls first ("" if unknown), and whether it is the latest.
+    """Names of the tools that a run from this checkpoint of a thread calls first ("" if unknown),
+    and whether it is the latest.
 
-    langgraph makes a call by sending it to its node, and what was sent is in the checkpoint before. From a named checkpoint all
-    its calls are made anew. From the latest, not named, those without a result are, also inside of subagents.
+    langgraph makes a call by sending it to its node, and what was sent is in the checkpoint before.
+    From a named checkpoint all its calls are made anew. From the latest, not named, those without a
+    result are, also inside of subagents.
     """
     from langgraph_api._checkpointer import get_checkpointer  # noqa: PLC0415  # only on a server
 
@@ -121,7 +139,9 @@ async def calls_to_make(thread_id: str, checkpoint_id: str | None) -> tuple[set[
 
 
 async def _latest_state(thread_id: str) -> tuple[CheckpointTuple | None, dict[str, str], set[str]]:
-    """A thread's latest checkpoint, the nodes that raised what waits there, and the tools whose calls have no result yet."""
+    """A thread's latest checkpoint, the nodes that raised what waits there, and the tools whose
+    calls have no result yet.
+    """
     from langgraph_api._checkpointer import get_checkpointer  # noqa: PLC0415  # only on a server
 
     saver, nodes, unfinished = await get_checkpointer(), dict[str, str](), set[str]()
@@ -131,7 +151,9 @@ async def _latest_state(thread_id: str) -> tuple[CheckpointTuple | None, dict[st
         if not places:
             break
         place = places[0].pop(0)
-        saved = await saver.aget_tuple({"configurable": {"thread_id": thread_id, "checkpoint_ns": place}})
+        saved = await saver.aget_tuple(
+            {"configurable": {"thread_id": thread_id, "checkpoint_ns": place}}
+        )
         if saved is not None or not places[0]:
             places.pop(0)
         if saved is None:
@@ -162,9 +184,15 @@ def _called(send: Send) -> set[str]:
 
 
 def _unfinished(saved: CheckpointTuple) -> set[str]:
-    """Names of the tools called at a checkpoint, if one of the calls has no result, and does not wait for an answer either."""
+    """Names of the tools called at a checkpoint, if one of the calls has no result, and does not
+    wait for an answer either.
+    """
     sent = _sent(saved)
-    results = {task for task, channel, _ in saved.pending_writes or () if channel not in (RESUME, INTERRUPT)}
+    results = {
+        task
+        for task, channel, _ in saved.pending_writes or ()
+        if channel not in (RESUME, INTERRUPT)
+    }
     made = (results | _waiting(saved).keys()) - {NULL_TASK_ID}
     return {name for send in sent for name in _called(send)} if len(made) < len(sent) else set()
 
@@ -174,12 +202,20 @@ def _waiting(saved: CheckpointTuple) -> dict[str, tuple[Interrupt, ...]]:
     from langgraph.pregel._task_status import read_task_statuses  # noqa: PLC0415  # only on a server
 
     statuses = read_task_statuses(saved.pending_writes or ())
-    return {task: status.pending_interrupts for task, status in statuses.items() if status.pending_interrupts}
+    return {
+        task: status.pending_interrupts
+        for task, status in statuses.items()
+        if status.pending_interrupts
+    }
 
 
 def _raised(saved: CheckpointTuple, place: str, task: str, ids: set[str]) -> dict[str, str]:
     """Of a task's interrupts those that it raised itself: the node, by the interrupt's id."""
-    answers = [value for of, channel, value in saved.pending_writes or () if (of, channel) == (task, RESUME)]
+    answers = [
+        value
+        for of, channel, value in saved.pending_writes or ()
+        if (of, channel) == (task, RESUME)
+    ]
     answered = sum(len(value) if isinstance(value, list) else 1 for value in answers)
     raised = dict[str, str]()
     for node in _nodes(saved.checkpoint):
@@ -191,11 +227,17 @@ def _raised(saved: CheckpointTuple, place: str, task: str, ids: set[str]) -> dic
 
 
 def _nodes(checkpoint: Any) -> list[str]:
-    """Names of the nodes that may have a task at a checkpoint: what was sent there first, and then what edges lead to."""
+    """Names of the nodes that may have a task at a checkpoint: what was sent there first, and then
+    what edges lead to.
+    """
     branch = "branch:to:"
     sent = checkpoint["channel_values"].get("__pregel_tasks") or ()
     nodes = [send.node for send in sent if isinstance(send, Send)]
-    nodes += [name.removeprefix(branch) for name in checkpoint["channel_versions"] if name.startswith(branch)]
+    nodes += [
+        name.removeprefix(branch)
+        for name in checkpoint["channel_versions"]
+        if name.startswith(branch)
+    ]
     return list(dict.fromkeys(nodes))
 
 
@@ -226,8 +268,11 @@ def loaded_graph(graph_id: str) -> "Pregel[Any, Any, Any, Any] | None":
 
 
 @asynccontextmanager
-async def graph_to_read(graph_id: str, store: BaseStore) -> "AsyncIterator[Pregel[Any, Any, Any, Any] | None]":
-    """A graph of this server, to look at: the loaded one, or one that its factory makes, as the server does for its schemas.
+async def graph_to_read(
+    graph_id: str, store: BaseStore
+) -> "AsyncIterator[Pregel[Any, Any, Any, Any] | None]":
+    """A graph of this server, to look at: the loaded one, or one that its factory makes, as the
+    server does for its schemas.
 
     None off a server, and where the factory fails without a run.
     """
@@ -241,17 +286,26 @@ async def graph_to_read(graph_id: str, store: BaseStore) -> "AsyncIterator[Prege
     async with AsyncExitStack() as stack:
         made = None
         try:
-            opened = server.get_graph(graph_id, {"configurable": {}}, store=store, access_context="assistants.read")
+            opened = server.get_graph(
+                graph_id, {"configurable": {}}, store=store, access_context="assistants.read"
+            )
             made = await stack.enter_async_context(opened)
         except Exception as error:  # a fork's factory may raise anything
-            logger.warning("The graph %r could not be made to read its tools: %r.", graph_id, error, exc_info=True)
+            logger.warning(
+                "The graph %r could not be made to read its tools: %r.",
+                graph_id,
+                error,
+                exc_info=True,
+            )
         yield made if isinstance(getattr(made, "nodes", None), dict) else None
 
 
 def embedding_model(store: BaseStore) -> str:
-    """The model that embeds what the store's semantic index holds, and its dimensions; empty if there is no such index.
+    """The model that embeds what the store's semantic index holds, and its dimensions; empty if
+    there is no such index.
 
-    The platform's store does not say so itself, but its configuration does: as a text, or as what was loaded from it.
+    The platform's store does not say so itself, but its configuration does: as a text, or as what
+    was loaded from it.
     """
     if hasattr(store, "index_config"):
         index = store.index_config
@@ -265,19 +319,27 @@ def embedding_model(store: BaseStore) -> str:
         name = embed.rsplit(":", 1)[-1] if ".py:" in embed else embed.split(":", 1)[-1]
     else:
         function = getattr(embed, "func", None) or getattr(embed, "afunc", None) or embed
-        names = (getattr(embed, "model", None), getattr(embed, "model_name", None), getattr(function, "__name__", None))
+        names = (
+            getattr(embed, "model", None),
+            getattr(embed, "model_name", None),
+            getattr(function, "__name__", None),
+        )
         name = next((each for each in names if isinstance(each, str)), type(embed).__name__)
     return f"{name.removeprefix('models/')}, {index.get('dims')} dimensions"
 
 
 async def bad_request(request: Request, error: ValueError) -> Response | None:
-    """The platform's answer to a value that one of its own routes cannot use; None for an error of any other code.
+    """The platform's answer to a value that one of its own routes cannot use; None for an error of
+    any other code.
 
-    It answers every `ValueError` so, whoever raised it, which tells a client in Python's words that the request was wrong.
+    It answers every `ValueError` so, whoever raised it, which tells a client in Python's words that
+    the request was wrong.
     """
     own_module = str(getattr(request.scope.get("endpoint"), "__module__", ""))
     frames = [str(frame.f_globals.get("__name__", "")) for frame, _ in walk_tb(error.__traceback__)]
-    if not own_module.startswith("langgraph_api.") or any(name.startswith(f"{__package__}.") for name in frames):
+    if not own_module.startswith("langgraph_api.") or any(
+        name.startswith(f"{__package__}.") for name in frames
+    ):
         return None
     from langgraph_api.errors import value_error_handler  # type: ignore[import-untyped]  # noqa: PLC0415  # as above
 
@@ -286,32 +348,44 @@ async def bad_request(request: Request, error: ValueError) -> Response | None:
 
 def serves_in_memory() -> bool:
     """Whether this process is a server on the in-memory runtime: `langgraph dev`."""
-    runtime = sys.modules.get("langgraph_runtime") if "langgraph_api.server" in sys.modules else None
+    runtime = (
+        sys.modules.get("langgraph_runtime") if "langgraph_api.server" in sys.modules else None
+    )
     return getattr(runtime, "RUNTIME_EDITION", None) == "inmem"
 
 
 def is_in_process(scope: Scope) -> bool:
-    """Whether a call comes from inside the server (`get_client()`). No request can set the root path."""
+    """Whether a call comes from inside the server (`get_client()`). No request can set the root
+    path.
+    """
     root = scope.get("root_path", "")
     return bool(root == "/noauth" or root.startswith("/noauth/"))
 
 
 def acting_as_caller(request: Request) -> AbstractAsyncContextManager[None]:
-    """Within this context, in-process clients act as the request's user for the handlers of `auth.py`; otherwise as nobody."""
+    """Within this context, in-process clients act as the request's user for the handlers of
+    `auth.py`; otherwise as nobody.
+    """
     from langgraph_api.utils import with_user  # type: ignore[import-untyped]  # noqa: PLC0415  # as above
 
     return cast("AbstractAsyncContextManager[None]", with_user(request.user, request.auth))
 
 
-async def in_thread(function: Callable[Arguments, Result], /, *args: Arguments.args, **options: Arguments.kwargs) -> Result:
-    """The result of a function that takes long, which is called in a thread of this library's own, in the current context."""
+async def in_thread(
+    function: Callable[Arguments, Result], /, *args: Arguments.args, **options: Arguments.kwargs
+) -> Result:
+    """The result of a function that takes long, which is called in a thread of this library's own,
+    in the current context.
+    """
     return await _called_in(_THREADS, partial(function, *args, **options))
 
 
 async def in_thread_of_forks(
     function: Callable[Arguments, Result], /, *args: Arguments.args, **options: Arguments.kwargs
 ) -> Result:
-    """As `in_thread`, for a function that calls one of a fork's which may not return: there are few threads for these alone."""
+    """As `in_thread`, for a function that calls one of a fork's which may not return: there are few
+    threads for these alone.
+    """
     return await _called_in(_FORKS_THREADS, partial(function, *args, **options))
 
 
@@ -321,7 +395,9 @@ async def _called_in(threads: ThreadPoolExecutor, function: Callable[[], Result]
 
 
 async def to_the_end(work: Coroutine[Any, Any, Result]) -> Result:
-    """The result of work that goes on where its caller is cancelled, who waits for its end and is cancelled then."""
+    """The result of work that goes on where its caller is cancelled, who waits for its end and is
+    cancelled then.
+    """
     task = asyncio.create_task(work)
     try:
         return await asyncio.shield(task)
@@ -331,7 +407,9 @@ async def to_the_end(work: Coroutine[Any, Any, Result]) -> Result:
 
 
 async def as_nobody(call: Coroutine[Any, Any, Result]) -> Result:
-    """The result of a call whose in-process clients act as nobody, also within a request: what people may do is no bound."""
+    """The result of a call whose in-process clients act as nobody, also within a request: what
+    people may do is no bound.
+    """
     from langgraph_api.utils import with_user  # noqa: PLC0415  # as above
 
     async def called() -> Result:  # in a task of its own, whose context is its own
@@ -342,7 +420,9 @@ async def as_nobody(call: Coroutine[Any, Any, Result]) -> Result:
 
 
 def lock_of(*key: object) -> asyncio.Lock:
-    """This process's lock of that name, while somebody holds it or waits. Other processes have their own."""
+    """This process's lock of that name, while somebody holds it or waits. Other processes have
+    their own.
+    """
     return _LOCKS.setdefault((asyncio.get_running_loop(), *key), asyncio.Lock())
 
 
@@ -350,8 +430,9 @@ def lock_of(*key: object) -> asyncio.Lock:
 def isolate_store_calls() -> None:
     """Have a store carry out each call by itself, from now on.
 
-    langgraph's stores collect the calls that all people make at one time, and carry them out as one batch. If a call fails, the
-    batch does: everybody gets its error, which may quote a text of its person's.
+    langgraph's stores collect the calls that all people make at one time, and carry them out as one
+    batch. If a call fails, the batch does: everybody gets its error, which may quote a text of its
+    person's.
     """
     for name in ("aget", "asearch", "aput", "adelete", "alist_namespaces"):
         setattr(AsyncBatchedBaseStore, name, getattr(BaseStore, name))
@@ -377,6 +458,7 @@ def log_no_queries() -> None:
 def warn_of_no_durability() -> None:
     """Have nobody warned, from now on, that a run without checkpoints has no use for `durability`.
 
-    The platform gives it to every run, so a stateless one (a rehearsal, a call by MCP) warned of what nobody had asked for.
+    The platform gives it to every run, so a stateless one (a rehearsal, a call by MCP) warned of
+    what nobody had asked for.
     """
     warnings.filterwarnings("ignore", message="`durability` has no effect")

@@ -1,7 +1,8 @@
 """Every environment variable this deployment reads, read once, into one frozen object.
 
-A variable exists only where two deployments of the same code must differ. `.env.example` documents every variable; a test holds
-the two lists equal. Numbers that a fork decides are in `Limits` and `Consolidation`.
+A variable exists only where two deployments of the same code must differ. `.env.example` documents
+every variable; a test holds the two lists equal. Numbers that a fork decides are in `Limits` and
+`Consolidation`.
 """
 
 import ipaddress
@@ -22,7 +23,8 @@ from pydantic import ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass
 
 ENGINE = Path(__file__).parent
-# `make dev` writes the server's address here, in the current directory, for `make chat` and `python -m seeds`.
+# `make dev` writes the server's address here, in the current directory, for `make chat` and `python
+# -m seeds`.
 DEV_ADDRESS = Path(".langgraph_api/address")
 # Exit status of `python -m seeds` where some files cannot be seeded, and the others were.
 PARTLY_SEEDED = 3
@@ -52,14 +54,19 @@ def is_loopback(name: str) -> bool:
 
 
 def _fires(cron: str) -> bool:
-    """Whether this is a cron of five fields (a sixth would be seconds) that has a next time: the 31st of February has none."""
+    """Whether this is a cron of five fields (a sixth would be seconds) that has a next time: the
+    31st of February has none.
+    """
     return bool(re.fullmatch(r"(\S+\s+){4}\S+", cron)) and bool(croniter(cron).get_next())
 
 
 def _is_https(address: str) -> bool:
     """Whether this is an https:// address, or an http:// one of this machine."""
     url = urlsplit(address)
-    return bool(url.hostname and (url.scheme == "https" or (url.scheme == "http" and is_loopback(url.hostname))))
+    return bool(
+        url.hostname
+        and (url.scheme == "https" or (url.scheme == "http" and is_loopback(url.hostname)))
+    )
 
 
 def _origin_of(address: str) -> str | None:
@@ -91,12 +98,31 @@ def _listed(text: str) -> list[str]:
 # Objects in which providers keep what people write about themselves (Supabase and Auth0, Clerk).
 _PEOPLES_OWN = frozenset({"user_metadata", "raw_user_meta_data", "unsafe_metadata"})
 _PROVIDERS = "a claim that only you or your provider writes, e.g. app_metadata.org_id: people write user_metadata themselves"
-# Claims of the token itself (RFC 7519, OpenID Connect): the same for everybody, or another one each time.
-_OF_THE_TOKEN = frozenset({"aud", "azp", "client_id", "exp", "iat", "iss", "jti", "nbf", "nonce", "scope", "scp", "sid", "tid"})
+# Claims of the token itself (RFC 7519, OpenID Connect): the same for everybody, or another one each
+# time.
+_OF_THE_TOKEN = frozenset(
+    {
+        "aud",
+        "azp",
+        "client_id",
+        "exp",
+        "iat",
+        "iss",
+        "jti",
+        "nbf",
+        "nonce",
+        "scope",
+        "scp",
+        "sid",
+        "tid",
+    }
+)
 
 
 def is_peoples_own(path: str) -> bool:
-    """Whether people write the claim at this path themselves, as far as its name tells: it proves nothing then."""
+    """Whether people write the claim at this path themselves, as far as its name tells: it proves
+    nothing then.
+    """
     return not _PEOPLES_OWN.isdisjoint(re.split("[./:]", path.casefold()))
 
 
@@ -112,49 +138,68 @@ def _names_person(path: str) -> bool:
     return path not in _OF_THE_TOKEN and not is_peoples_own(path)
 
 
-# A description says what to use in place of a bad value. Fields with `repr=False` hold secrets, and no error shows them.
+# A description says what to use in place of a bad value. Fields with `repr=False` hold secrets, and
+# no error shows them.
 _Model = Annotated[str, Field(pattern="^[^:]+:.")]
-_MODEL = Field(default=None, description="provider:model, e.g. anthropic:claude-sonnet-4-6, or leave it empty")
+_MODEL = Field(
+    default=None, description="provider:model, e.g. anthropic:claude-sonnet-4-6, or leave it empty"
+)
 
 
 @dataclass(frozen=True, slots=True, config=ConfigDict(hide_input_in_errors=True))
 class Settings:
-    """The environment: each field is the variable of its name in capitals. The defaults are of a start without any key."""
+    """The environment: each field is the variable of its name in capitals. The defaults are of a
+    start without any key.
+    """
 
     agent_model: _Model | None = _MODEL
     auth_jwks_url: Annotated[str, Predicate(_is_https)] | None = Field(
         default=None, description="the https:// address of your identity provider's key set"
     )
     # HS256 keys shorter than the hash are guessable (RFC 7518, section 3.2).
-    auth_jwt_secret: str | None = Field(default=None, min_length=32, repr=False, description="at least 32 random bytes")
+    auth_jwt_secret: str | None = Field(
+        default=None, min_length=32, repr=False, description="at least 32 random bytes"
+    )
     auth_issuer: Annotated[str, Predicate(_listed)] | None = Field(
-        default=None, description="the `iss` of your tokens, e.g. https://id.example.com/; several are separated by commas"
+        default=None,
+        description="the `iss` of your tokens, e.g. https://id.example.com/; several are separated by commas",
     )
     auth_audience: Annotated[str, Predicate(_listed)] | None = Field(
-        default=None, description="the `aud` of your tokens, e.g. https://agent.example.com; several are separated by commas"
+        default=None,
+        description="the `aud` of your tokens, e.g. https://agent.example.com; several are separated by commas",
     )
     auth_audience_claim: str = "aud"
     auth_identity_claim: Annotated[str, Predicate(_names_person)] = Field(
-        default="sub", description="a claim that is each person's own and stays so, e.g. sub, oid or uid"
+        default="sub",
+        description="a claim that is each person's own and stays so, e.g. sub, oid or uid",
     )
     # Of the page, where people sign in at the first issuer.
     auth_client_id: str | None = None
     auth_scope: Annotated[str, Predicate(_is_scope)] = Field(
-        default="openid", description="scopes separated by spaces, openid among them, e.g. openid offline_access"
+        default="openid",
+        description="scopes separated by spaces, openid among them, e.g. openid offline_access",
     )
-    # None says that the environment does not name it; `org_claim` and `fallback_org` are what then holds.
-    auth_org_claim: Annotated[str, Predicate(_is_providers)] | None = Field(default=None, description=_PROVIDERS)
-    auth_permissions_claim: Annotated[str, Predicate(_is_providers)] = Field(default="permissions", description=_PROVIDERS)
-    default_org: Annotated[str, Predicate(lambda text: len(text.encode()) <= _MAX_ORG_BYTES)] | None = Field(
-        default=None, description=f"at most {_MAX_ORG_BYTES} bytes of UTF-8"
+    # None says that the environment does not name it; `org_claim` and `fallback_org` are what then
+    # holds.
+    auth_org_claim: Annotated[str, Predicate(_is_providers)] | None = Field(
+        default=None, description=_PROVIDERS
     )
+    auth_permissions_claim: Annotated[str, Predicate(_is_providers)] = Field(
+        default="permissions", description=_PROVIDERS
+    )
+    default_org: (
+        Annotated[str, Predicate(lambda text: len(text.encode()) <= _MAX_ORG_BYTES)] | None
+    ) = Field(default=None, description=f"at most {_MAX_ORG_BYTES} bytes of UTF-8")
     operators: frozenset[str] = frozenset()
     dev_tokens: Literal["local", "anywhere"] = "local"
     memory_scope: MemoryScope = "user"
     memory_writes: Literal["both", "background"] = "both"
     shared_writes: SharedWrites = "deny"
     daily_tokens: int = Field(
-        default=0, ge=0, lt=10**12, description="a whole number of tokens, e.g. 500000, or 0 for no limit"
+        default=0,
+        ge=0,
+        lt=10**12,
+        description="a whole number of tokens, e.g. 500000, or 0 for no limit",
     )
     # Of consolidation, which can be taken off.
     consolidation_model: _Model | None = _MODEL
@@ -167,7 +212,9 @@ class Settings:
     consolidation_schedule: Annotated[str, Predicate(_fires)] | None = Field(
         default=None, description="five cron fields, e.g. 0 3 * * *, or leave it empty for none"
     )
-    consolidation_timezone: Annotated[str, Predicate(lambda name: name in available_timezones())] = Field(
+    consolidation_timezone: Annotated[
+        str, Predicate(lambda name: name in available_timezones())
+    ] = Field(
         default="UTC", description="an IANA name, e.g. Europe/Berlin, or leave it empty for UTC"
     )
     consolidation_review: Literal["off", "on"] = "off"
@@ -175,23 +222,29 @@ class Settings:
     memory_postgres_uri: Annotated[str, Predicate(_is_postgres)] | None = Field(
         default=None, repr=False, description="postgresql://user:password@host:5432/database"
     )
-    # The platform sets the rest; `.env` cannot. Whether this is `langgraph dev`, and reachable from other machines
-    # (`--host`, `--tunnel`); its address, and the host name or IP address of that; and the websites that may call it
-    # (`http.cors` of langgraph.json).
+    # The platform sets the rest; `.env` cannot. Whether this is `langgraph dev`, and reachable from
+    # other machines (`--host`, `--tunnel`); its address, and the host name or IP address of that;
+    # and the websites that may call it (`http.cors` of langgraph.json).
     local_dev: bool = False
     exposed: bool = False
     served_at: str = ""
     served_as: str = ""
     cors_origins: frozenset[str] = Field(
-        default=frozenset(), title="http.cors.allow_origins", description='a list of origins, e.g. ["https://example.com"]'
+        default=frozenset(),
+        title="http.cors.allow_origins",
+        description='a list of origins, e.g. ["https://example.com"]',
     )
     cors_origin_regex: re.Pattern[str] | None = Field(
-        default=None, title="http.cors.allow_origin_regex", description="a regular expression of origins"
+        default=None,
+        title="http.cors.allow_origin_regex",
+        description="a regular expression of origins",
     )
 
     @property
     def issuers(self) -> tuple[str, ...]:
-        """The issuers whose tokens are believed, as the environment spells them; none if they are not checked."""
+        """The issuers whose tokens are believed, as the environment spells them; none if they are
+        not checked.
+        """
         return tuple(_listed(self.auth_issuer or ""))
 
     @property
@@ -206,12 +259,15 @@ class Settings:
 
     @property
     def fallback_org(self) -> str:
-        """The organization of operators and scripts that name none, and of people where `requires_org` is false."""
+        """The organization of operators and scripts that name none, and of people where
+        `requires_org` is false.
+        """
         return self.default_org or "default"
 
     @property
     def requires_org(self) -> bool:
-        """Whether a person's token must name an organization: the environment says by which claim, and no other organization.
+        """Whether a person's token must name an organization: the environment says by which claim,
+        and no other organization.
 
         Without this a claim that is misspelt would put the people of all organizations into one.
         """
@@ -219,17 +275,27 @@ class Settings:
 
     @property
     def accepts_dev_tokens(self) -> bool:
-        """Whether callers name themselves: on `langgraph dev` without JWTs, while only this machine reaches it."""
-        return self.local_dev and not self.uses_jwt and (not self.exposed or self.dev_tokens == "anywhere")
+        """Whether callers name themselves: on `langgraph dev` without JWTs, while only this machine
+        reaches it.
+        """
+        return (
+            self.local_dev
+            and not self.uses_jwt
+            and (not self.exposed or self.dev_tokens == "anywhere")
+        )
 
     @property
     def accepts_studio(self) -> bool:
-        """Whether a caller may say it is Studio. `langgraph dev` does not verify that; in a deployment LangSmith does."""
+        """Whether a caller may say it is Studio. `langgraph dev` does not verify that; in a
+        deployment LangSmith does.
+        """
         return not self.exposed or self.accepts_dev_tokens
 
     @property
     def sign_in(self) -> Literal["dev", "token", "provider"]:
-        """How people sign in on the page: with a name and an organization, with a token, or at their identity provider."""
+        """How people sign in on the page: with a name and an organization, with a token, or at
+        their identity provider.
+        """
         if self.accepts_dev_tokens:
             return "dev"
         return "provider" if self.auth_client_id else "token"
@@ -250,22 +316,35 @@ class Settings:
         return bool(self.auth_jwks_url or self.auth_jwt_secret)
 
 
-_OF_THE_PLATFORM = {"local_dev", "exposed", "served_at", "served_as", "cors_origins", "cors_origin_regex"}
-VARIABLES = tuple(field.name.upper() for field in fields(Settings) if field.name not in _OF_THE_PLATFORM)
+_OF_THE_PLATFORM = {
+    "local_dev",
+    "exposed",
+    "served_at",
+    "served_as",
+    "cors_origins",
+    "cors_origin_regex",
+}
+VARIABLES = tuple(
+    field.name.upper() for field in fields(Settings) if field.name not in _OF_THE_PLATFORM
+)
 
 
 def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
-    """Settings from `environ` (default: the process environment). An empty value counts as unset. Raises `SettingsError` if a
-    value cannot be used, or two settings exclude each other.
+    """Settings from `environ` (default: the process environment). An empty value counts as unset.
+    Raises `SettingsError` if a value cannot be used, or two settings exclude each other.
     """
     environ = os.environ if environ is None else environ
-    given: dict[str, Any] = {name.lower(): value for name in VARIABLES if (value := environ.get(name, "").strip())}
+    given: dict[str, Any] = {
+        name.lower(): value for name in VARIABLES if (value := environ.get(name, "").strip())
+    }
     if names := given.pop("operators", ""):
         given["operators"] = {name.strip() for name in names.split(",")} - {""}
     served_at = environ.get("LANGGRAPH_API_URL", "").rstrip("/")
     served_as = urlsplit(served_at).hostname or ""
     if environ.get("LANGSMITH_LANGGRAPH_API_VARIANT") == "local_dev":
-        cors = _mapping(_http_of(environ.get("LANGGRAPH_HTTP")).get("cors"), "LANGGRAPH_HTTP: cors", _CORS)
+        cors = _mapping(
+            _http_of(environ.get("LANGGRAPH_HTTP")).get("cors"), "LANGGRAPH_HTTP: cors", _CORS
+        )
         given |= {
             "local_dev": True,
             "exposed": not is_loopback(served_as),
@@ -279,15 +358,23 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
         field = cast("Any", Settings).__pydantic_fields__[wrong["loc"][0]]
         fix = field.description or f"one of {', '.join(get_args(field.annotation))}"
         said = repr(str(wrong["input"])[:100]) if field.repr else "unusable as it is"
-        raise SettingsError(f"{field.title or str(wrong['loc'][0]).upper()} is {said}; use {fix}.") from None
+        raise SettingsError(
+            f"{field.title or str(wrong['loc'][0]).upper()} is {said}; use {fix}."
+        ) from None
     if settings.auth_jwks_url and settings.auth_jwt_secret:
-        raise SettingsError("AUTH_JWKS_URL and AUTH_JWT_SECRET are both set; keep the one your tokens are signed with.")
+        raise SettingsError(
+            "AUTH_JWKS_URL and AUTH_JWT_SECRET are both set; keep the one your tokens are signed with."
+        )
     if "auth_audience_claim" in given and not settings.auth_audience:
         claim = settings.auth_audience_claim
-        raise SettingsError(f"AUTH_AUDIENCE_CLAIM is {claim!r:.100}; use it together with AUTH_AUDIENCE, or leave it empty.")
+        raise SettingsError(
+            f"AUTH_AUDIENCE_CLAIM is {claim!r:.100}; use it together with AUTH_AUDIENCE, or leave it empty."
+        )
     if settings.auth_client_id and not (settings.page_issuer and settings.uses_jwt):
         needs = "an AUTH_ISSUER that is an https:// address, and AUTH_JWKS_URL or AUTH_JWT_SECRET"
-        raise SettingsError(f"AUTH_CLIENT_ID is {settings.auth_client_id!r:.100}; use it together with {needs}.")
+        raise SettingsError(
+            f"AUTH_CLIENT_ID is {settings.auth_client_id!r:.100}; use it together with {needs}."
+        )
     if "auth_scope" in given and not settings.auth_client_id:
         raise SettingsError(
             f"AUTH_SCOPE is {settings.auth_scope!r:.100}; use it together with AUTH_CLIENT_ID, or leave it empty."
@@ -331,30 +418,43 @@ def _http_of(served: str | None) -> dict[str, Any]:
 
 
 def project_config(folder: Path) -> dict[str, Any]:
-    """What langgraph.json of a folder says. Raises `SettingsError` if it is not there, or no JSON object."""
+    """What langgraph.json of a folder says. Raises `SettingsError` if it is not there, or no JSON
+    object.
+    """
     path = folder / "langgraph.json"
     try:
         text = path.read_text("utf-8")
     except OSError:
-        raise SettingsError(f"{path.absolute()} is not there; run this in the project's folder.") from None
+        raise SettingsError(
+            f"{path.absolute()} is not there; run this in the project's folder."
+        ) from None
     except UnicodeDecodeError:
         raise SettingsError(f"{path} is not UTF-8 text; save it as UTF-8.") from None
     config = _parsed(text, str(path))
     if not isinstance(config, dict):
-        raise SettingsError(f'{path} is {config!r:.80}; use an object, e.g. {{"graphs": {_GRAPHS}}}.')
+        raise SettingsError(
+            f'{path} is {config!r:.80}; use an object, e.g. {{"graphs": {_GRAPHS}}}.'
+        )
     return config
 
 
 def registered_graphs(folder: Path) -> tuple[str, ...]:
-    """Ids of all graphs that the server has; without a server, that langgraph.json names. Raises as `project_config`."""
+    """Ids of all graphs that the server has; without a server, that langgraph.json names. Raises as
+    `project_config`.
+    """
     served = os.environ.get("LANGSERVE_GRAPHS")
     if served:
         return tuple(_mapping(_parsed(served, "LANGSERVE_GRAPHS"), "LANGSERVE_GRAPHS", _GRAPHS))
-    return tuple(_mapping(project_config(folder).get("graphs"), f"{folder / 'langgraph.json'}: graphs", _GRAPHS))
+    return tuple(
+        _mapping(
+            project_config(folder).get("graphs"), f"{folder / 'langgraph.json'}: graphs", _GRAPHS
+        )
+    )
 
 
 def served_http(folder: Path) -> dict[str, Any]:
-    """The `http` block with which the server runs; without a server, that of langgraph.json, if it has one.
+    """The `http` block with which the server runs; without a server, that of langgraph.json, if it
+    has one.
 
     Raises as `project_config`.
     """
@@ -370,12 +470,16 @@ def project_http(folder: Path) -> dict[str, Any]:
 
 
 def block_of(config: Mapping[str, Any], name: str, folder: Path = Path()) -> dict[str, Any]:
-    """A block of a folder's langgraph.json; an empty one if it has none. Raises `SettingsError` for what is no object."""
+    """A block of a folder's langgraph.json; an empty one if it has none. Raises `SettingsError` for
+    what is no object.
+    """
     return _mapping(config.get(name), f"{folder / 'langgraph.json'}: {name}", _BLOCKS[name])
 
 
 def local_environ(folder: Path = Path()) -> dict[str, str]:
-    """The environment of commands on this machine: the folder's `.env`, overridden by non-empty variables of the process."""
+    """The environment of commands on this machine: the folder's `.env`, overridden by non-empty
+    variables of the process.
+    """
     from dotenv import dotenv_values  # noqa: PLC0415  # a development library: the platform gives servers their environment
 
     written = {name: value or "" for name, value in dotenv_values(folder / ".env").items()}
@@ -383,12 +487,16 @@ def local_environ(folder: Path = Path()) -> dict[str, str]:
 
 
 def adopt_local_environ() -> None:
-    """Make `local_environ` this process's environment, from which providers' packages read their keys."""
+    """Make `local_environ` this process's environment, from which providers' packages read their
+    keys.
+    """
     os.environ.update(local_environ())
 
 
 def given_token() -> str:
-    """The token of whom `make chat TOKEN=` talks as; empty if there is none. Never from `.env`, which is the server's."""
+    """The token of whom `make chat TOKEN=` talks as; empty if there is none. Never from `.env`,
+    which is the server's.
+    """
     return os.environ.get("TOKEN", "").strip()
 
 
@@ -398,11 +506,15 @@ def dev_address() -> str:
 
 
 def check_server(url: str) -> None:
-    """Raises `SettingsError` if no deployment answers at `url`: at once, where the SDK's client would try six times."""
+    """Raises `SettingsError` if no deployment answers at `url`: at once, where the SDK's client
+    would try six times.
+    """
     try:
         httpx.get(f"{url}/ok", timeout=httpx.Timeout(60, connect=5), trust_env=False).json()
     except (httpx.HTTPError, httpx.InvalidURL, ValueError):
-        raise SettingsError(f"No deployment answers at {url}; start one with `make dev`, or name another with --url.") from None
+        raise SettingsError(
+            f"No deployment answers at {url}; start one with `make dev`, or name another with --url."
+        ) from None
 
 
 def unanswered(error: httpx.TransportError | httpx.HTTPStatusError) -> str:

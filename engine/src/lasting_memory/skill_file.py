@@ -1,8 +1,9 @@
-"""Reading a SKILL.md: YAML between two lines of `---`, as the Agent Skills specification has it; and what is wrong with one.
+"""Reading a SKILL.md: YAML between two lines of `---`, as the Agent Skills specification has it;
+and what is wrong with one.
 
-Files that people wrote elsewhere are accepted with a byte order mark, blank lines before the first `---`, spaces after a `---`,
-Windows' line endings and without a last line break. Everything else that deviates is named with its line, as the file counts
-lines.
+Files that people wrote elsewhere are accepted with a byte order mark, blank lines before the first
+`---`, spaces after a `---`, Windows' line endings and without a last line break. Everything else
+that deviates is named with its line, as the file counts lines.
 """
 
 import re
@@ -24,7 +25,9 @@ _FIELD = re.compile(r"[ \t]*([\w-]+):[ \t]")
 _EVENTS: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 _VALUES: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _UNREADABLE = "a date or a number in its fields cannot be read; put it in quotes."
-_NO_EXTRAS = "no anchors, aliases, tags or deep lists: put a value in quotes if it begins with &, * or !"
+_NO_EXTRAS = (
+    "no anchors, aliases, tags or deep lists: put a value in quotes if it begins with &, * or !"
+)
 
 
 class SkillError(ValueError):
@@ -39,12 +42,13 @@ class FrontMatter(NamedTuple):
 
 
 def parse_skill(path: str, text: str) -> SkillMetadata:
-    """What a SKILL.md says of its skill, as deepagents' own loader reads it. Blocks for milliseconds.
+    """What a SKILL.md says of its skill, as deepagents' own loader reads it. Blocks for
+    milliseconds.
 
     `path` ends with the skill's folder and `SKILL.md`. Raises `SkillError`.
 
-    One person writes it, and every run of everyone who shares it reads it: of YAML only a small part is accepted, because a few
-    hundred bytes of aliases can expand to gigabytes.
+    One person writes it, and every run of everyone who shares it reads it: of YAML only a small
+    part is accepted, because a few hundred bytes of aliases can expand to gigabytes.
     """
     folder = path.split("/")[-2]
     front = find_front_matter(text)
@@ -59,14 +63,19 @@ def parse_skill(path: str, text: str) -> SkillMetadata:
 
 
 def find_front_matter(text: str) -> FrontMatter:
-    """The YAML of a SKILL.md. Raises `SkillError` where it does not stand between two lines of `---`."""
+    """The YAML of a SKILL.md. Raises `SkillError` where it does not stand between two lines of
+    `---`.
+    """
     text = text.removeprefix(_BYTE_ORDER_MARK).replace("\r\n", "\n").replace("\r", "\n")
     start = _BLANK_LINES.match(text).end()  # type: ignore[union-attr]  # it matches the empty text
     before = text.count("\n", 0, start)
-    # What stands behind the front matter is not looked at. Two lines of hyphens and their spaces are beside it.
+    # What stands behind the front matter is not looked at. Two lines of hyphens and their spaces
+    # are beside it.
     lines = text[start : start + 2 * MAX_FRONT_MATTER].split("\n")
     if lines[0].rstrip() != "---":
-        raise SkillError(f"line {before + 1} is {_shown(lines[0])}, and the first line must be --- (three hyphens, no more).")
+        raise SkillError(
+            f"line {before + 1} is {_shown(lines[0])}, and the first line must be --- (three hyphens, no more)."
+        )
     for number, line in enumerate(lines[1:], start=1):
         if line.rstrip() == "---":
             front = "\n".join(lines[1:number])
@@ -89,17 +98,23 @@ def _unclosed(lines: list[str], before: int) -> str:
 
 
 def _check_fields(front: FrontMatter, folder: str) -> None:
-    """Raise `SkillError` for fields that cannot be read, and for a name or description that is missing or another one."""
+    """Raise `SkillError` for fields that cannot be read, and for a name or description that is
+    missing or another one.
+    """
     fields = _read_yaml(front)
     if not isinstance(fields, dict):
-        raise SkillError("between its two lines of --- are no fields; it needs name: and description:.")
+        raise SkillError(
+            "between its two lines of --- are no fields; it needs name: and description:."
+        )
     for needed in ("name", "description"):
         if not str(fields.get(needed) or "").strip():
             found = ", ".join(str(field)[:_SHOWN_CHARACTERS] for field in list(fields)[:10])
             raise SkillError(f"it has no {needed}; its fields are: {found}.")
     name = str(fields["name"]).strip()
     if name != folder:
-        raise SkillError(f"its name is {_shown(name)}, and its folder's is {folder!r}; make them the same.")
+        raise SkillError(
+            f"its name is {_shown(name)}, and its folder's is {folder!r}; make them the same."
+        )
 
 
 def _read_yaml(front: FrontMatter) -> object:
@@ -111,7 +126,11 @@ def _read_yaml(front: FrontMatter) -> object:
         raise SkillError(_explained(front, error)) from None
     except yaml.YAMLError as error:
         raise SkillError(f"{_one_line(error)}.") from None
-    except (ValueError, OverflowError, RecursionError):  # such as the 45th of a month, or a number of 5,000 digits
+    except (
+        ValueError,
+        OverflowError,
+        RecursionError,
+    ):  # such as the 45th of a month, or a number of 5,000 digits
         raise SkillError(_UNREADABLE) from None
 
 
@@ -123,13 +142,19 @@ def _check_events(front: str) -> None:
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
-        is_named = isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) or getattr(event, "tag", None)
+        is_named = (
+            isinstance(event, yaml.AliasEvent)
+            or getattr(event, "anchor", None)
+            or getattr(event, "tag", None)
+        )
         if is_named or depth > _MAX_DEPTH:
             raise yaml.MarkedYAMLError(problem=_NO_EXTRAS, problem_mark=event.start_mark)  # type: ignore[arg-type]  # a mark of either parser
 
 
 def _explained(front: FrontMatter, error: yaml.MarkedYAMLError) -> str:
-    """What is wrong with the YAML: the line of the file, and for the commonest faults what to write."""
+    """What is wrong with the YAML: the line of the file, and for the commonest faults what to
+    write.
+    """
     mark = error.problem_mark or error.context_mark
     if mark is None:
         return f"{_one_line(error)}."
@@ -140,7 +165,9 @@ def _explained(front: FrontMatter, error: yaml.MarkedYAMLError) -> str:
     if "mapping values are not allowed" in problem:
         field = _FIELD.match(line)
         value = f"the value of {field[1]}" if field else "a value"
-        return f"{where}: {value} has a colon and a space in it; put the whole value in double quotes."
+        return (
+            f"{where}: {value} has a colon and a space in it; put the whole value in double quotes."
+        )
     if "\t" in line[: mark.column + 1]:
         return f"{where} has a tab before its text; use spaces."
     return f"{where}: {problem}."

@@ -1,11 +1,14 @@
-"""What a word is, in every script: by Unicode's rules, as the package `regex` has them. Nothing else in the engine says it.
+"""What a word is, in every script: by Unicode's rules, as the package `regex` has them. Nothing
+else in the engine says it.
 
-`words` gives the words as they are spelled: a letter keeps its marks, so that Hindi and Tamil do not fall apart. It is for
-comparing facts. `search_terms` gives what a search compares: there accents, points and forms of letters make no difference.
+`words` gives the words as they are spelled: a letter keeps its marks, so that Hindi and Tamil do
+not fall apart. It is for comparing facts. `search_terms` gives what a search compares: there
+accents, points and forms of letters make no difference.
 
-Both take a text in lower case and in the normal form NFKC, so that full-width letters, ligatures and half-width Katakana are
-the usual letters, and all decimal digits are ASCII's. Byte order marks, soft hyphens, joiners and other invisible characters
-are nothing. Dotted and dotless i are one letter, because a capital I does not tell which one it is.
+Both take a text in lower case and in the normal form NFKC, so that full-width letters, ligatures
+and half-width Katakana are the usual letters, and all decimal digits are ASCII's. Byte order marks,
+soft hyphens, joiners and other invisible characters are nothing. Dotted and dotless i are one
+letter, because a capital I does not tell which one it is.
 """
 
 import re
@@ -27,13 +30,16 @@ _UNSPACED = f"{_HAN}{_KANA_AND_HANGUL}\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 # A name such as C++ and C#.
 _MARKED = r"(?<![A-Za-z0-9])[A-Za-z][A-Za-z0-9]{0,15}(?:\+\+(?![+#A-Za-z])|\#(?![+#A-Za-z0-9]))"
 _WORD = regex.compile(rf"{_MARKED}|[\p{{L}}\p{{N}}][\p{{L}}\p{{N}}\p{{Mn}}\p{{Mc}}]*")
-_SPACED = rf"(?:(?![{_UNSPACED}])[\p{{L}}\p{{N}}])(?:(?![{_UNSPACED}])[\p{{L}}\p{{N}}\p{{Mn}}\p{{Mc}}])*"
+_SPACED = (
+    rf"(?:(?![{_UNSPACED}])[\p{{L}}\p{{N}}])(?:(?![{_UNSPACED}])[\p{{L}}\p{{N}}\p{{Mn}}\p{{Mc}}])*"
+)
 # .NET, node.js and 3.11; but no initials such as J.K.
 _POINTED = (
     r"(?<![\w.])\.[a-z][a-z0-9]{1,15}(?![\w.])"
     r"|(?=[a-z.]{0,32}(?:[a-z]{2}|[0-9]))[a-z0-9]{1,32}(?:\.[a-z0-9]{1,32}){1,5}(?!\w)"
 )
-# A run of a script without spaces; a marked name; .NET, node.js and other words with points in them; any other word.
+# A run of a script without spaces; a marked name; .NET, node.js and other words with points in
+# them; any other word.
 _TERM = regex.compile(
     rf"(?P<run>[{_UNSPACED}][{_UNSPACED}\p{{Mn}}\p{{Mc}}]*)"
     rf"|(?P<marked>{_MARKED})"
@@ -50,9 +56,12 @@ _CLUSTER = regex.compile(r"\X")
 _DIGIT = regex.compile(r"[^\P{Nd}0-9]")
 # Between Cyrillic letters an apostrophe is one, however it is written.
 _APOSTROPHE = regex.compile("(?<=\\p{Cyrillic})['\u2019\u02bc](?=\\p{Cyrillic})")
-# Joiners, directions, byte order marks, zero-width spaces, soft hyphens, and what chooses a form of a sign.
+# Joiners, directions, byte order marks, zero-width spaces, soft hyphens, and what chooses a form of
+# a sign.
 _INVISIBLE = {ord(char): None for char in "\u00ad\u034f\u061c\u180e\ufeff"}
-_INVISIBLE |= dict.fromkeys([*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070), *range(0xFE00, 0xFE10)])
+_INVISIBLE |= dict.fromkeys(
+    [*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070), *range(0xFE00, 0xFE10)]
+)
 
 
 def normalized(text: str) -> str:
@@ -64,13 +73,19 @@ def comparable(text: str) -> str:
     """A text in lower case and normal form, with ASCII's digits and without invisible characters."""
     if text.isascii():
         return text.lower()
-    text = normalized(text.translate(_INVISIBLE)).casefold().replace("i\u0307", "i").replace("\u0131", "i")
+    text = (
+        normalized(text.translate(_INVISIBLE))
+        .casefold()
+        .replace("i\u0307", "i")
+        .replace("\u0131", "i")
+    )
     text = _DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), text)
     return str(_APOSTROPHE.sub("", text))
 
 
 def words(text: str) -> list[str]:
-    """The words of a text in order, in lower case, with all their marks. Writing without spaces is one word.
+    """The words of a text in order, in lower case, with all their marks. Writing without spaces is
+    one word.
 
     In linear time.
     """
@@ -92,7 +107,9 @@ def pieces(text: str) -> list[str]:
 
 
 class Term(NamedTuple):
-    """What a search compares; the word as it is spelled; and its characters that a search takes for others, in order."""
+    """What a search compares; the word as it is spelled; and its characters that a search takes for
+    others, in order.
+    """
 
     text: str
     spelled: str
@@ -100,18 +117,21 @@ class Term(NamedTuple):
 
 
 def search_terms(text: str) -> list[Term]:
-    """The words of a text as a search compares them, in order; of writing without spaces pairs of neighbouring characters.
+    """The words of a text as a search compares them, in order; of writing without spaces pairs of
+    neighbouring characters.
 
-    The accents of Latin and Greek, stress marks and the points of e in Cyrillic, the points of Hebrew and Arabic and the forms
-    of Arabic letters make no difference. The vowel signs of Indic scripts do. C++, C#, .NET and node.js are words. In linear
-    time.
+    The accents of Latin and Greek, stress marks and the points of e in Cyrillic, the points of
+    Hebrew and Arabic and the forms of Arabic letters make no difference. The vowel signs of Indic
+    scripts do. C++, C#, .NET and node.js are words. In linear time.
     """
     low = comparable(text)
     return [Term(word, word) for word in ascii_terms(low)] if low.isascii() else list(_terms(low))
 
 
 def ascii_terms(low: str) -> list[str]:
-    """The texts of `search_terms` of an ASCII text in lower case, which is most of all text. Quicker."""
+    """The texts of `search_terms` of an ASCII text in lower case, which is most of all text.
+    Quicker.
+    """
     is_plain = not _SPECIAL.search(low)
     found = list[str]((_PLAIN_TERM if is_plain else _ASCII_TERM).findall(low))
     if is_plain and max(map(len, found), default=0) <= _MAX_WORD_CHARS:
@@ -131,7 +151,9 @@ def is_unspaced(term: str) -> bool:
 
 
 def length_of(text: str) -> int:
-    """How long a text is, in characters of an alphabet. An ideograph, Kana or Hangul says as much as three of these."""
+    """How long a text is, in characters of an alphabet. An ideograph, Kana or Hangul says as much
+    as three of these.
+    """
     return len(text) + 2 * len(_WIDE.findall(text)) if not text.isascii() else len(text)
 
 
@@ -155,11 +177,19 @@ def _terms(text: str) -> Iterator[Term]:
         if spelled.isascii():
             yield Term(spelled, spelled)
         elif term := spelled.translate(_FOLDED):
-            yield Term(term, spelled, "" if term == spelled else "".join(char for char in spelled if ord(char) in _FOLDED))
+            yield Term(
+                term,
+                spelled,
+                ""
+                if term == spelled
+                else "".join(char for char in spelled if ord(char) in _FOLDED),
+            )
 
 
 def _pairs(run: str) -> Iterator[Term]:
-    """Each two neighbouring characters; and each ideograph and each letter with marks, for a single one can be a word."""
+    """Each two neighbouring characters; and each ideograph and each letter with marks, for a single
+    one can be a word.
+    """
     characters = [cluster[:_MAX_WORD_CHARS] for cluster in _CLUSTER.findall(run)]
     for first, second in pairwise(characters):
         yield Term(first + second, first + second)
@@ -171,23 +201,40 @@ def _pairs(run: str) -> Iterator[Term]:
 def _folds() -> dict[int, str | None]:
     """What each character is in a search; None for nothing."""
     folds = dict[int, str | None]()
-    for block in (range(0xC0, 0x250), range(0x1E00, 0x1F00), range(0x370, 0x400), range(0x1F00, 0x2000)):
+    for block in (
+        range(0xC0, 0x250),
+        range(0x1E00, 0x1F00),
+        range(0x370, 0x400),
+        range(0x1F00, 0x2000),
+    ):
         for code in block:
             base = unicodedata.normalize("NFD", chr(code))[0]
             if base != chr(code) and base.isalpha():
                 folds[code] = base
     folds |= dict.fromkeys(range(0x300, 0x370))  # accents that no letter is composed with
     # Strokes, and letters that are two.
-    for letters, base in (("\u00f8", "o"), ("\u0142", "l"), ("\u0111\u00f0", "d"), ("\u0127", "h"), ("\u0167", "t")):
+    for letters, base in (
+        ("\u00f8", "o"),
+        ("\u0142", "l"),
+        ("\u0111\u00f0", "d"),
+        ("\u0127", "h"),
+        ("\u0167", "t"),
+    ):
         folds |= dict.fromkeys(map(ord, letters), base)
     folds |= {0xE6: "ae", 0x153: "oe", 0xFE: "th"}
     # Cyrillic: i with a breve, and yi, are letters of their own.
     folds |= {0x451: "\u0435", 0x450: "\u0435", 0x45D: "\u0438"}
     # The points of Hebrew; of Arabic, with the stroke that only makes a word longer.
-    for points in (range(0x591, 0x5C8), range(0x610, 0x61B), range(0x64B, 0x660), range(0x6D6, 0x6EE)):
+    for points in (
+        range(0x591, 0x5C8),
+        range(0x610, 0x61B),
+        range(0x64B, 0x660),
+        range(0x6D6, 0x6EE),
+    ):
         folds |= dict.fromkeys(code for code in points if unicodedata.category(chr(code)) == "Mn")
     folds |= {0x670: None, 0x640: None}
-    # Alef with hamza, madda or wasla; ya as Persian and at the end of a word; Persian's and Urdu's kaf and ha.
+    # Alef with hamza, madda or wasla; ya as Persian and at the end of a word; Persian's and Urdu's
+    # kaf and ha.
     folds |= dict.fromkeys(map(ord, "\u0622\u0623\u0625\u0671"), "\u0627")
     folds |= dict.fromkeys(map(ord, "\u0649\u06cc\u06d2"), "\u064a")
     folds |= {0x6A9: "\u0643"} | dict.fromkeys(map(ord, "\u06c1\u06be\u0629\u06c0"), "\u0647")

@@ -1,4 +1,6 @@
-"""The agent as deployed, with tools that ask, those of docs/questions.md among them: what the server under test loads."""
+"""The agent as deployed, with tools that ask, those of docs/questions.md among them: what the
+server under test loads.
+"""
 
 import json
 import re
@@ -13,7 +15,16 @@ from deployment import DEPLOYMENT
 from langchain_core.language_models import BaseChatModel
 from langgraph.types import interrupt
 
-from lasting_memory import Context, Deployment, build_model, file_system, memory_tools, middleware, skills, subagents
+from lasting_memory import (
+    Context,
+    Deployment,
+    build_model,
+    file_system,
+    memory_tools,
+    middleware,
+    skills,
+    subagents,
+)
 
 _PAGE = (Path(__file__).parents[2] / "docs" / "questions.md").read_text("utf-8")
 _EXAMPLE = re.search(r"```python\n(.*?)```", _PAGE, re.DOTALL)
@@ -42,7 +53,9 @@ def cleared(what: str) -> str:
 
 
 def moved(place: str) -> str:
-    """Moves something, which an operator approves: it says in a file that it begins, and ends when another one is there."""
+    """Moves something, which an operator approves: it says in a file that it begins, and ends when
+    another one is there.
+    """
     with Path(place, "begun").open("a") as begun:
         begun.write("x")
     ends = time.monotonic() + 300
@@ -55,7 +68,15 @@ def build_agent(d: Deployment = DEPLOYMENT, model: BaseChatModel | None = None) 
     """The agent with these tools, which its subagents have, too."""
     return create_deep_agent(
         model=model or build_model(d),
-        tools=[*memory_tools(d), ask, choose, cleared, moved, _NAMES["ask_person"], _NAMES["send_mail"]],
+        tools=[
+            *memory_tools(d),
+            ask,
+            choose,
+            cleared,
+            moved,
+            _NAMES["ask_person"],
+            _NAMES["send_mail"],
+        ],
         **file_system(d, interrupt_on={"cleared": True, "moved": True}),
         middleware=middleware(d, skills(d)),
         subagents=subagents(d, WRITER),

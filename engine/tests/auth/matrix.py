@@ -1,7 +1,8 @@
-"""The authorization matrix: every route and every kind of caller, and what each may do. Data, and its rendering.
+"""The authorization matrix: every route and every kind of caller, and what each may do. Data, and
+its rendering.
 
-`tests/auth/test_matrix.py` sends every row to the real server as every caller. `python -m tests.auth.matrix` writes the
-table into docs/security.md, between its two markers.
+`tests/auth/test_matrix.py` sends every row to the real server as every caller. `python -m
+tests.auth.matrix` writes the table into docs/security.md, between its two markers.
 """
 
 from pathlib import Path
@@ -36,16 +37,31 @@ from tests.auth.rules import (
 )
 
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
-BEGIN, END = "<!-- matrix: begin, written by `python -m tests.auth.matrix` -->", "<!-- matrix: end -->"
+BEGIN, END = (
+    "<!-- matrix: begin, written by `python -m tests.auth.matrix` -->",
+    "<!-- matrix: end -->",
+)
 FORGED = {"messages": [{"role": "user", "content": "forged"}]}
 SUPERSTEPS = [{"updates": [{"values": FORGED, "as_node": "__input__"}]}]
-STUDIO_PAGE, OTHER_PAGE = {"origin": "https://smith.langchain.com"}, {"origin": "https://example.com"}
-UPGRADE = {"connection": "Upgrade", "upgrade": "websocket", "sec-websocket-version": "13", "sec-websocket-key": "A" * 22 + "=="}
+STUDIO_PAGE, OTHER_PAGE = (
+    {"origin": "https://smith.langchain.com"},
+    {"origin": "https://example.com"},
+)
+UPGRADE = {
+    "connection": "Upgrade",
+    "upgrade": "websocket",
+    "sec-websocket-version": "13",
+    "sec-websocket-key": "A" * 22 + "==",
+}
 CHANNELS = ["values", "messages", "updates", "lifecycle"]
 # Where the answer has begun when the platform asks who may see it, the refusal is in the answer.
 NO_RUN = '{"__error__":{"error":"HTTPException","message":"404: Run not found"}}'
-NO_RUN_EVENT = 'event: error\r\ndata: {"error":"HTTPException","message":"404: Run not found"}\r\n\r\n'
-NO_THREAD_EVENT = 'event: error\r\ndata: {"error":"HTTPException","message":"404: Thread not found"}\r\n\r\n'
+NO_RUN_EVENT = (
+    'event: error\r\ndata: {"error":"HTTPException","message":"404: Run not found"}\r\n\r\n'
+)
+NO_THREAD_EVENT = (
+    'event: error\r\ndata: {"error":"HTTPException","message":"404: Thread not found"}\r\n\r\n'
+)
 NO_THREAD_REPLY = '{"type":"error","id":1,"error":"unknown_error","message":"404: Thread or assistant not found."}'
 NO_INTERRUPT = '{"type":"error","id":1,"error":"no_such_run","message":"No interrupted run is bound to this thread."}'
 

@@ -1,4 +1,6 @@
-"""How the authorization matrix says who may do what: callers, outcomes, a row; and rows that come in families."""
+"""How the authorization matrix says who may do what: callers, outcomes, a row; and rows that come
+in families.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -7,7 +9,14 @@ from urllib.parse import urlencode
 
 from lasting_memory.testing.people import AGENT
 
-CALLERS = ("no token", "junk token", "another user", "same identity, other organization", "owner", "operator")
+CALLERS = (
+    "no token",
+    "junk token",
+    "another user",
+    "same identity, other organization",
+    "owner",
+    "operator",
+)
 HELLO = {"messages": [{"role": "user", "content": "hello"}]}
 NOW: dict[str, Any] = {"assistant_id": "agent", "input": HELLO}
 LATER: dict[str, Any] = {**NOW, "after_seconds": 3600}
@@ -64,7 +73,9 @@ def each_their_own(ok: int = 200) -> Rule:
 
 
 def own_only(ok: int = 200, no: int = 404) -> Rule:
-    """The owner's alone: everybody is asked about their own, which others, operators too, do not have."""
+    """The owner's alone: everybody is asked about their own, which others, operators too, do not
+    have.
+    """
     return rule(Cell(no, "refused"), Cell(no, "refused"), Cell(ok, "yes"), Cell(no, "refused"))
 
 
@@ -80,35 +91,47 @@ def everybody(status: int, meaning: str) -> Rule:
 
 
 PUBLIC, CLOSED = everybody(200, "public"), everybody(403, "refused")
-# What is shared by all, or by an organization, and written by operators alone: by whom it may be read.
+# What is shared by all, or by an organization, and written by operators alone: by whom it may be
+# read.
 OUR_ORGANIZATION = rule(Cell(200, "yes"), Cell(403, "refused"), Cell(200, "yes"), Cell(200, "yes"))
 OUR_POLICIES = rule(Cell(200, "yes"), Cell(200, "own"), Cell(200, "yes"), Cell(200, "own"))
-# A team's file by its path: another team has none, who has no claim has no such folder, and nobody has one by another's name.
+# A team's file by its path: another team has none, who has no claim has no such folder, and nobody
+# has one by another's name.
 OUR_TEAM = rule(Cell(404, "refused"), Cell(404, "refused"), Cell(200, "yes"), Cell(422, "refused"))
-NO_TEAM = rule(Cell(403, "refused"), Cell(403, "refused"), Cell(403, "refused"), Cell(422, "refused"))
-OTHER_ORGANIZATION = rule(Cell(403, "refused"), Cell(200, "yes"), Cell(403, "refused"), Cell(200, "yes"))
+NO_TEAM = rule(
+    Cell(403, "refused"), Cell(403, "refused"), Cell(403, "refused"), Cell(422, "refused")
+)
+OTHER_ORGANIZATION = rule(
+    Cell(403, "refused"), Cell(200, "yes"), Cell(403, "refused"), Cell(200, "yes")
+)
 
 
 @dataclass(frozen=True)
 class Row:
     """A way to call a route, and what each caller gets.
 
-    Texts may hold <names>: <thread>, <run>, <checkpoint>, <cron>, <assistant> (made for the row, by or for the owner),
-    <mine> (a thread of the caller's own), <owner>, <org>, <said>, <kept> and <plan> (the owner's secrets: in the conversation,
-    in memory, in their team's folder), <rule>, <rule-elsewhere>, <skill> and the namespaces <memory>, <team>, <policies>,
-    <policies-elsewhere>, <skills>.
+    Texts may hold <names>: <thread>, <run>, <checkpoint>, <cron>, <assistant> (made for the row, by
+    or for the owner), <mine> (a thread of the caller's own), <owner>, <org>, <said>, <kept> and
+    <plan> (the owner's secrets: in the conversation, in memory, in their team's folder), <rule>,
+    <rule-elsewhere>, <skill> and the namespaces <memory>, <team>, <policies>, <policies-elsewhere>,
+    <skills>.
     """
 
     route: str  # method and path as the server spells them
     what: str
     rule: Rule
     body: Any = None
-    needs: str = ""  # what is made for it: a thread (with a conversation), a run (waiting), a finished one, a revised file, ...
-    at: str | None = None  # the path called, where it is not the route's with the names of the same kind
+    # What is made for it: a thread (with a conversation), a run (waiting), a finished one, a
+    # revised file, ...
+    needs: str = ""
+    at: str | None = (
+        None  # the path called, where it is not the route's with the names of the same kind
+    )
     query: str = ""
     shows: str = ""  # is in the answer of those who get a "yes"
     instead: str | None = None  # is the whole answer of those who get "nothing"
-    acts: bool = False  # a run as its caller: the owner's answer, and no operator's, shows what is remembered
+    # A run as its caller: the owner's answer, and no operator's, shows what is remembered
+    acts: bool = False
     changes: bool = False  # a "yes" is seen in what the owner has
     headers: dict[str, str] = field(default_factory=dict, hash=False)
     queues: bool = False  # a "yes" starts a run that goes on after the answer
@@ -137,14 +160,17 @@ def rpc(method: str, **params: Any) -> dict[str, Any]:
 
 
 # A refusal inside of an answer.
-NO_TASK = '{"jsonrpc":"2.0","id":"1","error":{"code":-32001,"message":"Task not found: <thread>:<run>"}}'
+NO_TASK = (
+    '{"jsonrpc":"2.0","id":"1","error":{"code":-32001,"message":"Task not found: <thread>:<run>"}}'
+)
 NO_TASK_THERE = NO_TASK.replace("<thread>:<run>", "<run> in context '<thread>'")
 NO_CONTEXT = (
     '{"jsonrpc":"2.0","id":"1","error":{"code":-32602,"message":"Thread \'<thread>\' not found. Please create the thread'
     ' first before sending messages to it.","data":{"thread_id":"<thread>","error_type":"thread_not_found"}}}'
 )
 NO_CONTEXT_EVENT = (
-    'event: message\r\ndata: {"jsonrpc":"2.0","id":"1","error":{"code":-32603,"message":"Internal server error"}}\r\n\r\n'
+    'event: message\r\ndata: {"jsonrpc":"2.0","id":"1","error":{"code":-32603,'
+    '"message":"Internal server error"}}\r\n\r\n'
 )
 
 
@@ -224,17 +250,29 @@ def memory() -> Iterator[Row]:
     for row, otherwise in rows:
         yield row
         by_name: dict[str, Any] = {"query": row.query, **otherwise}
-        by_name["query"] = "&".join(filter(None, [by_name["query"], "user_id=<owner>&org_id=<org>"]))
+        by_name["query"] = "&".join(
+            filter(None, [by_name["query"], "user_id=<owner>&org_id=<org>"])
+        )
         yes = max((cell.status for cell in row.rule if cell.status < 300), default=200)
-        yield replace(row, **{"what": f"{row.what}, of the owner by name", "rule": operators(yes), **by_name})
+        yield replace(
+            row, **{"what": f"{row.what}, of the owner by name", "rule": operators(yes), **by_name}
+        )
 
 
 def a2a_message(**more: Any) -> dict[str, Any]:
-    return {"role": "user", "kind": "message", "messageId": "1", "parts": [{"kind": "text", "text": "hello"}], **more}
+    return {
+        "role": "user",
+        "kind": "message",
+        "messageId": "1",
+        "parts": [{"kind": "text", "text": "hello"}],
+        **more,
+    }
 
 
 def a2a(path: str) -> Iterator[Row]:
-    """A2A, which the server has at this path with and without a slash at its end: the same, so that is tried with a run."""
+    """A2A, which the server has at this path with and without a slash at its end: the same, so that
+    is tried with a run.
+    """
     # fmt: off
     yield Row(f"GET {path}", "an assistant's card", signed_in(), shows=AGENT)
     yield Row(f"DELETE {path}", "end a session (there are none)", signed_in(405, "refused"))

@@ -1,4 +1,6 @@
-"""`SHARED_WRITES=interrupt`: what is shared waits for an operator, and nothing the owner of a run does is an approval."""
+"""`SHARED_WRITES=interrupt`: what is shared waits for an operator, and nothing the owner of a run
+does is an approval.
+"""
 
 import asyncio
 import uuid
@@ -24,7 +26,9 @@ SKILL = "---\nname: {name}\ndescription: A skill.\n---\n\nDo it.\n"
 
 
 def write_skill(name: str) -> ToolCall:
-    return ToolCall("write_file", {"file_path": f"/skills/{name}/SKILL.md", "content": SKILL.format(name=name)})
+    return ToolCall(
+        "write_file", {"file_path": f"/skills/{name}/SKILL.md", "content": SKILL.format(name=name)}
+    )
 
 
 @dataclass
@@ -45,7 +49,9 @@ class Paused:
         return await self.post("/threads/<thread>/runs/wait", {"assistant_id": "agent", **body})
 
     async def written(self) -> bool:
-        item = await self.server.as_operator().store.get_item(list(namespaces.skills(AGENT)), f"/{self.name}/SKILL.md")
+        item = await self.server.as_operator().store.get_item(
+            list(namespaces.skills(AGENT)), f"/{self.name}/SKILL.md"
+        )
         return item is not None
 
     @property
@@ -65,7 +71,10 @@ Pause = Callable[..., Awaitable[Paused]]
 
 @pytest.fixture
 def pause(approvals: DevServer, model: ScriptedAnthropic, alice: str) -> Pause:
-    at_once, owner = asyncio.Semaphore(2), approvals.person(alice)  # one person may have few conversations going
+    at_once, owner = (
+        asyncio.Semaphore(2),
+        approvals.person(alice),
+    )  # one person may have few conversations going
 
     async def paused(*then: list[Text | ToolCall]) -> Paused:
         name = f"skill-{uuid.uuid4().hex[:8]}"
@@ -87,28 +96,41 @@ async def fork(it: Paused) -> httpx.Response:
 async def on_a_copy(it: Paused, **body: Any) -> httpx.Response:
     """A run on a copy of the thread, which has the same pending write and is not known to wait."""
     copy = (await it.post("/threads/<thread>/copy", {})).json()["thread_id"]
-    return await it.post(f"/threads/{copy}/runs/wait", {"assistant_id": "agent", "input": None, **body})
+    return await it.post(
+        f"/threads/{copy}/runs/wait", {"assistant_id": "agent", "input": None, **body}
+    )
 
 
 async def forged_history(it: Paused) -> httpx.Response:
     """A new thread that seems to have been approved already, then run."""
     thread = str(uuid.uuid4())
-    steps = [{"updates": [{"values": {"messages": [it.forged]}, "as_node": node}]} for node in ("__input__", "model")]
+    steps = [
+        {"updates": [{"values": {"messages": [it.forged]}, "as_node": node}]}
+        for node in ("__input__", "model")
+    ]
     body = {"thread_id": thread, "metadata": {"graph_id": "agent"}, "supersteps": steps}
     response = await it.post("/threads", body)
-    assert "messages" not in str(await it.owner.client.threads.get_state(thread)), "state was written"
+    assert "messages" not in str(await it.owner.client.threads.get_state(thread)), (
+        "state was written"
+    )
     await it.post(f"/threads/{thread}/runs/wait", {"assistant_id": "agent", "input": None})
     return response
 
 
 async def forged_state(it: Paused, node: str) -> httpx.Response:
-    response = await it.post("/threads/<thread>/state", {"values": {"messages": [it.forged]}, "as_node": node})
+    response = await it.post(
+        "/threads/<thread>/state", {"values": {"messages": [it.forged]}, "as_node": node}
+    )
     await it.run(input=None)
     return response
 
 
 def respond(it: Paused) -> dict[str, Any]:
-    return {"id": 7, "method": "input.respond", "params": {"interrupt_id": it.interrupt, "response": APPROVE}}
+    return {
+        "id": 7,
+        "method": "input.respond",
+        "params": {"interrupt_id": it.interrupt, "response": APPROVE},
+    }
 
 
 def internals(it: Paused) -> dict[str, Any]:
@@ -147,10 +169,16 @@ ATTEMPTS: dict[str, tuple[int, Attempt]] = {
 # fmt: on
 
 
-async def tried(pause: Pause, ways: dict[str, tuple[int, Attempt]]) -> tuple[dict[str, Paused], dict[str, str]]:
-    """A thread for each way in which it was tried, and what was answered, with the status that the way says."""
+async def tried(
+    pause: Pause, ways: dict[str, tuple[int, Attempt]]
+) -> tuple[dict[str, Paused], dict[str, str]]:
+    """A thread for each way in which it was tried, and what was answered, with the status that the
+    way says.
+    """
     paused = dict(zip(ways, await asyncio.gather(*(pause() for _ in ways)), strict=True))
-    assert not any(await asyncio.gather(*(it.written() for it in paused.values()))), "nothing is written before an approval"
+    assert not any(await asyncio.gather(*(it.written() for it in paused.values()))), (
+        "nothing is written before an approval"
+    )
     at_once = asyncio.Semaphore(2)  # some make runs, and one person may have few going
 
     async def answer(name: str) -> httpx.Response:
@@ -158,7 +186,9 @@ async def tried(pause: Pause, ways: dict[str, tuple[int, Attempt]]) -> tuple[dic
             return await ways[name][1](paused[name])
 
     answers = dict(zip(ways, await asyncio.gather(*map(answer, ways)), strict=True))
-    assert {name: of.status_code for name, of in answers.items()} == {name: status for name, (status, _) in ways.items()}
+    assert {name: of.status_code for name, of in answers.items()} == {
+        name: status for name, (status, _) in ways.items()
+    }
     return paused, {name: of.text for name, of in answers.items()}
 
 
@@ -171,7 +201,9 @@ async def test_what_is_shared_waits_and_nothing_its_owner_does_is_an_approval(pa
 
 @pytest.mark.server
 @pytest.mark.parametrize("operator", ["studio", "root"])
-async def test_an_operator_approves_and_the_run_goes_on_as_the_thread_s_owner(pause: Pause, operator: str) -> None:
+async def test_an_operator_approves_and_the_run_goes_on_as_the_thread_s_owner(
+    pause: Pause, operator: str
+) -> None:
     append = ToolCall("append_memory", {"path": "/memories/learned.md", "text": "learned it"})
     it = await pause([append], [Text("done")])
     client = it.server.as_operator() if operator == "studio" else it.server.as_user("root")
@@ -191,7 +223,9 @@ async def test_an_operator_approves_and_the_run_goes_on_as_the_thread_s_owner(pa
 async def test_a_rejected_write_writes_nothing_and_the_conversation_goes_on(pause: Pause) -> None:
     it = await pause()
     decision = {"decisions": [{"type": "reject", "message": "no"}]}
-    await it.server.as_operator().runs.wait(it.thread, "agent", command={"resume": {it.interrupt: decision}})
+    await it.server.as_operator().runs.wait(
+        it.thread, "agent", command={"resume": {it.interrupt: decision}}
+    )
     assert not await it.written()
     answer = await it.run(input={"messages": [{"role": "user", "content": "fine, hello"}]})
     assert answer.json()["messages"][-1]["content"] in ("ok", [{"type": "text", "text": "ok"}])
@@ -199,7 +233,9 @@ async def test_a_rejected_write_writes_nothing_and_the_conversation_goes_on(paus
 
 @pytest.mark.server
 @pytest.mark.parametrize("who", ["agent", "general-purpose"])
-async def test_one_approval_is_for_one_write_and_the_next_one_waits(pause: Pause, model: ScriptedAnthropic, who: str) -> None:
+async def test_one_approval_is_for_one_write_and_the_next_one_waits(
+    pause: Pause, model: ScriptedAnthropic, who: str
+) -> None:
     second = f"second-{uuid.uuid4().hex[:8]}"
     delegate = ToolCall("task", {"description": f"delegated {second}", "subagent_type": who})
     model.script(f"delegated {second}", [write_skill(second)])
@@ -221,12 +257,18 @@ async def test_one_approval_is_for_one_write_and_the_next_one_waits(pause: Pause
         ToolCall("append_memory", {"path": "/memories/x.md", "text": "x"}),
         ToolCall("save_profile", {"profile": {"name": "x"}}),
         ToolCall("write_file", {"file_path": "/memories/x.md", "content": "x"}),
-        ToolCall("edit_file", {"file_path": "/memories/kept.md", "old_string": "kept", "new_string": "x"}),
+        ToolCall(
+            "edit_file", {"file_path": "/memories/kept.md", "old_string": "kept", "new_string": "x"}
+        ),
     ],
     ids=lambda call: call.name,
 )
 async def test_memory_that_an_assistant_s_users_share_waits_for_an_operator(
-    graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore, call: ToolCall, subagent: str | None
+    graph: BuildGraph,
+    model: ScriptedAnthropic,
+    store: BaseStore,
+    call: ToolCall,
+    subagent: str | None,
 ) -> None:
     settings = deployed(memory_scope="assistant", shared_writes="interrupt")
     namespace = settings.memory.namespace(identity.Actor("alice", "acme"), AGENT)
@@ -234,22 +276,33 @@ async def test_memory_that_an_assistant_s_users_share_waits_for_an_operator(
     before = [item.dict() for item in store.search(("memories",))]
     agent = graph(settings)
     if subagent:
-        model.script("remember", [ToolCall("task", {"description": "delegated", "subagent_type": subagent})])
+        model.script(
+            "remember", [ToolCall("task", {"description": "delegated", "subagent_type": subagent})]
+        )
     model.script("delegated" if subagent else "remember", [call])
     await agent.turn("remember")
     state = await agent.graph.aget_state({"configurable": {"thread_id": "1"}})
-    asked = [(it["name"], it["args"]) for pending in state.interrupts for it in pending.value["action_requests"]]
+    asked = [
+        (it["name"], it["args"])
+        for pending in state.interrupts
+        for it in pending.value["action_requests"]
+    ]
     assert asked == [(call.name, call.args)], "an operator sees what they approve"
     assert [item.dict() for item in store.search(("memories",))] == before
 
 
-# --- An approval names what it approves -----------------------------------------------------------------------------
+# --- An approval names what it approves
+# -----------------------------------------------------------------------------
 
 
 async def by_a2a(it: Paused, resume: Any, how: str) -> httpx.Response:
     """An operator's resume of the task that the pending run is: as a command, as data, or as text."""
     task = (await it.server.as_operator().runs.list(it.thread))[0]["run_id"]
-    parts = [{"kind": "text", "text": "yes"}] if how == "text" else [{"kind": "data", "data": {"resume": resume}}]
+    parts = (
+        [{"kind": "text", "text": "yes"}]
+        if how == "text"
+        else [{"kind": "data", "data": {"resume": resume}}]
+    )
     message = a2a_message(parts=parts, contextId=it.thread, taskId=task)
     message |= {"command": {"resume": resume}} if how == "command" else {}
     return await it.post(f"/a2a/{AGENT}", rpc("message/send", message=message), caller="root")
@@ -261,7 +314,9 @@ async def resumed(it: Paused, resume: Any, caller: str = "root") -> httpx.Respon
 
 
 async def started_with(it: Paused, given: Any) -> httpx.Response:
-    """A run started by an event-stream command, which the platform makes a resume where something is pending."""
+    """A run started by an event-stream command, which the platform makes a resume where something
+    is pending.
+    """
     command = {"id": 7, "method": "run.start", "params": {"assistant_id": "agent", "input": given}}
     return await it.post("/threads/<thread>/commands", command, caller="root")
 

@@ -32,7 +32,9 @@ from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, a
 from lasting_memory.validation import MAX_INPUT_BYTES
 
 
-async def test_who_would_have_to_wait_too_long_is_refused_but_not_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_would_have_to_wait_too_long_is_refused_but_not_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     waited = list[float]()
 
     async def sleep(seconds: float) -> None:
@@ -40,7 +42,9 @@ async def test_who_would_have_to_wait_too_long_is_refused_but_not_at_once(monkey
 
     monkeypatch.setattr("lasting_memory.auth.admission.sleep", sleep)  # of many who wait at once
     share = Share(DEFAULTS)
-    for _ in range(DEFAULTS.requests_at_once + DEFAULTS.requests_per_second * MAX_REQUEST_WAIT_SECONDS):
+    for _ in range(
+        DEFAULTS.requests_at_once + DEFAULTS.requests_per_second * MAX_REQUEST_WAIT_SECONDS
+    ):
         await share.request()
     share.charge(1)  # an answer, which forgives nothing of what is owed
     with pytest.raises(HTTPException) as refusal:
@@ -70,19 +74,26 @@ def test_nesting_is_that_of_the_parsed_value(value: Any, escaped: bool) -> None:
     assert shape(json.dumps(value, ensure_ascii=escaped).encode()) == (depth(value), commas(value))
 
 
-# --- On the real server ----------------------------------------------------------------------------------------------
+# --- On the real server
+# ----------------------------------------------------------------------------------------------
 
 SPELLINGS: dict[str, Callable[[str], str]] = {
     "capitals": str.upper,
     "no dashes": lambda thread: thread.replace("-", ""),
     "braces": lambda thread: f"{{{thread}}}",
     "a URN": lambda thread: f"urn:uuid:{thread}",
-    "full-width digits": lambda thread: thread.translate({ord(str(digit)): chr(0xFF10 + digit) for digit in range(10)}),
-    "percent-encoded capitals": lambda thread: "".join(f"%{ord(character):x}" for character in thread.upper()),
+    "full-width digits": lambda thread: thread.translate(
+        {ord(str(digit)): chr(0xFF10 + digit) for digit in range(10)}
+    ),
+    "percent-encoded capitals": lambda thread: "".join(
+        f"%{ord(character):x}" for character in thread.upper()
+    ),
 }
 STATE = {"values": {"messages": [{"role": "user", "content": "a secret of hers"}]}}
 SUPERSTEPS = [{"updates": [{"values": STATE["values"], "as_node": "__input__"}]}]
-ANEW = httpx.Limits(max_keepalive_connections=0)  # the server ends a connection of which it has not read all
+ANEW = httpx.Limits(
+    max_keepalive_connections=0
+)  # the server ends a connection of which it has not read all
 
 
 @pytest.fixture
@@ -98,7 +109,9 @@ async def talked(person: Person) -> str:
 
 @pytest.mark.server
 async def test_an_id_has_one_spelling(server: DevServer, person: Person) -> None:
-    """In paths, bodies and A2A. What was forgotten is not there for who makes a thread of the same id."""
+    """In paths, bodies and A2A. What was forgotten is not there for who makes a thread of the same
+    id.
+    """
     thread = await talked(person)
     for how, spell in SPELLINGS.items():
         spelled = spell(thread)
@@ -108,15 +121,32 @@ async def test_an_id_has_one_spelling(server: DevServer, person: Person) -> None
             ("DELETE", f"/threads/{spelled}", None),
         ]
         if "percent" not in how:
-            body = {"thread_id": spelled, "metadata": {"graph_id": "agent"}, "supersteps": SUPERSTEPS}
-            requests += [("POST", "/threads", body), ("POST", "/threads/prune", {"thread_ids": [spelled]})]
+            body = {
+                "thread_id": spelled,
+                "metadata": {"graph_id": "agent"},
+                "supersteps": SUPERSTEPS,
+            }
+            requests += [
+                ("POST", "/threads", body),
+                ("POST", "/threads/prune", {"thread_ids": [spelled]}),
+            ]
             escaped = json.dumps(body).replace("thread_id", "thread\\u005fid")
             assert (await person.raw.post("/threads", content=escaped)).status_code == 422
         for method, path, sent in requests:
             answer = await person.ask(method, path, sent)
-            assert (answer.status_code, thread in answer.text) == (422, True), (how, method, path, answer.text)
+            assert (answer.status_code, thread in answer.text) == (422, True), (
+                how,
+                method,
+                path,
+                answer.text,
+            )
     run = (await person.made("GET", f"/threads/{thread.replace('-', '%2d')}/runs"))[0]
-    call = {"jsonrpc": "2.0", "id": 1, "method": "tasks/get", "params": {"id": f"{thread.upper()}:{run['run_id']}"}}
+    call = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tasks/get",
+        "params": {"id": f"{thread.upper()}:{run['run_id']}"},
+    }
     assert "result" not in (await person.ask("POST", f"/a2a/{run['assistant_id']}", call)).json()
     await person.made("DELETE", "/memory")
     other = server.person(f"other-{person.name}")
@@ -131,15 +161,27 @@ LONG = 'x" ' + "x" * MAX_INPUT_BYTES
 BAD_BODIES: list[tuple[str, str, int]] = [
     *((f"POST {path}", LONG, 413) for path in ("/threads/<thread>/state", "/runs/batch", "/mcp")),
     ("PUT /memory/file?path=/memories/x.md", LONG, 413),
-    ("POST /threads/<thread>/commands", '{"method": "run.start", "params": {}, "id": ' + DEEP + "}", 422),
+    (
+        "POST /threads/<thread>/commands",
+        '{"method": "run.start", "params": {}, "id": ' + DEEP + "}",
+        422,
+    ),
     ("POST /threads/search", "[" * (MAX_INPUT_BYTES - 1), 422),
     ("POST /threads/search", '{"input": {"messages": ' + MANY + "}}", 422),
     ("POST /runs/batch", json.dumps([{}] * (MAX_BATCH + 1)), 422),
     ("POST /threads/<thread>/history", json.dumps({"limit": MAX_HISTORY + 1}), 422),
     ("GET /threads/<thread>/history?limit=1e9", "", 422),
-    ("POST /memory/import", '{"version":1,"files":[' + "{}," * (MAX_IMPORT_BYTES // 3 - 20) + "{}]}", 422),
+    (
+        "POST /memory/import",
+        '{"version":1,"files":[' + "{}," * (MAX_IMPORT_BYTES // 3 - 20) + "{}]}",
+        422,
+    ),
     ("POST /memory/bring", '{"text":"' + "x" * MAX_BROUGHT_BYTES + '"}', 413),
-    ("PUT /memory/file?path=/memories/x.md", '{"content":' + "[" * 300_000 + "]" * 300_000 + "}", 422),
+    (
+        "PUT /memory/file?path=/memories/x.md",
+        '{"content":' + "[" * 300_000 + "]" * 300_000 + "}",
+        422,
+    ),
 ]
 
 
@@ -149,7 +191,9 @@ async def test_a_body_out_of_bounds_is_not_parsed(
     server: DevServer, person: Person, route: str, body: str, status: int
 ) -> None:
     method, path = route.replace("<thread>", await person.thread(graph_id="agent")).split(" ")
-    sent: dict[str, Any] = {"content": body, "headers": {"content-type": "application/json"}} if body else {}
+    sent: dict[str, Any] = (
+        {"content": body, "headers": {"content-type": "application/json"}} if body else {}
+    )
     answer = await person.raw.request(method, path, **sent)
     assert answer.status_code == status, answer.text[:300]
     if body:
@@ -158,8 +202,13 @@ async def test_a_body_out_of_bounds_is_not_parsed(
 
 
 @pytest.mark.server
-@pytest.mark.parametrize("body", [{}, {"namespace_prefix": None}, {"namespace_prefix": "memories"}, {"namespace_prefix": [7]}])
-async def test_a_search_of_the_store_without_a_namespace_is_refused_by_its_field(person: Person, body: Any) -> None:
+@pytest.mark.parametrize(
+    "body",
+    [{}, {"namespace_prefix": None}, {"namespace_prefix": "memories"}, {"namespace_prefix": [7]}],
+)
+async def test_a_search_of_the_store_without_a_namespace_is_refused_by_its_field(
+    person: Person, body: Any
+) -> None:
     answer = await person.raw.post("/store/items/search", json=body)
     assert answer.status_code == 422, "the platform would fail"
     assert "namespace_prefix" in answer.text
@@ -171,7 +220,9 @@ async def test_a_body_within_bounds_is_taken(person: Person) -> None:
     at_most = '{"values": {}, "x": "' + "x" * (MAX_INPUT_BYTES - 23) + '"}'
     assert len(at_most) == MAX_INPUT_BYTES
     assert (await person.raw.post(f"/threads/{thread}/state", content=at_most)).is_success
-    assert (await person.ask("POST", "/threads/search", {"metadata": {"title": "," * 100_000}})).status_code in (200, 422)
+    assert (
+        await person.ask("POST", "/threads/search", {"metadata": {"title": "," * 100_000}})
+    ).status_code in (200, 422)
     await person.turn(thread, '"[{\\' * 1_000)
     for body in ({"limit": MAX_HISTORY}, {}):
         assert await person.made("POST", f"/threads/{thread}/history", body)
@@ -179,16 +230,30 @@ async def test_a_body_within_bounds_is_taken(person: Person) -> None:
 
 @pytest.mark.server
 @pytest.mark.parametrize("way", ["sent", "answered", "computed"])
-async def test_a_flood_of_bytes_waits_for_its_sender_s_turn_and_others_do_not(server: DevServer, way: str) -> None:
-    flooder, other = (server.person(f"{uuid.uuid4().hex}@example.com", seconds=120) for _ in range(2))
+async def test_a_flood_of_bytes_waits_for_its_sender_s_turn_and_others_do_not(
+    server: DevServer, way: str
+) -> None:
+    flooder, other = (
+        server.person(f"{uuid.uuid4().hex}@example.com", seconds=120) for _ in range(2)
+    )
     said = {"messages": [{"role": "user", "content": "y" * 1_000_000}]}
     steps = [{"updates": [{"values": said, "as_node": "__start__"}]}] if way == "answered" else []
-    made = await flooder.made("POST", "/threads", {"metadata": {"graph_id": "agent"}, "supersteps": steps})
+    made = await flooder.made(
+        "POST", "/threads", {"metadata": {"graph_id": "agent"}, "supersteps": steps}
+    )
     mcp = {"accept": "application/json"}
     ways: dict[str, tuple[int, Callable[[], Awaitable[httpx.Response]]]] = {
-        "sent": (8, lambda: flooder.ask("POST", "/threads/search", {"metadata": {"a": "x" * 1_000_000}})),
+        "sent": (
+            8,
+            lambda: flooder.ask("POST", "/threads/search", {"metadata": {"a": "x" * 1_000_000}}),
+        ),
         "answered": (8, lambda: flooder.ask("GET", f"/threads/{made['thread_id']}/state")),
-        "computed": (20, lambda: flooder.raw.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "ping"}, headers=mcp)),
+        "computed": (
+            20,
+            lambda: flooder.raw.post(
+                "/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "ping"}, headers=mcp
+            ),
+        ),
     }
     requests, send = ways[way]
     done = asyncio.Event()
@@ -198,35 +263,56 @@ async def test_a_flood_of_bytes_waits_for_its_sender_s_turn_and_others_do_not(se
             assert (await other.raw.get("/memory/me")).status_code == 200
             await asyncio.sleep(0.05)
 
-    watching, began, times = asyncio.create_task(watch()), time.monotonic(), DEFAULTS.requests_at_once // requests + 8
+    watching, began, times = (
+        asyncio.create_task(watch()),
+        time.monotonic(),
+        DEFAULTS.requests_at_once // requests + 8,
+    )
     for _ in range(times):
         await send()
     done.set()
     await watching
     # A slow machine takes longer; without the share all of this takes a moment.
-    assert time.monotonic() - began > (times * requests - DEFAULTS.requests_at_once) / DEFAULTS.requests_per_second / 2
+    assert (
+        time.monotonic() - began
+        > (times * requests - DEFAULTS.requests_at_once) / DEFAULTS.requests_per_second / 2
+    )
 
 
 @pytest.mark.server
 async def test_one_person_has_one_export_and_one_import_at_a_time(person: Person) -> None:
-    document = {"version": 1, "files": [{"path": f"/memories/{number}.md", "content": "- mine\n"} for number in range(100)]}
-    for method, path, body in (("POST", "/memory/import", document), ("GET", "/memory/export", None)):
+    document = {
+        "version": 1,
+        "files": [
+            {"path": f"/memories/{number}.md", "content": "- mine\n"} for number in range(100)
+        ],
+    }
+    for method, path, body in (
+        ("POST", "/memory/import", document),
+        ("GET", "/memory/export", None),
+    ):
         answers = await asyncio.gather(*(person.ask(method, path, body) for _ in range(5)))
         assert {answer.status_code for answer in answers} == {200, 429}
     await person.made("GET", "/memory/export")  # what ended holds nothing
 
 
 @pytest.mark.server
-async def test_a_person_has_so_many_streams_open_at_once(server: DevServer, model: ScriptedAnthropic, alice: str) -> None:
+async def test_a_person_has_so_many_streams_open_at_once(
+    server: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
     over, person = threading.Event(), server.person(alice, limits=httpx.Limits(max_connections=100))
     model.script(f"slow {alice}", after(over, [Text("done")]))
     thread = await person.thread()
-    said = {"assistant_id": "agent", "input": {"messages": [{"role": "user", "content": f"slow {alice}"}]}}
+    said = {
+        "assistant_id": "agent",
+        "input": {"messages": [{"role": "user", "content": f"slow {alice}"}]},
+    }
     run = await person.made("POST", f"/threads/{thread}/runs", said)
     path = f"/threads/{thread}/runs/{run['run_id']}"
     async with AsyncExitStack() as streams:
         opened = [
-            await streams.enter_async_context(person.raw.stream("GET", f"{path}/stream")) for _ in range(DEFAULTS.open_streams)
+            await streams.enter_async_context(person.raw.stream("GET", f"{path}/stream"))
+            for _ in range(DEFAULTS.open_streams)
         ]
         assert {answer.status_code for answer in opened} == {200}
         assert (await person.ask("GET", f"{path}/stream")).status_code == 429

@@ -1,4 +1,6 @@
-"""A client's marks of what a provider should cache are dropped: with the agent's own there would be more than it takes."""
+"""A client's marks of what a provider should cache are dropped: with the agent's own there would be
+more than it takes.
+"""
 
 import json
 from typing import Any
@@ -23,20 +25,37 @@ MARKED: dict[str, tuple[Any, Any]] = {
     "a text": (human(text("hi", **MARK)), [text("hi")]),
     "a picture": (human(text("hi"), {**PICTURE, **MARK}), [text("hi"), PICTURE]),
     "extras": (human(text("hi", extras={**MARK})), [text("hi")]),
-    "extras among others": (human(text("hi", extras={**MARK, "a": 1})), [text("hi", extras={"a": 1})]),
+    "extras among others": (
+        human(text("hi", extras={**MARK, "a": 1})),
+        [text("hi", extras={"a": 1})],
+    ),
     "the message": ({"role": "user", "content": [text("hi")], **MARK}, [text("hi")]),
     "a pair": (["user", [text("hi", **MARK)]], [text("hi")]),
     "an answer": ({"role": "assistant", "content": [text("hi", **MARK)]}, [text("hi")]),
-    "a tool's result": ({"role": "tool", "tool_call_id": "1", "content": [text("hi", **MARK)]}, [text("hi")]),
+    "a tool's result": (
+        {"role": "tool", "tool_call_id": "1", "content": [text("hi", **MARK)]},
+        [text("hi")],
+    ),
     "a result in a result": (
-        {"role": "assistant", "content": [{"type": "tool_result", "tool_use_id": "1", "content": [text("hi", **MARK)]}]},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "1", "content": [text("hi", **MARK)]}
+            ],
+        },
         [{"type": "tool_result", "tool_use_id": "1", "content": [text("hi")]}],
     ),
     "langchain's wrapping": (
-        {"role": "assistant", "content": [{"type": "non_standard", "value": {"type": "x", **MARK}}]},
+        {
+            "role": "assistant",
+            "content": [{"type": "non_standard", "value": {"type": "x", **MARK}}],
+        },
         [{"type": "non_standard", "value": {"type": "x"}}],
     ),
-    "Bedrock's": ({"role": "assistant", "content": [text("hi"), {"cachePoint": {"type": "default"}}]}, [text("hi")]),
+    "Bedrock's": (
+        {"role": "assistant", "content": [text("hi"), {"cachePoint": {"type": "default"}}]},
+        [text("hi")],
+    ),
 }
 
 
@@ -61,8 +80,12 @@ def test_what_a_tool_was_called_with_is_nobodys_mark() -> None:
 
 
 async def test_a_conversation_that_has_marks_goes_on(agent: Scripted) -> None:
-    marked = [human(text(f"part {number}", **MARK), additional_kwargs={**MARK}) for number in range(5)]
-    await agent.turn("", messages=[*marked, {"role": "assistant", "content": [text("well", **MARK)]}])
+    marked = [
+        human(text(f"part {number}", **MARK), additional_kwargs={**MARK}) for number in range(5)
+    ]
+    await agent.turn(
+        "", messages=[*marked, {"role": "assistant", "content": [text("well", **MARK)]}]
+    )
     await agent.turn("", messages=[human(text("go on", **MARK))])
     shown = agent.model.requests[-1]
     assert "part 4" in json.dumps(shown["messages"])
@@ -80,6 +103,8 @@ async def test_who_echoes_a_conversation_with_marks_adds_the_new_message_alone(a
 
     first = human({**PICTURE, **MARK}, text("one", **MARK), id="first")
     await ada.made("POST", f"/threads/{thread}/runs/wait", sent(first))
-    after = await ada.made("POST", f"/threads/{thread}/runs/wait", sent(first, human(text("two", **MARK))))
+    after = await ada.made(
+        "POST", f"/threads/{thread}/runs/wait", sent(first, human(text("two", **MARK)))
+    )
     assert [message["type"] for message in after["messages"]] == ["human", "ai", "human", "ai"]
     assert "cache_control" not in json.dumps(after)

@@ -1,4 +1,6 @@
-"""What of a request reaches a run, a thread or the store: only what is listed, whatever the platform's next version adds."""
+"""What of a request reaches a run, a thread or the store: only what is listed, whatever the
+platform's next version adds.
+"""
 
 import ast
 import copy
@@ -16,14 +18,19 @@ from langgraph_sdk import Auth
 
 from lasting_memory.auth import run_requests
 from lasting_memory.auth.handlers import _Handlers
-from lasting_memory.auth.run_requests import MAX_METADATA_CHARS, MAX_METADATA_KEYS, MAX_RECURSION_LIMIT
+from lasting_memory.auth.run_requests import (
+    MAX_METADATA_CHARS,
+    MAX_METADATA_KEYS,
+    MAX_RECURSION_LIMIT,
+)
 from lasting_memory.people import identity
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.people import SignedIn
 
 HTTPException = Auth.exceptions.HTTPException
 
-# Every field of a run that is decided about: whoever adds one decided it, and docs/security.md says why.
+# Every field of a run that is decided about: whoever adds one decided it, and docs/security.md says
+# why.
 KWARGS: dict[str, Any] = {
     "input": {"messages": []},
     **dict.fromkeys(("command", "interrupt_before", "interrupt_after", "webhook", "feedback_keys")),
@@ -37,7 +44,12 @@ KWARGS: dict[str, Any] = {
 CONFIG = {"tags", "metadata", "recursion_limit", "configurable"}
 CONFIGURABLE = {
     *("checkpoint_id", "checkpoint_ns", "checkpoint_map"),
-    *("langgraph_auth_user", "langgraph_auth_user_id", "langgraph_auth_permissions", "langgraph_request_id"),
+    *(
+        "langgraph_auth_user",
+        "langgraph_auth_user_id",
+        "langgraph_auth_permissions",
+        "langgraph_request_id",
+    ),
     *("__event_streaming_v2", "__request_start_time_ms__", "__after_seconds__"),
     *("__otel_traceparent__", "__otel_tracestate__", "__dd_trace_headers__"),
 }
@@ -57,7 +69,9 @@ def request(**given: Any) -> dict[str, Any]:
 
 def with_context(context: dict[str, Any]) -> dict[str, Any]:
     """The same for a run with a context: the platform copies it into `configurable`."""
-    return request(context=context, config={"configurable": {**context, "__context_provided__": True}})
+    return request(
+        context=context, config={"configurable": {**context, "__context_provided__": True}}
+    )
 
 
 def refusal(value: dict[str, Any], *, operator: bool) -> tuple[int, str]:
@@ -68,14 +82,32 @@ def refusal(value: dict[str, Any], *, operator: bool) -> tuple[int, str]:
 
 NAMES = st.sampled_from(
     sorted(
-        {*CONFIG, *OPERATORS_CONFIGURABLE, *run_requests.RESERVED_METADATA, *KWARGS, "__pregel_read", "callbacks", "run_name"}
+        {
+            *CONFIG,
+            *OPERATORS_CONFIGURABLE,
+            *run_requests.RESERVED_METADATA,
+            *KWARGS,
+            "__pregel_read",
+            "callbacks",
+            "run_name",
+        }
         | {"__context_provided__", "max_concurrency", "a2a", "note", "dry_run", "ls_agent_type"}
     )
 )
-LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.uuids().map(str)
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=5)
+    | st.uuids().map(str)
+)
 BODIES = st.recursive(
     LEAVES,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES | st.text(max_size=5), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(NAMES | st.text(max_size=5), inner, max_size=4)
+    ),
     max_leaves=15,
 )
 OBJECTS = st.dictionaries(NAMES | st.text(max_size=5), BODIES, max_size=6)
@@ -107,11 +139,17 @@ def test_whatever_is_sent_only_what_is_listed_comes_out(
     assert value["kwargs"] is kwargs
     assert kwargs["config"] is kept_config
     assert set(kept_config) <= CONFIG
-    assert set(kept_config["configurable"]) <= (OPERATORS_CONFIGURABLE if operator else CONFIGURABLE)
+    assert set(kept_config["configurable"]) <= (
+        OPERATORS_CONFIGURABLE if operator else CONFIGURABLE
+    )
     assert set(kwargs["context"]) <= set(identity.Context.__dataclass_fields__)
     for stamped in (value["metadata"], kept_config.get("metadata", {})):
         assert not set(stamped) & run_requests.RESERVED_METADATA
-        assert all(of is None or isinstance(of, (str, int, float, bool)) for key, of in stamped.items() if key != "a2a")
+        assert all(
+            of is None or isinstance(of, (str, int, float, bool))
+            for key, of in stamped.items()
+            if key != "a2a"
+        )
     before = repr(value)
     run_requests.rebuild_run(value, operator=operator)
     assert repr(value) == before
@@ -122,7 +160,10 @@ def test_a_context_comes_through_and_configurable_in_its_place() -> None:
     old_style = {"user_id": "alice", "thread_id": "x", "unknown": 1}
     for value, kept in (
         (with_context(context), context),
-        (request(config={"configurable": old_style}, context=old_style), {"user_id": "alice", "org_id": None}),
+        (
+            request(config={"configurable": old_style}, context=old_style),
+            {"user_id": "alice", "org_id": None},
+        ),
     ):
         run_requests.rebuild_run(value, operator=True)
         assert value["kwargs"]["context"] == kept
@@ -140,7 +181,10 @@ BAD: dict[str, dict[str, Any]] = {
     "after_seconds is 604801": {"after_seconds": 604_801},
     "after_seconds is -1": {"after_seconds": -1},
     "feedback_keys": {"feedback_keys": ["x"] * 11},
-    "context.graph_id": {"context": {"graph_id": "x"}, "config": {"configurable": {"__context_provided__": True}}},
+    "context.graph_id": {
+        "context": {"graph_id": "x"},
+        "config": {"configurable": {"__context_provided__": True}},
+    },
 }
 
 
@@ -152,28 +196,49 @@ def test_what_does_not_fit_is_refused_by_name_for_everybody(reason: str) -> None
 
 
 def test_a_run_for_somebody_else_is_refused_to_an_operator_whose_token_has_expired() -> None:
-    """As one that such an operator's run asks for within the server: it would be a run on the operator's own memory."""
-    operator: Any = SignedIn(identity="root", org_id="acme", permissions=[identity.OPERATE], expires_at=1)
+    """As one that such an operator's run asks for within the server: it would be a run on the
+    operator's own memory.
+    """
+    operator: Any = SignedIn(
+        identity="root", org_id="acme", permissions=[identity.OPERATE], expires_at=1
+    )
     handlers = _Handlers(deployed())
     with pytest.raises(HTTPException) as refused:
         handlers._owner(operator, {"user_id": "alice", "org_id": None})
-    assert (refused.value.status_code, "token has expired" in str(refused.value.detail)) == (403, True)
+    assert (refused.value.status_code, "token has expired" in str(refused.value.detail)) == (
+        403,
+        True,
+    )
     assert handlers._owner(operator) == identity.Actor("root", "acme")
 
 
 async def test_what_a_resumed_run_plans_for_its_owner_goes_on_for_them() -> None:
-    """Also when the token has expired of the operator who resumed it: so is their consolidation, minutes later."""
+    """Also when the token has expired of the operator who resumed it: so is their consolidation,
+    minutes later.
+    """
     owner: dict[str, Any] = {"user_id": "alice", "org_id": "acme", "claims": {}, "expires_at": None}
-    operator: Any = SignedIn(identity="root", permissions=[identity.OPERATE], expires_at=time.time() + 3600, thread_owner=owner)
+    operator: Any = SignedIn(
+        identity="root",
+        permissions=[identity.OPERATE],
+        expires_at=time.time() + 3600,
+        thread_owner=owner,
+    )
     kwargs = request(context={"user_id": "alice", "org_id": "acme"})["kwargs"]
-    assert await _Handlers(deployed())._act_as(operator, None, kwargs) == identity.Actor("alice", "acme")
-    stamped: Any = SignedIn({**kwargs["config"]["configurable"]["langgraph_auth_user"], "expires_at": 1})
+    assert await _Handlers(deployed())._act_as(operator, None, kwargs) == identity.Actor(
+        "alice", "acme"
+    )
+    stamped: Any = SignedIn(
+        {**kwargs["config"]["configurable"]["langgraph_auth_user"], "expires_at": 1}
+    )
     named = identity.Context("alice", "acme")
     assert identity.acting(stamped, named, deployed().settings) == identity.Actor("alice", "acme")
 
 
 def test_what_is_an_operator_s_is_refused_to_others_and_not_to_operators() -> None:
-    jumps: list[dict[str, Any]] = [{"goto": ["model", "model"]}, {"goto": {"node": "tools", "input": []}}]
+    jumps: list[dict[str, Any]] = [
+        {"goto": ["model", "model"]},
+        {"goto": {"node": "tools", "input": []}},
+    ]
     asked: list[dict[str, Any]] = [
         {"webhook": "https://example.com/x"},
         {"interrupt_before": ["model"]},
@@ -186,7 +251,8 @@ def test_what_is_an_operator_s_is_refused_to_others_and_not_to_operators() -> No
         assert told.items() <= value["kwargs"].items()
 
 
-# --- The platform's code: a field or key that a new version adds fails here until somebody decides about it ---------
+# --- The platform's code: a field or key that a new version adds fails here until somebody decides
+# about it ---------
 
 
 def sources(package: str) -> list[str]:
@@ -204,9 +270,17 @@ def keys_of(source: str, name: str) -> set[str]:
     return {*re.findall(read, source), *re.findall(r"""["'](\w+)["']\s*:""", spelled)}
 
 
-# Metadata that is no run's and no thread's: of a message or its parts, an event, a request to cancel, a tool's schema.
+# Metadata that is no run's and no thread's: of a message or its parts, an event, a request to
+# cancel, a tool's schema.
 NOBODY_S_METADATA = {
-    *("a2uiClientCapabilities", "a2uiClientDataModel", "mimeType", "inputSchema", "input_modes", "output_modes"),
+    *(
+        "a2uiClientCapabilities",
+        "a2uiClientDataModel",
+        "mimeType",
+        "inputSchema",
+        "input_modes",
+        "output_modes",
+    ),
     *("run_ids", "status", "metadata", "supportsA2A", "tenant_id", "properties", "required"),
 }
 # Decided: below `a2a` a client may say what it likes about its tasks, on its own threads.
@@ -232,7 +306,9 @@ def test_every_field_that_the_platform_hands_to_a_run_is_decided() -> None:
     (kwargs,) = (
         {key.value for key in node.args[2].keys if isinstance(key, ast.Constant)}
         for node in ast.walk(ast.parse(RUN))
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "Runs.put" and isinstance(node.args[2], ast.Dict)
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func) == "Runs.put"
+        and isinstance(node.args[2], ast.Dict)
     )
     assert kwargs == set(KWARGS)
 

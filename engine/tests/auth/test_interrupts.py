@@ -1,4 +1,6 @@
-"""A tool's question is the person's to answer, and what `interrupt_on` raised is an operator's, whatever it looks like."""
+"""A tool's question is the person's to answer, and what `interrupt_on` raised is an operator's,
+whatever it looks like.
+"""
 
 import asyncio
 import json
@@ -14,7 +16,13 @@ from langgraph_sdk import Auth
 
 from lasting_memory.agent import checks
 from lasting_memory.agent.checks import check_graph, has_approvals
-from lasting_memory.auth.interrupts import MAX_ANSWER_BYTES, MAX_ANSWER_DEPTH, Pending, checked_answers, shown
+from lasting_memory.auth.interrupts import (
+    MAX_ANSWER_BYTES,
+    MAX_ANSWER_DEPTH,
+    Pending,
+    checked_answers,
+    shown,
+)
 from lasting_memory.settings import SettingsError
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
@@ -27,12 +35,25 @@ GRAPH = f"{Path(__file__).parent / 'asking.py'}:agent"
 asking = served({"graphs": {"agent": GRAPH}}, OPERATORS="root", SHARED_WRITES="interrupt")
 
 HITL: dict[str, Any] = {
-    "action_requests": [{"name": "write_file", "args": {"file_path": "/skills/x/SKILL.md"}, "description": "approve me"}],
-    "review_configs": [{"action_name": "write_file", "allowed_decisions": ["approve", "edit", "reject"]}],
+    "action_requests": [
+        {
+            "name": "write_file",
+            "args": {"file_path": "/skills/x/SKILL.md"},
+            "description": "approve me",
+        }
+    ],
+    "review_configs": [
+        {"action_name": "write_file", "allowed_decisions": ["approve", "edit", "reject"]}
+    ],
 }
 HUMAN: dict[str, Any] = {
     "action_request": {"action": "pay", "args": {"euros": 5}},
-    "config": {"allow_accept": True, "allow_edit": True, "allow_respond": True, "allow_ignore": False},
+    "config": {
+        "allow_accept": True,
+        "allow_edit": True,
+        "allow_respond": True,
+        "allow_ignore": False,
+    },
     "description": "Pay?",
 }
 
@@ -43,7 +64,9 @@ def ada(asking: DevServer, model: ScriptedAnthropic, alice: str) -> Person:
 
 
 class Waiting:
-    """A conversation of a person whose agent made these calls at once, in a subagent if `who` names one."""
+    """A conversation of a person whose agent made these calls at once, in a subagent if `who` names
+    one.
+    """
 
     def __init__(self, person: Person, thread: str) -> None:
         self.person, self.thread = person, thread
@@ -53,9 +76,13 @@ class Waiting:
         said = f"do {uuid.uuid4()}"
         if who:
             person.model.script(
-                said, [ToolCall("task", {"description": f"delegated {said}", "subagent_type": who})], [Text("done")]
+                said,
+                [ToolCall("task", {"description": f"delegated {said}", "subagent_type": who})],
+                [Text("done")],
             )
-        person.model.script(f"delegated {said}" if who else said, [*calls], [Text("helped" if who else "done")])
+        person.model.script(
+            f"delegated {said}" if who else said, [*calls], [Text("helped" if who else "done")]
+        )
         thread = await person.thread()
         await person.turn(thread, said, **turn)
         return cls(person, thread)
@@ -73,13 +100,17 @@ class Waiting:
         path = f"/threads/{self.thread}/runs/wait"
         return await (caller or self.person).ask("POST", path, {"assistant_id": "agent", **body})
 
-    async def answer(self, resume: Any, caller: Person | None = None, **more: Any) -> httpx.Response:
+    async def answer(
+        self, resume: Any, caller: Person | None = None, **more: Any
+    ) -> httpx.Response:
         return await self.run(caller, command={"resume": resume}, **more)
 
     async def results(self) -> list[str]:
         """What the tools answered, of the outermost agent."""
         values: Any = (await self.person.client.threads.get_state(self.thread))["values"]
-        return [str(message["content"]) for message in values["messages"] if message["type"] == "tool"]
+        return [
+            str(message["content"]) for message in values["messages"] if message["type"] == "tool"
+        ]
 
 
 def ask(question: Any) -> ToolCall:
@@ -88,13 +119,17 @@ def ask(question: Any) -> ToolCall:
 
 def write_skill() -> ToolCall:
     name = f"skill-{uuid.uuid4().hex[:8]}"
-    return ToolCall("write_file", {"file_path": f"/skills/{name}/SKILL.md", "content": SKILL.format(name=name)})
+    return ToolCall(
+        "write_file", {"file_path": f"/skills/{name}/SKILL.md", "content": SKILL.format(name=name)}
+    )
 
 
 @pytest.mark.server
 @pytest.mark.parametrize("who", ["", "general-purpose", "writer"])
 @pytest.mark.parametrize("question", ["Which color?", HITL], ids=["text", "look-alike"])
-async def test_a_tool_s_question_is_the_person_s_to_answer(asking: DevServer, ada: Person, question: Any, who: str) -> None:
+async def test_a_tool_s_question_is_the_person_s_to_answer(
+    asking: DevServer, ada: Person, question: Any, who: str
+) -> None:
     it = await Waiting.after(ada, ask(question), who=who)
     pending = (await it.pending())["person"]
     answer = "blue" if question == "Which color?" else APPROVE
@@ -104,7 +139,10 @@ async def test_a_tool_s_question_is_the_person_s_to_answer(asking: DevServer, ad
     answered = await it.answer({pending["id"]: answer})
     assert answered.status_code == 200, answered.text
     assert await it.pending() == {}
-    assert answered.json()["messages"][-1]["content"] in ("done", [{"type": "text", "text": "done"}])
+    assert answered.json()["messages"][-1]["content"] in (
+        "done",
+        [{"type": "text", "text": "done"}],
+    )
     if not who:
         assert json.loads((await it.results())[-1]) == answer
     again = await it.answer({pending["id"]: answer})
@@ -113,14 +151,22 @@ async def test_a_tool_s_question_is_the_person_s_to_answer(asking: DevServer, ad
 
 @pytest.mark.server
 @pytest.mark.parametrize("who", ["", "general-purpose", "writer"])
-@pytest.mark.parametrize("call", [write_skill(), ToolCall("cleared", {"what": "all"})], ids=lambda call: call.name)
-async def test_what_interrupt_on_raised_is_an_operator_s(asking: DevServer, ada: Person, call: ToolCall, who: str) -> None:
+@pytest.mark.parametrize(
+    "call", [write_skill(), ToolCall("cleared", {"what": "all"})], ids=lambda call: call.name
+)
+async def test_what_interrupt_on_raised_is_an_operator_s(
+    asking: DevServer, ada: Person, call: ToolCall, who: str
+) -> None:
     it = await Waiting.after(ada, call, who=who)
     pending = (await it.pending())["operator"]
     for resume in ({pending["id"]: APPROVE}, APPROVE, "yes"):
         refused = await it.answer(resume)
         assert (refused.status_code, "only they may answer" in refused.text) == (403, True)
-    commands: list[dict[str, Any]] = [{"goto": "tools"}, {"update": {"messages": []}}, {"resume": "yes", "goto": "tools"}]
+    commands: list[dict[str, Any]] = [
+        {"goto": "tools"},
+        {"update": {"messages": []}},
+        {"resume": "yes", "goto": "tools"},
+    ]
     for command in commands:
         assert (await it.run(command=command)).status_code == 403
     root = asking.person("root")
@@ -134,7 +180,9 @@ async def test_an_approved_call_is_made_once_whatever_checkpoint_its_person_goes
 ) -> None:
     what, root = uuid.uuid4().hex, asking.person("root")
     it = await Waiting.after(ada, ToolCall("cleared", {"what": what}), ask("and?"))
-    assert (await it.answer({(await it.pending())["operator"]["id"]: APPROVE}, root)).status_code == 200
+    assert (
+        await it.answer({(await it.pending())["operator"]["id"]: APPROVE}, root)
+    ).status_code == 200
     made = (await ada.client.threads.get_state(it.thread))["checkpoint"]["checkpoint_id"]
     # It has been made, and its agent waits for the person's answer to the other call.
     assert (await it.run(input=None, checkpoint_id=made)).status_code == 200
@@ -150,7 +198,9 @@ async def test_an_approved_call_is_made_once_whatever_checkpoint_its_person_goes
     assert (await it.run(root, input=None, checkpoint_id=made)).status_code == 200
     ask_again = await Waiting.after(ada, ToolCall("cleared", {"what": what}))
     await ask_again.answer({(await ask_again.pending())["operator"]["id"]: APPROVE}, root)
-    assert await ask_again.results() == [f"cleared {what}, 3 times"], "by two approvals, and the operator once more"
+    assert await ask_again.results() == [f"cleared {what}, 3 times"], (
+        "by two approvals, and the operator once more"
+    )
 
 
 @pytest.mark.server
@@ -175,7 +225,9 @@ async def test_an_approved_call_that_goes_on_is_begun_again_by_no_copy_and_by_no
         (tmp_path / "end").touch()
     await approved
     assert (tmp_path / "begun").read_text() == "x"
-    assert (await it.run(input={"messages": [{"role": "user", "content": "never mind"}]})).status_code == 200
+    assert (
+        await it.run(input={"messages": [{"role": "user", "content": "never mind"}]})
+    ).status_code == 200
 
 
 @pytest.mark.server
@@ -187,7 +239,9 @@ async def test_a_command_of_nulls_is_none(ada: Person) -> None:
 
 
 @pytest.mark.server
-async def test_two_of_each_kind_at_once_are_answered_by_name_each_by_whom_it_is_for(asking: DevServer, ada: Person) -> None:
+async def test_two_of_each_kind_at_once_are_answered_by_name_each_by_whom_it_is_for(
+    asking: DevServer, ada: Person
+) -> None:
     delegated = f"clear {uuid.uuid4()}"
     ada.model.script(delegated, [ToolCall("cleared", {"what": "all"})], [Text("cleared it")])
     task = ToolCall("task", {"description": delegated, "subagent_type": "general-purpose"})
@@ -211,12 +265,16 @@ async def test_two_of_each_kind_at_once_are_answered_by_name_each_by_whom_it_is_
 
 
 @pytest.mark.server
-async def test_of_many_subagents_that_ask_at_once_each_question_is_the_person_s(ada: Person) -> None:
+async def test_of_many_subagents_that_ask_at_once_each_question_is_the_person_s(
+    ada: Person,
+) -> None:
     calls = []
     for number in range(40):
         delegated = f"ask {uuid.uuid4()}"
         ada.model.script(delegated, [ask(f"number {number}")], [Text("asked")])
-        calls.append(ToolCall("task", {"description": delegated, "subagent_type": "general-purpose"}))
+        calls.append(
+            ToolCall("task", {"description": delegated, "subagent_type": "general-purpose"})
+        )
     it = await Waiting.after(ada, *calls)
     found = (await ada.made("GET", "/memory/interrupts", thread_id=it.thread))["interrupts"]
     assert [one["answered_by"] for one in found] == ["person"] * 40
@@ -230,7 +288,9 @@ async def test_an_answer_is_to_what_waits_in_the_latest_state(ada: Person) -> No
     history = await ada.client.threads.get_history(it.thread, limit=5)
     before = history[1]["checkpoint"]["checkpoint_id"]
     assert (await it.answer({pending: "old"}, checkpoint_id=before)).status_code == 409
-    assert (await it.answer({pending: "new"}, checkpoint_id=state["checkpoint_id"])).status_code == 200
+    assert (
+        await it.answer({pending: "new"}, checkpoint_id=state["checkpoint_id"])
+    ).status_code == 200
     assert (await it.results())[-1] == '"new"'
     assert (await it.answer("late")).status_code == 409
     withdrawn = await Waiting.after(ada, ask("second"))
@@ -245,7 +305,11 @@ async def test_of_two_answers_at_once_one_counts(ada: Person, durability: str) -
     it = await Waiting.after(ada, ask("which?"), who="writer", durability=durability)
     (pending,) = await it.ids()
     answers = await asyncio.gather(*(it.answer({pending: color}) for color in ("red", "blue")))
-    refused = [answer for answer in answers if answer.status_code == 409 or "UnknownInterruptError" in answer.text]
+    refused = [
+        answer
+        for answer in answers
+        if answer.status_code == 409 or "UnknownInterruptError" in answer.text
+    ]
     assert len(refused) == 1
     assert len(await it.results()) == 1
     assert await it.ids() == []
@@ -255,7 +319,10 @@ async def test_of_two_answers_at_once_one_counts(ada: Person, durability: str) -
 async def test_the_example_of_the_documents_asks_the_person(ada: Person) -> None:
     mail = ToolCall("send_mail", {"to": "eve@example.com", "text": "hello"})
     it = await Waiting.after(
-        ada, mail, ToolCall("ask_person", {"question": "<b>Why?</b>"}), ToolCall("choose", {"question": "color"})
+        ada,
+        mail,
+        ToolCall("ask_person", {"question": "<b>Why?</b>"}),
+        ToolCall("choose", {"question": "color"}),
     )
     found = (await ada.made("GET", "/memory/interrupts", thread_id=it.thread))["interrupts"]
     by_kind = {one["kind"] + str(one["choices"]): one for one in found}
@@ -270,7 +337,8 @@ async def test_the_example_of_the_documents_asks_the_person(ada: Person) -> None
     assert {"Sent to bob@example.com: hello", "because", "blue"} <= {*await it.results()}
 
 
-# --- What an answer may be, and what of a question is shown ---------------------------------------------------------------
+# --- What an answer may be, and what of a question is shown
+# ---------------------------------------------------------------
 
 ID = "0123456789abcdef" * 2
 
@@ -332,7 +400,10 @@ def edit(name: str = "write_file", **args: Any) -> dict[str, Any]:
         (HITL, {"decisions": [{"type": "reject", "message": {}}]}),
         (HITL, {"decisions": ["approve"]}),
         (HITL, edit("delete")),
-        (HITL, {"decisions": [{"type": "edit", "edited_action": {"name": "write_file", "args": []}}]}),
+        (
+            HITL,
+            {"decisions": [{"type": "edit", "edited_action": {"name": "write_file", "args": []}}]},
+        ),
         (HUMAN, {"type": "ignore"}),
         (HUMAN, {"type": "response", "args": {}}),
         (HUMAN, {"type": "edit", "args": {"action": "steal", "args": {}}}),
@@ -341,7 +412,9 @@ def edit(name: str = "write_file", **args: Any) -> dict[str, Any]:
         ([HUMAN], {"type": "accept"}),
     ],
 )
-def test_an_answer_of_another_shape_or_beyond_its_bounds_is_refused_in_one_line(value: Any, answer: Any) -> None:
+def test_an_answer_of_another_shape_or_beyond_its_bounds_is_refused_in_one_line(
+    value: Any, answer: Any
+) -> None:
     with pytest.raises(Auth.exceptions.HTTPException) as refused:
         answered(answer, value)
     assert refused.value.status_code == 422
@@ -362,7 +435,9 @@ def test_an_answer_of_another_shape_or_beyond_its_bounds_is_refused_in_one_line(
     ],
     ids=str,
 )  # fmt: skip
-def test_an_answer_to_a_known_shape_is_rebuilt_from_its_fields(value: Any, answer: Any, rebuilt: Any) -> None:
+def test_an_answer_to_a_known_shape_is_rebuilt_from_its_fields(
+    value: Any, answer: Any, rebuilt: Any
+) -> None:
     assert answered(answer, value) == rebuilt
 
 
@@ -381,12 +456,17 @@ def test_of_any_value_a_bounded_text_is_shown(value: Any) -> None:
 
 
 def test_nobody_edits_arguments_of_which_they_see_a_part() -> None:
-    value: Mapping[str, Any] = {**HUMAN, "action_request": {"action": "pay", "args": {"text": "x" * 10_000}}}
+    value: Mapping[str, Any] = {
+        **HUMAN,
+        "action_request": {"action": "pay", "args": {"text": "x" * 10_000}},
+    }
     (request,) = shown(Pending(ID, value, {}, is_operators=False))["requests"]
     assert request["may"] == ["accept", "response"]
 
 
-def test_a_server_knows_of_each_graph_whether_it_has_approvals_and_refuses_those_that_look_like_questions() -> None:
+def test_a_server_knows_of_each_graph_whether_it_has_approvals_and_refuses_those_that_look_like_questions() -> (
+    None
+):
     from agent import build_agent  # noqa: PLC0415  # the tests' own
 
     from tests.auth import asking as asking_graph  # noqa: PLC0415

@@ -1,4 +1,6 @@
-"""The table of providers in docs/sign-in.md: the settings of a row read tokens of that provider, signed with own keys."""
+"""The table of providers in docs/sign-in.md: the settings of a row read tokens of that provider,
+signed with own keys.
+"""
 
 import json
 import re
@@ -24,7 +26,13 @@ KEYCLOAK: dict[str, Any] = {
     "scope": "openid organization", "realm_access": {"roles": ["offline_access", "policies:write"]},
     "resource_access": {"account": {"roles": ["manage-account"]}}, "email_verified": False,
 }  # fmt: skip
-ENTRA: dict[str, Any] = {"oid": "5a0e", "sub": "pairwise", "tid": TENANT, "roles": ["policies:write"], "scp": "chat"}
+ENTRA: dict[str, Any] = {
+    "oid": "5a0e",
+    "sub": "pairwise",
+    "tid": TENANT,
+    "roles": ["policies:write"],
+    "scp": "chat",
+}
 
 
 class Example(NamedTuple):
@@ -34,7 +42,9 @@ class Example(NamedTuple):
     identity: str
     org: str
     permissions: list[str]
-    elsewhere: dict[str, Any]  # what another application's token, or another person's, has in place of these claims
+    elsewhere: dict[
+        str, Any
+    ]  # what another application's token, or another person's, has in place of these claims
     algorithm: str = "RS256"
 
 
@@ -95,7 +105,13 @@ EXAMPLES = [
     (
         "Microsoft Entra ID",
         Example(
-            {**ENTRA, "ver": "1.0", "iss": f"https://sts.windows.net/{TENANT}/", "aud": "api://7b1d-client", "appid": "page"},
+            {
+                **ENTRA,
+                "ver": "1.0",
+                "iss": f"https://sts.windows.net/{TENANT}/",
+                "aud": "api://7b1d-client",
+                "appid": "page",
+            },
             "5a0e",
             TENANT,
             ["policies:write"],
@@ -151,7 +167,13 @@ EXAMPLES = [
                 "sid": "sess_1",
                 "v": 2,
                 "fva": [0, -1],
-                "o": {"id": "org_A", "rol": "admin", "slg": "acme", "per": "read,manage", "fpm": "1"},
+                "o": {
+                    "id": "org_A",
+                    "rol": "admin",
+                    "slg": "acme",
+                    "per": "read,manage",
+                    "fpm": "1",
+                },
             },
             "user_2a",
             "org_A",
@@ -223,7 +245,12 @@ EXAMPLES = [
     (
         "Google",
         Example(
-            {"iss": "accounts.google.com", "aud": "1234.apps.googleusercontent.com", "sub": "1089", "hd": "example.com"},
+            {
+                "iss": "accounts.google.com",
+                "aud": "1234.apps.googleusercontent.com",
+                "sub": "1089",
+                "hd": "example.com",
+            },
             "1089",
             "example.com",
             [],
@@ -270,7 +297,12 @@ EXAMPLES = [
     (
         "your own",
         Example(
-            {"iss": "https://app.example.com/", "aud": "agent", "user_id": 42, "scope": "read policies:write"},
+            {
+                "iss": "https://app.example.com/",
+                "aud": "agent",
+                "user_id": 42,
+                "scope": "read policies:write",
+            },
             "42",
             "acme",
             ["read", "policies:write"],
@@ -284,7 +316,11 @@ EXAMPLES = [
 def rows() -> dict[str, dict[str, str]]:
     """By provider, the settings of the table, without the key set's address."""
     table = SIGN_IN.partition("## Providers")[2].partition("\n## ")[0]
-    lines = [line.strip("|").split(" | ") for line in table.splitlines() if line.startswith("| ") and "`AUTH_ISSUER=" in line]
+    lines = [
+        line.strip("|").split(" | ")
+        for line in table.splitlines()
+        if line.startswith("| ") and "`AUTH_ISSUER=" in line
+    ]
     return {cells[0].strip(): dict(re.findall(r"`([A-Z_]+)=([^`]*)`", cells[2])) for cells in lines}
 
 
@@ -298,23 +334,37 @@ def own_key(algorithm: str) -> Any:
     """A private key that nobody else has."""
     if algorithm == "ES256":
         return ec.generate_private_key(ec.SECP256R1())
-    return rsa.generate_private_key(public_exponent=65537, key_size=2048) if algorithm == "RS256" else SECRET
+    return (
+        rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        if algorithm == "RS256"
+        else SECRET
+    )
 
 
 def served(key: Any, algorithm: str, keys: KeyServer) -> dict[str, str]:
     """The settings for tokens of this key, which the server has in its key set from now on."""
     if algorithm == "HS256":
         return {"AUTH_JWT_SECRET": SECRET}
-    to_jwk = jwt.algorithms.ECAlgorithm.to_jwk if algorithm == "ES256" else jwt.algorithms.RSAAlgorithm.to_jwk
+    to_jwk = (
+        jwt.algorithms.ECAlgorithm.to_jwk
+        if algorithm == "ES256"
+        else jwt.algorithms.RSAAlgorithm.to_jwk
+    )
     public = {**json.loads(to_jwk(key.public_key())), "kid": "own", "use": "sig", "alg": algorithm}
     keys.answer = json.dumps({"keys": [public]}).encode()
     return {"AUTH_JWKS_URL": keys.url}
 
 
-async def user_of(claims: dict[str, Any], key: Any, algorithm: str, settings: Settings) -> dict[str, Any]:
+async def user_of(
+    claims: dict[str, Any], key: Any, algorithm: str, settings: Settings
+) -> dict[str, Any]:
     """Who somebody with these claims is."""
     now = int(time.time())
-    payload = {name: value for name, value in {"iat": now, "exp": now + 300, **claims}.items() if value is not None}
+    payload = {
+        name: value
+        for name, value in {"iat": now, "exp": now + 300, **claims}.items()
+        if value is not None
+    }
     token = jwt.PyJWS().encode(json.dumps(payload).encode(), key, algorithm, headers={"kid": "own"})
     return await Tokens(settings).user(f"Bearer {token}")
 
@@ -324,12 +374,20 @@ def test_every_row_has_an_example() -> None:
     assert len(rows()) >= 10
 
 
-@pytest.mark.parametrize(("provider", "example"), EXAMPLES, ids=[f"{name} {n}" for n, (name, _) in enumerate(EXAMPLES)])
-async def test_the_settings_of_a_row_read_the_provider_s_tokens(provider: str, example: Example, keys: KeyServer) -> None:
+@pytest.mark.parametrize(
+    ("provider", "example"), EXAMPLES, ids=[f"{name} {n}" for n, (name, _) in enumerate(EXAMPLES)]
+)
+async def test_the_settings_of_a_row_read_the_provider_s_tokens(
+    provider: str, example: Example, keys: KeyServer
+) -> None:
     key = own_key(example.algorithm)
     settings = load_settings({**served(key, example.algorithm, keys), **rows()[provider]})
     user = await user_of(example.claims, key, example.algorithm, settings)
-    assert (user["identity"], user["org_id"], user["permissions"]) == (example.identity, example.org, example.permissions)
+    assert (user["identity"], user["org_id"], user["permissions"]) == (
+        example.identity,
+        example.org,
+        example.permissions,
+    )
     assert (settings.auth_issuer, settings.requires_org) == (
         rows()[provider]["AUTH_ISSUER"],
         "DEFAULT_ORG" not in rows()[provider],

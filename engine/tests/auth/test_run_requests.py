@@ -1,4 +1,6 @@
-"""What of a request reaches a run, on the real server: on every route, nothing but what was rebuilt."""
+"""What of a request reaches a run, on the real server: on every route, nothing but what was
+rebuilt.
+"""
 
 import uuid
 from collections.abc import Callable
@@ -15,7 +17,13 @@ from lasting_memory.settings import CONSOLIDATION_GRAPH
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import AGENT, OPERATOR, Person
-from lasting_memory.testing.scripted_anthropic import Failure, ScriptedAnthropic, Text, ToolCall, system_text
+from lasting_memory.testing.scripted_anthropic import (
+    Failure,
+    ScriptedAnthropic,
+    Text,
+    ToolCall,
+    system_text,
+)
 from tests.auth.test_fields import CONFIG, CONFIGURABLE
 from tests.auth.world import ACCEPT
 
@@ -25,7 +33,11 @@ Body = dict[str, Any]
 
 
 def asked(text: str, **more: Any) -> Body:
-    return {"assistant_id": "agent", "input": {"messages": [{"role": "user", "content": text}]}, **more}
+    return {
+        "assistant_id": "agent",
+        "input": {"messages": [{"role": "user", "content": text}]},
+        **more,
+    }
 
 
 # Kinds of routes that take a run's whole request, with what they take.
@@ -41,20 +53,34 @@ HIDDEN: Body = {
         "tags": ["mine"],
         "metadata": {"note": "kept", "user_id": "x", "run_id": "x", "langgraph_node": "x"},
         "recursion_limit": 99,
-        "configurable": {"graph_id": "x", "ls_agent_type": "subagent", "__pregel_resuming": True, "langsmith-project": "x"},
+        "configurable": {
+            "graph_id": "x",
+            "ls_agent_type": "subagent",
+            "__pregel_resuming": True,
+            "langsmith-project": "x",
+        },
         "thread_id": "x",
         "anything": 1,
         "callbacks": [],
         "run_id": "x",
     },
-    "metadata": {"title": "kept too", "graph_id": "x", "org_id": "x", "created_by": "system", "run_attempt": 7, "cron_id": "x"},
+    "metadata": {
+        "title": "kept too",
+        "graph_id": "x",
+        "org_id": "x",
+        "created_by": "system",
+        "run_attempt": 7,
+        "cron_id": "x",
+    },
     "langsmith_tracer": {"project_name": "elsewhere", "example_id": "x"},
 }
 # What the platform writes into every run's configuration after the handlers, and its worker.
 STAMPED = {"run_id", "thread_id", "graph_id", "assistant_id", "user_id", "__pregel_node_finished"}
 
 
-async def test_the_worker_and_the_graph_get_what_was_rebuilt_and_nothing_else(server: DevServer, alice: str) -> None:
+async def test_the_worker_and_the_graph_get_what_was_rebuilt_and_nothing_else(
+    server: DevServer, alice: str
+) -> None:
     caller = server.person(alice)
     thread = await caller.thread()
     run = await caller.made("POST", f"/threads/{thread}/runs", asked("hello", **HIDDEN))
@@ -64,11 +90,19 @@ async def test_the_worker_and_the_graph_get_what_was_rebuilt_and_nothing_else(se
     assert set(config) == CONFIG
     assert (config["tags"], config["recursion_limit"]) == (["mine"], 99)
     assert set(config["configurable"]) <= CONFIGURABLE | STAMPED
-    assert (config["configurable"]["thread_id"], config["configurable"]["graph_id"]) == (thread, "agent")
+    assert (config["configurable"]["thread_id"], config["configurable"]["graph_id"]) == (
+        thread,
+        "agent",
+    )
     stamps = {"graph_id": "agent", "assistant_id": AGENT, "user_id": alice, "org_id": "acme"}
     assert (await caller.made("GET", f"/threads/{thread}"))["metadata"] == stamps
     # `created_by` is of the platform's assistant.
-    assert stored["metadata"] == {**stamps, "note": "kept", "title": "kept too", "created_by": "system"}
+    assert stored["metadata"] == {
+        **stamps,
+        "note": "kept",
+        "title": "kept too",
+        "created_by": "system",
+    }
     seen = (await caller.made("GET", f"/threads/{thread}/state"))["metadata"]
     assert (seen["run_attempt"], seen["run_id"], seen["note"]) == (1, run["run_id"], "kept")
 
@@ -82,11 +116,17 @@ UNUSABLE: list[tuple[Body, int]] = [
 
 
 @pytest.mark.parametrize("route", ROUTES)
-async def test_what_cannot_be_used_is_refused_before_there_is_a_run(server: DevServer, alice: str, route: str) -> None:
+async def test_what_cannot_be_used_is_refused_before_there_is_a_run(
+    server: DevServer, alice: str, route: str
+) -> None:
     caller = server.person(alice)
     thread = await caller.thread()
-    for unusable, status in UNUSABLE[:1] if "/commands" in route else UNUSABLE:  # which pass over a webhook
-        answer = await caller.ask("POST", route.replace("<thread>", thread), ROUTES[route](asked("hello", **unusable)))
+    for unusable, status in (
+        UNUSABLE[:1] if "/commands" in route else UNUSABLE
+    ):  # which pass over a webhook
+        answer = await caller.ask(
+            "POST", route.replace("<thread>", thread), ROUTES[route](asked("hello", **unusable))
+        )
         # For commands the platform says it in its own protocol.
         is_error = "/commands" in route and answer.json()["type"] == "error"
         assert answer.status_code == status or is_error, answer.text
@@ -94,11 +134,20 @@ async def test_what_cannot_be_used_is_refused_before_there_is_a_run(server: DevS
     assert (await caller.made("GET", f"/threads/{thread}"))["status"] == "idle"
 
 
-async def test_a_cron_has_its_creator_s_claims_and_nobody_s_thread(server: DevServer, alice: str) -> None:
+async def test_a_cron_has_its_creator_s_claims_and_nobody_s_thread(
+    server: DevServer, alice: str
+) -> None:
     owner, studio = server.person(alice), server.person("", headers=OPERATOR)
     hers = await owner.thread()
-    hidden = {"thread_id": hers, "assistant_id": hers, "configurable": {"thread_id": hers, "__pregel_x": 1}, "tags": ["mine"]}
-    cron = await studio.made("POST", "/runs/crons", asked("hello", schedule="0 0 1 1 *", config=hidden))
+    hidden = {
+        "thread_id": hers,
+        "assistant_id": hers,
+        "configurable": {"thread_id": hers, "__pregel_x": 1},
+        "tags": ["mine"],
+    }
+    cron = await studio.made(
+        "POST", "/runs/crons", asked("hello", schedule="0 0 1 1 *", config=hidden)
+    )
     changed = await studio.made("PATCH", f"/runs/crons/{cron['cron_id']}", {"config": hidden})
     for kept in (cron, changed):
         config = kept["payload"]["config"]
@@ -107,19 +156,27 @@ async def test_a_cron_has_its_creator_s_claims_and_nobody_s_thread(server: DevSe
 
 
 @pytest.mark.parametrize("action", ["rollback", "interrupt"])
-async def test_a_thread_whose_planned_run_is_cancelled_waits_for_nothing(server: DevServer, alice: str, action: str) -> None:
+async def test_a_thread_whose_planned_run_is_cancelled_waits_for_nothing(
+    server: DevServer, alice: str, action: str
+) -> None:
     caller = server.person(alice)
     thread = await caller.thread()
     planned = asked("later", after_seconds=3600, multitask_strategy="enqueue")
-    runs = [await caller.made("POST", f"/threads/{thread}/runs", planned) for _ in range(DEFAULTS.waiting_runs)]
-    assert (await caller.ask("POST", f"/threads/{thread}/runs", planned)).status_code == 429, "so many may wait"
+    runs = [
+        await caller.made("POST", f"/threads/{thread}/runs", planned)
+        for _ in range(DEFAULTS.waiting_runs)
+    ]
+    assert (await caller.ask("POST", f"/threads/{thread}/runs", planned)).status_code == 429, (
+        "so many may wait"
+    )
     for run in runs:
         by_id = {"thread_id": thread, "run_ids": [run["run_id"]]}
         assert (await caller.ask("POST", "/runs/cancel", by_id, action=action)).status_code == 204
     assert (await caller.made("GET", f"/threads/{thread}"))["status"] == "idle"
 
 
-# --- Whom an operator's run acts for ---------------------------------------------------------------------------------
+# --- Whom an operator's run acts for
+# ---------------------------------------------------------------------------------
 
 SECRET = "alice-says-4711"
 
@@ -129,23 +186,46 @@ def memories(name: str, org: str = "acme") -> list[str]:
 
 
 @pytest.mark.parametrize("caller", ["studio", "root"])
-async def test_an_operator_names_whose_memory(server: DevServer, model: ScriptedAnthropic, alice: str, caller: str) -> None:
+async def test_an_operator_names_whose_memory(
+    server: DevServer, model: ScriptedAnthropic, alice: str, caller: str
+) -> None:
     operator = server.person("root", "default", headers=OPERATOR if caller == "studio" else None)
     org, other = f"org of {alice}", f"other org of {alice}"
-    files = [(memories(alice, org), SECRET), *((list(namespaces.policies(of)), f"policy of {of}") for of in (org, other))]
+    files = [
+        (memories(alice, org), SECRET),
+        *((list(namespaces.policies(of)), f"policy of {of}") for of in (org, other)),
+    ]
     for namespace, text in files:
         value = {"content": text, "encoding": "utf-8"}
-        await operator.made("PUT", "/store/items", {"namespace": namespace, "key": "/preferences.md", "value": value})
+        await operator.made(
+            "PUT",
+            "/store/items",
+            {"namespace": namespace, "key": "/preferences.md", "value": value},
+        )
     await operator.say(f"for {alice}", context={"user_id": alice, "org_id": org})
     shown = system_text(model.requests_for(f"for {alice}")[-1])
     assert [text in shown for _, text in files] == [True, True, False]
 
 
-async def test_only_operators_name_a_person_to_consolidation(server: DevServer, model: ScriptedAnthropic, alice: str) -> None:
-    person, mallory, root = server.person(alice), server.person(f"mallory-{alice}"), server.person("root", "default")
+async def test_only_operators_name_a_person_to_consolidation(
+    server: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
+    person, mallory, root = (
+        server.person(alice),
+        server.person(f"mallory-{alice}"),
+        server.person("root", "default"),
+    )
     await person.say(said := f"said by {alice}")
-    model.script("Conversations with something new", [ToolCall("search_recent_conversations", {})], [Text("done")])
-    asking = {"assistant_id": "consolidation_agent", "input": {"messages": []}, "context": {"user_id": alice, "org_id": "acme"}}
+    model.script(
+        "Conversations with something new",
+        [ToolCall("search_recent_conversations", {})],
+        [Text("done")],
+    )
+    asking = {
+        "assistant_id": "consolidation_agent",
+        "input": {"messages": []},
+        "context": {"user_id": alice, "org_id": "acme"},
+    }
     for caller, reads in ((mallory, False), (root, True)):
         before = len(model.requests)
         await caller.made("POST", "/runs/wait", asking)
@@ -153,8 +233,14 @@ async def test_only_operators_name_a_person_to_consolidation(server: DevServer, 
 
 
 async def test_what_an_operator_makes_for_somebody_is_theirs(server: DevServer, alice: str) -> None:
-    """A thread that an operator's run creates, and a copy, are the person's, and not those of their name elsewhere."""
-    owner, elsewhere, operator = server.person(alice), server.person(alice, "globex"), server.person("", headers=OPERATOR)
+    """A thread that an operator's run creates, and a copy, are the person's, and not those of their
+    name elsewhere.
+    """
+    owner, elsewhere, operator = (
+        server.person(alice),
+        server.person(alice, "globex"),
+        server.person("", headers=OPERATOR),
+    )
     thread, context = str(uuid.uuid4()), {"user_id": alice, "org_id": "acme"}
     later = asked("hello", if_not_exists="create", after_seconds=3600, context=context)
     run = await operator.made("POST", f"/threads/{thread}/runs", later)
@@ -166,13 +252,17 @@ async def test_what_an_operator_makes_for_somebody_is_theirs(server: DevServer, 
         assert (await elsewhere.ask("GET", f"/threads/{other}")).status_code == 404
 
 
-async def test_an_operator_goes_on_with_a_run_as_its_owner(server: DevServer, model: ScriptedAnthropic, alice: str) -> None:
+async def test_an_operator_goes_on_with_a_run_as_its_owner(
+    server: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
     owner, operator = server.person(alice), server.person("root", "default")
     append = ToolCall("append_memory", {"path": "/memories/notes.md", "text": f"- {SECRET}"})
     model.script(alice, Failure(401, "authentication_error", "no"), [append], [Text("done")])
     thread = await owner.thread()
     assert "__error__" in await owner.turn(thread, f"remember {alice}", raise_error=False)
-    await operator.made("POST", f"/threads/{thread}/runs/wait", {"assistant_id": "agent", "input": None})
+    await operator.made(
+        "POST", f"/threads/{thread}/runs/wait", {"assistant_id": "agent", "input": None}
+    )
     assert SECRET in str(await owner.read())
     assert SECRET not in str(await operator.read())
 
@@ -181,8 +271,12 @@ def rpc(method: str, **params: Any) -> Body:
     return {"jsonrpc": "2.0", "id": "1", "method": method, "params": params}
 
 
-async def test_people_are_offered_agents_by_mcp_and_a2a_and_operators_all_graphs(server: DevServer, alice: str) -> None:
-    """Also where an operator has given the consolidation graph another name. Over HTTP people run it themselves."""
+async def test_people_are_offered_agents_by_mcp_and_a2a_and_operators_all_graphs(
+    server: DevServer, alice: str
+) -> None:
+    """Also where an operator has given the consolidation graph another name. Over HTTP people run
+    it themselves.
+    """
     person, operator = server.person(alice), server.person("", headers=OPERATOR)
     for caller in (person, operator):
         caller.raw.headers.update(ACCEPT)
@@ -197,7 +291,12 @@ async def test_people_are_offered_agents_by_mcp_and_a2a_and_operators_all_graphs
         assert "agent" in await tools(person)
         assert not {CONSOLIDATION_GRAPH, tidy["name"]} & {*await tools(person)}
         assert {"agent", CONSOLIDATION_GRAPH, tidy["name"]} <= {*await tools(operator)}
-        hello = {"role": "user", "messageId": "1", "kind": "message", "parts": [{"kind": "text", "text": "hello"}]}
+        hello = {
+            "role": "user",
+            "messageId": "1",
+            "kind": "message",
+            "parts": [{"kind": "text", "text": "hello"}],
+        }
         for assistant in (assistant_of(CONSOLIDATION_GRAPH), made):
             card = f"/a2a/{assistant}/.well-known/agent-card.json"
             assert (await person.ask("GET", card)).status_code == 400
@@ -205,7 +304,9 @@ async def test_people_are_offered_agents_by_mcp_and_a2a_and_operators_all_graphs
             for method in ("message/send", "message/stream"):
                 answer = await person.ask("POST", f"/a2a/{assistant}", rpc(method, message=hello))
                 assert "not found" in answer.text, answer.text
-        called = await person.made("POST", "/mcp", rpc("tools/call", name=CONSOLIDATION_GRAPH, arguments={"messages": []}))
+        called = await person.made(
+            "POST", "/mcp", rpc("tools/call", name=CONSOLIDATION_GRAPH, arguments={"messages": []})
+        )
         assert called["error"]["message"] == f"Unknown tool: {CONSOLIDATION_GRAPH}"
         found = await person.made("POST", "/assistants/search", {"graph_id": CONSOLIDATION_GRAPH})
         assert {one["assistant_id"] for one in found} >= {assistant_of(CONSOLIDATION_GRAPH), made}
@@ -217,8 +318,12 @@ async def test_people_are_offered_agents_by_mcp_and_a2a_and_operators_all_graphs
 
 
 @pytest.mark.postgres
-async def test_only_its_thread_deletes_a_run(model: ScriptedAnthropic, postgres_uri: str, tmp_path: Path, alice: str) -> None:
-    """Not with another thread of the same person, which answers 404, nor from a copy that has the same run in its history."""
+async def test_only_its_thread_deletes_a_run(
+    model: ScriptedAnthropic, postgres_uri: str, tmp_path: Path, alice: str
+) -> None:
+    """Not with another thread of the same person, which answers 404, nor from a copy that has the
+    same run in its history.
+    """
     env = {**model.env, "MEMORY_POSTGRES_URI": postgres_uri}
     with DevServer(tmp_path, env=env, config=ON_POSTGRES) as server:
         async with Person(server.url, alice) as person:
@@ -229,11 +334,16 @@ async def test_only_its_thread_deletes_a_run(model: ScriptedAnthropic, postgres_
             copy = (await person.made("POST", f"/threads/{first}/copy"))["thread_id"]
 
             async def shown() -> list[str]:
-                return [(await person.ask("GET", f"/threads/{each}/history")).text for each in (first, second, copy)]
+                return [
+                    (await person.ask("GET", f"/threads/{each}/history")).text
+                    for each in (first, second, copy)
+                ]
 
             before = await shown()
             for thread, status in ((second, 404), (copy, 404), (first, 204)):
                 assert await shown() == before
-                assert (await person.ask("DELETE", f"/threads/{thread}/runs/{run['run_id']}")).status_code == status
+                assert (
+                    await person.ask("DELETE", f"/threads/{thread}/runs/{run['run_id']}")
+                ).status_code == status
             assert SECRET not in (after := await shown())[0]
             assert after[1:] == before[1:]

@@ -1,4 +1,6 @@
-"""Which tokens are believed, what their claims decide, and an identity provider's keys, whatever its server does."""
+"""Which tokens are believed, what their claims decide, and an identity provider's keys, whatever
+its server does.
+"""
 
 import asyncio
 import base64
@@ -31,22 +33,38 @@ from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic
 
 SECRET = "a-shared-secret-of-at-least-32-bytes"
 ISSUER, AUDIENCE = "https://id.example.com", "agent"
-JWT = load_settings({"AUTH_JWT_SECRET": SECRET, "AUTH_ISSUER": ISSUER, "AUTH_AUDIENCE": AUDIENCE, "OPERATORS": "root"})
+JWT = load_settings(
+    {
+        "AUTH_JWT_SECRET": SECRET,
+        "AUTH_ISSUER": ISSUER,
+        "AUTH_AUDIENCE": AUDIENCE,
+        "OPERATORS": "root",
+    }
+)
 LOCAL = dataclasses.replace(Settings(), local_dev=True)
 
-RSA_KEYS = {kid: rsa.generate_private_key(public_exponent=65537, key_size=2048) for kid in ("one", "two", "never served")}
+RSA_KEYS = {
+    kid: rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    for kid in ("one", "two", "never served")
+}
 EC_KEY = ec.generate_private_key(ec.SECP256R1())
 DRIP_SECONDS = 0.05
 
 
 def jwk(kid: Any = "one", **changes: Any) -> dict[str, Any]:
     """The RSA key "one" as a JSON web key, under this id."""
-    key = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(RSA_KEYS[kid if kid in list(RSA_KEYS) else "one"].public_key()))
+    key = json.loads(
+        jwt.algorithms.RSAAlgorithm.to_jwk(
+            RSA_KEYS[kid if kid in list(RSA_KEYS) else "one"].public_key()
+        )
+    )
     return {**key, "kid": kid, "use": "sig", **changes}
 
 
 class KeyServer(LoopbackServer):
-    """An identity provider's key set: `answer`, or None for a hung up connection. While it `drips`, it does not end."""
+    """An identity provider's key set: `answer`, or None for a hung up connection. While it `drips`,
+    it does not end.
+    """
 
     def __init__(self) -> None:
         super().__init__(_KeyHandler)
@@ -61,7 +79,11 @@ class KeyServer(LoopbackServer):
         super().__exit__()
 
     def serve(self, *kids: str) -> None:
-        curve = {**json.loads(jwt.algorithms.ECAlgorithm.to_jwk(EC_KEY.public_key())), "kid": "curve", "use": "sig"}
+        curve = {
+            **json.loads(jwt.algorithms.ECAlgorithm.to_jwk(EC_KEY.public_key())),
+            "kid": "curve",
+            "use": "sig",
+        }
         self.answer = json.dumps({"keys": [*map(jwk, kids), curve]}).encode()
 
 
@@ -86,12 +108,22 @@ class _KeyHandler(QuietHandler):
 
 def claims(expires_in: int = 300, **changes: Any) -> dict[str, Any]:
     """Claims of a good token, for `expires_in` seconds; a change to None leaves the claim out."""
-    good = {"sub": "alice", "iss": ISSUER, "aud": AUDIENCE, "exp": int(time.time()) + expires_in, "org_id": "acme"}
+    good = {
+        "sub": "alice",
+        "iss": ISSUER,
+        "aud": AUDIENCE,
+        "exp": int(time.time()) + expires_in,
+        "org_id": "acme",
+    }
     return {name: value for name, value in {**good, **changes}.items() if value is not None}
 
 
-def signed(key: Any = SECRET, algorithm: str = "HS256", kid: str | None = None, **changes: Any) -> str:
-    return jwt.encode(claims(**changes), key, algorithm=algorithm, headers={"kid": kid} if kid else None)
+def signed(
+    key: Any = SECRET, algorithm: str = "HS256", kid: str | None = None, **changes: Any
+) -> str:
+    return jwt.encode(
+        claims(**changes), key, algorithm=algorithm, headers={"kid": kid} if kid else None
+    )
 
 
 def signed_payload(**changes: Any) -> str:
@@ -143,11 +175,16 @@ ALICE = ("alice", "acme", False)
         ({"sub": "Root"}, ("Root", "acme", False)),
         ({"sub": 42}, ("42", "acme", False)),
         ({"sub": -(2**70)}, (str(-(2**70)), "acme", False)),
-        ({"permissions": {identity.OPERATE: {"1": "acme.example"}, "x": {}}}, ("alice", "acme", True)),
+        (
+            {"permissions": {identity.OPERATE: {"1": "acme.example"}, "x": {}}},
+            ("alice", "acme", True),
+        ),
         ({"permissions": {}}, ALICE),
     ],
 )
-async def test_who_calls_is_whom_a_valid_token_names(changes: dict[str, Any], expected: tuple[str, str, bool]) -> None:
+async def test_who_calls_is_whom_a_valid_token_names(
+    changes: dict[str, Any], expected: tuple[str, str, bool]
+) -> None:
     user: Any = SignedIn(await signed_in(signed(**changes)))
     assert (user.identity, user["org_id"], identity.is_operator(user, JWT)) == expected
 
@@ -178,7 +215,9 @@ REFUSED: dict[str, Callable[[], str]] = {
     "for what is no text": lambda: signed(aud=[AUDIENCE, 7]),
     "for an object": lambda: signed(aud={AUDIENCE: {}}),
     "of an issuer that is a list": lambda: signed_payload(iss=[ISSUER]),
-    "whose header is deeply nested": lambda: base64.urlsafe_b64encode(b"[" * 9000).decode() + ".e30.",
+    "whose header is deeply nested": lambda: (
+        base64.urlsafe_b64encode(b"[" * 9000).decode() + ".e30."
+    ),
     "of this project's development": lambda: dev_token("acme", "alice"),
     "that is no token": lambda: "junk",
     "that is too long": lambda: signed(padding="x" * 20_000),
@@ -192,14 +231,18 @@ async def test_a_token_is_refused_that_is(make_token: Callable[[], str]) -> None
     assert "dev:" not in said
 
 
-# --- Where the organization, permissions and groups are ---------------------------------------------------------------
+# --- Where the organization, permissions and groups are
+# ---------------------------------------------------------------
 
 # As providers write them: AUTH_ORG_CLAIM, and what of a token names the organization org_A.
 ORGANIZATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "Clerk": ("o.id", {"o": {"id": "org_A", "rol": "admin", "slg": "a"}}),
     "Auth0": ("org_id", {"org_id": "org_A"}),
     "Auth0, namespaced": ("https://example.com/org", {"https://example.com/org": "org_A"}),
-    "Auth0, namespaced object": ("https://example.com/claims.org_id", {"https://example.com/claims": {"org_id": "org_A"}}),
+    "Auth0, namespaced object": (
+        "https://example.com/claims.org_id",
+        {"https://example.com/claims": {"org_id": "org_A"}},
+    ),
     "a name with periods that ends in one": (
         "https://example.com/claims.org_id",
         {"https://example.com/claims.org_id": "org_A"},
@@ -207,7 +250,10 @@ ORGANIZATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "Cognito": ("custom:org_id", {"custom:org_id": "org_A"}),
     "Entra": ("tid", {"tid": "org_A"}),
     "Keycloak": ("organization", {"organization": ["org_A"]}),
-    "Keycloak, with the organization's attributes": ("organization", {"organization": {"org_A": {"id": "42"}}}),
+    "Keycloak, with the organization's attributes": (
+        "organization",
+        {"organization": {"org_A": {"id": "42"}}},
+    ),
     "Keycloak, with nothing of the organization": ("organization", {"organization": {"org_A": {}}}),
     "Supabase": ("app_metadata.org_id", {"app_metadata": {"provider": "email", "org_id": "org_A"}}),
     "Firebase": ("firebase.tenant", {"firebase": {"tenant": "org_A", "identities": {}}}),
@@ -215,14 +261,22 @@ ORGANIZATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "three levels": ("a.b.c", {"a": {"b": {"c": "org_A"}}}),
     "a name with a period within a level": ("a.b.c.d", {"a": {"b.c": {"d": "org_A"}}}),
     "the longest name comes first": ("a.b", {"a.b": "org_A", "a": {"b": "org_B"}}),
-    "the longest name comes first within a level": ("a.b.c", {"a": {"b.c": "org_A", "b": {"c": "org_B"}}}),
-    "a longer name that leads nowhere": ("a.b.c", {"a.b": {"x": "org_B"}, "a": {"b": {"c": "org_A"}}}),
+    "the longest name comes first within a level": (
+        "a.b.c",
+        {"a": {"b.c": "org_A", "b": {"c": "org_B"}}},
+    ),
+    "a longer name that leads nowhere": (
+        "a.b.c",
+        {"a.b": {"x": "org_B"}, "a": {"b": {"c": "org_A"}}},
+    ),
     "a longer name that is null": ("a.b", {"a.b": None, "a": {"b": "org_A"}}),
 }
 
 
 @pytest.mark.parametrize(("name", "there"), ORGANIZATIONS.values(), ids=list(ORGANIZATIONS))
-async def test_an_organization_s_claim_is_named_as_providers_write_it(name: str, there: dict[str, Any]) -> None:
+async def test_an_organization_s_claim_is_named_as_providers_write_it(
+    name: str, there: dict[str, Any]
+) -> None:
     named = dataclasses.replace(JWT, auth_org_claim=name)
     token = jwt.encode({**claims(org_id=None), **there}, SECRET)
     assert (await signed_in(token, named))["org_id"] == "org_A"
@@ -230,11 +284,21 @@ async def test_an_organization_s_claim_is_named_as_providers_write_it(name: str,
     assert (await signed_in("dev:org_A:alice", local))["org_id"] == "org_A"
 
 
-@pytest.mark.parametrize("missing", [{}, {"o": {}}, {"o": {"slg": "a"}}, {"o": None}, {"o": {"id": None}}, {"org_id": "org_A"}])
-async def test_without_the_claim_that_the_environment_names_nobody_is_in_an_organization(missing: dict[str, Any]) -> None:
-    """But in DEFAULT_ORG, where the environment names that too; and operators, who name the organization they act in."""
+@pytest.mark.parametrize(
+    "missing",
+    [{}, {"o": {}}, {"o": {"slg": "a"}}, {"o": None}, {"o": {"id": None}}, {"org_id": "org_A"}],
+)
+async def test_without_the_claim_that_the_environment_names_nobody_is_in_an_organization(
+    missing: dict[str, Any],
+) -> None:
+    """But in DEFAULT_ORG, where the environment names that too; and operators, who name the
+    organization they act in.
+    """
     environ = {"AUTH_JWT_SECRET": SECRET, "OPERATORS": "root", "AUTH_ORG_CLAIM": "o.id"}
-    named, with_default = load_settings(environ), load_settings({**environ, "DEFAULT_ORG": "default"})
+    named, with_default = (
+        load_settings(environ),
+        load_settings({**environ, "DEFAULT_ORG": "default"}),
+    )
 
     def token(**changes: Any) -> str:
         return jwt.encode({**claims(org_id=None, iss=None, aud=None, **changes), **missing}, SECRET)
@@ -252,7 +316,9 @@ async def test_the_default_name_of_the_claim_may_be_named_too() -> None:
     assert "'org_id'" in await refusal(f"Bearer {signed(org_id=None, iss=None, aud=None)}", named)
 
 
-async def test_where_everybody_is_an_organization_of_their_own_a_development_token_is_nobody_else_s() -> None:
+async def test_where_everybody_is_an_organization_of_their_own_a_development_token_is_nobody_else_s() -> (
+    None
+):
     for org in ("org_A", "org_B"):
         user = await signed_in(f"dev:{org}:alice", dataclasses.replace(LOCAL, auth_org_claim="sub"))
         assert (user["identity"], user["org_id"]) == ("alice", "alice")
@@ -270,13 +336,23 @@ UNREADABLE: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("value", "shape"), UNREADABLE, ids=lambda of: ascii(of)[:30])
-async def test_an_organization_that_cannot_be_read_is_refused_to_everybody(value: Any, shape: str) -> None:
-    """Whatever the environment names, and to operators: the answer names the claim and the shape, and no value."""
-    for name, there in (("org_id", {"org_id": value}), ("o.id", {"o": {"id": value}}), ("a.b.c", {"a.b": {"c": value}})):
+async def test_an_organization_that_cannot_be_read_is_refused_to_everybody(
+    value: Any, shape: str
+) -> None:
+    """Whatever the environment names, and to operators: the answer names the claim and the shape,
+    and no value.
+    """
+    for name, there in (
+        ("org_id", {"org_id": value}),
+        ("o.id", {"o": {"id": value}}),
+        ("a.b.c", {"a.b": {"c": value}}),
+    ):
         for default_org in (None, "home"):
             named = dataclasses.replace(JWT, auth_org_claim=name, default_org=default_org)
             for sub in ("alice", "root"):
-                said = await refusal(f"Bearer {jwt.encode({**claims(org_id=None, sub=sub), **there}, SECRET)}", named)
+                said = await refusal(
+                    f"Bearer {jwt.encode({**claims(org_id=None, sub=sub), **there}, SECRET)}", named
+                )
                 assert f"claim {name!r} is {shape};" in said
                 assert "org_A" not in said
     assert shape in await refusal(f"Bearer {signed(org_id=value)}", JWT), "also without a setting"
@@ -292,7 +368,11 @@ async def test_a_claim_below_what_is_no_object_is_no_absent_claim() -> None:
 
 PERMISSIONS: list[tuple[str, dict[str, Any], list[str]]] = [
     ("realm_access.roles", {"realm_access": {"roles": ["a", "b"]}}, ["a", "b"]),
-    ("resource_access.my-app.roles", {"resource_access": {"my-app": {"roles": ["a"]}, "x": {"roles": ["b"]}}}, ["a"]),
+    (
+        "resource_access.my-app.roles",
+        {"resource_access": {"my-app": {"roles": ["a"]}, "x": {"roles": ["b"]}}},
+        ["a"],
+    ),
     ("resource_access.my.app.roles", {"resource_access": {"my.app": {"roles": ["a"]}}}, ["a"]),
     ("app_metadata.scope", {"app_metadata": {"scope": "a b"}}, ["a", "b"]),
     ("https://example.com/roles", {"https://example.com/roles": ["a"]}, ["a"]),
@@ -326,7 +406,9 @@ async def test_permissions_may_be_at_a_path_and_absent_ones_are_none(
 @pytest.mark.parametrize("value", [7, True, {"a": 1}, {"a": {}, "b": True}])
 async def test_permissions_that_cannot_be_read_are_refused_by_name_and_shape(value: Any) -> None:
     named = dataclasses.replace(JWT, auth_permissions_claim="realm_access.roles")
-    assert "claim 'realm_access.roles' is a" in await refusal(f"Bearer {signed(realm_access={'roles': value})}", named)
+    assert "claim 'realm_access.roles' is a" in await refusal(
+        f"Bearer {signed(realm_access={'roles': value})}", named
+    )
 
 
 GROUPS: list[tuple[str, dict[str, Any], str | None]] = [
@@ -341,9 +423,13 @@ GROUPS: list[tuple[str, dict[str, Any], str | None]] = [
 
 
 @pytest.mark.parametrize(("name", "there", "group"), GROUPS)
-async def test_a_group_may_be_at_a_path_and_an_absent_one_is_none(name: str, there: dict[str, Any], group: str | None) -> None:
+async def test_a_group_may_be_at_a_path_and_an_absent_one_is_none(
+    name: str, there: dict[str, Any], group: str | None
+) -> None:
     kept = {name: group} if group else None
-    assert (await tokens.Tokens(JWT, {name}).user(f"Bearer {signed(**there)}")).get("claims") == kept
+    assert (await tokens.Tokens(JWT, {name}).user(f"Bearer {signed(**there)}")).get(
+        "claims"
+    ) == kept
     local = await tokens.Tokens(LOCAL, {name}).user(f"Bearer dev:acme:alice?{name}=red&resource=x")
     assert local["claims"] == {name: "red"}
 
@@ -351,23 +437,35 @@ async def test_a_group_may_be_at_a_path_and_an_absent_one_is_none(name: str, the
 @pytest.mark.parametrize("value", [7, [], ["red", "blue"], {"red": 1}, ""])
 async def test_a_group_that_cannot_be_read_is_refused_by_name_and_shape(value: Any) -> None:
     with pytest.raises(Auth.exceptions.HTTPException) as refused:
-        await tokens.Tokens(JWT, {"resource.team"}).user(f"Bearer {signed(resource={'team': value})}")
+        await tokens.Tokens(JWT, {"resource.team"}).user(
+            f"Bearer {signed(resource={'team': value})}"
+        )
     assert refused.value.status_code == 401
     assert "claim 'resource.team' is a" in str(refused.value.detail)
     assert "red" not in str(refused.value.detail)
 
 
 async def test_a_user_has_the_lifetime_of_their_token() -> None:
-    """That of a token which is accepted for the clocks' difference alone ends with that, and a development token's never."""
+    """That of a token which is accepted for the clocks' difference alone ends with that, and a
+    development token's never.
+    """
     now = int(time.time())
     assert (await signed_in(signed(exp=now + 300)))["expires_at"] == now + 300
-    assert (await signed_in(signed(exp=now - 10)))["expires_at"] == now - 10 + tokens.CLOCK_SKEW_SECONDS
+    assert (await signed_in(signed(exp=now - 10)))[
+        "expires_at"
+    ] == now - 10 + tokens.CLOCK_SKEW_SECONDS
     assert (await signed_in(signed(exp=10**30)))["expires_at"] < 2**53
     assert "expires_at" not in await signed_in("dev:acme:alice?exp=1&expires_at=1", LOCAL)
 
 
-@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=60))
-async def test_a_development_token_s_identity_is_everything_after_the_second_colon_percent_decoded(name: str) -> None:
+@given(
+    st.text(
+        st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=60
+    )
+)
+async def test_a_development_token_s_identity_is_everything_after_the_second_colon_percent_decoded(
+    name: str,
+) -> None:
     if not name.startswith(tokens.RESERVED_PREFIX):
         user = await signed_in(dev_token("acme", name), LOCAL)
         assert (user["identity"], user["org_id"], user["permissions"]) == (name, "acme", [])
@@ -377,8 +475,20 @@ async def test_a_development_token_s_identity_is_everything_after_the_second_col
 @pytest.mark.parametrize(
     "token",
     [
-        *("dev:acme:langgraph-studio-user", "dev:acme:", "dev::alice", "dev:acme:ali%00ce", "dev:acme", "dev:acme:u%ff"),
-        *("development:acme:alice", "dev:acme:" + "a" * 256, "dev:" + "a" * 256 + ":alice", "dev:acme:" + "%41" * 6000),
+        *(
+            "dev:acme:langgraph-studio-user",
+            "dev:acme:",
+            "dev::alice",
+            "dev:acme:ali%00ce",
+            "dev:acme",
+            "dev:acme:u%ff",
+        ),
+        *(
+            "development:acme:alice",
+            "dev:acme:" + "a" * 256,
+            "dev:" + "a" * 256 + ":alice",
+            "dev:acme:" + "%41" * 6000,
+        ),
     ],
 )
 async def test_a_development_token_that_names_nobody_is_refused(token: str) -> None:
@@ -386,14 +496,22 @@ async def test_a_development_token_that_names_nobody_is_refused(token: str) -> N
 
 
 @pytest.mark.parametrize("header", [None, "", "Bearer", "Basic dev:acme:alice", "dev:acme:alice"])
-async def test_a_header_without_a_token_is_refused_and_says_what_to_send_or_to_set(header: str | None) -> None:
+async def test_a_header_without_a_token_is_refused_and_says_what_to_send_or_to_set(
+    header: str | None,
+) -> None:
     assert "Authorization: Bearer dev:<org>:<identity>" in await refusal(header, LOCAL)
-    for sent in (header, "Bearer junk", f"Bearer {dev_token('acme', 'alice')}", f"Bearer {signed()}"):
+    for sent in (
+        header,
+        "Bearer junk",
+        f"Bearer {dev_token('acme', 'alice')}",
+        f"Bearer {signed()}",
+    ):
         for settings in (Settings(), dataclasses.replace(LOCAL, exposed=True)):
             assert "AUTH_JWKS_URL or AUTH_JWT_SECRET" in await refusal(sent, settings)
 
 
-# --- Who is meant, by whom, and for whom -----------------------------------------------------------------------------
+# --- Who is meant, by whom, and for whom
+# -----------------------------------------------------------------------------
 
 
 def settings_of(**environ: str) -> Settings:
@@ -409,15 +527,24 @@ def settings_of(**environ: str) -> Settings:
         ("uid", {"uid": ["lou"]}, "lou"),
         ("user.id", {"user": {"id": 7}}, "7"),
         ("email", {"email": "a@example.com", "email_verified": True}, "a@example.com"),
-        ("user.email", {"user": {"email": "a@example.com", "email_verified": True}}, "a@example.com"),
+        (
+            "user.email",
+            {"user": {"email": "a@example.com", "email_verified": True}},
+            "a@example.com",
+        ),
         (
             "https://example.com/email",
-            {"https://example.com/email": "a@example.com", "https://example.com/email_verified": True},
+            {
+                "https://example.com/email": "a@example.com",
+                "https://example.com/email_verified": True,
+            },
             "a@example.com",
         ),
     ],
 )
-async def test_an_identity_may_be_in_another_claim_than_sub(path: str, there: dict[str, Any], expected: str) -> None:
+async def test_an_identity_may_be_in_another_claim_than_sub(
+    path: str, there: dict[str, Any], expected: str
+) -> None:
     settings = settings_of(AUTH_IDENTITY_CLAIM=path, OPERATORS=expected)
     user: Any = SignedIn(await signed_in(signed_payload(**{"sub": None, **there}), settings))
     assert user.identity == expected
@@ -429,13 +556,22 @@ async def test_an_identity_may_be_in_another_claim_than_sub(path: str, there: di
 
 
 @pytest.mark.parametrize("verified", [None, False, "true", 1, [True], {"email": True}])
-@pytest.mark.parametrize("path", ["email", "user.email", "https://example.com/email", "emailaddress", "mail"])
-async def test_an_email_address_that_is_not_verified_is_nobody_s_identity(path: str, verified: Any) -> None:
+@pytest.mark.parametrize(
+    "path", ["email", "user.email", "https://example.com/email", "emailaddress", "mail"]
+)
+async def test_an_email_address_that_is_not_verified_is_nobody_s_identity(
+    path: str, verified: Any
+) -> None:
     outer, _, inner = path.rpartition(".") if path.startswith("user") else ("", "", path)
-    there = {inner: "mallory@example.com", f"{inner}_verified": verified, "email_verified": verified}
+    there = {
+        inner: "mallory@example.com",
+        f"{inner}_verified": verified,
+        "email_verified": verified,
+    }
     there["https://example.com/email_verified"] = verified
     said = await refusal(
-        f"Bearer {signed_payload(**({outer: there} if outer else there))}", settings_of(AUTH_IDENTITY_CLAIM=path)
+        f"Bearer {signed_payload(**({outer: there} if outer else there))}",
+        settings_of(AUTH_IDENTITY_CLAIM=path),
     )
     assert "email_verified' is" in said
     assert "mallory" not in said
@@ -447,10 +583,16 @@ async def test_one_issuer_may_have_several_spellings() -> None:
     spellings = [
         ("https://id.example.com", ["https://id.example.com", "https://id.example.com/"]),
         ("https://id.example.com/", ["https://id.example.com", "https://id.example.com/"]),
-        ("https://accounts.google.com, accounts.google.com", ["https://accounts.google.com", "accounts.google.com"]),
+        (
+            "https://accounts.google.com, accounts.google.com",
+            ["https://accounts.google.com", "accounts.google.com"],
+        ),
         (
             f"https://login.microsoftonline.com/{tenant}/v2.0,https://sts.windows.net/{tenant}/",
-            [f"https://login.microsoftonline.com/{tenant}/v2.0", f"https://sts.windows.net/{tenant}/"],
+            [
+                f"https://login.microsoftonline.com/{tenant}/v2.0",
+                f"https://sts.windows.net/{tenant}/",
+            ],
         ),
     ]
     for listed, found in spellings:
@@ -471,7 +613,9 @@ async def test_one_issuer_may_have_several_spellings() -> None:
 async def test_the_same_name_with_two_issuers_is_two_people() -> None:
     one, two = "https://one.example.com", "https://two.example.com/realms/x"
     settings = settings_of(AUTH_ISSUER=f"{one}/,{one},{two}", OPERATORS=f"{one}|root,alice")
-    first, again = [await signed_in(signed(iss=spelling), settings) for spelling in (one, f"{one}/")]
+    first, again = [
+        await signed_in(signed(iss=spelling), settings) for spelling in (one, f"{one}/")
+    ]
     assert first["identity"] == again["identity"] == f"{one}|alice"
     assert (await signed_in(signed(iss=two), settings))["identity"] == f"{two}|alice"
     reordered = settings_of(AUTH_ISSUER=f"{two},{one}")
@@ -481,7 +625,9 @@ async def test_the_same_name_with_two_issuers_is_two_people() -> None:
         assert identity.is_operator(user, settings) is operates
     said = await refusal(f"Bearer {signed(iss=one, sub='a' * 250)}", settings)
     assert "claim 'sub' is with its issuer a text of 274 bytes" in said
-    assert "langgraph-" in await refusal(f"Bearer {signed(iss=one, sub='langgraph-studio-user')}", settings)
+    assert "langgraph-" in await refusal(
+        f"Bearer {signed(iss=one, sub='langgraph-studio-user')}", settings
+    )
 
 
 @pytest.mark.parametrize(
@@ -535,7 +681,8 @@ async def test_two_keys_without_ids_are_not_taken_for_one(keys: KeyServer) -> No
         assert "'kid'" in await refusal(f"Bearer {signed(RSA_KEYS[key], 'RS256')}", settings)
 
 
-# --- A key set -------------------------------------------------------------------------------------------------------
+# --- A key set
+# -------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -546,11 +693,16 @@ def keys() -> Iterator[KeyServer]:
 
 
 @pytest.mark.parametrize(
-    "payload", [b"[" * 5_000, b'{"exp": ' + b"9" * 5_000 + b"}", b'{"sub": "\xff"}', b"[]", b'"text"', b""]
+    "payload",
+    [b"[" * 5_000, b'{"exp": ' + b"9" * 5_000 + b"}", b'{"sub": "\xff"}', b"[]", b'"text"', b""],
 )
-async def test_a_payload_that_is_no_object_of_json_is_refused_in_our_own_words(payload: bytes) -> None:
+async def test_a_payload_that_is_no_object_of_json_is_refused_in_our_own_words(
+    payload: bytes,
+) -> None:
     token = jwt.PyJWS().encode(payload, SECRET, "HS256")
-    assert await refusal(f"Bearer {token}", JWT) == "The token is not valid: it is no JSON web token."
+    assert (
+        await refusal(f"Bearer {token}", JWT) == "The token is not valid: it is no JSON web token."
+    )
 
 
 class Fetches:
@@ -558,7 +710,9 @@ class Fetches:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._limits = list[asyncio.Timeout]()
-        monkeypatch.setattr(tokens, "asyncio", SimpleNamespace(**{**vars(asyncio), "timeout": self._without_end}))
+        monkeypatch.setattr(
+            tokens, "asyncio", SimpleNamespace(**{**vars(asyncio), "timeout": self._without_end})
+        )
 
     def _without_end(self, _: float) -> asyncio.Timeout:
         self._limits.append(asyncio.timeout(None))
@@ -579,7 +733,9 @@ async def asked_again(keys: KeyServer, asked: int) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_a_known_key_waits_for_nobody_and_unknown_ones_ask_once(keys: KeyServer, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_known_key_waits_for_nobody_and_unknown_ones_ask_once(
+    keys: KeyServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tokens, "COOLDOWN_SECONDS", -1)
     key_set, fetches = tokens.KeySet(keys.url), Fetches(monkeypatch)
     await key_set.key("one")
@@ -597,7 +753,9 @@ async def test_a_known_key_waits_for_nobody_and_unknown_ones_ask_once(keys: KeyS
     assert keys.asked - asked == 1
 
 
-async def test_keys_are_fetched_anew_and_not_believed_for_ever(keys: KeyServer, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_keys_are_fetched_anew_and_not_believed_for_ever(
+    keys: KeyServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, seconds in (("COOLDOWN_SECONDS", -1), ("REFRESH_SECONDS", -1)):
         monkeypatch.setattr(tokens, name, seconds)
     key_set, fetches = tokens.KeySet(keys.url), Fetches(monkeypatch)
@@ -624,7 +782,9 @@ async def test_keys_are_fetched_anew_and_not_believed_for_ever(keys: KeyServer, 
 
 
 @pytest.mark.parametrize("status", [302, 500])
-async def test_keys_come_from_the_address_that_is_set_and_from_no_other(keys: KeyServer, status: int) -> None:
+async def test_keys_come_from_the_address_that_is_set_and_from_no_other(
+    keys: KeyServer, status: int
+) -> None:
     with KeyServer() as elsewhere:
         elsewhere.serve("one")
         keys.status, keys.headers = status, {"location": elsewhere.url, "content-length": "0"}
@@ -633,7 +793,11 @@ async def test_keys_come_from_the_address_that_is_set_and_from_no_other(keys: Ke
         assert elsewhere.asked == 0
 
 
-PRIVATE = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(rsa.generate_private_key(public_exponent=65537, key_size=2048)))
+PRIVATE = json.loads(
+    jwt.algorithms.RSAAlgorithm.to_jwk(
+        rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    )
+)
 OCT = base64.urlsafe_b64encode(b"a-shared-secret-of-at-least-32-bytes").decode()
 NEVER = [
     jwk("two", use="enc"),
@@ -644,9 +808,12 @@ NEVER = [
     {"kty": "EC", "crv": "secp256k1", "kid": "two", "x": OCT, "y": OCT},
 ]
 JUNK = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=9), lambda of: st.lists(of) | st.dictionaries(st.text(), of)
+    st.none() | st.booleans() | st.integers() | st.text(max_size=9),
+    lambda of: st.lists(of) | st.dictionaries(st.text(), of),
 )
-SPOILED = st.builds(lambda field, junk: {**jwk("two"), field: junk}, st.sampled_from(["kty", "n", "e"]), st.text())
+SPOILED = st.builds(
+    lambda field, junk: {**jwk("two"), field: junk}, st.sampled_from(["kty", "n", "e"]), st.text()
+)
 
 
 @given(bad=st.sampled_from(NEVER) | JUNK | SPOILED)
@@ -658,7 +825,8 @@ def test_what_is_no_key_for_signatures_is_left_out_and_the_others_are_found(bad:
     assert bad not in NEVER or "two" not in ids
 
 
-# --- On the real server ----------------------------------------------------------------------------------------------
+# --- On the real server
+# ----------------------------------------------------------------------------------------------
 
 
 def public_pem(kid: str) -> bytes:
@@ -676,13 +844,17 @@ def hand_made_hmac(secret: bytes, kid: str | None) -> str:
 def test_tokens_of_the_key_set_are_believed_and_no_others(
     keys: KeyServer, shared_model: ScriptedAnthropic, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """While the keys cannot be fetched nobody gets in, and the status says try again. A key that they change to is believed."""
+    """While the keys cannot be fetched nobody gets in, and the status says try again. A key that
+    they change to is believed.
+    """
     env = {"AUTH_JWKS_URL": keys.url, "AUTH_ISSUER": ISSUER, "AUTH_AUDIENCE": AUDIENCE}
     with DevServer(tmp_path_factory.mktemp("keys"), env={**shared_model.env, **env}) as server:
 
         def ask(token: str) -> httpx.Response:
             headers = {"Authorization": f"Bearer {token}"}
-            return httpx.post(f"{server.url}/threads", json={}, headers=headers, timeout=300, trust_env=False)
+            return httpx.post(
+                f"{server.url}/threads", json={}, headers=headers, timeout=300, trust_env=False
+            )
 
         def soon(token: str) -> bool:
             """Whether a token is believed in the end."""
@@ -702,17 +874,27 @@ def test_tokens_of_the_key_set_are_believed_and_no_others(
             "a key that is not in the set": rsa_signed("never served"),
             "another key under a known id": rsa_signed("one", key="never served"),
             "no key id, and another key": signed(RSA_KEYS["never served"], "RS256"),
-            "no key id, and the public key as a shared secret": hand_made_hmac(public_pem("one"), None),
+            "no key id, and the public key as a shared secret": hand_made_hmac(
+                public_pem("one"), None
+            ),
             "a key of another kind": signed(EC_KEY, "ES256", "one"),
             "the public key as a shared secret": hand_made_hmac(public_pem("one"), "one"),
             "a key set of its own": hand_made({"alg": "RS256", "kid": "x", "jku": keys.url}, b"x"),
         }
-        assert {name: ask(token).status_code for name, token in bad.items()} == dict.fromkeys(bad, 401)
+        assert {name: ask(token).status_code for name, token in bad.items()} == dict.fromkeys(
+            bad, 401
+        )
         keys.serve("two")
         asked = keys.asked
         assert soon(rsa_signed("two"))
-        assert keys.asked - asked <= 2, "made-up ids, and impatient callers, do not flood the provider"
-        assert ask(rsa_signed("one")).status_code == 401, "the key it changed from is not believed any more"
+        assert keys.asked - asked <= 2, (
+            "made-up ids, and impatient callers, do not flood the provider"
+        )
+        assert ask(rsa_signed("one")).status_code == 401, (
+            "the key it changed from is not believed any more"
+        )
         keys.serve("one", "two")
         assert soon(rsa_signed("one"))
-        assert ask(signed(RSA_KEYS["one"], "RS256")).status_code == 401, "of two keys of its algorithm it names none"
+        assert ask(signed(RSA_KEYS["one"], "RS256")).status_code == 401, (
+            "of two keys of its algorithm it names none"
+        )

@@ -32,7 +32,9 @@ class Answer:
 
 @dataclass
 class World:
-    """One owner with a conversation and memory, in an organization of their own, and everyone else who calls."""
+    """One owner with a conversation and memory, in an organization of their own, and everyone else
+    who calls.
+    """
 
     server: DevServer
     http: httpx.AsyncClient
@@ -76,9 +78,13 @@ class World:
         return response.json() if response.content else None
 
     async def furnish(self, named: str = "kept.md, team, elsewhere") -> None:
-        """The owner's memory and the policies of their organization; of what else there can be, what is named."""
+        """The owner's memory and the policies of their organization; of what else there can be,
+        what is named.
+        """
         kinds = ("said", "kept", "rule", "rule-elsewhere", "skill", "plan")
-        self.names |= {kind: f"{kind}-{uuid.uuid4().hex}" for kind in kinds if kind not in self.names}
+        self.names |= {
+            kind: f"{kind}-{uuid.uuid4().hex}" for kind in kinds if kind not in self.names
+        }
         owner = identity.Actor(self.owner, self.org)
         memory = deployed().memory.namespace(owner, AGENT)
         self.names |= {"memory:1": memory[1], "owner": self.owner, "org": self.org}
@@ -87,14 +93,26 @@ class World:
         if "kept.md" in named or "revised" in named:
             await self.put("memory", memory, "kept", "/kept.md")
         if "team" in named:
-            await self.put("team", group("team_id").namespace(owner, "", {"team_id": "red"}), "plan")
+            await self.put(
+                "team", group("team_id").namespace(owner, "", {"team_id": "red"}), "plan"
+            )
         if "elsewhere" in named:
-            await self.put("policies-elsewhere", namespaces.policies(self.other_org), "rule-elsewhere")
+            await self.put(
+                "policies-elsewhere", namespaces.policies(self.other_org), "rule-elsewhere"
+            )
 
-    async def put(self, whose: str, namespace: namespaces.Namespace, content: str, key: str = "/preferences.md") -> None:
+    async def put(
+        self,
+        whose: str,
+        namespace: namespaces.Namespace,
+        content: str,
+        key: str = "/preferences.md",
+    ) -> None:
         self.names |= {whose: list(namespace), f"{whose}.": ".".join(namespace)}
         value = {"content": self.names[content], "encoding": "utf-8"}
-        await self.api("studio", "PUT", "/store/items", {"namespace": namespace, "key": key, "value": value})
+        await self.api(
+            "studio", "PUT", "/store/items", {"namespace": namespace, "key": key, "value": value}
+        )
 
     async def wait_until_idle(self) -> None:
         """Until what the owner has queued themselves is done."""
@@ -103,7 +121,9 @@ class World:
             await asyncio.sleep(0.05)
 
     async def make(self, kind: str) -> None:
-        """Something of the owner's (or of what owners cannot have, an operator's) that a row acts on."""
+        """Something of the owner's (or of what owners cannot have, an operator's) that a row acts
+        on.
+        """
         if kind == "assistant":
             body = {"graph_id": "agent", "name": f"assistant {uuid.uuid4().hex}"}
             assistant = (await self.api("studio", "POST", "/assistants", body))["assistant_id"]
@@ -129,12 +149,21 @@ class World:
             await self.wait_until_idle()  # the run is over a little before the thread knows
             self.names["run"] = run["run_id"]
         else:
-            await self.api("studio", "POST", f"/threads/{thread}/state", {"values": said, "as_node": "__start__"})
+            await self.api(
+                "studio",
+                "POST",
+                f"/threads/{thread}/state",
+                {"values": said, "as_node": "__start__"},
+            )
         if kind == "run":
-            self.names["run"] = (await self.api("owner", "POST", f"/threads/{thread}/runs", {**LATER, "input": said}))["run_id"]
+            self.names["run"] = (
+                await self.api("owner", "POST", f"/threads/{thread}/runs", {**LATER, "input": said})
+            )["run_id"]
         if kind == "cron":
             cron = {**YEARLY, "input": said}
-            self.names["cron"] = (await self.api("studio", "POST", f"/threads/{thread}/runs/crons", cron))["cron_id"]
+            self.names["cron"] = (
+                await self.api("studio", "POST", f"/threads/{thread}/runs/crons", cron)
+            )["cron_id"]
         state = await self.api("studio", "GET", f"/threads/{thread}/state")
         assert self.names["said"] in json.dumps(state)
         self.names["checkpoint"] = state["checkpoint"]["checkpoint_id"]
@@ -160,27 +189,41 @@ class World:
         if "thread" not in self.names:
             return None
         status, thread = await self._seen("GET", f"/threads/{self.names['thread']}")
-        return [thread["metadata"].get(key) for key in ("user_id", "org_id")] if status == 200 else None
+        return (
+            [thread["metadata"].get(key) for key in ("user_id", "org_id")]
+            if status == 200
+            else None
+        )
 
     async def _seen(self, method: str, path: str, body: Any = None) -> Any:
         response = await self.http.request(method, path, json=body, headers=self.headers("studio"))
         return response.status_code, response.json()
 
     async def own_thread(self, caller: str, row: Row) -> str:
-        """A thread of the caller's own, for rows that go by one; those who cannot sign in go by the owner's."""
+        """A thread of the caller's own, for rows that go by one; those who cannot sign in go by the
+        owner's.
+        """
         if "<mine>" not in f"{row.at}{row.body}" or caller in CALLERS[:2]:
             return str(self.names.get("thread"))
-        return str((await self.api(caller, "POST", "/threads", {"metadata": {"graph_id": "agent"}}))["thread_id"])
+        return str(
+            (await self.api(caller, "POST", "/threads", {"metadata": {"graph_id": "agent"}}))[
+                "thread_id"
+            ]
+        )
 
     async def send(self, caller: str, row: Row, *, mine: str = "", until: str = "") -> Answer:
-        """The answer to a row's request, read to its end; one that does not end by itself, until it holds `until`.
+        """The answer to a row's request, read to its end; one that does not end by itself, until it
+        holds `until`.
 
         Raises TimeoutError where neither comes within ANSWER_SECONDS.
         """
         names = {**self.names, "mine": mine}
-        path = filled(row.at or _call(row), names) + ("?" + filled(row.query, names) if row.query else "")
+        path = filled(row.at or _call(row), names) + (
+            "?" + filled(row.query, names) if row.query else ""
+        )
         headers = {**ACCEPT, **row.headers, **self.headers(caller)}
-        # The server may close a connection on which it refused a body unread, so no other request takes this one.
+        # The server may close a connection on which it refused a body unread, so no other request
+        # takes this one.
         headers, text = {"Connection": "close", **headers}, ""
         body = None if row.body is None else filled(row.body, names)
         stream = self.http.stream(row.method.replace("WS", "GET"), path, json=body, headers=headers)
@@ -202,7 +245,9 @@ def _call(row: Row) -> str:
 
 
 def filled(template: Any, names: dict[str, Any]) -> Any:
-    """The template with <name> replaced, in any depth; a text that is nothing else may become a list."""
+    """The template with <name> replaced, in any depth; a text that is nothing else may become a
+    list.
+    """
     if isinstance(template, dict):
         return {key: filled(value, names) for key, value in template.items()}
     if isinstance(template, list):
@@ -217,7 +262,9 @@ def filled(template: Any, names: dict[str, Any]) -> Any:
 
 
 def body_of(answer: Answer) -> str:
-    """The body, without the comments by which a stream says on a slow machine that its connection lives."""
+    """The body, without the comments by which a stream says on a slow machine that its connection
+    lives.
+    """
     return _COMMENTS.sub("", answer.text.partition("\n\n")[2])
 
 

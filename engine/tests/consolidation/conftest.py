@@ -1,4 +1,6 @@
-"""What tests of consolidation share: Alice's runs without a server, a platform for the triggers, and a person's on a server."""
+"""What tests of consolidation share: Alice's runs without a server, a platform for the triggers,
+and a person's on a server.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -42,7 +44,9 @@ def write(path: str, content: str) -> ToolCall:
 
 
 def forget(path: str, line: str, because: str) -> ToolCall:
-    return ToolCall("forget_lines", {"path": path, "lines": [line], "reason": "outdated", "because": because})
+    return ToolCall(
+        "forget_lines", {"path": path, "lines": [line], "reason": "outdated", "because": because}
+    )
 
 
 @dataclass
@@ -70,7 +74,9 @@ class Hers:
 
     async def proposed(self, number: int, *changes: Changed) -> None:
         at = f"2026-01-01T00:{number:02}:00+00:00"
-        await self.memory.propose(Proposal(f"{number}", at, FILES[-1], self.author, list(changes), []))
+        await self.memory.propose(
+            Proposal(f"{number}", at, FILES[-1], self.author, list(changes), [])
+        )
 
     async def decided(self, proposal: object, **how: Any) -> dict[str, ValueError]:
         """She decides about a proposal of this id."""
@@ -90,11 +96,21 @@ class Runs(Hers):
     model: ScriptedAnthropic
     platform: Platform
 
-    async def __call__(self, run_id: str, store: BaseStore | None = None, /, **due: Sequence[str]) -> str:
+    async def __call__(
+        self, run_id: str, store: BaseStore | None = None, /, **due: Sequence[str]
+    ) -> str:
         """Run consolidation, after she has said this, by thread; the text of the last message."""
         for number, (thread_id, texts) in enumerate(due.items()):
-            messages = [{"type": "human", "id": f"{thread_id}-{n}", "content": text} for n, text in enumerate(texts)]
-            self.platform.put(ALICE, thread_id, (self.platform.now + timedelta(seconds=number)).isoformat(), messages)
+            messages = [
+                {"type": "human", "id": f"{thread_id}-{n}", "content": text}
+                for n, text in enumerate(texts)
+            ]
+            self.platform.put(
+                ALICE,
+                thread_id,
+                (self.platform.now + timedelta(seconds=number)).isoformat(),
+                messages,
+            )
         user = SignedIn(identity="alice", org_id="acme")
         ids = {"thread_id": run_id, "run_id": run_id, "graph_id": CONSOLIDATION_GRAPH}
         self.built.store = store or self.store
@@ -107,12 +123,20 @@ class Runs(Hers):
 
     async def consolidated(self) -> set[str]:
         """Ids of her threads of which something was consolidated."""
-        return {item.key for item in await self.store.asearch(namespaces.positions(ALICE), limit=100) if item.value["seen"]}
+        return {
+            item.key
+            for item in await self.store.asearch(namespaces.positions(ALICE), limit=100)
+            if item.value["seen"]
+        }
 
 
 @pytest.fixture
 def run(
-    graph: BuildGraph, store: BaseStore, model: ScriptedAnthropic, platform: Platform, monkeypatch: pytest.MonkeyPatch
+    graph: BuildGraph,
+    store: BaseStore,
+    model: ScriptedAnthropic,
+    platform: Platform,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Runs:
     """Runs consolidation for Alice."""
     monkeypatch.setattr(run_module, "get_client", lambda: platform)
@@ -127,7 +151,9 @@ def platform() -> Platform:
     return platform
 
 
-def while_it_works(do: Callable[[], Coroutine[Any, Any, Any]], reply: Any = READY) -> Callable[[object], Any]:
+def while_it_works(
+    do: Callable[[], Coroutine[Any, Any, Any]], reply: Any = READY
+) -> Callable[[object], Any]:
     """A reply of the model, before which this happens."""
     loop = asyncio.get_running_loop()
 
@@ -154,12 +180,16 @@ async def go(who: Person, **kwargs: Any) -> str:
 
 async def consolidation_thread(who: Person) -> str:
     """The thread of a person's planned runs, once it has one."""
-    (found,) = await soon(lambda: who.client.threads.search(metadata={"consolidates": "all"}, limit=1))
+    (found,) = await soon(
+        lambda: who.client.threads.search(metadata={"consolidates": "all"}, limit=1)
+    )
     return str(found["thread_id"])
 
 
 async def ended(who: Person, runs: int = 1) -> list[str]:
-    """The states of the person's planned runs once there are so many and all have ended, newest first."""
+    """The states of the person's planned runs once there are so many and all have ended, newest
+    first.
+    """
     thread = await consolidation_thread(who)
 
     async def states() -> list[str]:
@@ -180,7 +210,9 @@ async def records(who: Person) -> list[dict[str, Any]]:
 
 
 async def consolidate(who: Person, *calls: ToolCall, **context: Any) -> str:
-    """A consolidation whose model makes these calls, also when it is told that they were refused. Its last message."""
+    """A consolidation whose model makes these calls, also when it is told that they were refused.
+    Its last message.
+    """
     for words in (AGAIN, TASK):
         who.model.script(words, list(calls), READY)
     return await go(who, context=context or None)

@@ -1,4 +1,6 @@
-"""What people bring along from other assistants is read whole: each published form, every script, and nothing hostile."""
+"""What people bring along from other assistants is read whole: each published form, every script,
+and nothing hostile.
+"""
 
 import json
 import time
@@ -24,20 +26,57 @@ from lasting_memory.consolidation.brought import (
 from lasting_memory.files.proposals import Changed
 
 FACTS = {
-    "Chinese": ["我住在北京", "我不吃鱼", "每周二和安娜打网球", "我女儿叫小雨，今年七岁", "项目“红隼”于2027年5月3日上线"],  # noqa: RUF001
-    "Japanese": ["東京に住んでいます", "緑茶が好きです", "犬を二匹飼っている", "ＡＢＣ株式会社で働いている", "毎朝6時に起きる"],
-    "Hindi": ["मैं दिल्ली में रहता हूँ", "मुझे मसालेदार खाना पसंद नहीं है", "मेरी बेटी का नाम आन्या है", "मैं ५ बजे उठता हूँ"],
-    "Arabic": ["أعيش في القاهرة", "لا آكل السمك", "اسم ابنتي ليلى وعمرها ٧ سنوات", "أعمل مُهندسًا في شركة"],  # noqa: RUF001
-    "German": ["Wohnt in München, Straße der Künste 7", "Mag keinen Fisch", "Heißt Jürgen Groß", "Arbeitet bei Müller & Söhne"],
+    "Chinese": [
+        "我住在北京",
+        "我不吃鱼",
+        "每周二和安娜打网球",
+        "我女儿叫小雨，今年七岁",  # noqa: RUF001
+        "项目“红隼”于2027年5月3日上线",
+    ],
+    "Japanese": [
+        "東京に住んでいます",
+        "緑茶が好きです",
+        "犬を二匹飼っている",
+        "ＡＢＣ株式会社で働いている",
+        "毎朝6時に起きる",
+    ],
+    "Hindi": [
+        "मैं दिल्ली में रहता हूँ",
+        "मुझे मसालेदार खाना पसंद नहीं है",
+        "मेरी बेटी का नाम आन्या है",
+        "मैं ५ बजे उठता हूँ",
+    ],
+    "Arabic": [
+        "أعيش في القاهرة",
+        "لا آكل السمك",
+        "اسم ابنتي ليلى وعمرها ٧ سنوات",  # noqa: RUF001
+        "أعمل مُهندسًا في شركة",
+    ],
+    "German": [
+        "Wohnt in München, Straße der Künste 7",
+        "Mag keinen Fisch",
+        "Heißt Jürgen Groß",
+        "Arbeitet bei Müller & Söhne",
+    ],
     "Turkish": ["Ankara'da, İstanbul Caddesi'nde yaşıyor", "Balık yemez", "Kızının adı Işıl"],  # noqa: RUF001
     "Persian": ["می‌خواهم فارسی یاد بگیرم", "در تهران زندگی می‌کنم", "دو سگ دارم"],
     "Thai": ["อาศัยอยู่ที่กรุงเทพ", "ไม่กินปลา", "ลูกสาวชื่อน้ำ"],
-    "English": ["Has a dog called Rufus", "Doesn't eat fish", "Lives at 7 O'Connell St.", 'Uses "metric" units'],
+    "English": [
+        "Has a dog called Rufus",
+        "Doesn't eat fish",
+        "Lives at 7 O'Connell St.",
+        'Uses "metric" units',
+    ],
 }
-# Words of letters of many scripts, with combining marks and joiners, but nothing that is a mark of Markdown, JSON or HTML.
-WORDS = st.text(st.characters(categories=["L", "M", "Nd"]), min_size=1, max_size=12).filter(lambda word: word[0].isalpha())
+# Words of letters of many scripts, with combining marks and joiners, but nothing that is a mark of
+# Markdown, JSON or HTML.
+WORDS = st.text(st.characters(categories=["L", "M", "Nd"]), min_size=1, max_size=12).filter(
+    lambda word: word[0].isalpha()
+)
 SENTENCES = st.lists(WORDS, min_size=1, max_size=6).map(" ".join)
-LISTS = st.lists(SENTENCES, min_size=1, max_size=8, unique_by=lambda text: guard.key_of(f"- {text}"))
+LISTS = st.lists(
+    SENTENCES, min_size=1, max_size=8, unique_by=lambda text: guard.key_of(f"- {text}")
+)
 
 
 def texts(brought: Brought) -> list[str]:
@@ -66,11 +105,19 @@ def message(role: str, text: str, **more: Any) -> dict[str, Any]:
 
 
 def chatgpt(said: list[str]) -> str:
-    """A `conversations.json` of ChatGPT: the tree of a conversation, with a branch that was edited away."""
-    nodes: dict[str, Any] = {"root": {"id": "root", "message": None, "parent": None, "children": ["a0", "gone"]}}
+    """A `conversations.json` of ChatGPT: the tree of a conversation, with a branch that was edited
+    away.
+    """
+    nodes: dict[str, Any] = {
+        "root": {"id": "root", "message": None, "parent": None, "children": ["a0", "gone"]}
+    }
     last = "root"
     for number, text in enumerate(said):
-        for role, name in (("user", f"a{number}"), ("assistant", f"b{number}"), ("tool", f"c{number}")):
+        for role, name in (
+            ("user", f"a{number}"),
+            ("assistant", f"b{number}"),
+            ("tool", f"c{number}"),
+        ):
             nodes[name] = {
                 "id": name,
                 "parent": last,
@@ -79,8 +126,20 @@ def chatgpt(said: list[str]) -> str:
             }
             nodes[last]["children"].append(name)
             last = name
-    nodes["gone"] = {"id": "gone", "parent": "root", "children": [], "message": message("user", "edited away")}
-    talk = {"title": "A talk", "create_time": 1714557600.0, "mapping": nodes, "current_node": last, "id": "1", "gizmo_id": None}
+    nodes["gone"] = {
+        "id": "gone",
+        "parent": "root",
+        "children": [],
+        "message": message("user", "edited away"),
+    }
+    talk = {
+        "title": "A talk",
+        "create_time": 1714557600.0,
+        "mapping": nodes,
+        "current_node": last,
+        "id": "1",
+        "gizmo_id": None,
+    }
     return json.dumps([talk])
 
 
@@ -94,7 +153,16 @@ def claude(said: list[str]) -> str:
                 "uuid": "u", "sender": sender, "text": shown_text, "created_at": "2024-05-01T10:00:00.123456Z", "files": [],
                 "content": [{"type": "text", "text": shown_text}, {"type": "tool_use", "name": "t", "input": {"text": "no"}}],
             })  # fmt: skip
-    return json.dumps([{"uuid": "1", "name": "A talk", "created_at": "2024-05-01T10:00:00Z", "chat_messages": messages}])
+    return json.dumps(
+        [
+            {
+                "uuid": "1",
+                "name": "A talk",
+                "created_at": "2024-05-01T10:00:00Z",
+                "chat_messages": messages,
+            }
+        ]
+    )
 
 
 def gemini(said: list[str]) -> str:
@@ -105,7 +173,16 @@ def gemini(said: list[str]) -> str:
             "time": "2024-05-01T10:00:00.000Z", "products": ["Gemini Apps"], "safeHtmlItem": [{"html": "<p>x</p>"}],
         } for text in said
     ]  # fmt: skip
-    return json.dumps([*items, {"header": "Gemini Apps", "title": "Used Gemini Apps", "time": "2024-05-01T10:00:00.000Z"}])
+    return json.dumps(
+        [
+            *items,
+            {
+                "header": "Gemini Apps",
+                "title": "Used Gemini Apps",
+                "time": "2024-05-01T10:00:00.000Z",
+            },
+        ]
+    )
 
 
 def gemini_page(said: list[str]) -> str:
@@ -142,7 +219,9 @@ LISTED: dict[str, Any] = {
 
 @pytest.mark.parametrize("language", FACTS)
 @pytest.mark.parametrize("form", LISTED)
-def test_every_line_of_every_form_is_found_and_none_counts_as_invented(form: str, language: str) -> None:
+def test_every_line_of_every_form_is_found_and_none_counts_as_invented(
+    form: str, language: str
+) -> None:
     facts = FACTS[language]
     brought = read(LISTED[form](facts))
     assert texts(brought) == [" ".join(fact.split()) for fact in facts]
@@ -154,7 +233,9 @@ def test_every_line_of_every_form_is_found_and_none_counts_as_invented(form: str
 
 @pytest.mark.parametrize("language", FACTS)
 @pytest.mark.parametrize("form", MESSAGES)
-def test_of_conversations_what_the_person_wrote_is_read_and_nothing_else(form: str, language: str) -> None:
+def test_of_conversations_what_the_person_wrote_is_read_and_nothing_else(
+    form: str, language: str
+) -> None:
     found = read(MESSAGES[form](FACTS[language]))
     assert [(entry.text, entry.date, entry.is_message) for entry in found.entries] == [
         (fact, "2024-05-01", True) for fact in FACTS[language]
@@ -172,7 +253,9 @@ def test_whatever_the_script_each_line_is_found_once_and_is_plain_text(said: lis
         assert guard.invented([new], [("", shown(found.entries))]) == {}
     for form, made in MESSAGES.items():
         if form != "Gemini's page":
-            assert {guard.key_of(f"- {entry.text}") for entry in read(made(said)).entries} == wanted, form
+            assert {
+                guard.key_of(f"- {entry.text}") for entry in read(made(said)).entries
+            } == wanted, form
 
 
 @given(st.text(st.characters(), max_size=400))
@@ -182,7 +265,9 @@ def test_any_text_is_read_or_refused_in_one_line_and_what_is_read_can_be_kept(te
         assert guard.is_plain(f"- {entry.fact}"), entry
         assert not set("\x00\n\r\u2028") & set(entry.text + entry.title + entry.date)
         entry.text.encode()  # no half of a character
-    assert brought.found == len(brought.entries) + sum(each["count"] for each in counted(brought.left_out).values())
+    assert brought.found == len(brought.entries) + sum(
+        each["count"] for each in counted(brought.left_out).values()
+    )
 
 
 JSON_VALUES = st.recursive(
@@ -230,7 +315,11 @@ def test_a_line_is_read_as_a_person_reads_it(text: str, found: str) -> None:
 
 def test_what_an_assistant_says_around_a_code_block_is_no_fact_and_is_told() -> None:
     facts = [f"[2024-05-{day:02}] - fact number {day}" for day in range(1, 16)]
-    brought = read("Sure! Here is what I know about you:\n\nMost of it.\n\n```\n" + "\n".join(facts) + "\n```\n\nLet me know!")
+    brought = read(
+        "Sure! Here is what I know about you:\n\nMost of it.\n\n```\n"
+        + "\n".join(facts)
+        + "\n```\n\nLet me know!"
+    )
     assert lines("\n".join(facts)) == [entry.line for entry in brought.entries]
     assert len(brought.entries) == brought.found == 15
     assert brought.framing == ["Most of it.", "Let me know!"]
@@ -239,8 +328,13 @@ def test_what_an_assistant_says_around_a_code_block_is_no_fact_and_is_told() -> 
 
 
 def test_headings_and_conversations_stand_above_their_lines() -> None:
-    assert shown(read("# Work\n- a b\n- c d\n**Home**\n- e f").entries) == "## Work\n- a b\n- c d\n\n## Home\n- e f"
-    assert shown(read(chatgpt(["I like tea"])).entries) == "## A talk (2024-05-01)\nuser: I like tea"
+    assert (
+        shown(read("# Work\n- a b\n- c d\n**Home**\n- e f").entries)
+        == "## Work\n- a b\n- c d\n\n## Home\n- e f"
+    )
+    assert (
+        shown(read(chatgpt(["I like tea"])).entries) == "## A talk (2024-05-01)\nuser: I like tea"
+    )
 
 
 def test_the_branch_that_the_person_saw_last_is_read_and_a_circle_ends() -> None:
@@ -259,9 +353,15 @@ def test_the_branch_that_the_person_saw_last_is_read_and_a_circle_ends() -> None
 def test_what_the_person_told_chatgpt_in_its_settings_is_facts() -> None:
     talk = json.loads(chatgpt(["I like tea"]))[0]
     told = {
-        "user_context_message_data": {"about_user_message": "Teaches maths\nHas two dogs", "about_model_message": "Be brief"}
+        "user_context_message_data": {
+            "about_user_message": "Teaches maths\nHas two dogs",
+            "about_model_message": "Be brief",
+        }
     }
-    talk["mapping"]["a0"]["message"] |= {"metadata": told, "content": {"content_type": "user_editable_context"}}
+    talk["mapping"]["a0"]["message"] |= {
+        "metadata": told,
+        "content": {"content_type": "user_editable_context"},
+    }
     assert lines(json.dumps([talk])) == ["- Teaches maths", "- Has two dogs", "- Be brief"]
 
 
@@ -273,7 +373,11 @@ def test_what_is_left_out_is_counted_and_told_by_its_reason() -> None:
         "twice": {"count": 1, "lines": ["Likes tea."]}, "too_long": {"count": 1, "lines": ["x" * 120]},
     }  # fmt: skip
     many = read(json.dumps([f"fact {number}" for number in range(MAX_ENTRIES + 3)]))
-    assert (len(many.entries), many.found, counted(many.left_out)["too_many"]["count"]) == (MAX_ENTRIES, MAX_ENTRIES + 3, 3)
+    assert (len(many.entries), many.found, counted(many.left_out)["too_many"]["count"]) == (
+        MAX_ENTRIES,
+        MAX_ENTRIES + 3,
+        3,
+    )
 
 
 def test_a_long_message_is_divided_between_its_lines_and_never_within_one() -> None:
@@ -285,7 +389,9 @@ def test_a_long_message_is_divided_between_its_lines_and_never_within_one() -> N
 
 
 @given(st.lists(st.integers(1, 60), max_size=40), st.integers(1, 200))
-def test_parts_are_whole_entries_in_order_and_none_is_much_longer_than_it_may_be(sizes: list[int], most: int) -> None:
+def test_parts_are_whole_entries_in_order_and_none_is_much_longer_than_it_may_be(
+    sizes: list[int], most: int
+) -> None:
     entries = [Entry("x" * size) for size in sizes]
     divided = parts(entries, most)
     assert [entry for part in divided for entry in part] == entries
@@ -301,14 +407,32 @@ def test_parts_are_whole_entries_in_order_and_none_is_much_longer_than_it_may_be
     ('[{"memory": "likes te', "begins as JSON and is none: .*It may have been cut"),
     ('{"memory": "likes tea"}\n{"memory": "lik', "line 2"),
 ])  # fmt: skip
-def test_what_cannot_be_read_is_refused_in_one_line_that_says_what_to_bring(text: str, says: str) -> None:
+def test_what_cannot_be_read_is_refused_in_one_line_that_says_what_to_bring(
+    text: str, says: str
+) -> None:
     with pytest.raises(UnreadableError, match=says) as refused:
         read(text)
     assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
-    "piece", ["<", "<a ", "<!--", "<script>", "```\n", "**a ", "&", "- ", "[", "\u0301", "[a](", "`", "{", '"']
+    "piece",
+    [
+        "<",
+        "<a ",
+        "<!--",
+        "<script>",
+        "```\n",
+        "**a ",
+        "&",
+        "- ",
+        "[",
+        "\u0301",
+        "[a](",
+        "`",
+        "{",
+        '"',
+    ],
 )
 def test_reading_takes_time_in_proportion_to_the_length(piece: str) -> None:
     def seconds(count: int) -> float:

@@ -17,7 +17,14 @@ from langgraph.store.memory import InMemoryStore
 
 from lasting_memory import journal
 from lasting_memory.consolidation import planning, start, sweep
-from lasting_memory.consolidation.planning import Due, IdleTrigger, Owner, consolidated, delete_old, find_due
+from lasting_memory.consolidation.planning import (
+    Due,
+    IdleTrigger,
+    Owner,
+    consolidated,
+    delete_old,
+    find_due,
+)
 from lasting_memory.consolidation.positions import put_positions
 from lasting_memory.deployment import Consolidation, Deployment, Limits
 from lasting_memory.people import namespaces
@@ -34,7 +41,9 @@ AFTER = 300
 
 
 def said(*texts: str) -> list[dict[str, Any]]:
-    return [{"type": "human", "id": str(number), "content": text} for number, text in enumerate(texts)]
+    return [
+        {"type": "human", "id": str(number), "content": text} for number, text in enumerate(texts)
+    ]
 
 
 @dataclass
@@ -50,7 +59,9 @@ class World:
     async def read(self, actor: Actor = ALICE) -> list[str]:
         """Consolidate what is due; the texts of the new turns."""
         found = await self.due(actor)
-        await put_positions(self.store, actor, {item.conversation.thread_id: item.advanced() for item in found})
+        await put_positions(
+            self.store, actor, {item.conversation.thread_id: item.advanced() for item in found}
+        )
         return [turn.text for item in found for turn in item.conversation.turns]
 
     async def swept(self) -> list[str]:
@@ -75,10 +86,17 @@ async def test_only_what_is_new_is_due_whatever_was_edited_or_deleted(world: Wor
     assert await world.read() == []
 
 
-async def test_a_person_s_own_conversations_are_read_and_no_further_back_than_needed(world: World) -> None:
+async def test_a_person_s_own_conversations_are_read_and_no_further_back_than_needed(
+    world: World,
+) -> None:
     day = datetime.fromisoformat("2026-01-01T00:00:00+00:00")
     for number in range(250):
-        world.platform.put(ALICE, f"old-{number:03}", (day + timedelta(hours=number)).isoformat(), said(f"old {number}"))
+        world.platform.put(
+            ALICE,
+            f"old-{number:03}",
+            (day + timedelta(hours=number)).isoformat(),
+            said(f"old {number}"),
+        )
     world.platform.put(BOB, "bob", day.isoformat(), said("a secret"))
     texts: list[str] = []
     while new := await world.read():
@@ -98,7 +116,9 @@ async def test_damaged_notes_hide_nothing(world: World) -> None:
     assert await world.read() == ["a"]
 
 
-async def test_everybody_with_something_new_gets_one_run_and_nobody_else(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_everybody_with_something_new_gets_one_run_and_nobody_else(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for user in ("alice", "alice", "bob", "carol"):
         thread = world.platform.talk(user)
         thread["values"] = {"messages": said("x")}
@@ -111,7 +131,9 @@ async def test_everybody_with_something_new_gets_one_run_and_nobody_else(world: 
     assert begins == [0, planning.APART_SECONDS]
 
 
-async def test_a_run_that_cannot_be_created_is_one_person_s_and_is_tried_again(world: World) -> None:
+async def test_a_run_that_cannot_be_created_is_one_person_s_and_is_tried_again(
+    world: World,
+) -> None:
     for user in ("alice", "bob"):
         world.platform.talk(user)
 
@@ -131,7 +153,10 @@ async def test_a_sweep_plans_nothing_for_who_was_forgotten_since_it_began(world:
 
     async def forget_others(name: str, options: Any) -> None:
         if name == "runs.create":
-            await journal.forget(world.store, Actor({"alice": "bob", "bob": "alice"}[options["context"]["user_id"]], "acme"))
+            await journal.forget(
+                world.store,
+                Actor({"alice": "bob", "bob": "alice"}[options["context"]["user_id"]], "acme"),
+            )
 
     world.platform.before = forget_others
     assert len(await world.swept()) == 1
@@ -144,14 +169,18 @@ async def test_a_sweep_after_long_silence_or_a_wrong_clock_hides_nobody(world: W
     assert await world.swept() == ["alice"], "the first sweep reads all"
     world.platform.now = now
     world.platform.talk("bob")
-    await world.store.aput(*namespaces.LAST_SWEEP, {"began": (now + timedelta(days=900)).isoformat()})
+    await world.store.aput(
+        *namespaces.LAST_SWEEP, {"began": (now + timedelta(days=900)).isoformat()}
+    )
     assert await world.swept() == ["bob"]
     for began in ((now - 2 * planning._BACK).isoformat(), "soon"):
         await world.store.aput(*namespaces.LAST_SWEEP, {"began": began})
         assert await world.swept() == ["alice", "bob"], "since the last sweep that ended, or all"
 
 
-async def test_old_conversations_go_with_their_positions_once_they_are_consolidated(world: World) -> None:
+async def test_old_conversations_go_with_their_positions_once_they_are_consolidated(
+    world: World,
+) -> None:
     now = world.platform.now
     world.platform.now = now - timedelta(days=31)
     mine, late = world.platform.talk("alice"), world.platform.talk("bob")
@@ -163,7 +192,9 @@ async def test_old_conversations_go_with_their_positions_once_they_are_consolida
     assert late["thread_id"] in world.platform.kept, "what is due is consolidated first"
     assert mine["thread_id"] not in world.platform.kept
     assert await world.store.asearch(namespaces.positions(ALICE)) == []
-    assert await delete_old(MONTHLY, world.platform, world.store, now + planning._BACK) == 1, "but not for ever"
+    assert await delete_old(MONTHLY, world.platform, world.store, now + planning._BACK) == 1, (
+        "but not for ever"
+    )
 
 
 MINE = Owner(ALICE)
@@ -177,10 +208,15 @@ async def turn(platform: Platform, seconds: float = 0) -> None:
 
 def begins(platform: Platform) -> list[float]:
     """Seconds from now at which each pending run begins."""
-    return [(datetime.fromisoformat(run["created_at"]) - platform.now).total_seconds() for run in platform.runs.all("pending")]
+    return [
+        (datetime.fromisoformat(run["created_at"]) - platform.now).total_seconds()
+        for run in platform.runs.all("pending")
+    ]
 
 
-async def test_a_run_that_is_at_work_or_was_asked_for_is_left_and_one_is_queued_behind_it(platform: Platform) -> None:
+async def test_a_run_that_is_at_work_or_was_asked_for_is_left_and_one_is_queued_behind_it(
+    platform: Platform,
+) -> None:
     assert await start(MINE, platform, "asked")  # type: ignore[arg-type]
     assert not await start(MINE, platform, "asked"), "it waits already"  # type: ignore[arg-type]
     await turn(platform)
@@ -192,7 +228,9 @@ async def test_a_run_that_is_at_work_or_was_asked_for_is_left_and_one_is_queued_
     assert len({run["thread_id"] for run in platform.runs.all()}) == 1
 
 
-async def test_what_a_person_asks_for_begins_at_once_in_place_of_a_later_run(platform: Platform) -> None:
+async def test_what_a_person_asks_for_begins_at_once_in_place_of_a_later_run(
+    platform: Platform,
+) -> None:
     await turn(platform)
     assert not await start(MINE, platform), "the run that waits will read everything"  # type: ignore[arg-type]
     assert await start(MINE, platform, "asked")  # type: ignore[arg-type]
@@ -208,33 +246,55 @@ async def test_turns_that_end_at_once_plan_one_run(platform: Platform) -> None:
     assert begins(platform) == [AFTER]
 
 
-async def test_a_failure_to_plan_is_not_the_turn_s(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failure_to_plan_is_not_the_turn_s(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     """A turn ends with an answer that calls no tool, or only one whose result is the last word."""
     user: Any = SignedIn(identity="alice", org_id="acme")
     server = ServerInfo(assistant_id="a", graph_id="agent", user=user)
-    monkeypatch.setattr(planning, "start", AsyncMock(side_effect=httpx.ConnectError("the queue is full")))
-    tools = [tool(name, description="x", return_direct=name == "last")(said) for name in ("more", "last")]
+    monkeypatch.setattr(
+        planning, "start", AsyncMock(side_effect=httpx.ConnectError("the queue is full"))
+    )
+    tools = [
+        tool(name, description="x", return_direct=name == "last")(said) for name in ("more", "last")
+    ]
     trigger = IdleTrigger(deployed(), delay=0)
 
     async def answered(*calls: str) -> int:
         """How often nothing could be planned after the model called these tools."""
         made = [{"name": name, "args": {}, "id": name} for name in calls]
         runtime: Runtime[Any] = Runtime(store=InMemoryStore(), server_info=server)
-        request = ModelRequest(model=cast("Any", None), messages=[], tools=[*tools, {"type": "web_search"}], runtime=runtime)
+        request = ModelRequest(
+            model=cast("Any", None),
+            messages=[],
+            tools=[*tools, {"type": "web_search"}],
+            runtime=runtime,
+        )
         caplog.clear()
-        await trigger.awrap_model_call(request, AsyncMock(return_value=ModelResponse([AIMessage("ok", tool_calls=made)])))
+        await trigger.awrap_model_call(
+            request, AsyncMock(return_value=ModelResponse([AIMessage("ok", tool_calls=made)]))
+        )
         await asyncio.gather(*trigger._planning)
         said_so = "ConnectError('the queue is full')"
-        return sum(record.levelname == "WARNING" and said_so in record.message for record in caplog.records)
+        return sum(
+            record.levelname == "WARNING" and said_so in record.message for record in caplog.records
+        )
 
-    assert [await answered(*calls) for calls in ((), ("more",), ("more", "last"), ("last",))] == [1, 0, 0, 1]
+    assert [await answered(*calls) for calls in ((), ("more",), ("more", "last"), ("last",))] == [
+        1,
+        0,
+        0,
+        1,
+    ]
 
 
 @pytest.mark.parametrize(("changes", "plans"), [
     ({}, True), ({"memory_scope": "user+assistant"}, True), ({"consolidate_after_seconds": 0}, False),
     ({"memory_scope": "assistant"}, False),
 ])  # fmt: skip
-def test_turns_plan_a_consolidation_unless_it_is_off_or_memory_is_shared(changes: dict[str, Any], plans: bool) -> None:
+def test_turns_plan_a_consolidation_unless_it_is_off_or_memory_is_shared(
+    changes: dict[str, Any], plans: bool
+) -> None:
     assert bool(consolidated(deployed(**changes))) is plans
 
 

@@ -1,4 +1,6 @@
-"""However a run ends (a refusal, an error, a cancellation at any step), its slot is free, and its record and memory agree."""
+"""However a run ends (a refusal, an error, a cancellation at any step), its slot is free, and its
+record and memory agree.
+"""
 
 import asyncio
 from contextlib import suppress
@@ -16,7 +18,17 @@ from lasting_memory.settings import CONSOLIDATION_GRAPH
 from lasting_memory.testing.people import SignedIn
 from lasting_memory.testing.scripted_anthropic import Body, Ended, Failure, Reply, Text
 from lasting_memory.testing.stores import WrappedStore
-from tests.consolidation.conftest import AGAIN, ALICE, MY_FOOD, READY, TASK, Runs, append, while_it_works, write
+from tests.consolidation.conftest import (
+    AGAIN,
+    ALICE,
+    MY_FOOD,
+    READY,
+    TASK,
+    Runs,
+    append,
+    while_it_works,
+    write,
+)
 
 SAID = "I like fennel at nine"
 LINE = "- dill"
@@ -31,8 +43,17 @@ def say(run: Runs) -> None:
 def config(run_id: str, recursion_limit: int | None = None) -> RunnableConfig:
     """Of a run as a server begins it."""
     user = SignedIn(identity="alice", org_id="acme")
-    ids = {"thread_id": "hers", "run_id": run_id, "graph_id": CONSOLIDATION_GRAPH, "langgraph_auth_user": user}
-    return {"configurable": ids} if recursion_limit is None else {"configurable": ids, "recursion_limit": recursion_limit}
+    ids = {
+        "thread_id": "hers",
+        "run_id": run_id,
+        "graph_id": CONSOLIDATION_GRAPH,
+        "langgraph_auth_user": user,
+    }
+    return (
+        {"configurable": ids}
+        if recursion_limit is None
+        else {"configurable": ids, "recursion_limit": recursion_limit}
+    )
 
 
 ASKED: Any = {"messages": [{"role": "user", "content": "go"}]}
@@ -53,7 +74,9 @@ REFUSED = [[write(MY_FOOD, f"{LINE} <b>")], READY]
 
 
 class Ending(NamedTuple):
-    """What the model does, what it does once it is told that this was refused, and the status of the run's record."""
+    """What the model does, what it does once it is told that this was refused, and the status of
+    the run's record.
+    """
 
     first: list[Any]
     again: list[Any]
@@ -76,9 +99,12 @@ CASES = [(ending, durability) for ending in ENDINGS for durability in ("sync", "
 
 
 @pytest.mark.parametrize(
-    ("ending", "durability"), [pytest.param(*case, marks=[pytest.mark.proof] if case == LONG else []) for case in CASES]
+    ("ending", "durability"),
+    [pytest.param(*case, marks=[pytest.mark.proof] if case == LONG else []) for case in CASES],
 )
-async def test_no_checkpoint_has_what_was_said_nor_what_the_model_did(run: Runs, ending: str, durability: Any) -> None:
+async def test_no_checkpoint_has_what_was_said_nor_what_the_model_did(
+    run: Runs, ending: str, durability: Any
+) -> None:
     first, again, status = ENDINGS[ending]
     run.model.script(AGAIN, *again)
     run.model.script(TASK, *first)
@@ -86,7 +112,12 @@ async def test_no_checkpoint_has_what_was_said_nor_what_the_model_did(run: Runs,
     await run.saved("- likes leek\n", "/topics/old.md")
     run.built.store = run.store
     stream = run.built.astream(
-        ASKED, config(ending), context=Context(), durability=durability, subgraphs=True, stream_mode=["values", "debug"]
+        ASKED,
+        config(ending),
+        context=Context(),
+        durability=durability,
+        subgraphs=True,
+        stream_mode=["values", "debug"],
     )
     streamed = ""
     with suppress(BadRequestError):
@@ -105,7 +136,9 @@ async def test_no_checkpoint_has_what_was_said_nor_what_the_model_did(run: Runs,
     assert await run.consolidated() == ({"t"} if is_done else set())
 
 
-async def test_a_run_that_is_cancelled_while_the_model_answers_leaves_no_checkpoint_of_it(run: Runs) -> None:
+async def test_a_run_that_is_cancelled_while_the_model_answers_leaves_no_checkpoint_of_it(
+    run: Runs,
+) -> None:
     async def cancel() -> None:
         task.cancel()
         await asyncio.wait([task])
@@ -113,7 +146,9 @@ async def test_a_run_that_is_cancelled_while_the_model_answers_leaves_no_checkpo
     run.model.script(TASK, [append(LINE)], while_it_works(cancel))
     say(run)
     run.built.store = run.store
-    task = asyncio.create_task(run.built.ainvoke(ASKED, config("r1"), context=Context(), durability="sync"))
+    task = asyncio.create_task(
+        run.built.ainvoke(ASKED, config("r1"), context=Context(), durability="sync")
+    )
     with suppress(asyncio.CancelledError):
         await task
     assert task.cancelled()
@@ -121,13 +156,19 @@ async def test_a_run_that_is_cancelled_while_the_model_answers_leaves_no_checkpo
     assert SAID not in in_checkpoints(run)
     assert LINE not in in_checkpoints(run)
     (record,) = await records(run.store, ALICE)
-    assert (record["status"], record["reason"], record["model_calls"]) == ("failed", "It was cancelled.", 2)
+    assert (record["status"], record["reason"], record["model_calls"]) == (
+        "failed",
+        "It was cancelled.",
+        2,
+    )
 
 
 class Steps:
-    """The steps of a run on an empty memory: operations of the store, requests to the platform, calls of the model.
+    """The steps of a run on an empty memory: operations of the store, requests to the platform,
+    calls of the model.
 
-    At the step with this number it is cancelled, or the process dies: from there on nothing is written, and nothing answers.
+    At the step with this number it is cancelled, or the process dies: from there on nothing is
+    written, and nothing answers.
     """
 
     def __init__(self, run: Runs, number: int, *, kills: bool) -> None:
@@ -161,14 +202,18 @@ class Steps:
             raise ConnectionError
         if self._left == 0 and self._task:
             self._task.cancel()
-            await asyncio.sleep(0.05)  # the cancellation arrives before this step has ended, but where it goes on all the same
+            await asyncio.sleep(
+                0.05
+            )  # the cancellation arrives before this step has ended, but where it goes on all the same
 
     def _answer(self, body: Body) -> Reply:
         asyncio.run_coroutine_threadsafe(self._take(), self._loop).result()
         return READY if len(body["messages"]) > 3 else [append(LINE)]
 
 
-async def test_a_run_that_is_cancelled_at_any_step_has_committed_all_or_nothing_and_the_next_goes_on(run: Runs) -> None:
+async def test_a_run_that_is_cancelled_at_any_step_has_committed_all_or_nothing_and_the_next_goes_on(
+    run: Runs,
+) -> None:
     if not isinstance(run.store, InMemoryStore):
         pytest.skip("what matters is the order of operations, which is the same")
     seen, number = set[str](), 1
@@ -191,7 +236,9 @@ async def test_a_run_that_is_cancelled_at_any_step_has_committed_all_or_nothing_
 
 
 async def test_a_run_that_is_killed_at_any_step_loses_nothing_and_blocks_nobody(run: Runs) -> None:
-    """Whatever it has written: the line is there once, or at worst twice, and the conversation is not read again."""
+    """Whatever it has written: the line is there once, or at worst twice, and the conversation is
+    not read again.
+    """
     if not isinstance(run.store, InMemoryStore):
         pytest.skip("what matters is the order of operations, which is the same")
     number = 1
@@ -206,7 +253,9 @@ async def test_a_run_that_is_killed_at_any_step_loses_nothing_and_blocks_nobody(
 
 
 @pytest.mark.parametrize("recursion_limit", [None, 2, 3])
-async def test_the_limit_that_a_client_sends_for_its_run_is_not_the_model_s(run: Runs, recursion_limit: int | None) -> None:
+async def test_the_limit_that_a_client_sends_for_its_run_is_not_the_model_s(
+    run: Runs, recursion_limit: int | None
+) -> None:
     run.model.script(TASK, *[[append(f"- {number}")] for number in range(6)], READY)
     say(run)
     run.built.store = run.store
@@ -215,10 +264,14 @@ async def test_the_limit_that_a_client_sends_for_its_run_is_not_the_model_s(run:
     assert (await records(run.store, ALICE))[0]["status"] == "done"
 
 
-async def test_a_limit_with_which_no_run_could_end_is_refused_before_anything_is_done(run: Runs) -> None:
+async def test_a_limit_with_which_no_run_could_end_is_refused_before_anything_is_done(
+    run: Runs,
+) -> None:
     say(run)
     run.built.store = run.store
-    with pytest.raises(RuntimeError, match=r"^recursion_limit is below 2; a consolidation takes 2 steps"):
+    with pytest.raises(
+        RuntimeError, match=r"^recursion_limit is below 2; a consolidation takes 2 steps"
+    ):
         await run.built.ainvoke(ASKED, config("r1", 1), context=Context())
     assert run.model.requests == []
     assert await run.consolidated() == set()

@@ -1,4 +1,6 @@
-"""The quality set judges: every expectation can fail, a good answer meets them all, and the harness tells the two apart."""
+"""The quality set judges: every expectation can fail, a good answer meets them all, and the harness
+tells the two apart.
+"""
 
 import json
 import os
@@ -23,7 +25,15 @@ from lasting_memory.testing.evals.cases import Case, Thread, load_cases, message
 from lasting_memory.testing.evals.quality import run_case
 from lasting_memory.testing.evals.server import NO_MODEL, Result, table
 from lasting_memory.testing.loopback import ScriptedLangSmith
-from lasting_memory.testing.scripted_anthropic import Answer, Body, Reply, ScriptedAnthropic, Text, ToolCall, tool_results
+from lasting_memory.testing.scripted_anthropic import (
+    Answer,
+    Body,
+    Reply,
+    ScriptedAnthropic,
+    Text,
+    ToolCall,
+    tool_results,
+)
 from tests.consolidation.conftest import READY, forget, write
 
 CASES = load_cases()
@@ -32,14 +42,29 @@ each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
 
 def threads_of(case: Case) -> list[Thread]:
-    return [Thread(str(uuid.UUID(int=number + 1)), "2026-03-02") for number in range(len(case.conversations))]
+    return [
+        Thread(str(uuid.UUID(int=number + 1)), "2026-03-02")
+        for number in range(len(case.conversations))
+    ]
 
 
 def everything(case: Case) -> dict[str, str]:
-    """Memory after a model that writes down all that was said, in every file that it finds or knows of."""
-    talks, start = [*case.messages(), *(messages(act.say) for act in case.person if act.say)], case.start()
-    said = "\n".join(f"- {line}" for talk in talks for turn in talk for line in turn["content"].splitlines()) + case.brought
-    paths = {*start, "/memories/preferences.md", "/memories/topics/index.md"} - {"/memories/profile.json"}
+    """Memory after a model that writes down all that was said, in every file that it finds or knows
+    of.
+    """
+    talks, start = (
+        [*case.messages(), *(messages(act.say) for act in case.person if act.say)],
+        case.start(),
+    )
+    said = (
+        "\n".join(
+            f"- {line}" for talk in talks for turn in talk for line in turn["content"].splitlines()
+        )
+        + case.brought
+    )
+    paths = {*start, "/memories/preferences.md", "/memories/topics/index.md"} - {
+        "/memories/profile.json"
+    }
     return {**start, **{path: f"{start.get(path, '')}\n{said}\n" for path in paths}}
 
 
@@ -50,30 +75,50 @@ def test_a_good_answer_meets_every_expectation(case: Case) -> None:
     after = case.answer(threads)
     assert case.problems(after, threads) == []
     paths = {*case.memory, *after}
-    changed = [Changed(path.removeprefix("/memories"), case.memory.get(path, ""), after.get(path, "")) for path in paths]
-    assert objection(changed, {change.path: change.before.splitlines() for change in changed}) is None
+    changed = [
+        Changed(path.removeprefix("/memories"), case.memory.get(path, ""), after.get(path, ""))
+        for path in paths
+    ]
+    assert (
+        objection(changed, {change.path: change.before.splitlines() for change in changed}) is None
+    )
 
 
 @each_case
 def test_every_expectation_fails_where_all_is_kept_or_all_is_lost(case: Case) -> None:
     threads = threads_of(case)
     naive: list[dict[str, str]] = [case.start(), everything(case), {}]
-    assert [check for check in case.expect if not any(check.problem(case.start(), now, threads) for now in naive)] == []
+    assert [
+        check
+        for check in case.expect
+        if not any(check.problem(case.start(), now, threads) for now in naive)
+    ] == []
 
 
 HOME, PREFERENCES = "/memories/topics/home.md", "/memories/preferences.md"
-DECISION, OTHER_WORDS = "a decision with its reason, its date and its thread", "one fact in other words"
+DECISION, OTHER_WORDS = (
+    "a decision with its reason, its date and its thread",
+    "one fact in other words",
+)
 TWICE = "what stands twice, in the wrong place, or is over"
 
 
 def decide_well(body: Body) -> Reply:
     match = re.search(r"[0-9a-f]{8}-[0-9a-f-]{27}", tool_results(body)[0])
     today = datetime.now(UTC).date().isoformat()
-    return [write(*file) for file in BY_NAME[DECISION].answer([Thread(match[0], today)]).items()] if match else READY
+    return (
+        [write(*file) for file in BY_NAME[DECISION].answer([Thread(match[0], today)]).items()]
+        if match
+        else READY
+    )
 
 
 def quote(body: Body) -> Reply:
-    return [Text("At the harbour office.")] if "harbour office" in tool_results(body)[0] else [Text("I do not know.")]
+    return (
+        [Text("At the harbour office.")]
+        if "harbour office" in tool_results(body)[0]
+        else [Text("I do not know.")]
+    )
 
 
 # A case, a model's answers, and how many of its expectations these do not meet.
@@ -89,7 +134,11 @@ MODELS: list[tuple[str, Sequence[Answer], int]] = [
 
 
 @pytest.mark.server
-@pytest.mark.parametrize(("name", "answers", "problems"), MODELS, ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(
+    ("name", "answers", "problems"),
+    MODELS,
+    ids=lambda value: value if isinstance(value, str) else "",
+)
 async def test_a_case_is_passed_by_a_model_that_does_right_and_by_no_other(
     server: DevServer, model: ScriptedAnthropic, name: str, answers: Sequence[Answer], problems: int
 ) -> None:
@@ -103,7 +152,10 @@ async def test_a_case_is_passed_by_a_model_that_does_right_and_by_no_other(
 
 
 def test_the_summary_says_what_passed_by_kind_what_it_cost_and_what_is_different() -> None:
-    move, talk = Result(name="a move", category="update"), Result(name="small talk", category="drop")
+    move, talk = (
+        Result(name="a move", category="update"),
+        Result(name="small talk", category="drop"),
+    )
     passed: Any = {"passed": True, "at": "2026-11-02", "model": "two"}
     costs: Any = {"model_calls": 3, "input_tokens": 1_200, "output_tokens": 40}
     now = [move.model_copy(update=costs), talk.model_copy(update={"passed": True})]
@@ -119,15 +171,27 @@ def test_the_summary_says_what_passed_by_kind_what_it_cost_and_what_is_different
     assert [line.split()[0] for line in table(now, {})] == ["kind", "update", "drop", "all"]
 
 
-def run_evals(folder: Path, env: Mapping[str, str], *options: str) -> subprocess.CompletedProcess[str]:
-    """`pytest evals` in a copy of the project, where no `.env` of a developer names a model or a key."""
+def run_evals(
+    folder: Path, env: Mapping[str, str], *options: str
+) -> subprocess.CompletedProcess[str]:
+    """`pytest evals` in a copy of the project, where no `.env` of a developer names a model or a
+    key.
+    """
     shutil.copytree(PROJECT, folder / "project", ignore=shutil.ignore_patterns(".*", "__pycache__"))
     own = {
-        name: value for name, value in os.environ.items() if not name.endswith("_MODEL") and not name.startswith("LANGSMITH_")
+        name: value
+        for name, value in os.environ.items()
+        if not name.endswith("_MODEL") and not name.startswith("LANGSMITH_")
     }
     command = [sys.executable, "-m", "pytest", "evals", "-q", "-p", "no:cacheprovider", *options]
     return subprocess.run(
-        command, cwd=folder / "project", env={**own, **env}, capture_output=True, text=True, check=False, timeout=900
+        command,
+        cwd=folder / "project",
+        env={**own, **env},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=900,
     )
 
 
@@ -136,22 +200,34 @@ def test_without_a_model_it_says_so_once_and_fails_nothing(tmp_path: Path) -> No
     done = run_evals(tmp_path, {})
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count(NO_MODEL) == 1
-    assert f"{len(CASES) + len(load_cases(PROJECT / 'evals' / 'cases.yaml'))} skipped" in done.stdout
+    assert (
+        f"{len(CASES) + len(load_cases(PROJECT / 'evals' / 'cases.yaml'))} skipped" in done.stdout
+    )
 
 
 @pytest.mark.server
 @pytest.mark.proof
-def test_with_a_key_it_reports_an_experiment_with_a_score_for_every_case(model: ScriptedAnthropic, tmp_path: Path) -> None:
+def test_with_a_key_it_reports_an_experiment_with_a_score_for_every_case(
+    model: ScriptedAnthropic, tmp_path: Path
+) -> None:
     with ScriptedLangSmith() as langsmith:
         env = {**model.env, "LANGSMITH_API_KEY": "made-up", "LANGSMITH_ENDPOINT": langsmith.url}
         done = run_evals(tmp_path, env, "-k", "small or Japanese")
         assert "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
-        table = [line.split() for line in done.stdout.partition("what the model remembers")[2].splitlines()]
+        table = [
+            line.split()
+            for line in done.stdout.partition("what the model remembers")[2].splitlines()
+        ]
         assert ["keep", "0", "of", "1", "-"] in [line[:5] for line in table]
         assert ["drop", "1", "of", "1", "-"] in [line[:5] for line in table]
         kept = json.loads((tmp_path / "project" / "evals" / ".last_run.json").read_text())
-        assert {each["name"]: each["passed"] for each in kept} == {"small talk": True, "a preference in Japanese": False}
-        assert {example["inputs"]["name"] for example in langsmith.posted["examples"]} == {each["name"] for each in kept}
+        assert {each["name"]: each["passed"] for each in kept} == {
+            "small talk": True,
+            "a preference in Japanese": False,
+        }
+        assert {example["inputs"]["name"] for example in langsmith.posted["examples"]} == {
+            each["name"] for each in kept
+        }
         scores = {(feedback["key"], feedback["score"]) for feedback in langsmith.posted["feedback"]}
         assert scores == {("keep", 0), ("drop", 1), ("pass", 0), ("pass", 1)}
         (experiment,) = langsmith.posted["sessions"]

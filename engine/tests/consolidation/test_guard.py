@@ -1,4 +1,6 @@
-"""Which facts a consolidation may take from memory: judged by what a reader still finds there, line by line."""
+"""Which facts a consolidation may take from memory: judged by what a reader still finds there, line
+by line.
+"""
 
 import json
 import time
@@ -31,15 +33,21 @@ def judged(before: str, after: str, *given_up: str, key: str = "/topics/facts.md
 
 
 GONE = {
-    "junk of the same shape": "\n".join(f"- Lorem ipsum dolor sit {number} {SOURCE}" for number in range(10)),
+    "junk of the same shape": "\n".join(
+        f"- Lorem ipsum dolor sit {number} {SOURCE}" for number in range(10)
+    ),
     "words that all have in common": "\n".join(f"- Something about it {SOURCE}" for _ in LINES),
     "a comment": f"<!--\n{BODY}\n-->",
     "a code block": f"```\n{BODY}\n```",
     "letters turned round": BODY[::-1],
-    "letters that look alike": BODY.translate(dict(zip(map(ord, "aeo"), "\u0430\u0435\u043e", strict=True))),
+    "letters that look alike": BODY.translate(
+        dict(zip(map(ord, "aeo"), "\u0430\u0435\u043e", strict=True))
+    ),
     "headings": "\n".join(f"# {fact}" for fact in FACTS),
     "one line of all words": " ".join(LINES),
-    "a sorted list of all words": " ".join(sorted({word for fact in FACTS for word in fact.split()})),
+    "a sorted list of all words": " ".join(
+        sorted({word for fact in FACTS for word in fact.split()})
+    ),
     "nothing": "",
 }
 
@@ -60,7 +68,9 @@ def test_ten_facts_that_no_reader_finds_any_more_are_lost(how: str) -> None:
 ])  # fmt: skip
 def test_a_new_line_is_plain_text(line: str) -> None:
     assert "only plain text" in judged(BEFORE, f"{BEFORE}{line}\n")
-    assert judged(f"{BEFORE}{line}\n", f"{BEFORE}{line}\n- new\n") == "", "one that was there may stay"
+    assert judged(f"{BEFORE}{line}\n", f"{BEFORE}{line}\n- new\n") == "", (
+        "one that was there may stay"
+    )
 
 
 KEPT = {
@@ -68,7 +78,9 @@ KEPT = {
     "other bullets, emphasis and spaces": "\n".join(f"  *  **{fact}**  {SOURCE}" for fact in FACTS),
     "a table": "| fact |\n|---|\n" + "\n".join(f"| {fact} |" for fact in FACTS),
     "without their sources": "\n".join(FACTS),
-    "two on a line": "\n".join(f"{one}; {two.lower()} {SOURCE}" for one, two in zip(FACTS[::2], FACTS[1::2], strict=True)),
+    "two on a line": "\n".join(
+        f"{one}; {two.lower()} {SOURCE}" for one, two in zip(FACTS[::2], FACTS[1::2], strict=True)
+    ),
     "a date added": "\n".join(f"{line} and still so in 2027" for line in LINES),
     "other line ends": BEFORE.replace("\n", "\r\n"),
     "code within the line": f"- `Vec<T>`\n{BEFORE.replace('Postgres', '`Postgres`')}",
@@ -115,10 +127,18 @@ def test_every_language_s_facts_are_facts(before: str) -> None:
 
 def test_what_tells_facts_apart_counts_more_than_what_they_share() -> None:
     before = "".join(
-        f"- The Kestrel team in Lyon uses {name} for its work\n" for name in ("Postgres", "Redis", "Kafka", "Argo")
+        f"- The Kestrel team in Lyon uses {name} for its work\n"
+        for name in ("Postgres", "Redis", "Kafka", "Argo")
     )
-    assert "would lose 4 lines" in judged(before, "- The Kestrel team in Lyon uses tools for its work\n")
-    assert judged(before, "- The Kestrel team in Lyon uses Postgres, Redis, Kafka and Argo for its work\n") == ""
+    assert "would lose 4 lines" in judged(
+        before, "- The Kestrel team in Lyon uses tools for its work\n"
+    )
+    assert (
+        judged(
+            before, "- The Kestrel team in Lyon uses Postgres, Redis, Kafka and Argo for its work\n"
+        )
+        == ""
+    )
 
 
 @pytest.mark.parametrize(("before", "after"), [
@@ -139,15 +159,24 @@ def test_a_third_of_the_facts_may_go_of_those_that_were_not_given_up() -> None:
     assert judged("\n".join(LINES[:9]), left(6)) == ""
     assert judged("\n".join(LINES[:9]), left(5))
     assert judged("\n".join(LINES[:9]), left(5), *LINES[7:9]) == ""
-    assert judged("\n".join(LINES[:9]), left(4), *LINES[6:9]) == "", "three were given, two of six were not"
+    assert judged("\n".join(LINES[:9]), left(4), *LINES[6:9]) == "", (
+        "three were given, two of six were not"
+    )
     assert judged("\n".join(LINES[:9]), left(3), *LINES[6:9])
     given_but_there = ["- one", "- two"]
-    assert judged("- one\n- two\n- three\n- four\n", "- one\n- two\n", *given_but_there), "they make no room for others"
+    assert judged("- one\n- two\n- three\n- four\n", "- one\n- two\n", *given_but_there), (
+        "they make no room for others"
+    )
     assert judged("- dill\n- dill\n- Dill.\n", "- dill\n") == "", "a fact that stands twice is one"
 
 
 @pytest.mark.parametrize(
-    "given", ["Has a dog called Rufus", f"  * **Has a dog called Rufus** {SOURCE}", "Has a dog\nHas a dog called Rufus"]
+    "given",
+    [
+        "Has a dog called Rufus",
+        f"  * **Has a dog called Rufus** {SOURCE}",
+        "Has a dog\nHas a dog called Rufus",
+    ],
 )
 def test_a_line_is_given_up_by_its_words(given: str) -> None:
     assert judged(f"{LINES[1]}\n", "", given) == ""
@@ -155,13 +184,22 @@ def test_a_line_is_given_up_by_its_words(given: str) -> None:
 
 
 def test_a_profile_is_judged_by_its_fields_however_it_is_laid_out() -> None:
-    profile: dict[str, Any] = {"name": "Omar", "role": "support engineer", "timezone": "Africa/Cairo", "units": "metric"}
+    profile: dict[str, Any] = {
+        "name": "Omar",
+        "role": "support engineer",
+        "timezone": "Africa/Cairo",
+        "units": "metric",
+    }
     one_line, laid_out = json.dumps(profile), json.dumps(profile, indent=2)
     replaced = json.dumps({**profile, "role": "team lead"}, indent=2)
     assert judged(one_line, laid_out, key="/profile.json") == ""
     assert judged(one_line, replaced, key="/profile.json") == ""
     assert "would lose 3 lines" in judged(laid_out, '{"name": "Omar"}', key="/profile.json")
-    given = ['  "role": "support engineer",', '  "timezone": "Africa/Cairo",', '  "units": "metric"']
+    given = [
+        '  "role": "support engineer",',
+        '  "timezone": "Africa/Cairo",',
+        '  "units": "metric"',
+    ]
     assert judged(laid_out, '{"name": "Omar"}', *given, key="/profile.json") == ""
     assert judged(one_line, "", one_line, key="/profile.json") == ""
 
@@ -174,10 +212,16 @@ def hostile() -> Iterator[tuple[str, str]]:
         return text.encode()[:size].decode(errors="ignore")
 
     for words in ("abcdefghijklmnop", [f"w{number}" for number in range(9_999)]):
-        one, two = (cut("\n".join(" ".join(random.choices(words, k=5)) for _ in range(30_000))) for _ in range(2))
+        one, two = (
+            cut("\n".join(" ".join(random.choices(words, k=5)) for _ in range(30_000)))
+            for _ in range(2)
+        )
         yield one, two
     for end in ("\n", " common "):
-        yield cut(end.join(f"a{number}" for number in range(60_000))), cut(end.join(f"b{number}" for number in range(60_000)))
+        yield (
+            cut(end.join(f"a{number}" for number in range(60_000))),
+            cut(end.join(f"b{number}" for number in range(60_000))),
+        )
     yield "東京都に住む" * 14_000, "京都府に住む" * 14_000
     for text in ("<a ", "<a b='", "<!--", "<!-- -->", "![", "](", "[x]:\n", "<details>", "`", "```\n", "---\n", ">", "\u202e",
                  "(2026-03-02, thread x", "(2026-03-02, thread x;"):  # fmt: skip
@@ -196,7 +240,12 @@ def test_no_text_takes_long() -> None:
 
 def test_what_is_not_text_is_no_change_of_consolidation_s() -> None:
     photo, note = create_file_data("AP8=", encoding="base64"), create_file_data("note")
-    assert changes({"/x": photo}, {}) == changes({"/x": photo}, {"/x": note}) == changes({"/x": note}, {"/x": photo}) == []
+    assert (
+        changes({"/x": photo}, {})
+        == changes({"/x": photo}, {"/x": note})
+        == changes({"/x": note}, {"/x": photo})
+        == []
+    )
 
 
 def test_headings_and_comments_are_nothing_to_lose() -> None:
@@ -209,8 +258,14 @@ def test_a_person_s_own_skills_are_not_consolidation_s() -> None:
 
 
 OLD = [
-    ("/memories/topics/food.md", "# Food\n\n- Likes fennel in soup\n- Hates kale\n- Likes strong tea\n"),
-    ("/memories/topics/home.md", "- Lives near the river in Lyon\n- Likes Lyon\n- The house has 3 rooms\n"),
+    (
+        "/memories/topics/food.md",
+        "# Food\n\n- Likes fennel in soup\n- Hates kale\n- Likes strong tea\n",
+    ),
+    (
+        "/memories/topics/home.md",
+        "- Lives near the river in Lyon\n- Likes Lyon\n- The house has 3 rooms\n",
+    ),
 ]
 
 

@@ -1,4 +1,6 @@
-"""What was said before a fact was deleted for good is not consolidated again; and a run that was planned before begins anew."""
+"""What was said before a fact was deleted for good is not consolidated again; and a run that was
+planned before begins anew.
+"""
 
 from typing import Any
 
@@ -48,14 +50,20 @@ async def test_all_up_to_then_is_kept_out_with_the_answer_that_comes_and_what_is
     assert await due(store, platform) == ["It rains", "So it does"]
 
 
-async def test_conversations_that_say_it_are_found_also_one_under_way(store: BaseStore, platform: Platform) -> None:
+async def test_conversations_that_say_it_are_found_also_one_under_way(
+    store: BaseStore, platform: Platform
+) -> None:
     at = platform.now.isoformat()
-    platform.put(ALICE, "says", at, [human(1, "By the way: seven tulips? My safe opens with tulip seven!")])
+    platform.put(
+        ALICE, "says", at, [human(1, "By the way: seven tulips? My safe opens with tulip seven!")]
+    )
     platform.put(ALICE, "other", at, [human(1, "My safe is grey, and I like a tulip")])
     platform.put(ALICE, "now", at, [human(1, SAFE)], status="busy")
     fact = Fact(frozenset({"The safe opens with tulip seven"}))
     client: Any = platform
-    found = await saying(store, client, ALICE, fact, deployment=deployed(), began=journal.Began(ALICE))
+    found = await saying(
+        store, client, ALICE, fact, deployment=deployed(), began=journal.Began(ALICE)
+    )
     assert sorted(found) == ["now", "says"]
 
 

@@ -1,4 +1,6 @@
-"""Which kinds of change consolidation may make: held by a comparison of its draft with memory, whatever the model did."""
+"""Which kinds of change consolidation may make: held by a comparison of its draft with memory,
+whatever the model did.
+"""
 
 import json
 from dataclasses import replace
@@ -21,15 +23,32 @@ from lasting_memory.settings import CONSOLIDATION_GRAPH, SettingsError
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.people import SignedIn
 from lasting_memory.testing.platform import Platform
-from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, ToolCall, last_user_text, system_text
+from lasting_memory.testing.scripted_anthropic import (
+    ScriptedAnthropic,
+    ToolCall,
+    last_user_text,
+    system_text,
+)
 from tests.conftest import BuildGraph
-from tests.consolidation.conftest import AGAIN, ALICE, FOOD, MY_FOOD, READY, TASK, Runs, append, write
+from tests.consolidation.conftest import (
+    AGAIN,
+    ALICE,
+    FOOD,
+    MY_FOOD,
+    READY,
+    TASK,
+    Runs,
+    append,
+    write,
+)
 
 BEFORE = "# Food\n\n- likes fennel\n- hates dill\n- eats at seven\n"
 OTHER = "/topics/other.md"
 
 
-def left(after: str | None, *may: Kind, before: str = BEFORE, key: str = FOOD) -> tuple[str, list[tuple[str, str]]]:
+def left(
+    after: str | None, *may: Kind, before: str = BEFORE, key: str = FOOD
+) -> tuple[str, list[tuple[str, str]]]:
     """What becomes of a file that the batch made this of (None: deleted), and what is left out."""
     change = Changed(key, before, after or "", deleted=after is None)
     kept, beyond = within([change], may)
@@ -66,14 +85,18 @@ CASES: list[tuple[str | None, tuple[Kind, ...], str, list[tuple[str, str]]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("after", "may", "becomes", "beyond"), CASES, ids=[str(n) for n in range(len(CASES))])
+@pytest.mark.parametrize(
+    ("after", "may", "becomes", "beyond"), CASES, ids=[str(n) for n in range(len(CASES))]
+)
 def test_what_goes_beyond_is_left_out_line_by_line(
     after: str | None, may: tuple[Kind, ...], becomes: str, beyond: list[tuple[str, str]]
 ) -> None:
     assert left(after, *may) == (becomes, beyond)
 
 
-LINES = st.lists(st.sampled_from(["- a b", "- a c", "- d e", "- d e f", "# g", "", "- h"]), max_size=8).map("\n".join)
+LINES = st.lists(
+    st.sampled_from(["- a b", "- a c", "- d e", "- d e f", "# g", "", "- h"]), max_size=8
+).map("\n".join)
 
 
 @given(LINES, LINES, st.sets(st.sampled_from(KINDS), min_size=1))
@@ -98,8 +121,12 @@ def test_a_line_that_moves_to_another_file_is_neither_gone_nor_new() -> None:
     changes = [gone, Changed(OTHER, "- walks\n", f"- walks\n{facts}")]
     for kind in KINDS:
         assert within(changes, {kind}) == (changes, []), kind
-    kept, beyond = within([gone, Changed(OTHER, "- walks\n<!--\n", f"- walks\n<!--\n{facts}")], {"add"})
-    assert [each.path for each in beyond if each.kind == "remove"] == [MY_FOOD] * 4, "in a comment they are gone"
+    kept, beyond = within(
+        [gone, Changed(OTHER, "- walks\n<!--\n", f"- walks\n<!--\n{facts}")], {"add"}
+    )
+    assert [each.path for each in beyond if each.kind == "remove"] == [MY_FOOD] * 4, (
+        "in a comment they are gone"
+    )
     assert FOOD not in {change.key for change in kept}
 
 
@@ -113,13 +140,17 @@ def profile(**fields: Any) -> str:
     ({"remove"}, {"role": "cook"}, [("update", "role: baker"), ("add", "units: metric")]),
     ({"add", "update", "remove"}, {"role": "baker", "units": "metric"}, []),
 ])  # fmt: skip
-def test_of_json_it_holds_field_by_field(may: set[Kind], becomes: dict[str, str], beyond: list[tuple[str, str]]) -> None:
+def test_of_json_it_holds_field_by_field(
+    may: set[Kind], becomes: dict[str, str], beyond: list[tuple[str, str]]
+) -> None:
     before, after = profile(name="Ann", role="cook"), profile(role="baker", units="metric")
     text, found = left(after, *may, before=before, key="/profile.json")
     assert (json.loads(text), found) == (becomes, beyond)
 
 
-@pytest.mark.parametrize("after", ["# Was true\n- hates dill\n", "-\n- hates dill\n", "- …\n- hates dill\n"])
+@pytest.mark.parametrize(
+    "after", ["# Was true\n- hates dill\n", "-\n- hates dill\n", "- …\n- hates dill\n"]
+)
 def test_what_says_nothing_stands_in_place_of_no_fact(after: str) -> None:
     before = "- likes fennel\n- hates dill\n"
     text, beyond = left(after, "add", "update", before=before)
@@ -136,13 +167,18 @@ def test_what_says_nothing_stands_in_place_of_no_fact(after: str) -> None:
     ({"x": {"a": 1}}, {"x": {}}, {"add", "update"}, "remove"),
     ({"x": {"a": 1}}, {"x": {"a": 1, "b": 2}}, {"update"}, "add"),
 ])  # fmt: skip
-def test_of_json_a_kind_is_that_of_the_value_at_any_depth(before: Any, after: Any, may: set[Kind], kind: Kind) -> None:
+def test_of_json_a_kind_is_that_of_the_value_at_any_depth(
+    before: Any, after: Any, may: set[Kind], kind: Kind
+) -> None:
     text, beyond = left(json.dumps(after), *may, before=json.dumps(before), key="/data.json")
     assert (text, [found for found, _ in beyond]) == (json.dumps(before), [kind])
 
 
 def test_of_json_what_may_be_made_within_an_object_is_made() -> None:
-    before, after = {"x": {"a": 1, "b": ""}, "y": None}, {"x": {"a": 2, "b": "tea", "c": 3}, "y": [1]}
+    before, after = (
+        {"x": {"a": 1, "b": ""}, "y": None},
+        {"x": {"a": 2, "b": "tea", "c": 3}, "y": [1]},
+    )
     text, beyond = left(json.dumps(after), "add", before=json.dumps(before), key="/data.json")
     assert json.loads(text) == {"x": {"a": 1, "b": "tea", "c": 3}, "y": [1]}
     assert beyond == [("update", "x.a: 2")]
@@ -154,8 +190,14 @@ def test_json_of_any_depth_is_no_error() -> None:
 
 
 def test_a_json_file_that_is_no_object_changes_as_a_whole() -> None:
-    assert left("[1, 2]", "add", before="[1]", key="/list.json") == ("[1]", [("update", "the whole file")])
-    assert left(None, "add", before="[1]", key="/list.json") == ("[1]", [("remove", "the whole file")])
+    assert left("[1, 2]", "add", before="[1]", key="/list.json") == (
+        "[1]",
+        [("update", "the whole file")],
+    )
+    assert left(None, "add", before="[1]", key="/list.json") == (
+        "[1]",
+        [("remove", "the whole file")],
+    )
     assert left("[1]", "add", before="", key="/list.json") == ("[1]", [])
 
 
@@ -174,7 +216,11 @@ def only(*may: Kind) -> Consolidation:
 
 @pytest.fixture
 def adding(
-    graph: BuildGraph, store: BaseStore, model: ScriptedAnthropic, platform: Platform, monkeypatch: pytest.MonkeyPatch
+    graph: BuildGraph,
+    store: BaseStore,
+    model: ScriptedAnthropic,
+    platform: Platform,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Runs:
     """Consolidation for Alice that may only add."""
     monkeypatch.setattr(run_module, "get_client", lambda: platform)
@@ -186,9 +232,13 @@ def edit(old: str, new: str) -> ToolCall:
     return ToolCall("edit_file", {"file_path": MY_FOOD, "old_string": old, "new_string": new})
 
 
-async def test_what_a_run_does_beyond_is_tried_again_with_the_reason_then_left_out_and_the_rest_stays(adding: Runs) -> None:
+async def test_what_a_run_does_beyond_is_tried_again_with_the_reason_then_left_out_and_the_rest_stays(
+    adding: Runs,
+) -> None:
     await adding.saved(BEFORE)
-    given_up = ToolCall("forget_lines", {"path": MY_FOOD, "lines": ["- hates dill"], "reason": "contradicted"})
+    given_up = ToolCall(
+        "forget_lines", {"path": MY_FOOD, "lines": ["- hates dill"], "reason": "contradicted"}
+    )
     calls = [given_up, edit("- hates dill\n", "- likes dill\n"), append("- likes leek")]
     adding.model.script(AGAIN, *[[call] for call in calls], READY)
     adding.model.script(TASK, *[[call] for call in calls], READY)
@@ -196,7 +246,10 @@ async def test_what_a_run_does_beyond_is_tried_again_with_the_reason_then_left_o
     assert await adding.text() == BEFORE + "- likes leek\n"
     assert await adding.consolidated() == {"t"}
     shown = next(text for body in adding.model.requests if AGAIN in (text := last_user_text(body)))
-    assert f"may only add lines and fields here. Leave this out: {MY_FOOD}, update: - likes dill." in shown
+    assert (
+        f"may only add lines and fields here. Leave this out: {MY_FOOD}, update: - likes dill."
+        in shown
+    )
     (record,) = await records(adding.store, ALICE)
     assert (record["status"], "update: - likes dill" in record["reason"]) == ("done", True)
     assert "likes dill" not in record["files"][MY_FOOD]
@@ -218,7 +271,10 @@ async def test_the_prompt_says_what_the_model_may_do_and_nothing_where_it_may_do
 async def test_a_deleted_file_stays_where_nothing_may_be_removed(adding: Runs) -> None:
     await adding.saved(BEFORE)
     adding.model.script(
-        AGAIN, [ToolCall("delete", {"file_path": MY_FOOD})], [write("/memories/topics/new.md", "- leek\n")], READY
+        AGAIN,
+        [ToolCall("delete", {"file_path": MY_FOOD})],
+        [write("/memories/topics/new.md", "- leek\n")],
+        READY,
     )
     adding.model.script(TASK, [ToolCall("delete", {"file_path": MY_FOOD})], READY)
     await adding("r1", t=["I like leek"])
@@ -242,18 +298,35 @@ BROUGHT = Part("1", "", [Entry("She likes leek")]).dumped()
 
 
 @pytest.mark.parametrize(("trigger", "given"), [("", ""), ("tidy", ""), ("bring", BROUGHT)])
-async def test_rehearsals_tidying_and_what_is_brought_are_held_to_it_too(adding: Runs, trigger: str, given: str) -> None:
+async def test_rehearsals_tidying_and_what_is_brought_are_held_to_it_too(
+    adding: Runs, trigger: str, given: str
+) -> None:
     await adding.saved(BEFORE)
-    given_up = ToolCall("forget_lines", {"path": MY_FOOD, "lines": ["- hates dill"], "reason": "outdated"})
+    given_up = ToolCall(
+        "forget_lines", {"path": MY_FOOD, "lines": ["- hates dill"], "reason": "outdated"}
+    )
     calls = [given_up, edit("- hates dill\n", ""), append("- likes leek, likes fennel")]
     adding.model.script(AGAIN, *[[call] for call in calls], READY)
-    adding.model.script({"": TASK, "tidy": "Tidy this", "bring": "brought a text"}[trigger], *[[call] for call in calls], READY)
+    adding.model.script(
+        {"": TASK, "tidy": "Tidy this", "bring": "brought a text"}[trigger],
+        *[[call] for call in calls],
+        READY,
+    )
     message = {"type": "human", "id": "t-0", "content": "I like leek, I like fennel"}
     adding.platform.put(ALICE, "t", adding.platform.now.isoformat(), [message])
     user = SignedIn(identity="alice", org_id="acme")
-    ids = {"thread_id": "r", "run_id": "r", "graph_id": CONSOLIDATION_GRAPH, "langgraph_auth_user": user}
+    ids = {
+        "thread_id": "r",
+        "run_id": "r",
+        "graph_id": CONSOLIDATION_GRAPH,
+        "langgraph_auth_user": user,
+    }
     adding.built.store = adding.store
-    config = {"configurable": ids, "recursion_limit": 999, "metadata": {"trigger": trigger} if trigger else {}}
+    config = {
+        "configurable": ids,
+        "recursion_limit": 999,
+        "metadata": {"trigger": trigger} if trigger else {},
+    }
     asked = {"messages": [{"role": "user", "content": given or "go"}]}
     result = await adding.built.ainvoke(asked, config, context=Context(dry_run=True))
     report = json.loads(result["messages"][-1].text)

@@ -1,4 +1,6 @@
-"""On the real server: what consolidation reads, whose, and when; however it ends, it stops nobody else's."""
+"""On the real server: what consolidation reads, whose, and when; however it ends, it stops nobody
+else's.
+"""
 
 import asyncio
 import threading
@@ -12,13 +14,33 @@ from lasting_memory.seeding import seed
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import Person
-from lasting_memory.testing.scripted_anthropic import Body, Ended, Failure, ScriptedAnthropic, Slow, Text, after, tool_results
+from lasting_memory.testing.scripted_anthropic import (
+    Body,
+    Ended,
+    Failure,
+    ScriptedAnthropic,
+    Slow,
+    Text,
+    after,
+    tool_results,
+)
 from tests.conftest import people, served
-from tests.consolidation.conftest import READ, READY, TASK, append, consolidation_thread, ended, go, records, soon
+from tests.consolidation.conftest import (
+    READ,
+    READY,
+    TASK,
+    append,
+    consolidation_thread,
+    ended,
+    go,
+    records,
+    soon,
+)
 
 pytestmark = pytest.mark.server
 NOTHING: Any = {"messages": []}
-# A server that consolidates soon: later than turns that begin at once end, on a busy machine as well.
+# A server that consolidates soon: later than turns that begin at once end, on a busy machine as
+# well.
 idle = served(CONSOLIDATE_AFTER_SECONDS="6")
 
 
@@ -27,10 +49,14 @@ async def words_of(*people: Person) -> None:
     await asyncio.gather(*(person.chat(f"words of {person.name}.") for person in people))
 
 
-async def test_a_rehearsal_says_what_would_change_or_that_it_failed_and_writes_nothing(ada: Person) -> None:
+async def test_a_rehearsal_says_what_would_change_or_that_it_failed_and_writes_nothing(
+    ada: Person,
+) -> None:
     http, rehearsal = ada.http.client, {"dry_run": "true"}
     await ada.chat("I like dill")
-    ada.model.script(TASK, [append("- likes dill")], READY, Failure(400, "invalid_request_error", "no"))
+    ada.model.script(
+        TASK, [append("- likes dill")], READY, Failure(400, "invalid_request_error", "no")
+    )
     told = await http.post("/memory/consolidate", params=rehearsal)
     assert "+- likes dill" in told.json()["files"]["/memories/topics/food.md"]
     failed = await http.post("/memory/consolidate", params=rehearsal)
@@ -52,10 +78,16 @@ async def test_what_was_said_in_a_turn_without_an_answer_is_remembered(
 
 
 async def ended_of_kind(who: Person, kind: str) -> list[dict[str, Any]]:
-    return [record for record in await who.listed("consolidations") if record["kind"] == kind and record["ended_at"]]
+    return [
+        record
+        for record in await who.listed("consolidations")
+        if record["kind"] == kind and record["ended_at"]
+    ]
 
 
-async def test_without_an_answer_a_rehearsal_a_tidy_and_a_text_say_why_and_a_later_run_remembers(ada: Person) -> None:
+async def test_without_an_answer_a_rehearsal_a_tidy_and_a_text_say_why_and_a_later_run_remembers(
+    ada: Person,
+) -> None:
     await ada.chat("I like dill")
     await ada.write("/memories/topics/food.md", "- likes fennel\n")
     http, filtered = ada.http.client, Ended([], "refusal")
@@ -82,27 +114,37 @@ async def test_without_an_answer_a_rehearsal_a_tidy_and_a_text_say_why_and_a_lat
 async def test_a_rehearsal_during_which_its_person_is_forgotten_did_not_fail(ada: Person) -> None:
     await ada.chat("I like dill")
     ada.model.script(TASK, Slow(60, [Text("late")]))
-    rehearsal = asyncio.create_task(ada.http.client.post("/memory/consolidate", params={"dry_run": "true"}))
+    rehearsal = asyncio.create_task(
+        ada.http.client.post("/memory/consolidate", params={"dry_run": "true"})
+    )
     await ada.model.asked(TASK, 1)
     assert (await ada.http.client.delete("/memory")).is_success
     assert (await rehearsal).status_code == 409, (await rehearsal).text
 
 
-async def test_three_turns_are_one_run_on_a_thread_of_its_own(idle: DevServer, model: ScriptedAnthropic, alice: str) -> None:
+async def test_three_turns_are_one_run_on_a_thread_of_its_own(
+    idle: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
     (person,) = people(idle, model, alice)
     model.script(TASK, [READ], READY)
-    await asyncio.gather(*(person.chat(text) for text in ("I like fennel", "and dill", "and sorrel")))
+    await asyncio.gather(
+        *(person.chat(text) for text in ("I like fennel", "and dill", "and sorrel"))
+    )
     assert await ended(person) == ["success"]
     thread, shown = await consolidation_thread(person), tool_results(model.requests[-1])[0]
     assert all(text in shown for text in ("fennel", "dill", "sorrel"))
     assert len(model.requests_for(TASK)) == 2
     (run,) = await person.client.runs.list(thread)
-    assert (run["metadata"] or {})["trigger"] == "idle", "what this project says of its runs arrives; nobody else may say it"
+    assert (run["metadata"] or {})["trigger"] == "idle", (
+        "what this project says of its runs arrives; nobody else may say it"
+    )
     conversations = await person.client.threads.search(metadata={"graph_id": "agent"})
     assert thread not in {thread_seen["thread_id"] for thread_seen in conversations}
 
 
-async def test_a_consolidation_s_thread_keeps_a_checkpoint_of_each_run_and_in_none_what_was_said(ada: Person) -> None:
+async def test_a_consolidation_s_thread_keeps_a_checkpoint_of_each_run_and_in_none_what_was_said(
+    ada: Person,
+) -> None:
     def hers(body: Body) -> bool:  # other servers consolidate at the same time
         return TASK in str(body) and "I like dill" in str(body)
 
@@ -112,17 +154,23 @@ async def test_a_consolidation_s_thread_keeps_a_checkpoint_of_each_run_and_in_no
         await ada.chat(f"I like dill {number}")
         await ada.http.post("/memory/consolidate", json=None)
         assert {*await ended(ada, number)} == {"success"}
-        assert sum(map(hers, ada.model.requests)) == 2, "it goes on without what is in the checkpoints of the runs before"
+        assert sum(map(hers, ada.model.requests)) == 2, (
+            "it goes on without what is in the checkpoints of the runs before"
+        )
     thread = await consolidation_thread(ada)
     await ada.chat("I like dill 3")
     own = await ada.thread()
     rehearsal: Any = {"input": NOTHING, "durability": "sync", "context": {"dry_run": True}}
     await ada.client.runs.wait(own, "consolidation_agent", **rehearsal)
     ada.model.script(hers, [append("- likes dill")], Failure(400, "invalid_request_error", "no"))
-    streamed = ada.client.runs.stream(own, "consolidation_agent", stream_mode="values", stream_subgraphs=True, **rehearsal)
+    streamed = ada.client.runs.stream(
+        own, "consolidation_agent", stream_mode="values", stream_subgraphs=True, **rehearsal
+    )
     shown = [part async for part in streamed]
     assert ("I like dill" in str(shown), shown[-1].event) == (True, "error")
-    planned, rehearsed = [await ada.client.threads.get_history(each, limit=100) for each in (thread, own)]
+    planned, rehearsed = [
+        await ada.client.threads.get_history(each, limit=100) for each in (thread, own)
+    ]
     assert len(planned) == 2
     kept = [planned, rehearsed, await ada.client.threads.get(own)]
     assert "I like" not in str(kept)
@@ -131,14 +179,21 @@ async def test_a_consolidation_s_thread_keeps_a_checkpoint_of_each_run_and_in_no
 
 async def test_planned_consolidations_do_not_count_as_busy_conversations(ada: Person) -> None:
     for _ in range(DEFAULTS.busy_threads):
-        await ada.client.runs.create(await ada.thread(), "consolidation_agent", input=NOTHING, after_seconds=600)
+        await ada.client.runs.create(
+            await ada.thread(), "consolidation_agent", input=NOTHING, after_seconds=600
+        )
     with pytest.raises(RateLimitError):
         await ada.client.runs.create(await ada.thread(), "consolidation_agent", input=NOTHING)
     await ada.say("hello")
 
 
-async def test_a_sweep_starts_those_who_are_due_and_those_who_failed(own_server: DevServer, model: ScriptedAnthropic) -> None:
-    operator, (fine, failing, idle) = own_server.as_operator(), people(own_server, model, "fine", "failing", "idle")
+async def test_a_sweep_starts_those_who_are_due_and_those_who_failed(
+    own_server: DevServer, model: ScriptedAnthropic
+) -> None:
+    operator, (fine, failing, idle) = (
+        own_server.as_operator(),
+        people(own_server, model, "fine", "failing", "idle"),
+    )
     await words_of(fine, failing, idle)
 
     async def swept(runs: int) -> list[list[str]]:
@@ -150,7 +205,9 @@ async def test_a_sweep_starts_those_who_are_due_and_those_who_failed(own_server:
         return Failure(400, "invalid_request_error", "no") if bad else READY
 
     model.script(TASK, *[reply] * 100)
-    await operator.runs.wait(None, "consolidation_agent", input=NOTHING, context={"user_id": "idle", "org_id": "acme"})
+    await operator.runs.wait(
+        None, "consolidation_agent", input=NOTHING, context={"user_id": "idle", "org_id": "acme"}
+    )
     assert await swept(1) == [["success"], ["error"]]
     assert await operator.threads.search(metadata={"user_id": "idle", "consolidates": "all"}) == []
     assert "words of failing." not in str(model.requests_for("words of fine.")[0])
@@ -158,7 +215,9 @@ async def test_a_sweep_starts_those_who_are_due_and_those_who_failed(own_server:
 
 
 @pytest.mark.proof
-async def test_the_cron_of_the_seeds_comes_in_as_an_operator(own_server: DevServer, model: ScriptedAnthropic) -> None:
+async def test_the_cron_of_the_seeds_comes_in_as_an_operator(
+    own_server: DevServer, model: ScriptedAnthropic
+) -> None:
     operator = own_server.as_operator()
     await words_of(*people(own_server, model, "one", "another"))
     model.script(TASK, *[READY] * 100)
@@ -173,13 +232,22 @@ async def test_the_cron_of_the_seeds_comes_in_as_an_operator(own_server: DevServ
         await seed(operator, ["cron"], deployed(), prune=False)
 
 
-async def test_a_cancelled_consolidation_frees_its_slot_and_leaves_a_record(server: DevServer, ada: Person) -> None:
-    others = people(server, ada.model, *(f"{number}-{ada.name}" for number in range(DEFAULT_CONSOLIDATION.at_once)))
+async def test_a_cancelled_consolidation_frees_its_slot_and_leaves_a_record(
+    server: DevServer, ada: Person
+) -> None:
+    others = people(
+        server,
+        ada.model,
+        *(f"{number}-{ada.name}" for number in range(DEFAULT_CONSOLIDATION.at_once)),
+    )
     ada.model.script(TASK, *[Slow(60, [Text("late")])] * len(others))
     await words_of(*others, ada)
     threads = [await other.thread() for other in others]
     at_work = zip(others, threads, strict=True)
-    runs = [await other.client.runs.create(thread, "consolidation_agent", input=NOTHING) for other, thread in at_work]
+    runs = [
+        await other.client.runs.create(thread, "consolidation_agent", input=NOTHING)
+        for other, thread in at_work
+    ]
     await ada.model.asked(TASK, len(others))
     for other, thread, run in zip(others, threads, runs, strict=True):
         await other.client.runs.cancel(thread, run["run_id"], wait=True)
@@ -190,9 +258,13 @@ async def test_a_cancelled_consolidation_frees_its_slot_and_leaves_a_record(serv
     assert (await records(ada))[0]["status"] == "done"
 
 
-async def test_a_click_and_a_rehearsal_do_not_wait_for_a_sweep(own_server: DevServer, model: ScriptedAnthropic) -> None:
+async def test_a_click_and_a_rehearsal_do_not_wait_for_a_sweep(
+    own_server: DevServer, model: ScriptedAnthropic
+) -> None:
     clicked = threading.Event()
-    me, *swept = people(own_server, model, "me", *map(str, range(2 * DEFAULT_CONSOLIDATION.at_once)))
+    me, *swept = people(
+        own_server, model, "me", *map(str, range(2 * DEFAULT_CONSOLIDATION.at_once))
+    )
     await words_of(me)  # a sweep takes the newest first
     await words_of(*swept)
 
@@ -203,11 +275,16 @@ async def test_a_click_and_a_rehearsal_do_not_wait_for_a_sweep(own_server: DevSe
     try:
         await own_server.as_operator().runs.wait(None, "consolidation_agent", input=NOTHING)
         await model.asked(TASK, DEFAULT_CONSOLIDATION.at_once)
-        assert (await me.http.client.post("/memory/consolidate", params={"dry_run": "true"})).json()["conversations"] == 1
+        assert (
+            await me.http.client.post("/memory/consolidate", params={"dry_run": "true"})
+        ).json()["conversations"] == 1
         assert (await me.http.post("/memory/consolidate", json=None)) == {"queued": True}
         (record,) = await records(me)
         assert (record["status"], record["conversations"]) == ("done", 1)
         words = "".join(str(request) for request in model.requests_for(TASK))
-        assert sum(f"words of {person.name}." in words for person in swept) <= DEFAULT_CONSOLIDATION.at_once
+        assert (
+            sum(f"words of {person.name}." in words for person in swept)
+            <= DEFAULT_CONSOLIDATION.at_once
+        )
     finally:
         clicked.set()

@@ -1,4 +1,6 @@
-"""A consolidation run on the real graph and stores, without a server: what it is shown, commits, refuses and records."""
+"""A consolidation run on the real graph and stores, without a server: what it is shown, commits,
+refuses and records.
+"""
 
 import json
 from contextvars import Context as Variables
@@ -21,14 +23,34 @@ from lasting_memory.people.identity import Actor, Context
 from lasting_memory.settings import CONSOLIDATION_GRAPH
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.people import SignedIn
-from lasting_memory.testing.scripted_anthropic import Failure, ScriptedAnthropic, ToolCall, last_user_text, tool_results
+from lasting_memory.testing.scripted_anthropic import (
+    Failure,
+    ScriptedAnthropic,
+    ToolCall,
+    last_user_text,
+    tool_results,
+)
 from lasting_memory.testing.stores import WrappedStore
 from lasting_memory.validation import MAX_FILE_BYTES
 from tests.conftest import BuildGraph
-from tests.consolidation.conftest import AGAIN, ALICE, FILES, MY_FOOD, READY, TASK, Hers, Runs, append, while_it_works, write
+from tests.consolidation.conftest import (
+    AGAIN,
+    ALICE,
+    FILES,
+    MY_FOOD,
+    READY,
+    TASK,
+    Hers,
+    Runs,
+    append,
+    while_it_works,
+    write,
+)
 
 
-async def test_the_model_is_shown_the_batch_and_the_files_about_it_and_a_record_says_what_was_done(run: Runs) -> None:
+async def test_the_model_is_shown_the_batch_and_the_files_about_it_and_a_record_says_what_was_done(
+    run: Runs,
+) -> None:
     await run.saved("She likes fennel.\n")
     await run.saved("He drives a tractor.\n", "/topics/machines.md")
     run.model.script(TASK, [append("- dill (2026-01-01, t)")], READY)
@@ -48,9 +70,13 @@ async def test_the_model_is_shown_the_batch_and_the_files_about_it_and_a_record_
     assert record["started_at"] < record["ended_at"]
 
 
-async def test_nothing_is_delegated_and_a_file_may_be_changed_often_for_one_revision(run: Runs) -> None:
+async def test_nothing_is_delegated_and_a_file_may_be_changed_often_for_one_revision(
+    run: Runs,
+) -> None:
     delegated = ToolCall("task", {"description": "delegated", "subagent_type": "general-purpose"})
-    adding = [[append(f"- {number}") for number in range(first, first + 5)] for first in range(0, 30, 5)]
+    adding = [
+        [append(f"- {number}") for number in range(first, first + 5)] for first in range(0, 30, 5)
+    ]
     run.model.script("delegated", [append("- by another")])
     run.model.script(TASK, [delegated], *adding, READY)
     await run("r1", t=["dill"])
@@ -60,10 +86,14 @@ async def test_nothing_is_delegated_and_a_file_may_be_changed_often_for_one_revi
     assert len(await run.history()) == 1
 
 
-async def test_what_the_guard_refuses_is_undone_and_tried_once_more_with_the_reason(run: Runs) -> None:
+async def test_what_the_guard_refuses_is_undone_and_tried_once_more_with_the_reason(
+    run: Runs,
+) -> None:
     await run.saved("likes fennel\nhates dill\n")
     emptied = write(MY_FOOD, "nothing\n")
-    given = ToolCall("forget_lines", {"path": MY_FOOD, "lines": ["hates dill"], "reason": "contradicted"})
+    given = ToolCall(
+        "forget_lines", {"path": MY_FOOD, "lines": ["hates dill"], "reason": "contradicted"}
+    )
     kept = write(MY_FOOD, "likes fennel\nlikes dill since May\n")
     run.model.script(AGAIN, [given], [kept], READY)
     run.model.script(TASK, [emptied], READY)
@@ -76,12 +106,16 @@ async def test_what_the_guard_refuses_is_undone_and_tried_once_more_with_the_rea
 
 
 async def test_a_batch_that_takes_too_many_steps_is_undone(run: Runs) -> None:
-    run.model.script(TASK, *[[append(f"- {number}")] for number in range(DEFAULT_CONSOLIDATION.max_steps + 6)])
+    run.model.script(
+        TASK, *[[append(f"- {number}")] for number in range(DEFAULT_CONSOLIDATION.max_steps + 6)]
+    )
     await run("r1", t=["dill"])
     assert len(run.model.requests) == DEFAULT_CONSOLIDATION.max_steps
     assert await run.text() == ""
     assert await run.consolidated() == set()
-    assert f"{DEFAULT_CONSOLIDATION.max_steps} steps" in (await records(run.store, ALICE))[0]["reason"]
+    assert (
+        f"{DEFAULT_CONSOLIDATION.max_steps} steps" in (await records(run.store, ALICE))[0]["reason"]
+    )
 
 
 async def test_a_failing_model_leaves_memory_as_it_was(run: Runs) -> None:
@@ -97,7 +131,9 @@ async def test_a_failing_model_leaves_memory_as_it_was(run: Runs) -> None:
     assert [record["status"] for record in await records(run.store, ALICE)] == ["done", "failed"]
 
 
-async def test_a_consolidation_beyond_the_budget_fails(graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore) -> None:
+async def test_a_consolidation_beyond_the_budget_fails(
+    graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore
+) -> None:
     today = datetime.now(UTC).date().isoformat()
     await store.aput(namespaces.usage(ALICE), f"{today}/run", {"tokens": 9})
     with pytest.raises(TokenBudgetError, match="Today's 5 tokens are used up"):
@@ -108,7 +144,11 @@ async def test_a_consolidation_beyond_the_budget_fails(graph: BuildGraph, model:
 async def test_what_others_write_meanwhile_stays_beside_what_is_consolidated(run: Runs) -> None:
     await run.saved("one\ntwo\nthree\n")
     await run.saved('{"name": "Ann", "role": "cook"}\n', "/profile.json")
-    profile = {"file_path": "/memories/profile.json", "old_string": "cook", "new_string": 'cook", "units": "metric'}
+    profile = {
+        "file_path": "/memories/profile.json",
+        "old_string": "cook",
+        "new_string": 'cook", "units": "metric',
+    }
     given = ToolCall("forget_lines", {"path": MY_FOOD, "lines": ["two"], "reason": "outdated"})
 
     async def others() -> None:
@@ -118,11 +158,18 @@ async def test_what_others_write_meanwhile_stays_beside_what_is_consolidated(run
 
     edit = ToolCall("edit_file", {"file_path": MY_FOOD, "old_string": "two\n", "new_string": ""})
     run.model.script(
-        TASK, [given], [edit, ToolCall("edit_file", profile), append("- dill", "/memories/new.md")], while_it_works(others)
+        TASK,
+        [given],
+        [edit, ToolCall("edit_file", profile), append("- dill", "/memories/new.md")],
+        while_it_works(others),
     )
     await run("r1", t=["dill"])
     assert await run.text() == "zero\none\nthree\nmine\n"
-    assert json.loads(await run.text("/profile.json")) == {"name": "Ann", "role": "baker", "units": "metric"}
+    assert json.loads(await run.text("/profile.json")) == {
+        "name": "Ann",
+        "role": "baker",
+        "units": "metric",
+    }
     assert sorted((await run.text("/new.md")).splitlines()) == ["- dill", "new"]
 
 
@@ -134,7 +181,11 @@ async def test_a_batch_for_which_others_left_no_room_is_refused_as_a_whole(run: 
         await run.saved("x" * (DEFAULTS.max_bytes - used - 50), "/big.md")
 
     run.model.script(AGAIN, [append("- short")], READY)
-    run.model.script(TASK, [append("- a"), append("y" * 80, "/memories/topics/other.md")], while_it_works(leave_little_room))
+    run.model.script(
+        TASK,
+        [append("- a"), append("y" * 80, "/memories/topics/other.md")],
+        while_it_works(leave_little_room),
+    )
     await run("r1", t=["dill"])
     assert f"{DEFAULTS.max_bytes:,}" in last_user_text(run.model.requests[-1])
     assert (await run.text(), await run.text("/topics/other.md")) == ("- short\n", "")
@@ -143,18 +194,29 @@ async def test_a_batch_for_which_others_left_no_room_is_refused_as_a_whole(run: 
 LONG = "x" * 40_000  # a batch has no room for two such
 
 
-@pytest.mark.parametrize("due", [{f"t{number}": [LONG] for number in range(3)}, {"one in parts": [LONG] * 3}])
+@pytest.mark.parametrize(
+    "due", [{f"t{number}": [LONG] for number in range(3)}, {"one in parts": [LONG] * 3}]
+)
 async def test_a_backlog_is_a_run_for_each_batch(run: Runs, due: dict[str, list[str]]) -> None:
-    run.model.script(TASK, *[reply for number in range(3) for reply in ([append(f"- fact {number}")], READY)])
+    run.model.script(
+        TASK, *[reply for number in range(3) for reply in ([append(f"- fact {number}")], READY)]
+    )
     for number in range(3):
         await run(f"r{number}", **due if number == 0 else {})
-        planned = [made for made in run.platform.runs.all("pending") if made["context"]["user_id"] == "alice"]
+        planned = [
+            made
+            for made in run.platform.runs.all("pending")
+            if made["context"]["user_id"] == "alice"
+        ]
         assert len(planned) == (number < 2), "the next run is queued while more is due"
         for made in planned:
             made["status"] = "success"
     assert await run.text() == "- fact 0\n- fact 1\n- fact 2\n"
     oldest = [f"thread_id={thread}" for thread, texts in due.items() for _ in texts]
-    assert all(name in tool_results(body)[0] for name, body in zip(oldest, run.model.requests[::2], strict=True))
+    assert all(
+        name in tool_results(body)[0]
+        for name, body in zip(oldest, run.model.requests[::2], strict=True)
+    )
     assert [record["conversations"] for record in await records(run.store, ALICE)] == [1, 1, 1]
 
 
@@ -165,7 +227,11 @@ async def test_what_is_refused_twice_stays_due_alone_and_others_go_on(run: Runs)
     def say(body: dict[str, Any]) -> Any:
         if len(body["messages"]) > 3:
             return READY
-        return [emptied] if "user: bad" in tool_results(body)[0] else [append("- good", "/memories/topics/other.md")]
+        return (
+            [emptied]
+            if "user: bad" in tool_results(body)[0]
+            else [append("- good", "/memories/topics/other.md")]
+        )
 
     run.model.script(TASK, *[say] * 30)
     await run("r1", a=["bad"], b=["good"], c=["good"])
@@ -177,7 +243,9 @@ async def test_what_is_refused_twice_stays_due_alone_and_others_go_on(run: Runs)
     refused = [record for record in await records(run.store, ALICE) if record["status"] == "undone"]
     assert all("would lose 2 lines" in record["reason"] for record in refused)
     assert {note["kind"] for record in refused for note in record["notes"]} == {"would_lose"}
-    assert run.platform.runs.all("pending") == [], "who is refused alone waits for the next turn, or the sweep"
+    assert run.platform.runs.all("pending") == [], (
+        "who is refused alone waits for the next turn, or the sweep"
+    )
 
 
 async def test_a_run_killed_at_any_operation_of_the_store_loses_nothing(run: Runs) -> None:
@@ -217,7 +285,10 @@ async def test_a_script_brings_its_own_messages_and_changes_memory_without_a_dra
     graph: BuildGraph, model: ScriptedAnthropic, hers: Hers
 ) -> None:
     model.script("She likes dill", [append("- dill")], READY)
-    assert await graph(build=build_consolidation_agent).turn("She likes dill") == ["She likes dill", "done"]
+    assert await graph(build=build_consolidation_agent).turn("She likes dill") == [
+        "She likes dill",
+        "done",
+    ]
     assert await hers.text() == "- dill\n"
 
 
@@ -231,7 +302,10 @@ async def test_of_two_runs_at_once_one_is_committed(run: Runs) -> None:
     run.model.script(TASK, [append("- dill")], meanwhile, [append("- dill")], READY)
     await run("r1", t=["dill"])
     assert await run.text() == "- dill\n"
-    assert sorted(record["status"] for record in await records(run.store, ALICE)) == ["done", "undone"]
+    assert sorted(record["status"] for record in await records(run.store, ALICE)) == [
+        "done",
+        "undone",
+    ]
 
 
 async def test_as_many_proposals_wait_as_may(run: Runs) -> None:
@@ -258,10 +332,17 @@ async def test_a_sweep_says_who_is_due_and_for_whom_a_run_is_planned_already(
     async def swept(run_id: str) -> str:
         ids = {"thread_id": run_id, "run_id": run_id, "graph_id": CONSOLIDATION_GRAPH}
         config: Any = {"configurable": {**ids, "langgraph_auth_user": root}}
-        return str((await run.built.ainvoke({"messages": []}, config, context=Context()))["messages"][-1].text)
+        return str(
+            (await run.built.ainvoke({"messages": []}, config, context=Context()))["messages"][
+                -1
+            ].text
+        )
 
     told = await swept("one")
-    assert told == "Consolidation was started for 1 people. 3 were due, for 2 of whom a run was planned already."
+    assert (
+        told
+        == "Consolidation was started for 1 people. 3 were due, for 2 of whom a run was planned already."
+    )
     assert '"people": 1, "due": 3, "planned": 2' in caplog.text
     due = await find_backlog(deployed(), run.platform, run.store)  # type: ignore[arg-type]
     assert due["people"] == 3

@@ -38,17 +38,28 @@ async def test_the_model_at_work_is_part_of_the_run_s_trace_and_hooks_copy_nothi
     }
     sent = spans(langsmith.traces)
     assert {name for name, payload in sent if "likes leek" in payload} == {"ChatAnthropic"}
-    assert {name for name, payload in sent if SAID in payload} == {"ChatAnthropic", "draft_editor", "model"}
+    assert {name for name, payload in sent if SAID in payload} == {
+        "ChatAnthropic",
+        "draft_editor",
+        "model",
+    }
     hooks = ("ModelCalls", "Bounds", "MemoryMiddleware")
     assert {payload for name, payload in sent if name.startswith(hooks)} == {"{}{}"}
 
 
 async def streamed(run: Runs, *modes: Any, **options: Any) -> list[Any]:
     context = Context(dry_run=True)
-    return [part async for part in run.built.astream(ASKED, config("r1"), context=context, stream_mode=[*modes], **options)]
+    return [
+        part
+        async for part in run.built.astream(
+            ASKED, config("r1"), context=context, stream_mode=[*modes], **options
+        )
+    ]
 
 
-async def test_a_rehearsal_streams_its_answer_and_nothing_of_what_the_model_reads(asked: Runs) -> None:
+async def test_a_rehearsal_streams_its_answer_and_nothing_of_what_the_model_reads(
+    asked: Runs,
+) -> None:
     parts = await streamed(asked, "updates", "values", "messages")
     assert SAID not in str(parts)
     (update,) = [part for mode, part in parts if mode == "updates"]

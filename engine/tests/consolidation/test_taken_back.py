@@ -1,4 +1,6 @@
-"""What people took back stays taken back: undone, corrected, deleted or declined lines return only if they are said again."""
+"""What people took back stays taken back: undone, corrected, deleted or declined lines return only
+if they are said again.
+"""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -32,7 +34,9 @@ async def delete(who: Person) -> None:
 
 
 async def forget_in_conversation(who: Person) -> None:
-    await who.called(ToolCall("edit_file", {"file_path": TRIPS, "old_string": f"- {FACT}\n", "new_string": ""}))
+    await who.called(
+        ToolCall("edit_file", {"file_path": TRIPS, "old_string": f"- {FACT}\n", "new_string": ""})
+    )
 
 
 async def decline(who: Person) -> None:
@@ -45,12 +49,16 @@ async def decline(who: Person) -> None:
 
 async def everything(who: Person) -> str:
     """All that is remembered, and all that is proposed."""
-    return str([await who.read(file["path"]) for file in await who.listed("files")]) + str(await who.listed("proposals"))
+    return str([await who.read(file["path"]) for file in await who.listed("files")]) + str(
+        await who.listed("proposals")
+    )
 
 
 @pytest.mark.server
 @pytest.mark.parametrize("take_back", [undo, delete, forget_in_conversation, decline])
-async def test_what_was_taken_back_returns_only_if_it_is_said_again(ada: Person, take_back: Takes) -> None:
+async def test_what_was_taken_back_returns_only_if_it_is_said_again(
+    ada: Person, take_back: Takes
+) -> None:
     await ada.write(TRIPS, "- Likes maps\n")
     said_in = await ada.thread()
     saved_at_once = [append(f"- {FACT}", TRIPS)] if take_back is not decline else READY
@@ -64,7 +72,10 @@ async def test_what_was_taken_back_returns_only_if_it_is_said_again(ada: Person,
     kept = append("- It rains in Lyon", TRIPS)
     reworded = append("- The train leaves at nine (2026-11-23)", "/memories/topics/travel.md")
     assert str(await consolidate(ada, reworded, kept)).endswith("conversations were consolidated.")
-    first, again = (next(body for body in ada.model.requests if words in last_user_text(body)) for words in (TASK, AGAIN))
+    first, again = (
+        next(body for body in ada.model.requests if words in last_user_text(body))
+        for words in (TASK, AGAIN)
+    )
     assert "# Taken back" in tool_results(first)[0]
     assert FACT in tool_results(first)[0].partition("# Taken back")[2]
     assert "The person took this back" in last_user_text(again)
@@ -92,7 +103,9 @@ async def test_what_was_taken_back_returns_only_if_it_is_said_again(ada: Person,
     ("தங்கை மீனா", "தங்கை மோனா"),
     ("Learns C++", "Learns C#"),
 ])  # fmt: skip
-async def test_a_fact_is_not_another_one_that_was_taken_back(ada: Person, back: str, told: str) -> None:
+async def test_a_fact_is_not_another_one_that_was_taken_back(
+    ada: Person, back: str, told: str
+) -> None:
     """In scripts whose vowels are marks, too."""
     await ada.write(TRIPS, f"- {back}\n")
     await ada.chat(told)
@@ -104,7 +117,9 @@ async def test_a_fact_is_not_another_one_that_was_taken_back(ada: Person, back: 
 
 @pytest.mark.server
 async def test_a_client_that_sends_old_messages_again_says_nothing_again(ada: Person) -> None:
-    """Some front ends send the whole conversation with each turn; a copy of a thread is younger than what was said in it."""
+    """Some front ends send the whole conversation with each turn; a copy of a thread is younger
+    than what was said in it.
+    """
     old: Any = {"role": "user", "content": FACT, "id": "old"}
     thread = await ada.thread()
     ada.model.script(FACT, [append(f"- {FACT}", TRIPS)], [Text("noted")])
@@ -112,19 +127,26 @@ async def test_a_client_that_sends_old_messages_again_says_nothing_again(ada: Pe
     await delete(ada)
     ada.model.clear()
     await ada.client.runs.wait(
-        thread, "agent", input={"messages": [old, {"role": "user", "content": "What else?", "id": "new"}]}
+        thread,
+        "agent",
+        input={"messages": [old, {"role": "user", "content": "What else?", "id": "new"}]},
     )
     await ada.client.threads.copy(thread)
     await consolidate(ada, append(f"- {FACT}", TRIPS))
     assert await ada.read(TRIPS) is None
 
 
-def history(*contents: str | None, kind: str = "person", key: str = "/topics/food.md") -> tuple[str, list[Revision]]:
+def history(
+    *contents: str | None, kind: str = "person", key: str = "/topics/food.md"
+) -> tuple[str, list[Revision]]:
     """A file's history; its first revision is the agent's."""
     revisions = list[Revision]()
     for number, content in enumerate(contents, 1):
         author = Author(kind if number > 1 else "agent")
-        revisions.insert(0, Revision(number, f"{number}", (), content, "utf-8", "", f"2026-01-{number:02}", author))
+        revisions.insert(
+            0,
+            Revision(number, f"{number}", (), content, "utf-8", "", f"2026-01-{number:02}", author),
+        )
     return key, revisions
 
 
@@ -137,8 +159,15 @@ def brought(
     key: str = "/topics/x.md",
 ) -> list[str]:
     """The new lines that bring something back."""
-    taken = taken_back(histories, [Declined(Changed(key, "", declined), "2026-01-02")] if declined else [])
-    found = returning([Changed(key, before, after)], {key: before}, taken, [Dated(said, "2026-02")] if said else [])
+    taken = taken_back(
+        histories, [Declined(Changed(key, "", declined), "2026-01-02")] if declined else []
+    )
+    found = returning(
+        [Changed(key, before, after)],
+        {key: before},
+        taken,
+        [Dated(said, "2026-02")] if said else [],
+    )
     return [" ".join(line) for _, line in found]
 
 
@@ -155,7 +184,9 @@ TRAIN = history("- Train at 9:15 from platform 3\n", "")
     ("- Train at 10:15 from platform 3\n", []),
     ("- From platform 3 the train leaves at 9:15\n", ["from platform 3 the train leaves at 9 15"]),
 ])  # fmt: skip
-def test_a_corrected_line_does_not_come_back_beside_its_correction(after: str, found: list[str]) -> None:
+def test_a_corrected_line_does_not_come_back_beside_its_correction(
+    after: str, found: list[str]
+) -> None:
     assert brought("- Likes green tea\n", after, TEA, TRAIN) == found
 
 
@@ -168,7 +199,9 @@ def test_a_declined_line_and_a_field_of_the_profile_are_taken_back() -> None:
 def test_of_what_a_line_that_came_back_replaced_nothing_is_lost() -> None:
     change = Changed("/x.md", "- Likes green tea\n", "- Likes tea\n- Likes rain\n")
     found = returning([change], {"/x.md": change.before}, taken_back([TEA], []), [])
-    assert [each.after for each in without([change], found)] == ["- Likes green tea\n- Likes rain\n"]
+    assert [each.after for each in without([change], found)] == [
+        "- Likes green tea\n- Likes rain\n"
+    ]
 
 
 def test_only_who_acts_at_the_person_s_word_takes_back() -> None:
@@ -178,27 +211,41 @@ def test_only_who_acts_at_the_person_s_word_takes_back() -> None:
 def test_what_was_written_again_is_taken_back_no_longer() -> None:
     assert brought("", "- Likes tea\n", history("- Likes tea\n", "", "- Likes tea\n")) == []
     moved = history("- x\n", "- x\n", "- x\n- Likes tea\n", key="/topics/b.md")
-    assert brought("", "- Likes tea\n", history("- Likes tea\n", "", key="/topics/a.md"), moved) == []
+    assert (
+        brought("", "- Likes tea\n", history("- Likes tea\n", "", key="/topics/a.md"), moved) == []
+    )
 
 
 def test_what_was_said_before_does_not_count_and_what_is_said_later_does() -> None:
     gone = history("- Likes tea\n", "")
-    assert brought("", "- Likes tea\n", gone, said="You know what? I am liking teas again. Really.") == []
+    assert (
+        brought("", "- Likes tea\n", gone, said="You know what? I am liking teas again. Really.")
+        == []
+    )
     user = history("- User prefers tea\n", "")
-    assert brought("", "- User prefers short answers\n", user, said="Please keep your answers short.") == []
+    assert (
+        brought("", "- User prefers short answers\n", user, said="Please keep your answers short.")
+        == []
+    )
     taken = taken_back([gone], [])
     early = [Dated("I like tea", "2026-01-01")]
     assert returning([Changed("/x.md", "", "- Likes tea\n")], {}, taken, early)
 
 
 _WORDS = ["tea", "fennel", "lyon", "opera", "rex", "tuesday", "violin", "9", "ten", "mint"]
-_LINE = st.lists(st.sampled_from(_WORDS), min_size=2, max_size=4, unique=True).map(lambda words: f"- {' '.join(words)}")
+_LINE = st.lists(st.sampled_from(_WORDS), min_size=2, max_size=4, unique=True).map(
+    lambda words: f"- {' '.join(words)}"
+)
 _LINES = st.lists(_LINE, max_size=6, unique_by=lambda line: frozenset(line.split()))
 
 
 @given(removed=_LINES, present=_LINES, written=_LINES)
-def test_no_removed_line_is_left_and_nothing_else_is_lost(removed: list[str], present: list[str], written: list[str]) -> None:
-    """Whatever a batch writes: without what it brings back, it has no line that was removed, and what stood there stays."""
+def test_no_removed_line_is_left_and_nothing_else_is_lost(
+    removed: list[str], present: list[str], written: list[str]
+) -> None:
+    """Whatever a batch writes: without what it brings back, it has no line that was removed, and
+    what stood there stays.
+    """
     before = "".join(f"{line}\n" for line in present)
     after = "".join(f"{line}\n" for line in [*present, *written])
     taken = taken_back([history("".join(f"{line}\n" for line in removed), "")], [])

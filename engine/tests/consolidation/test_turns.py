@@ -1,4 +1,6 @@
-"""Whose turn it is where places are few: whoever had one longest ago, at the HTTP door and in a run."""
+"""Whose turn it is where places are few: whoever had one longest ago, at the HTTP door and in a
+run.
+"""
 
 import asyncio
 import contextlib
@@ -38,7 +40,9 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 
 class Worked:
-    """Stands for the runs that requests wait for: notes who began one, and lets one end when it is told to."""
+    """Stands for the runs that requests wait for: notes who began one, and lets one end when it is
+    told to.
+    """
 
     def __init__(self) -> None:
         self.began = list[str]()
@@ -71,16 +75,22 @@ async def rehearse(client: httpx.AsyncClient) -> str:
 
 @pytest.fixture
 def people(store: Any) -> Callable[[str], httpx.AsyncClient]:
-    return lambda name: http_client(deployed(), store, SignedIn(identity=name, org_id="acme", permissions=[]))
+    return lambda name: http_client(
+        deployed(), store, SignedIn(identity=name, org_id="acme", permissions=[])
+    )
 
 
 def waiting() -> list[str]:
     return [each.person.user_id for each in routes._rehearsals._turns._waiting]
 
 
-async def test_who_loops_takes_no_rehearsal_from_whoever_waits(worked: Worked, people: Callable[..., Any]) -> None:
+async def test_who_loops_takes_no_rehearsal_from_whoever_waits(
+    worked: Worked, people: Callable[..., Any]
+) -> None:
     async with contextlib.AsyncExitStack() as stack:
-        clients = {name: await stack.enter_async_context(people(name)) for name in ("ann", "bob", "cid")}
+        clients = {
+            name: await stack.enter_async_context(people(name)) for name in ("ann", "bob", "cid")
+        }
         loops = 6
 
         async def loop() -> None:
@@ -95,7 +105,9 @@ async def test_who_loops_takes_no_rehearsal_from_whoever_waits(worked: Worked, p
         others.append(asyncio.create_task(rehearse(clients["cid"])))
         await until(lambda: waiting() == ["bob", "cid"])
         for next_one in (["bob"], ["bob", "cid"], ["bob", "cid", "ann"]):
-            await until(lambda: "ann" in waiting() or worked.began[-1] == "ann")  # she asks again before this one ends
+            await until(
+                lambda: "ann" in waiting() or worked.began[-1] == "ann"
+            )  # she asks again before this one ends
             worked.ends.release()
             await worked.by("ann", *next_one)
         for _ in range(loops):
@@ -119,13 +131,17 @@ async def test_who_waits_too_long_is_told_that_another_is_at_work(
         assert await rehearse(bob) == "it ran"
 
 
-async def test_texts_that_are_brought_along_have_turns_too(worked: Worked, people: Callable[..., Any]) -> None:
+async def test_texts_that_are_brought_along_have_turns_too(
+    worked: Worked, people: Callable[..., Any]
+) -> None:
     names = ["ann", "bob", "cid", "dan"]
     async with contextlib.AsyncExitStack() as stack:
         clients = {name: await stack.enter_async_context(people(name)) for name in names}
         bringing = {}
         for number, name in enumerate(names):
-            bringing[name] = asyncio.create_task(clients[name].post("/memory/bring", json={"text": "- likes leek"}))
+            bringing[name] = asyncio.create_task(
+                clients[name].post("/memory/bring", json={"text": "- likes leek"})
+            )
             await worked.by(*names[: min(number + 1, 3)])
         await until(lambda: len(routes._readings._turns._waiting) == 1)
         worked.ends.release()
@@ -135,7 +151,9 @@ async def test_texts_that_are_brought_along_have_turns_too(worked: Worked, peopl
         assert [(await each).status_code for each in bringing.values()] == [200] * 4
 
 
-async def test_a_request_that_is_cancelled_keeps_no_place(worked: Worked, people: Callable[..., Any]) -> None:
+async def test_a_request_that_is_cancelled_keeps_no_place(
+    worked: Worked, people: Callable[..., Any]
+) -> None:
     async with people("ann") as ann, people("bob") as bob, people("cid") as cid:
         first = asyncio.create_task(rehearse(ann))
         await worked.by("ann")
@@ -172,8 +190,12 @@ async def ran(run: Runs, person: str, number: int, *, dry: bool) -> str:
 
 
 @pytest.fixture
-def blocked(run: Runs, graph: BuildGraph, monkeypatch: pytest.MonkeyPatch) -> dict[str, threading.Event]:
-    """Events by person: until one is set, the model of their first run says nothing. One consolidation works at once."""
+def blocked(
+    run: Runs, graph: BuildGraph, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, threading.Event]:
+    """Events by person: until one is set, the model of their first run says nothing. One
+    consolidation works at once.
+    """
     monkeypatch.setattr(run_module, "SLOTS", Slots())
     few = replace(deployed(), consolidation=Consolidation(at_once=1))
     run.built = graph(few, build=build_consolidation_agent).graph

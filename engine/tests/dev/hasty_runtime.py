@@ -1,7 +1,8 @@
-"""The graphs as deployed, on a development server that is quick where it is slow: what the server under test loads.
+"""The graphs as deployed, on a development server that is quick where it is slow: what the server
+under test loads.
 
-It flushes often, and forgets a person after a second. The graph
-`stubborn` does not let itself be cancelled: its runs end once there is a file `let_go` in the server's folder.
+It flushes often, and forgets a person after a second. The graph `stubborn` does not let itself be
+cancelled: its runs end once there is a file `let_go` in the server's folder.
 """
 
 import asyncio

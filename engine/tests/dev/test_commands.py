@@ -1,4 +1,6 @@
-"""`make chat` and `make smoke`, driven as a person would, and what commands say where no server answers."""
+"""`make chat` and `make smoke`, driven as a person would, and what commands say where no server
+answers.
+"""
 
 import signal
 import subprocess
@@ -14,12 +16,22 @@ from lasting_memory.dev.smoke import MARK
 from lasting_memory.testing.deployed import run_command
 from lasting_memory.testing.dev_server import DevServer, dev_token
 from lasting_memory.testing.loopback import LoopbackServer, QuietHandler
-from lasting_memory.testing.scripted_anthropic import Body, ScriptedAnthropic, Text, ToolCall, last_user_text
+from lasting_memory.testing.scripted_anthropic import (
+    Body,
+    ScriptedAnthropic,
+    Text,
+    ToolCall,
+    last_user_text,
+)
 from tests.conftest import served
 
 
-def chat(url: str, lines: str = "", identity: str = "", org: str = "acme") -> subprocess.CompletedProcess[str]:
-    return run_command("lasting_memory.dev.chat", "--as", identity, "--org", org, "--url", url, stdin=lines)
+def chat(
+    url: str, lines: str = "", identity: str = "", org: str = "acme"
+) -> subprocess.CompletedProcess[str]:
+    return run_command(
+        "lasting_memory.dev.chat", "--as", identity, "--org", org, "--url", url, stdin=lines
+    )
 
 
 @pytest.mark.server
@@ -29,13 +41,23 @@ def test_what_is_said_is_remembered_listed_undone_and_forgotten(
     for text in ("likes tea", "likes coffee"):
         write = ToolCall("append_memory", {"path": "/memories/drinks.md", "text": f"- {text}"})
         model.script(text, [write], [Text(f"noted: {text}")])
-    lines = ["likes tea", "likes coffee", "/files", "/undo drinks.md 1", "/files", "/undo drinks.md 99", "/undo"]
+    lines = [
+        "likes tea",
+        "likes coffee",
+        "/files",
+        "/undo drinks.md 1",
+        "/files",
+        "/undo drinks.md 99",
+        "/undo",
+    ]
     lines += ["/forget", "/files", "/unknown", "/forget everything", "/files"]
     result = chat(shared_server.url, "\n".join([*lines, ""]), alice)
     assert result.returncode == 0, result.stderr
     said, _, forgotten = result.stdout.partition("1 threads")
     assert said.count("noted: likes tea") == 1, result.stdout + result.stderr
-    assert "likes tea" in str(model.requests_for("likes coffee")[-1]["messages"]), "it is one conversation"
+    assert "likes tea" in str(model.requests_for("likes coffee")[-1]["messages"]), (
+        "it is one conversation"
+    )
     assert "/memories/drinks.md  27 bytes, revision 2" in said
     assert "/memories/drinks.md  12 bytes, revision 3" in said
     assert " answered 404" in said
@@ -46,7 +68,9 @@ def test_what_is_said_is_remembered_listed_undone_and_forgotten(
 
 
 @pytest.mark.server
-def test_whom_no_token_can_name_is_told_why(shared_server: DevServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whom_no_token_can_name_is_told_why(
+    shared_server: DevServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With a colon in the organization it would be another person of another organization."""
     monkeypatch.setenv("TOKEN", " ")
     for done, told in (
@@ -65,9 +89,13 @@ signing = served(AUTH_JWT_SECRET=SECRET)
 def test_with_an_identity_provider_s_token_one_is_whom_it_names(
     signing: DevServer, model: ScriptedAnthropic, alice: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The token comes by the environment, so that no list of processes shows it. A development token is refused."""
+    """The token comes by the environment, so that no list of processes shows it. A development
+    token is refused.
+    """
     model.script("likes tea", [Text("noted: tea")])
-    token = jwt.encode({"sub": alice, "org_id": "acme", "exp": int(time.time()) + 600}, SECRET, "HS256")
+    token = jwt.encode(
+        {"sub": alice, "org_id": "acme", "exp": int(time.time()) + 600}, SECRET, "HS256"
+    )
     monkeypatch.setenv("TOKEN", token)
     result = chat(signing.url, "likes tea\n")
     assert result.returncode == 0, result.stderr
@@ -96,7 +124,9 @@ def searching(body: Body) -> list[Text | ToolCall]:
 
 
 @pytest.mark.server
-async def test_it_tries_everything_and_leaves_nothing(server: DevServer, model: ScriptedAnthropic, alice: str) -> None:
+async def test_it_tries_everything_and_leaves_nothing(
+    server: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
     model.script("What did we say", searching, [Text("That.")])
     done = smoke(server.url, dev_token("acme", alice))
     assert (claims(done.stdout), done.stderr, done.returncode) == (CLAIMS, "", 0)
@@ -110,7 +140,9 @@ async def test_it_tries_everything_and_leaves_nothing(server: DevServer, model: 
 
 
 @pytest.mark.server
-async def test_it_touches_nobody_who_has_memory_unless_it_is_its_own(server: DevServer, alice: str) -> None:
+async def test_it_touches_nobody_who_has_memory_unless_it_is_its_own(
+    server: DevServer, alice: str
+) -> None:
     client = server.as_user(alice)
     await client.threads.create(metadata={"graph_id": "agent"})
     done = smoke(server.url, dev_token("acme", alice))
@@ -118,7 +150,9 @@ async def test_it_touches_nobody_who_has_memory_unless_it_is_its_own(server: Dev
     assert "TOKEN is of somebody who has memory" in done.stderr
     assert len(await client.threads.search()) == 1
 
-    await client.http.put("/memory/file", params={"path": MARK}, json={"content": "an earlier one was stopped"})
+    await client.http.put(
+        "/memory/file", params={"path": MARK}, json={"content": "an earlier one was stopped"}
+    )
     smoke(server.url, dev_token("acme", alice))
     assert await client.threads.search() == []
 
@@ -149,7 +183,17 @@ class Silent(QuietHandler):
 
 def test_ctrl_c_ends_a_chat_without_a_traceback_also_pressed_twice() -> None:
     with LoopbackServer(Silent) as silent:
-        command = [sys.executable, "-m", "lasting_memory.dev.chat", "--as", "alice", "--org", "acme", "--url", silent.url]
+        command = [
+            sys.executable,
+            "-m",
+            "lasting_memory.dev.chat",
+            "--as",
+            "alice",
+            "--org",
+            "acme",
+            "--url",
+            silent.url,
+        ]
         with subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -170,9 +214,13 @@ def interruptible() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-@pytest.mark.parametrize("command", ["lasting_memory.dev.chat --as alice", "lasting_memory.dev.smoke", "seeds"])
+@pytest.mark.parametrize(
+    "command", ["lasting_memory.dev.chat --as alice", "lasting_memory.dev.smoke", "seeds"]
+)
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9", "another", "http://[::1"])
-def test_a_command_says_at_once_and_in_one_line_that_no_deployment_answers(command: str, url: str) -> None:
+def test_a_command_says_at_once_and_in_one_line_that_no_deployment_answers(
+    command: str, url: str
+) -> None:
     asked.clear()
     with LoopbackServer(Other) if url == "another" else nullcontext() as other:
         result = run_command(*command.split(), "--url", other.url if other else url)

@@ -1,4 +1,6 @@
-"""What `langgraph dev` keeps in files, where it has no Postgres: what is said is saved, what is deleted is gone."""
+"""What `langgraph dev` keeps in files, where it has no Postgres: what is said is saved, what is
+deleted is gone.
+"""
 
 import asyncio
 import uuid
@@ -15,7 +17,9 @@ from tests.conftest import BUILDERS, served
 
 pytestmark = pytest.mark.server
 
-GRAPHS = {name: f"{Path(__file__).parent / 'hasty_runtime.py'}:{name}" for name in (*BUILDERS, "stubborn")}
+GRAPHS = {
+    name: f"{Path(__file__).parent / 'hasty_runtime.py'}:{name}" for name in (*BUILDERS, "stubborn")
+}
 
 
 hasty = served({"graphs": GRAPHS})
@@ -47,7 +51,11 @@ async def until(condition: Callable[[], object], seconds: float = 300) -> None:
 async def test_after_a_state_was_read_or_a_disk_was_full_everybody_s_conversations_are_still_saved(
     server: DevServer, alice: str
 ) -> None:
-    person, bob, said = server.person(alice), server.person(f"bob of {alice}"), f"said later {uuid.uuid4()}"
+    person, bob, said = (
+        server.person(alice),
+        server.person(f"bob of {alice}"),
+        f"said later {uuid.uuid4()}",
+    )
     mine, bobs = await person.thread(), await bob.thread()
     await person.turn(mine, "hello")
     assert "hello" in str(await person.made("GET", f"/threads/{mine}/state"))
@@ -57,27 +65,47 @@ async def test_after_a_state_was_read_or_a_disk_was_full_everybody_s_conversatio
     await until(lambda: "store.pckl could not be saved" in server.log)
     in_the_way.rmdir()
     await bob.turn(bobs, said)
-    await until(lambda: files_with(server, said, ".langgraph_checkpoint*") and files_with(server, said, ".langgraph_ops*"))
+    await until(
+        lambda: (
+            files_with(server, said, ".langgraph_checkpoint*")
+            and files_with(server, said, ".langgraph_ops*")
+        )
+    )
     server.kill()
     server.start()
     await server.close_clients()
     assert said in str(await server.person(f"bob of {alice}").made("GET", f"/threads/{bobs}/state"))
 
 
-async def test_forgetting_says_what_still_runs_and_finishes_once_it_has_ended(server: DevServer, alice: str) -> None:
-    """Of a run that cannot be stopped nothing is left either: forgetting says that it goes on, and finishes at the next try."""
+async def test_forgetting_says_what_still_runs_and_finishes_once_it_has_ended(
+    server: DevServer, alice: str
+) -> None:
+    """Of a run that cannot be stopped nothing is left either: forgetting says that it goes on, and
+    finishes at the next try.
+    """
     person, secret = server.person(alice), f"the safe opens with {uuid.uuid4()}"
     other, thread = await person.thread(), await person.thread()
     await person.turn(other, secret)
     await person.write(FILE, secret)
-    said = {"assistant_id": "stubborn", "input": {"messages": [{"role": "user", "content": secret}]}}
+    said = {
+        "assistant_id": "stubborn",
+        "input": {"messages": [{"role": "user", "content": secret}]},
+    }
     for _ in range(2):  # cancelling the one that waits makes the platform call the thread idle
-        await person.made("POST", f"/threads/{thread}/runs", {**said, "multitask_strategy": "enqueue"})
+        await person.made(
+            "POST", f"/threads/{thread}/runs", {**said, "multitask_strategy": "enqueue"}
+        )
     await until(lambda: files_with(server, thread, ".langgraph_checkpoint*"))
     for _ in range(2):
         refused = await person.ask("DELETE", "/memory")
-        assert (refused.status_code, thread in refused.text, other in refused.text) == (503, True, False)
-    assert [each["thread_id"] for each in await person.made("POST", "/threads/search", {})] == [thread]
+        assert (refused.status_code, thread in refused.text, other in refused.text) == (
+            503,
+            True,
+            False,
+        )
+    assert [each["thread_id"] for each in await person.made("POST", "/threads/search", {})] == [
+        thread
+    ]
     assert not (await person.made("GET", "/memory"))["files"]
     (server.folder / "let_go").touch()
     while (await person.ask("DELETE", "/memory")).status_code == 503:
@@ -90,10 +118,15 @@ async def test_a_deleted_run_that_cannot_be_stopped_leaves_its_conversation_free
 ) -> None:
     person = server.person(alice)
     thread = await person.thread()
-    said = {"assistant_id": "stubborn", "input": {"messages": [{"role": "user", "content": "hold"}]}}
+    said = {
+        "assistant_id": "stubborn",
+        "input": {"messages": [{"role": "user", "content": "hold"}]},
+    }
     run = await person.made("POST", f"/threads/{thread}/runs", said)
     await until(lambda: files_with(server, thread, ".langgraph_checkpoint*"))
-    assert (await person.ask("DELETE", f"/threads/{thread}/runs/{run['run_id']}")).status_code == 204
+    assert (
+        await person.ask("DELETE", f"/threads/{thread}/runs/{run['run_id']}")
+    ).status_code == 204
     assert (await person.made("GET", f"/threads/{thread}"))["status"] == "busy", "it goes on"
     (server.folder / "let_go").touch()
     await person.idle()
@@ -105,14 +138,23 @@ async def test_what_was_forgotten_or_deleted_is_in_no_file_after_a_flush_and_aft
 ) -> None:
     await until((server.folder / ".langgraph_api/.langgraph_ops.pckl").exists)
     await asyncio.sleep(1)  # a flush that finds nothing to save is not the last one
-    secrets = {how: f"the safe opens with {uuid.uuid4()}" for how in ("forgotten", "deleted", "temporary", "kept")}
+    secrets = {
+        how: f"the safe opens with {uuid.uuid4()}"
+        for how in ("forgotten", "deleted", "temporary", "kept")
+    }
     people = {how: server.person(f"{how} {alice}") for how in secrets}
     threads = {how: await people[how].thread(temporary=how == "temporary") for how in secrets}
     for how, secret in secrets.items():
-        task = ToolCall("task", {"description": f"look for {secret}", "subagent_type": "general-purpose"})
+        task = ToolCall(
+            "task", {"description": f"look for {secret}", "subagent_type": "general-purpose"}
+        )
         model.script(secret, [task], [Text(f"found {secret}")], [Text(f"noted {secret}")])
         await people[how].turn(threads[how], secret)
-    await until(lambda: all(files_with(server, secret, ".langgraph_checkpoint*") for secret in secrets.values()))
+    await until(
+        lambda: all(
+            files_with(server, secret, ".langgraph_checkpoint*") for secret in secrets.values()
+        )
+    )
 
     await people["forgotten"].made("DELETE", "/memory")
     assert not files_with(server, secrets["forgotten"])  # a kill at this moment brings nothing back
@@ -128,8 +170,12 @@ async def test_what_was_forgotten_or_deleted_is_in_no_file_after_a_flush_and_aft
 async def test_plain_langgraph_dev_keeps_nothing_of_who_was_forgotten_either(
     model: ScriptedAnthropic, alice: str, tmp_path: Path
 ) -> None:
-    """It is what people type by habit: without `make`, and so without the app that `make dev` puts around theirs."""
-    secrets = {how: f"the safe opens with {uuid.uuid4()}" for how in ("forgotten", "deleted", "kept")}
+    """It is what people type by habit: without `make`, and so without the app that `make dev` puts
+    around theirs.
+    """
+    secrets = {
+        how: f"the safe opens with {uuid.uuid4()}" for how in ("forgotten", "deleted", "kept")
+    }
     with DevServer(tmp_path, env=model.env, plain=True) as server:
         people = {how: server.person(f"{how} {alice}") for how in secrets}
         threads = {how: await people[how].thread() for how in secrets}

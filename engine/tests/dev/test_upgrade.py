@@ -1,4 +1,6 @@
-"""`make upgrade-engine`: another engine in place of the one in use; `make upgrade`: one set of versions in each file."""
+"""`make upgrade-engine`: another engine in place of the one in use; `make upgrade`: one set of
+versions in each file.
+"""
 
 import json
 import shutil
@@ -61,26 +63,42 @@ def newer(tmp_path: Path) -> Path:
 def wheel(tmp_path: Path) -> Path:
     path = tmp_path / "lasting_memory-0.3.0-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("lasting_memory-0.3.0.dist-info/METADATA", METADATA + NEWER["CHANGELOG.md"])
+        archive.writestr(
+            "lasting_memory-0.3.0.dist-info/METADATA", METADATA + NEWER["CHANGELOG.md"]
+        )
     return path
 
 
 def held(folder: Path) -> dict[str, str]:
     """The files of a folder, but git's."""
-    files = (path for path in folder.rglob("*") if path.is_file() and ".git" not in path.parts and path.suffix != ".whl")
+    files = (
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and ".git" not in path.parts and path.suffix != ".whl"
+    )
     return {path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in files}
 
 
 @pytest.mark.parametrize("whole", [False, True], ids=["the engine", "a whole template"])
-def test_a_folder_takes_the_engines_place_and_nothing_else_changes(template: Path, newer: Path, whole: bool) -> None:
-    source = write(newer.parent / "whole", {f"engine/{name}": text for name, text in NEWER.items()}) if whole else newer
+def test_a_folder_takes_the_engines_place_and_nothing_else_changes(
+    template: Path, newer: Path, whole: bool
+) -> None:
+    source = (
+        write(newer.parent / "whole", {f"engine/{name}": text for name, text in NEWER.items()})
+        if whole
+        else newer
+    )
     said = upgrade_engine(template, source, "0.2.0")
-    assert held(template) == OWN | {f"engine/{name}": text for name, text in NEWER.items() if "__pycache__" not in name}
+    assert held(template) == OWN | {
+        f"engine/{name}": text for name, text in NEWER.items() if "__pycache__" not in name
+    }
     assert said.startswith("## 0.3.0\n\nRename `a`.\n\n## 0.2.1\n\nMended.")
     assert "Old." not in said
 
 
-@pytest.mark.parametrize("of_a_fork", ["", "\n[tool.uv]\nmanaged = false\n"], ids=["no table of uv", "a fork's own"])
+@pytest.mark.parametrize(
+    "of_a_fork", ["", "\n[tool.uv]\nmanaged = false\n"], ids=["no table of uv", "a fork's own"]
+)
 def test_a_wheel_takes_the_folders_place_and_is_pinned_and_a_folder_brings_everything_back(
     template: Path, wheel: Path, newer: Path, of_a_fork: str
 ) -> None:
@@ -95,7 +113,10 @@ def test_a_wheel_takes_the_folders_place_and_is_pinned_and_a_folder_brings_every
     pinned = pyproject.read_text()
     project = tomllib.loads(pinned)
     assert project["project"]["dependencies"] == ["lasting-memory==0.3.0", "a[b]>=1"]
-    assert project["tool"]["uv"] == {"find-links": ["./wheels"], **({"managed": False} if of_a_fork else {})}
+    assert project["tool"]["uv"] == {
+        "find-links": ["./wheels"],
+        **({"managed": False} if of_a_fork else {}),
+    }
     upgrade_engine(template, wheel, "0.3.0")
     assert pyproject.read_text() == pinned
     upgrade_engine(template, newer, "0.3.0")
@@ -107,7 +128,9 @@ def test_a_wheel_takes_the_folders_place_and_is_pinned_and_a_folder_brings_every
 def test_what_cannot_be_replaced_is_left_alone(template: Path, newer: Path, tmp_path: Path) -> None:
     before = held(template)
     for source in (Path(), tmp_path / "nowhere", template / "agent.py"):
-        with pytest.raises(UpgradeError, match=r"name a folder or a wheel \(\.whl\) of lasting-memory"):
+        with pytest.raises(
+            UpgradeError, match=r"name a folder or a wheel \(\.whl\) of lasting-memory"
+        ):
             upgrade_engine(template, source, "0.2.0")
     edited = template / "engine" / "notes.md"
     edited.write_text("edited = True\n")
@@ -190,31 +213,49 @@ def fork(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("packed", [False, True], ids=["folder", "wheel"])
-def test_it_says_what_changed_of_what_this_fork_overrides_and_imports(fork: Path, tmp_path: Path, packed: bool) -> None:
+def test_it_says_what_changed_of_what_this_fork_overrides_and_imports(
+    fork: Path, tmp_path: Path, packed: bool
+) -> None:
     source = write(tmp_path / "changed", CHANGED)
     if packed:
-        packages = {name.removeprefix("src/"): text for name, text in CHANGED.items() if name.startswith("src/")}
+        packages = {
+            name.removeprefix("src/"): text
+            for name, text in CHANGED.items()
+            if name.startswith("src/")
+        }
         source = tmp_path / "lasting_memory-0.3.0-py3-none-any.whl"
-        wheel_of(source, {name: text.encode() for name, text in packages.items()} | {INFO: METADATA.encode()})
+        wheel_of(
+            source,
+            {name: text.encode() for name, text in packages.items()} | {INFO: METADATA.encode()},
+        )
     before = everything(fork)
     tried = upgrade_engine(fork, source, "0.2.0", dry_run=True)
     assert everything(fork) == before
     said = upgrade_engine(fork, source, "0.2.0")
     assert POINTS in said
     listed, points, done = said.partition(POINTS)
-    assert tried == f"{listed}{points}\nNothing was changed. Without DRY_RUN one would read here: {done.strip()}"
+    assert (
+        tried
+        == f"{listed}{points}\nNothing was changed. Without DRY_RUN one would read here: {done.strip()}"
+    )
     committed(fork)
     again = upgrade_engine(fork, source, "0.3.0")
-    assert "For this fork: nothing that it overrides or imports has changed." not in again, "what is gone stays gone"
+    assert "For this fork: nothing that it overrides or imports has changed." not in again, (
+        "what is gone stays gone"
+    )
     assert "prompts/" not in again
     assert "agent.py imports old_name from lasting_memory, which is in neither engine." in again
 
 
 def test_where_nothing_of_it_changed_that_is_said(template: Path, newer: Path) -> None:
-    assert "For this fork: nothing that it overrides or imports has changed." in upgrade_engine(template, newer, "0.2.0")
+    assert "For this fork: nothing that it overrides or imports has changed." in upgrade_engine(
+        template, newer, "0.2.0"
+    )
 
 
-def test_a_dry_run_refuses_what_the_upgrade_would(used: Path, newer: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dry_run_refuses_what_the_upgrade_would(
+    used: Path, newer: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(newer, {"src/lasting_memory/local.cfg": "theirs\n"})
     before = everything(used)
     monkeypatch.chdir(used)
@@ -226,8 +267,18 @@ def test_a_dry_run_refuses_what_the_upgrade_would(used: Path, newer: Path, monke
 
 # --- Nothing is lost, and a step that fails changes nothing
 
-IGNORED = {".env": "KEY=1\n", "notes/private.txt": "mine\n", ".venv/bin/x": "", "src/lasting_memory/local.cfg": "a\n"}
-CACHES = {"src/lasting_memory/__pycache__/a.pyc": "", ".mypy_cache/x": "", "a.egg-info/PKG-INFO": "", "build/lib/x": ""}
+IGNORED = {
+    ".env": "KEY=1\n",
+    "notes/private.txt": "mine\n",
+    ".venv/bin/x": "",
+    "src/lasting_memory/local.cfg": "a\n",
+}
+CACHES = {
+    "src/lasting_memory/__pycache__/a.pyc": "",
+    ".mypy_cache/x": "",
+    "a.egg-info/PKG-INFO": "",
+    "build/lib/x": "",
+}
 GITIGNORE = ".env\nnotes/\n.venv\n*.cfg\n__pycache__/\n.mypy_cache/\n*.egg-info/\nbuild/\n"
 
 
@@ -237,7 +288,11 @@ def everything(folder: Path) -> dict[str, str | None]:
     for path in folder.rglob("*"):
         if ".git" not in path.relative_to(folder).parts:
             text = (
-                str(path.readlink()) if path.is_symlink() else path.read_bytes().decode("latin-1") if path.is_file() else None
+                str(path.readlink())
+                if path.is_symlink()
+                else path.read_bytes().decode("latin-1")
+                if path.is_file()
+                else None
             )
             found[path.relative_to(folder).as_posix()] = text
     return found
@@ -264,13 +319,18 @@ def test_what_git_ignores_is_kept_and_caches_are_not(used: Path, newer: Path, wh
     assert {name for name in held(used) if name.startswith("engine/")} == {*own}
     committed(used)
     upgrade_engine(used, newer, "0.3.0")
-    assert {name: text for name, text in held(used).items() if name.startswith("engine/")} == engine | own
+    assert {
+        name: text for name, text in held(used).items() if name.startswith("engine/")
+    } == engine | own
 
 
 def test_an_ignored_file_that_the_new_engine_has_is_named(used: Path, newer: Path) -> None:
     write(newer, {"src/lasting_memory/local.cfg": "theirs\n"})
     before = everything(used)
-    with pytest.raises(UpgradeError, match=r"^git ignores .*/engine/src/lasting_memory/local\.cfg, and the new engine .*$"):
+    with pytest.raises(
+        UpgradeError,
+        match=r"^git ignores .*/engine/src/lasting_memory/local\.cfg, and the new engine .*$",
+    ):
         upgrade_engine(used, newer, "0.2.0")
     assert everything(used) == before
 
@@ -289,8 +349,13 @@ def broken_sources(folder: Path, used: Path) -> dict[str, tuple[Path, str]]:
     (folder / "text.txt").write_text("no wheel")
     with zipfile.ZipFile(folder / "empty.whl", "w"):
         pass
-    cannot = {name: (folder / name, "FROM is ") for name in ("toml", "bare", "no.whl", "text.txt", "empty.whl")}
-    links = {name: (folder / name, f"{folder / name}/") for name in ("dangling", "outside", "folder")}
+    cannot = {
+        name: (folder / name, "FROM is ")
+        for name in ("toml", "bare", "no.whl", "text.txt", "empty.whl")
+    }
+    links = {
+        name: (folder / name, f"{folder / name}/") for name in ("dangling", "outside", "folder")
+    }
     return {**cannot, **links, "half": (folder / "half", f"{folder / 'half'} has no ")}
 
 
@@ -357,7 +422,9 @@ def unreadable(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "said"), IN_WORDS)
-def test_what_is_wrong_with_an_engine_is_said_in_plain_words(used: Path, tmp_path: Path, name: str, said: str) -> None:
+def test_what_is_wrong_with_an_engine_is_said_in_plain_words(
+    used: Path, tmp_path: Path, name: str, said: str
+) -> None:
     unreadable(tmp_path / "broken")
     before = everything(used)
     with pytest.raises(UpgradeError) as refused:
@@ -369,11 +436,20 @@ def test_what_is_wrong_with_an_engine_is_said_in_plain_words(used: Path, tmp_pat
 
 
 class Breaks:
-    """Lets so many steps of an upgrade be made, and raises once in place of the next, or right after it."""
+    """Lets so many steps of an upgrade be made, and raises once in place of the next, or right
+    after it.
+    """
 
-    def __init__(self, patch: pytest.MonkeyPatch, error: BaseException, steps: int, *, after: bool) -> None:
+    def __init__(
+        self, patch: pytest.MonkeyPatch, error: BaseException, steps: int, *, after: bool
+    ) -> None:
         self.error, self.left, self.after = error, steps, after
-        for place, name in ((shutil, "copy2"), (shutil, "copyfile"), (Path, "write_text"), (Path, "rename")):
+        for place, name in (
+            (shutil, "copy2"),
+            (shutil, "copyfile"),
+            (Path, "write_text"),
+            (Path, "rename"),
+        ):
             patch.setattr(place, name, self.step(getattr(place, name)))
 
     def step(self, real: Callable[..., Any]) -> Callable[..., Any]:
@@ -390,8 +466,14 @@ class Breaks:
         return made
 
 
-@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()], ids=["full disk", "Ctrl-C"])
-@pytest.mark.parametrize("source", ["newer", "lasting_memory-0.3.0-py3-none-any.whl"], ids=["folder", "wheel"])
+@pytest.mark.parametrize(
+    "error",
+    [OSError(28, "No space left on device"), KeyboardInterrupt()],
+    ids=["full disk", "Ctrl-C"],
+)
+@pytest.mark.parametrize(
+    "source", ["newer", "lasting_memory-0.3.0-py3-none-any.whl"], ids=["folder", "wheel"]
+)
 @pytest.mark.usefixtures("newer", "wheel")
 def test_a_step_that_fails_changes_nothing(
     used: Path, monkeypatch: pytest.MonkeyPatch, source: str, error: BaseException
@@ -417,7 +499,9 @@ def test_a_step_that_fails_changes_nothing(
 
 
 @pytest.mark.parametrize("kind", ["a link", "a git repository of its own"])
-def test_an_engine_that_is_not_this_repository_s_is_left_alone(used: Path, newer: Path, kind: str) -> None:
+def test_an_engine_that_is_not_this_repository_s_is_left_alone(
+    used: Path, newer: Path, kind: str
+) -> None:
     if kind == "a link":
         shutil.move(used / "engine", used.parent / "elsewhere")
         (used / "engine").symlink_to(used.parent / "elsewhere")
@@ -438,7 +522,14 @@ SERVER = '{"api_version": "0.16.7", "python_version": "3.12"}'
 RESOLVED = "deepagents==0.8.0\nlanggraph-api==0.17.1\nlangchain-google-genai==4.5.0\nmine==2.1\npyjwt==2.16.0\n"
 
 
-ASKED = ["lasting-memory[dev]==0.2.0", "deepagents", "pyjwt[crypto]", "mine>=1", "gone", "Langchain_Google.GenAI"]
+ASKED = [
+    "lasting-memory[dev]==0.2.0",
+    "deepagents",
+    "pyjwt[crypto]",
+    "mine>=1",
+    "gone",
+    "Langchain_Google.GenAI",
+]
 
 
 def run(folder: Path, monkeypatch: pytest.MonkeyPatch, uv: str) -> None:
@@ -456,23 +547,36 @@ def test_what_was_found_is_pinned_in_each_file_and_the_engine_s_wheel_alone_stay
 ) -> None:
     (tmp_path / "resolved").write_text(RESOLVED)
     run(tmp_path, monkeypatch, "cat > asked; cat resolved")
-    expected = PROJECT.replace("0.7.32", "0.8.0").replace("2.15.1", "2.16.0").replace("4.4.2", "4.5.0")
+    expected = (
+        PROJECT.replace("0.7.32", "0.8.0").replace("2.15.1", "2.16.0").replace("4.4.2", "4.5.0")
+    )
     assert (tmp_path / "asked").read_text().splitlines() == ASKED
     assert (tmp_path / "pyproject.toml").read_text() == expected
     assert json.loads((tmp_path / "langgraph.json").read_text())["api_version"] == "0.17.1"
     assert (tmp_path / "constraints.txt").read_text() == RESOLVED
 
 
-def test_what_does_not_fit_together_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_does_not_fit_together_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(SystemExit, match="Nothing was changed"):
         run(tmp_path, monkeypatch, "exit 1")
     assert (tmp_path / "pyproject.toml").read_text() == PROJECT
     assert not (tmp_path / "constraints.txt").exists()
 
 
-def test_uv_is_found_beside_the_interpreter_where_make_puts_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uv_is_found_beside_the_interpreter_where_make_puts_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "resolved").write_text(RESOLVED)
-    write(tmp_path, {"pyproject.toml": PROJECT, "langgraph.json": SERVER, ".venv/bin/uv": "#!/bin/sh\ncat resolved\n"})
+    write(
+        tmp_path,
+        {
+            "pyproject.toml": PROJECT,
+            "langgraph.json": SERVER,
+            ".venv/bin/uv": "#!/bin/sh\ncat resolved\n",
+        },
+    )
     (tmp_path / ".venv/bin/uv").chmod(0o755)
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/cat").symlink_to(str(shutil.which("cat")))

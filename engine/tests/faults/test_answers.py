@@ -1,4 +1,6 @@
-"""How each provider's protocol ends an answer, and what becomes of one that did not end so: the real clients over HTTP."""
+"""How each provider's protocol ends an answer, and what becomes of one that did not end so: the
+real clients over HTTP.
+"""
 
 import json
 import threading
@@ -12,7 +14,13 @@ from langchain_core.messages import AIMessage
 from pydantic import SecretStr
 
 from lasting_memory import Limits
-from lasting_memory.agent.models import MAX_ANSWER_CHARS, BadAnswerError, CutAnswerError, SilentModelError, whole_answers
+from lasting_memory.agent.models import (
+    MAX_ANSWER_CHARS,
+    BadAnswerError,
+    CutAnswerError,
+    SilentModelError,
+    whole_answers,
+)
 from lasting_memory.testing.loopback import LoopbackServer, QuietHandler
 
 Parts = list[bytes]
@@ -23,34 +31,68 @@ KEY = SecretStr("test")
 def _sse(*events: Any) -> Parts:
     """Server-sent events; Anthropic's and OpenAI's Responses are named by their type."""
     names = [f"event: {event['type']}\n" if "type" in event else "" for event in events]
-    return [f"{name}data: {json.dumps(event)}\n\n".encode() for name, event in zip(names, events, strict=True)]
+    return [
+        f"{name}data: {json.dumps(event)}\n\n".encode()
+        for name, event in zip(names, events, strict=True)
+    ]
 
 
 def anthropic(reason: str, *, tool: bool, parts: Sequence[str] = ()) -> Parts:
     call = {"type": "tool_use", "id": "1", "name": "note", "input": {}}
     block: dict[str, Any] = call if tool else {"type": "text", "text": ""}
     usage = {"input_tokens": 1, "output_tokens": 1}
-    message: dict[str, Any] = {"id": "1", "type": "message", "role": "assistant", "model": "m", "content": [], "usage": usage}
+    message: dict[str, Any] = {
+        "id": "1",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": [],
+        "usage": usage,
+    }
     parts = parts or (('{"text": "a', ' b"}') if tool else ("a", " b"))
-    deltas = [{"type": "input_json_delta", "partial_json": it} if tool else {"type": "text_delta", "text": it} for it in parts]
+    deltas = [
+        {"type": "input_json_delta", "partial_json": it}
+        if tool
+        else {"type": "text_delta", "text": it}
+        for it in parts
+    ]
     return _sse(
-        {"type": "message_start", "message": {**message, "stop_reason": None, "stop_sequence": None}},
+        {
+            "type": "message_start",
+            "message": {**message, "stop_reason": None, "stop_sequence": None},
+        },
         {"type": "content_block_start", "index": 0, "content_block": block},
         *({"type": "content_block_delta", "index": 0, "delta": delta} for delta in deltas),
         {"type": "content_block_stop", "index": 0},
-        {"type": "message_delta", "delta": {"stop_reason": reason, "stop_sequence": None}, "usage": usage},
+        {
+            "type": "message_delta",
+            "delta": {"stop_reason": reason, "stop_sequence": None},
+            "usage": usage,
+        },
         {"type": "message_stop"},
     )
 
 
 def openai(reason: str, *, tool: bool) -> Parts:
     def call(text: str, **first: Any) -> dict[str, Any]:
-        return {"tool_calls": [{"index": 0, **first, "function": {"arguments": text} | ({"name": "note"} if first else {})}]}
+        return {
+            "tool_calls": [
+                {
+                    "index": 0,
+                    **first,
+                    "function": {"arguments": text} | ({"name": "note"} if first else {}),
+                }
+            ]
+        }
 
     deltas: list[dict[str, Any]] = (
-        [call('{"text": "a', id="1", type="function"), call(' b"}')] if tool else [{"content": "a"}, {"content": " b"}]
+        [call('{"text": "a', id="1", type="function"), call(' b"}')]
+        if tool
+        else [{"content": "a"}, {"content": " b"}]
     )
-    choices: list[dict[str, Any]] = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
+    choices: list[dict[str, Any]] = [
+        {"index": 0, "delta": delta, "finish_reason": None} for delta in deltas
+    ]
     choices.append({"index": 0, "delta": {}, "finish_reason": reason})
     head = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
     return [*_sse(*({**head, "choices": [choice]} for choice in choices)), b"data: [DONE]\n\n"]
@@ -59,21 +101,46 @@ def openai(reason: str, *, tool: bool) -> Parts:
 def responses(reason: str, *, tool: bool) -> Parts:
     item: dict[str, Any] = {"id": "i", "status": "completed"}
     if tool:
-        item |= {"type": "function_call", "call_id": "1", "name": "note", "arguments": '{"text": "a b"}'}
+        item |= {
+            "type": "function_call",
+            "call_id": "1",
+            "name": "note",
+            "arguments": '{"text": "a b"}',
+        }
         added = {**item, "arguments": "", "status": "in_progress"}
         deltas: list[dict[str, Any]] = [
-            {"type": "response.function_call_arguments.delta", "delta": it} for it in ('{"text": "a', ' b"}')
+            {"type": "response.function_call_arguments.delta", "delta": it}
+            for it in ('{"text": "a', ' b"}')
         ]
     else:
-        item |= {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "a b", "annotations": []}]}
+        item |= {
+            "type": "message",
+            "role": "assistant",
+            "content": [{"type": "output_text", "text": "a b", "annotations": []}],
+        }
         added = {**item, "content": [], "status": "in_progress"}
-        deltas = [{"type": "response.output_text.delta", "content_index": 0, "delta": it, "logprobs": []} for it in ("a", " b")]
-    response: dict[str, Any] = {"id": "r", "object": "response", "created_at": 1, "model": "m", "tools": [], "output": []}
+        deltas = [
+            {"type": "response.output_text.delta", "content_index": 0, "delta": it, "logprobs": []}
+            for it in ("a", " b")
+        ]
+    response: dict[str, Any] = {
+        "id": "r",
+        "object": "response",
+        "created_at": 1,
+        "model": "m",
+        "tools": [],
+        "output": [],
+    }
     response |= {"tool_choice": "auto", "parallel_tool_calls": True, "status": "in_progress"}
     done = {**response, "status": reason, "output": [item]}
     return _sse(
         {"type": "response.created", "sequence_number": 0, "response": response},
-        {"type": "response.output_item.added", "sequence_number": 1, "output_index": 0, "item": added},
+        {
+            "type": "response.output_item.added",
+            "sequence_number": 1,
+            "output_index": 0,
+            "item": added,
+        },
         *({**it, "sequence_number": 2, "item_id": "i", "output_index": 0} for it in deltas),
         {"type": f"response.{reason}", "sequence_number": 4, "response": done},
     )
@@ -81,7 +148,10 @@ def responses(reason: str, *, tool: bool) -> Parts:
 
 def google(reason: str, *, tool: bool) -> Parts:
     def said(part: dict[str, Any], **more: str) -> dict[str, Any]:
-        return {"candidates": [{"index": 0, "content": {"role": "model", "parts": [part]}, **more}], "modelVersion": "m"}
+        return {
+            "candidates": [{"index": 0, "content": {"role": "model", "parts": [part]}, **more}],
+            "modelVersion": "m",
+        }
 
     first = {"functionCall": {"name": "note", "args": {"text": "a b"}}} if tool else {"text": "a"}
     return _sse(said(first), said({"text": "" if tool else " b"}, finishReason=reason))
@@ -89,16 +159,29 @@ def google(reason: str, *, tool: bool) -> Parts:
 
 def ollama(reason: str, *, tool: bool) -> Parts:
     def said(message: dict[str, Any], **more: Any) -> bytes:
-        line = {"model": "m", "created_at": "2026-01-01T00:00:00Z", "message": {"role": "assistant", **message}, **more}
+        line = {
+            "model": "m",
+            "created_at": "2026-01-01T00:00:00Z",
+            "message": {"role": "assistant", **message},
+            **more,
+        }
         return f"{json.dumps(line)}\n".encode()
 
-    call = {"content": "", "tool_calls": [{"function": {"name": "note", "arguments": {"text": "a b"}}}]}
-    first = [said(call, done=False)] if tool else [said({"content": "a"}, done=False), said({"content": " b"}, done=False)]
+    call = {
+        "content": "",
+        "tool_calls": [{"function": {"name": "note", "arguments": {"text": "a b"}}}],
+    }
+    first = (
+        [said(call, done=False)]
+        if tool
+        else [said({"content": "a"}, done=False), said({"content": " b"}, done=False)]
+    )
     return [*first, said({"content": ""}, done=True, done_reason=reason)]
 
 
 Say = Callable[..., Parts]
-# How a protocol is spoken, the client for it, how it ends a text, how a tool call, and how an answer at its limit of tokens.
+# How a protocol is spoken, the client for it, how it ends a text, how a tool call, and how an
+# answer at its limit of tokens.
 Provider = tuple[Say, Callable[[str], BaseChatModel], str, str, str]
 
 
@@ -123,7 +206,9 @@ def note(text: str) -> None:
 
 
 class Provided(LoopbackServer):
-    """A provider that answers every request with `parts`, waits while it is not `silent`, and closes the connection."""
+    """A provider that answers every request with `parts`, waits while it is not `silent`, and
+    closes the connection.
+    """
 
     def __init__(self) -> None:
         self.parts: Parts = []
@@ -168,15 +253,27 @@ def ask(provider: Provider, provided: Provided) -> Callable[..., Any]:
     return ask
 
 
-async def test_an_answer_that_ended_is_whole(provider: Provider, ask: Callable[..., Any], provided: Provided) -> None:
+async def test_an_answer_that_ended_is_whole(
+    provider: Provider, ask: Callable[..., Any], provided: Provided
+) -> None:
     say, client, end_of_text, end_of_call, _ = provider
     assert (await ask(say(end_of_text, tool=False))).text == "a b"
-    assert "".join([str(chunk.text) async for chunk in whole_answers(client(provided.url), PATIENT).astream("go")]) == "a b"
+    assert (
+        "".join(
+            [
+                str(chunk.text)
+                async for chunk in whole_answers(client(provided.url), PATIENT).astream("go")
+            ]
+        )
+        == "a b"
+    )
     (call,) = (await ask(say(end_of_call, tool=True))).tool_calls
     assert (call["name"], call["args"]) == ("note", {"text": "a b"})
 
 
-async def test_one_that_was_cut_is_an_error_wherever_it_was_cut(provider: Provider, ask: Callable[..., Any]) -> None:
+async def test_one_that_was_cut_is_an_error_wherever_it_was_cut(
+    provider: Provider, ask: Callable[..., Any]
+) -> None:
     say, _, end_of_text, end_of_call, _ = provider
     for tool, reason in ((False, end_of_text), (True, end_of_call)):
         parts = say(reason, tool=tool)
@@ -197,7 +294,9 @@ async def test_a_tool_call_at_the_limit_of_tokens_is_an_error_and_a_text_is_kept
     assert limit in str(message.response_metadata)
 
 
-async def test_one_that_falls_silent_is_an_error(provider: Provider, ask: Callable[..., Any], provided: Provided) -> None:
+async def test_one_that_falls_silent_is_an_error(
+    provider: Provider, ask: Callable[..., Any], provided: Provided
+) -> None:
     provided.silent.clear()
     for parts in ([], provider[0](provider[2], tool=False)[:2]):
         with pytest.raises(SilentModelError, match=r"nothing for 0\.4 seconds"):
@@ -215,10 +314,18 @@ NO_THREAD_KEEPS = [
 
 @pytest.mark.parametrize("provider", ["anthropic"], indirect=True)
 @pytest.mark.usefixtures("provider")
-async def test_an_answer_that_is_too_long_or_that_no_thread_can_keep_is_an_error(ask: Callable[..., Any]) -> None:
-    """langchain would complete half a text; with any other of these arguments the thread could never be read again."""
+async def test_an_answer_that_is_too_long_or_that_no_thread_can_keep_is_an_error(
+    ask: Callable[..., Any],
+) -> None:
+    """langchain would complete half a text; with any other of these arguments the thread could
+    never be read again.
+    """
     with pytest.raises(BadAnswerError, match="2,000,000 characters"):
-        await ask(anthropic("end_turn", tool=False, parts=["x" * 10_000] * (MAX_ANSWER_CHARS // 10_000 + 1)))
+        await ask(
+            anthropic(
+                "end_turn", tool=False, parts=["x" * 10_000] * (MAX_ANSWER_CHARS // 10_000 + 1)
+            )
+        )
     for arguments in NO_THREAD_KEEPS:
         with pytest.raises(BadAnswerError, match="no thread can keep"):
             await ask(anthropic("tool_use", tool=True, parts=[arguments]))

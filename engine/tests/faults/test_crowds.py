@@ -1,4 +1,6 @@
-"""Many at once: a sweep, people who go idle together, a person who floods. Somebody else's turn takes what it takes alone."""
+"""Many at once: a sweep, people who go idle together, a person who floods. Somebody else's turn
+takes what it takes alone.
+"""
 
 import asyncio
 import statistics
@@ -29,7 +31,9 @@ async def say(server: DevServer, name: str) -> float:
     return time.perf_counter() - begun
 
 
-async def test_a_turn_during_a_sweep_takes_what_it_takes_alone(own_server: DevServer, model: ScriptedAnthropic) -> None:
+async def test_a_turn_during_a_sweep_takes_what_it_takes_alone(
+    own_server: DevServer, model: ScriptedAnthropic
+) -> None:
     for first in range(0, 60, 6):
         await asyncio.gather(*(say(own_server, f"person-{first + number}") for number in range(6)))
     model.script(lambda body: TASK in last_user_text(body), *[Slow(6, [Text("done")])] * 1_000)

@@ -23,7 +23,9 @@ async def append(store: BaseStore, *lines: str) -> None:
         await journal.change(store, FILES, PATH, world.append(line), AUTHOR)
 
 
-@pytest.mark.parametrize("value", [{}, {"content": 7}, {"content": "x", "author": None}, {"number": None}], ids=repr)
+@pytest.mark.parametrize(
+    "value", [{}, {"content": 7}, {"content": "x", "author": None}, {"number": None}], ids=repr
+)
 @pytest.mark.parametrize(("lines", "newest"), [(3, 2), (1, 1)])
 async def test_an_append_after_unreadable_items_loses_no_acknowledged_line(
     store: BaseStore, value: dict[str, Any], lines: int, newest: int
@@ -47,14 +49,24 @@ async def test_an_append_after_unreadable_items_loses_no_acknowledged_line(
 async def test_a_damaged_time_of_being_forgotten_refuses_nothing(at: Any) -> None:
     store, actor = InMemoryStore(), Actor("alice", "acme")
     await store.aput(namespaces.forgotten(actor), namespaces.FORGOTTEN, {"at": at})
-    await journal.change(store, FILES, PATH, world.append("- 1"), AUTHOR, began=journal.Began(actor))
+    await journal.change(
+        store, FILES, PATH, world.append("- 1"), AUTHOR, began=journal.Began(actor)
+    )
     assert await store.aget(FILES, PATH)
 
 
 NOTES, ANOTHER = "/memory/file?path=/memories/notes.md", "/memory/file?path=/memories/another.md"
 READ = ["me", "search?q=units", "prompt", "controls", "proposals", "consolidations", "export"]
 DOORS: list[tuple[str, str, Any]] = [
-    *(("GET", path, None) for path in ("/memory", NOTES, NOTES.replace("file", "history"), *(f"/memory/{of}" for of in READ))),
+    *(
+        ("GET", path, None)
+        for path in (
+            "/memory",
+            NOTES,
+            NOTES.replace("file", "history"),
+            *(f"/memory/{of}" for of in READ),
+        )
+    ),
     ("PUT", ANOTHER, {"content": "- y\n"}),
     ("DELETE", ANOTHER, None),
     ("PUT", NOTES, {"content": "- z\n"}),
@@ -72,13 +84,21 @@ async def run_both(person: Person) -> None:
 
 
 @pytest.mark.server
-async def test_somebody_whose_every_item_is_damaged_is_alone_with_it_and_is_forgotten(server: DevServer, alice: str) -> None:
-    """Damaged items fail no door of their person's, nor the sweep; forgetting the person leaves none."""
+async def test_somebody_whose_every_item_is_damaged_is_alone_with_it_and_is_forgotten(
+    server: DevServer, alice: str
+) -> None:
+    """Damaged items fail no door of their person's, nor the sweep; forgetting the person leaves
+    none.
+    """
     person, store, actor = server.person(alice), server.as_operator().store, Actor(alice, "acme")
     places = namespaces.namespaces_of(actor, [deployed().memory.namespace(actor, "")])
 
     async def items() -> list[Any]:
-        return [item for place in places for item in (await store.search_items(list(place), limit=100))["items"]]
+        return [
+            item
+            for place in places
+            for item in (await store.search_items(list(place), limit=100))["items"]
+        ]
 
     await person.made("PUT", NOTES, {"content": "- tea\n"})
     await person.made("PUT", "/memory/controls", {"review": True})

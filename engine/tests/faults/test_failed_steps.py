@@ -1,4 +1,6 @@
-"""Any one operation of the store fails: what reports that it failed has changed nothing, and what changed something says so."""
+"""Any one operation of the store fails: what reports that it failed has changed nothing, and what
+changed something says so.
+"""
 
 from contextlib import suppress
 from typing import Any
@@ -28,7 +30,10 @@ CHANGES: dict[str, tuple[int, tuple[str, str, Any] | ToolCall]] = {
     "a pause": (0, ("PUT", "/memory/controls", {"json": {"paused": True}})),
     "append_memory": (1, ToolCall("append_memory", {"path": FILE, "text": "- new"})),
     "write_file": (0, ToolCall("write_file", {"file_path": FILE, "content": "- new"})),
-    "edit_file": (1, ToolCall("edit_file", {"file_path": FILE, "old_string": "text 0", "new_string": "new"})),
+    "edit_file": (
+        1,
+        ToolCall("edit_file", {"file_path": FILE, "old_string": "text 0", "new_string": "new"}),
+    ),
     "save_profile": (0, ToolCall("save_profile", {"profile": {"name": "new"}})),
 }
 
@@ -42,17 +47,26 @@ async def test_a_change_that_failed_has_changed_nothing(
     for after in range(MOST):
         user, failing, agent = f"alice{after}", WrappedStore(store), graph()
         agent.graph.store = failing
-        async with http_client(deployed(), failing, SignedIn(identity=user, org_id="acme", permissions=[])) as client:
+        async with http_client(
+            deployed(), failing, SignedIn(identity=user, org_id="acme", permissions=[])
+        ) as client:
 
             async def remembered(client: Any = client, user: str = user) -> list[Any]:
                 namespace = deployed().memory.namespace(Actor(user, "acme"), "")
-                files = [(item.key, item.value["content"]) for item in await store.asearch(namespace, limit=100)]
+                files = [
+                    (item.key, item.value["content"])
+                    for item in await store.asearch(namespace, limit=100)
+                ]
                 return [files, (await client.get("/memory/controls")).json()]
 
             # Who has a memory is given no first files when a run begins.
-            await client.put("/memory/file", params={"path": "/memories/before.md"}, json={"content": "before"})
+            await client.put(
+                "/memory/file", params={"path": "/memories/before.md"}, json={"content": "before"}
+            )
             for number in range(before):
-                assert (await client.put("/memory/file", **AT, json={"content": f"text {number}"})).is_success
+                assert (
+                    await client.put("/memory/file", **AT, json={"content": f"text {number}"})
+                ).is_success
             there, is_done = await remembered(), False
             with suppress(OSError):
                 if isinstance(change, ToolCall):
@@ -68,7 +82,9 @@ async def test_a_change_that_failed_has_changed_nothing(
                     is_done = (await client.request(change[0], change[1], **change[2])).is_success
             has_failed, failing.before = failing.has_failed, None
             if isinstance(change, ToolCall):
-                messages = (await agent.graph.aget_state({"configurable": {"thread_id": "1"}})).values["messages"]
+                messages = (
+                    await agent.graph.aget_state({"configurable": {"thread_id": "1"}})
+                ).values["messages"]
                 answers = [message.text for message in messages if message.type == "tool"]
                 is_done = bool(answers) and not answers[0].startswith("Error")
             if is_done != ((now := await remembered()) != there):

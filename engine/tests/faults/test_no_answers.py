@@ -1,4 +1,6 @@
-"""What a provider says that is no answer: filtered, refused, cut, empty, malformed. The real clients over HTTP, by provider."""
+"""What a provider says that is no answer: filtered, refused, cut, empty, malformed. The real
+clients over HTTP, by provider.
+"""
 
 import asyncio
 import re
@@ -33,7 +35,13 @@ from lasting_memory.consolidation import run as run_module
 from lasting_memory.dev import chat
 from lasting_memory.people.identity import Context
 from lasting_memory.recall import conversation
-from lasting_memory.testing import scripted_google, scripted_messages, scripted_ollama, scripted_openai, scripted_provider
+from lasting_memory.testing import (
+    scripted_google,
+    scripted_messages,
+    scripted_ollama,
+    scripted_openai,
+    scripted_provider,
+)
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.platform import Platform
 from lasting_memory.testing.scripted_provider import Said, ScriptedProvider, Speak
@@ -62,8 +70,12 @@ class Provider:
 PROVIDERS = {
     "anthropic": Provider(scripted_messages.messages, "anthropic:m", {"api_key": KEY}),
     "openai": Provider(scripted_openai.completions, "openai:m", {"api_key": KEY}),
-    "openai unstreamed": Provider(scripted_openai.completions, "openai:m", {"api_key": KEY, "disable_streaming": True}),
-    "responses": Provider(scripted_openai.responses, "openai:m", {"api_key": KEY, "use_responses_api": True}),
+    "openai unstreamed": Provider(
+        scripted_openai.completions, "openai:m", {"api_key": KEY, "disable_streaming": True}
+    ),
+    "responses": Provider(
+        scripted_openai.responses, "openai:m", {"api_key": KEY, "use_responses_api": True}
+    ),
     "google": Provider(scripted_google.stream_generate_content, "google_genai:m", {"api_key": KEY}),
     "ollama": Provider(scripted_ollama.chat, "ollama:m", {}),
 }
@@ -76,13 +88,28 @@ NOTHING = [
     ("anthropic", Said(ending="max_tokens"), EmptyAnswerError, f"{LIMIT} .max_tokens"),
     ("anthropic", Said(), EmptyAnswerError, EMPTY),
     ("anthropic", Said(words=(" ", "\n")), EmptyAnswerError, EMPTY),
-    ("anthropic", Said(ending="pause_turn"), EmptyAnswerError, "paused before it said anything .pause_turn"),
+    (
+        "anthropic",
+        Said(ending="pause_turn"),
+        EmptyAnswerError,
+        "paused before it said anything .pause_turn",
+    ),
     ("openai", Said(ending="content_filter"), FilteredAnswerError, f"{FILTERED} .content_filter"),
     ("openai", Said(ending="length"), EmptyAnswerError, f"{LIMIT} .length"),
     ("openai", Said(), EmptyAnswerError, EMPTY),
-    ("openai unstreamed", Said(ending="content_filter"), FilteredAnswerError, f"{FILTERED} .content_filter"),
+    (
+        "openai unstreamed",
+        Said(ending="content_filter"),
+        FilteredAnswerError,
+        f"{FILTERED} .content_filter",
+    ),
     ("openai unstreamed", Said(), EmptyAnswerError, EMPTY),
-    ("responses", Said(ending="content_filter"), FilteredAnswerError, f"{FILTERED} .incomplete: content_filter"),
+    (
+        "responses",
+        Said(ending="content_filter"),
+        FilteredAnswerError,
+        f"{FILTERED} .incomplete: content_filter",
+    ),
     (
         "responses",
         Said(ending="max_output_tokens"),
@@ -91,13 +118,33 @@ NOTHING = [
     ),
     ("responses", Said(), EmptyAnswerError, EMPTY),
     ("google", Said(ending="SAFETY"), FilteredAnswerError, f"{FILTERED} .SAFETY"),
-    ("google", Said(ending="PROHIBITED_CONTENT"), FilteredAnswerError, f"{FILTERED} .PROHIBITED_CONTENT"),
+    (
+        "google",
+        Said(ending="PROHIBITED_CONTENT"),
+        FilteredAnswerError,
+        f"{FILTERED} .PROHIBITED_CONTENT",
+    ),
     ("google", Said(ending="RECITATION"), FilteredAnswerError, f"{FILTERED} .RECITATION"),
-    ("google", Said(blocked="PROHIBITED_CONTENT"), FilteredAnswerError, f"{FILTERED} .PROHIBITED_CONTENT"),
+    (
+        "google",
+        Said(blocked="PROHIBITED_CONTENT"),
+        FilteredAnswerError,
+        f"{FILTERED} .PROHIBITED_CONTENT",
+    ),
     ("google", Said(blocked="OTHER"), FilteredAnswerError, f"{FILTERED} .OTHER"),
-    ("google", Said(ending="MALFORMED_FUNCTION_CALL"), CutAnswerError, "cannot read it .MALFORMED_FUNCTION_CALL"),
+    (
+        "google",
+        Said(ending="MALFORMED_FUNCTION_CALL"),
+        CutAnswerError,
+        "cannot read it .MALFORMED_FUNCTION_CALL",
+    ),
     ("google", Said(ending="MAX_TOKENS"), EmptyAnswerError, f"{LIMIT} .MAX_TOKENS"),
-    ("google", Said(ending="OTHER"), EmptyAnswerError, "ended this answer before it said anything .OTHER"),
+    (
+        "google",
+        Said(ending="OTHER"),
+        EmptyAnswerError,
+        "ended this answer before it said anything .OTHER",
+    ),
     ("google", Said(), EmptyAnswerError, EMPTY),
     ("ollama", Said(ending="length"), EmptyAnswerError, f"{LIMIT} .length"),
     ("ollama", Said(), EmptyAnswerError, EMPTY),
@@ -106,19 +153,44 @@ NOTHING = [
 SOMETHING = [
     ("anthropic", Said(WORDS, ending="refusal"), TEXT, "refused to answer, or to go on (refusal)"),
     ("anthropic", Said(WORDS, ending="max_tokens"), TEXT, "limit of tokens (max_tokens)"),
-    ("anthropic", Said(WORDS, ending="model_context_window_exceeded"), TEXT, "(model_context_window_exceeded)"),
-    ("anthropic", Said(("Let ", "me"), ending="pause_turn"), "Let me", "paused before it had finished (pause_turn)"),
-    ("openai", Said(WORDS, ending="content_filter"), TEXT, "by the filter of the model's provider (content_filter)"),
+    (
+        "anthropic",
+        Said(WORDS, ending="model_context_window_exceeded"),
+        TEXT,
+        "(model_context_window_exceeded)",
+    ),
+    (
+        "anthropic",
+        Said(("Let ", "me"), ending="pause_turn"),
+        "Let me",
+        "paused before it had finished (pause_turn)",
+    ),
+    (
+        "openai",
+        Said(WORDS, ending="content_filter"),
+        TEXT,
+        "by the filter of the model's provider (content_filter)",
+    ),
     ("openai", Said(WORDS, ending="length"), TEXT, "limit of tokens (length)"),
     ("openai", Said(refusal=REFUSAL), REFUSAL, "refused to answer"),
     ("openai", Said(WORDS, refusal=REFUSAL), TEXT + REFUSAL, "refused to answer"),
     ("openai unstreamed", Said(WORDS, ending="length"), TEXT, "limit of tokens (length)"),
     ("openai unstreamed", Said(refusal=REFUSAL), REFUSAL, "refused to answer"),
     ("responses", Said(WORDS, ending="content_filter"), TEXT, "(incomplete: content_filter)"),
-    ("responses", Said(WORDS, ending="max_output_tokens"), TEXT, "limit of tokens (incomplete: max_output_tokens)"),
+    (
+        "responses",
+        Said(WORDS, ending="max_output_tokens"),
+        TEXT,
+        "limit of tokens (incomplete: max_output_tokens)",
+    ),
     ("responses", Said(refusal=REFUSAL), REFUSAL, "refused to answer"),
     ("responses", Said(WORDS, refusal=REFUSAL), TEXT + REFUSAL, "refused to answer"),
-    ("google", Said(WORDS, ending="SAFETY"), TEXT, "by the filter of the model's provider (SAFETY)"),
+    (
+        "google",
+        Said(WORDS, ending="SAFETY"),
+        TEXT,
+        "by the filter of the model's provider (SAFETY)",
+    ),
     ("google", Said(WORDS, ending="MAX_TOKENS"), TEXT, "limit of tokens (MAX_TOKENS)"),
     ("google", Said(WORDS, ending="LANGUAGE"), TEXT, "ended this early (LANGUAGE)"),
     ("ollama", Said(WORDS, ending="length"), TEXT, "limit of tokens (length)"),
@@ -129,10 +201,15 @@ def named(cases: list[Any]) -> list[Any]:
     """Parameters with a name that says provider and answer."""
     params = []
     for name, said, *expected in cases:
-        parts = [said.ending or said.blocked, "words" if any(word.strip() for word in said.words) else ""]
+        parts = [
+            said.ending or said.blocked,
+            "words" if any(word.strip() for word in said.words) else "",
+        ]
         parts.append("refusal" if said.refusal else "")
         label = " ".join([name, *filter(None, parts)])
-        params.append(pytest.param(name, said, *expected, id=label if label != name else f"{name} empty"))
+        params.append(
+            pytest.param(name, said, *expected, id=label if label != name else f"{name} empty")
+        )
     return params
 
 
@@ -160,7 +237,9 @@ def provided() -> Iterator[Callable[[str], Provided]]:
             server = stack.enter_context(ScriptedProvider(provider.speak))
             client = provider.client(server.url)
             many = replace(deployed(), consolidation=Consolidation(at_once=1_000))
-            return Provided(server, build_agent(deployed(), client), build_consolidation_agent(many, client))
+            return Provided(
+                server, build_agent(deployed(), client), build_consolidation_agent(many, client)
+            )
 
         yield provide
 
@@ -203,7 +282,9 @@ async def test_what_was_said_is_kept_and_that_it_is_not_all(
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-async def test_of_a_whole_answer_nothing_is_said(provided: Callable[[str], Provided], name: str) -> None:
+async def test_of_a_whole_answer_nothing_is_said(
+    provided: Callable[[str], Provided], name: str
+) -> None:
     provider, graph = provided(name), provided(name).graph()
     provider.server.script(Said(WORDS))
     assert (await graph.turn("wombats?"))[-1] == TEXT
@@ -224,7 +305,9 @@ async def test_a_call_that_its_provider_cannot_read_is_tried_again_as_often_as_a
     assert len(provider.server.requests) == 1 + deployed().limits.model_retries
 
 
-async def test_a_silent_end_after_a_tool_is_an_error_and_what_the_tool_did_stays(provided: Callable[[str], Provided]) -> None:
+async def test_a_silent_end_after_a_tool_is_an_error_and_what_the_tool_did_stays(
+    provided: Callable[[str], Provided],
+) -> None:
     provider, graph = provided("anthropic"), provided("anthropic").graph()
     provider.server.script(Said(call=append("- dill")), Said())
     with pytest.raises(EmptyAnswerError, match=EMPTY):
@@ -245,9 +328,15 @@ INVISIBLE = [
 
 @pytest.mark.parametrize("words", INVISIBLE, ids=repr)
 async def test_a_text_in_which_nobody_sees_anything_is_no_answer(
-    provided: Callable[[str], Provided], consolidation: Callable[[Provided], Runs], words: tuple[str, ...]
+    provided: Callable[[str], Provided],
+    consolidation: Callable[[Provided], Runs],
+    words: tuple[str, ...],
 ) -> None:
-    for name, ending, why in (("openai", "", EMPTY), ("ollama", "", EMPTY), ("openai", "length", LIMIT)):
+    for name, ending, why in (
+        ("openai", "", EMPTY),
+        ("ollama", "", EMPTY),
+        ("openai", "length", LIMIT),
+    ):
         provider, graph = provided(name), provided(name).graph()
         provider.server.script(usual=Said(words, ending=ending))
         with pytest.raises(EmptyAnswerError, match=why):
@@ -259,7 +348,9 @@ async def test_a_text_in_which_nobody_sees_anything_is_no_answer(
         assert await run.consolidated() == set()
 
 
-async def test_what_is_said_after_a_thought_is_an_answer(provided: Callable[[str], Provided]) -> None:
+async def test_what_is_said_after_a_thought_is_an_answer(
+    provided: Callable[[str], Provided],
+) -> None:
     provider, graph = provided("openai"), provided("openai").graph()
     for text in ("<think>hmm</think>\n" + TEXT, "hmm</think>" + TEXT, TEXT + "<think>"):
         provider.server.script(Said((text,)))
@@ -271,14 +362,24 @@ REPORTED = "broke off: its provider reported an error in the middle"
 
 def _failing_responses(said: Said, body: Any) -> list[bytes]:
     """As Responses fails: the answer's status says it."""
-    done = scripted_openai.responses(said, body)[-1].replace(b"response.completed", b"response.failed")
-    done = done.replace(b'"completed"', b'"failed", "error": {"code": "server_error", "message": "secret"}')
+    done = scripted_openai.responses(said, body)[-1].replace(
+        b"response.completed", b"response.failed"
+    )
+    done = done.replace(
+        b'"completed"', b'"failed", "error": {"code": "server_error", "message": "secret"}'
+    )
     return [*scripted_openai.responses(said, body)[:-1], done]
 
 
 def _ending_in_an_error(speak: Speak, kept: int) -> Speak:
     """The first events of an answer, and one that is an error."""
-    event: dict[str, Any] = {"type": "error", "code": "server_error", "message": "secret", "param": None, "sequence_number": 9}
+    event: dict[str, Any] = {
+        "type": "error",
+        "code": "server_error",
+        "message": "secret",
+        "param": None,
+        "sequence_number": 9,
+    }
     event["error"] = {"type": "server_error", "message": "secret"}
     error = scripted_provider.sse(event)
 
@@ -291,11 +392,17 @@ def _ending_in_an_error(speak: Speak, kept: int) -> Speak:
 REPORTS = [
     pytest.param("responses", _failing_responses, id="response.failed"),
     pytest.param("responses", _ending_in_an_error(scripted_openai.responses, 3), id="responses"),
-    pytest.param("responses", _ending_in_an_error(scripted_openai.responses, 0), id="responses, at once"),
+    pytest.param(
+        "responses", _ending_in_an_error(scripted_openai.responses, 0), id="responses, at once"
+    ),
     pytest.param("openai", _ending_in_an_error(scripted_openai.completions, 2), id="openai"),
-    pytest.param("openai", _ending_in_an_error(scripted_openai.completions, 0), id="openai, at once"),
+    pytest.param(
+        "openai", _ending_in_an_error(scripted_openai.completions, 0), id="openai, at once"
+    ),
     pytest.param("anthropic", _ending_in_an_error(scripted_messages.messages, 3), id="anthropic"),
-    pytest.param("anthropic", _ending_in_an_error(scripted_messages.messages, 0), id="anthropic, at once"),
+    pytest.param(
+        "anthropic", _ending_in_an_error(scripted_messages.messages, 0), id="anthropic, at once"
+    ),
 ]
 
 
@@ -326,7 +433,10 @@ class BrokenError(RuntimeError):
     ("error", "reason"),
     [
         (BrokenError("secret"), "The run failed: BrokenError; see the server's log."),
-        (SilentModelError("The model said nothing for 1 seconds."), "The model said nothing for 1 seconds."),
+        (
+            SilentModelError("The model said nothing for 1 seconds."),
+            "The model said nothing for 1 seconds.",
+        ),
     ],
 )
 async def test_the_record_of_a_run_that_failed_has_a_sentence(
@@ -356,7 +466,9 @@ def platform() -> Platform:
 
 
 @pytest.fixture
-def consolidation(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> Callable[[Provided], Runs]:
+def consolidation(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[Provided], Runs]:
     monkeypatch.setattr(run_module, "get_client", lambda: platform)
 
     def consolidation(provider: Provided) -> Runs:
@@ -371,7 +483,10 @@ UNFINISHED = [case[:2] for case in (*NOTHING, *SOMETHING)]
 
 @pytest.mark.parametrize(("name", "said"), named(UNFINISHED))
 async def test_a_consolidation_without_an_answer_has_failed_and_a_later_one_remembers(
-    provided: Callable[[str], Provided], consolidation: Callable[[Provided], Runs], name: str, said: Said
+    provided: Callable[[str], Provided],
+    consolidation: Callable[[Provided], Runs],
+    name: str,
+    said: Said,
 ) -> None:
     provider, run = provided(name), consolidation(provided(name))
     provider.server.script(usual=said)
@@ -395,7 +510,11 @@ async def test_who_has_changed_something_may_end_in_silence_but_not_be_cut(
     provided: Callable[[str], Provided], consolidation: Callable[[Provided], Runs], name: str
 ) -> None:
     provider, run = provided(name), consolidation(provided(name))
-    ending = {"anthropic": "max_tokens", "responses": "max_output_tokens", "google": "MAX_TOKENS"}.get(name, "length")
+    ending = {
+        "anthropic": "max_tokens",
+        "responses": "max_output_tokens",
+        "google": "MAX_TOKENS",
+    }.get(name, "length")
     for number, cut in enumerate((Said(ending=ending), Said(WORDS, ending=ending))):
         provider.server.script(Said(call=append("- dill")), cut)
         await run(f"cut {number}", **({"t": ["I like dill"]} if number == 0 else {}))
@@ -408,16 +527,22 @@ async def test_who_has_changed_something_may_end_in_silence_but_not_be_cut(
 
 
 async def test_a_conversation_that_is_filtered_keeps_no_other_from_memory(
-    provided: Callable[[str], Provided], consolidation: Callable[[Provided], Runs], platform: Platform
+    provided: Callable[[str], Provided],
+    consolidation: Callable[[Provided], Runs],
+    platform: Platform,
 ) -> None:
-    """Whatever stands in one, the others are consolidated, each time that the platform runs what is planned."""
+    """Whatever stands in one, the others are consolidated, each time that the platform runs what is
+    planned.
+    """
     provider, run = provided("openai"), consolidation(provided("openai"))
 
     def speak(_: Said, body: Any) -> list[bytes]:
         shown = str(body["messages"])
         if "something bad" in shown:
             return scripted_openai.completions(Said(ending="content_filter"), body)
-        is_noted = any(message.get("tool_call_id", "").startswith("call_") for message in body["messages"])
+        is_noted = any(
+            message.get("tool_call_id", "").startswith("call_") for message in body["messages"]
+        )
         said = Said(("done",)) if is_noted else Said(call=append("- good"))
         return scripted_openai.completions(said, body)
 
@@ -432,13 +557,17 @@ async def test_a_conversation_that_is_filtered_keeps_no_other_from_memory(
 
 
 async def test_what_was_put_off_is_caught_up_without_another_turn(
-    provided: Callable[[str], Provided], consolidation: Callable[[Provided], Runs], platform: Platform
+    provided: Callable[[str], Provided],
+    consolidation: Callable[[Provided], Runs],
+    platform: Platform,
 ) -> None:
     """Once the provider answers again, a run that works plans the next, until nothing is left."""
     provider, run = provided("openai"), consolidation(provided("openai"))
     provider.server.script(usual=Said())
     await run("r0", a=["one"], b=["two"])
-    assert platform.runs.all("pending") == [], "a provider that says nothing is not asked again at once"
+    assert platform.runs.all("pending") == [], (
+        "a provider that says nothing is not asked again at once"
+    )
     provider.server.script()
     await run("r1")
     assert len(platform.runs.all("pending")) == 1
@@ -449,13 +578,18 @@ async def test_what_was_put_off_is_caught_up_without_another_turn(
 
 
 async def test_a_model_for_consolidation_alone_is_held_to_the_same(
-    provided: Callable[[str], Provided], consolidation: Callable[[Provided], Runs], monkeypatch: pytest.MonkeyPatch
+    provided: Callable[[str], Provided],
+    consolidation: Callable[[Provided], Runs],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     provider = provided("openai")
     monkeypatch.setenv("OPENAI_API_KEY", "test")
     monkeypatch.setenv("OPENAI_BASE_URL", provider.server.url)
     run = consolidation(
-        replace(provider, consolidation_agent=build_consolidation_agent(deployed(consolidation_model="openai:m")))
+        replace(
+            provider,
+            consolidation_agent=build_consolidation_agent(deployed(consolidation_model="openai:m")),
+        )
     )
     provider.server.script(usual=Said(ending="content_filter"))
     await run("r1", t=["I like dill"])
@@ -486,13 +620,24 @@ class Unstreamed(BaseChatModel):
 @pytest.mark.parametrize(
     ("message", "why"),
     [
-        (AIMessage("", response_metadata={"finish_reason": "content_filter"}), r"filtered this answer \(content_filter"),
-        (AIMessage("", response_metadata={"stop_reason": "guardrail_intervened"}), r"filtered this answer \(guardrail"),
-        (AIMessage("", response_metadata={"finish_reason": "length"}), r"limit of tokens before it said anything \(length"),
+        (
+            AIMessage("", response_metadata={"finish_reason": "content_filter"}),
+            r"filtered this answer \(content_filter",
+        ),
+        (
+            AIMessage("", response_metadata={"stop_reason": "guardrail_intervened"}),
+            r"filtered this answer \(guardrail",
+        ),
+        (
+            AIMessage("", response_metadata={"finish_reason": "length"}),
+            r"limit of tokens before it said anything \(length",
+        ),
         (AIMessage([{"type": "reasoning", "reasoning": "hm"}]), "without a word"),
     ],
 )
-async def test_a_model_of_which_nothing_is_known_is_held_to_the_same(message: AIMessage, why: str) -> None:
+async def test_a_model_of_which_nothing_is_known_is_held_to_the_same(
+    message: AIMessage, why: str
+) -> None:
     graph = Graph(build_agent(deployed(), Unstreamed(message=message)), InMemoryStore())
     with pytest.raises(RuntimeError, match=why):
         await graph.turn("wombats?")
@@ -523,11 +668,15 @@ class Streams:
         context = Context(user_id="alice", org_id="acme")
         modes: Any = ["messages", "updates"]
         try:
-            async for mode, part in self._graph.graph.astream(input, config, context=context, stream_mode=modes):
+            async for mode, part in self._graph.graph.astream(
+                input, config, context=context, stream_mode=modes
+            ):
                 data = [part[0].model_dump(), part[1]] if mode == "messages" else part
                 yield SimpleNamespace(event=mode, data=data)
         except RuntimeError as error:  # as the platform gives it
-            yield SimpleNamespace(event="error", data={"error": type(error).__name__, "message": str(error)})
+            yield SimpleNamespace(
+                event="error", data={"error": type(error).__name__, "message": str(error)}
+            )
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
@@ -536,7 +685,11 @@ def test_the_terminal_prints_what_was_said_with_its_spaces_and_why_it_is_not_all
 ) -> None:
     provider, client = provided(name), Streams(provided(name).graph())
     talk: Any = chat.Chat(client, "agent")  # type: ignore[arg-type]  # all that it needs
-    limit = {"anthropic": "max_tokens", "responses": "max_output_tokens", "google": "MAX_TOKENS"}.get(name, "length")
+    limit = {
+        "anthropic": "max_tokens",
+        "responses": "max_output_tokens",
+        "google": "MAX_TOKENS",
+    }.get(name, "length")
     printed = []
     for said in (Said(WORDS), Said(WORDS, ending=limit), Said()):
         provider.server.script(said)
@@ -549,9 +702,15 @@ def test_the_terminal_prints_what_was_said_with_its_spaces_and_why_it_is_not_all
     assert printed[2].split("\n") == ["", SILENT, "", ""]
 
 
-@pytest.mark.parametrize(("name", "said", "why"), [(name, said, why) for name, said, _, why in NOTHING])
+@pytest.mark.parametrize(
+    ("name", "said", "why"), [(name, said, why) for name, said, _, why in NOTHING]
+)
 def test_the_terminal_says_once_and_without_a_class_why_there_is_no_answer(
-    provided: Callable[[str], Provided], name: str, said: Said, why: str, capsys: pytest.CaptureFixture[str]
+    provided: Callable[[str], Provided],
+    name: str,
+    said: Said,
+    why: str,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     provider, client = provided(name), Streams(provided(name).graph())
     provider.server.script(usual=said)

@@ -1,4 +1,6 @@
-"""A picture that a model's provider refuses: the conversation goes on without it. The real clients over HTTP, by provider."""
+"""A picture that a model's provider refuses: the conversation goes on without it. The real clients
+over HTTP, by provider.
+"""
 
 import json
 from collections.abc import Callable, Iterator
@@ -23,19 +25,42 @@ TOLD = "provider refused a picture"
 
 def _openai(message: str) -> Refused:
     return Refused(
-        400, {"error": {"message": message, "type": "invalid_request_error", "param": None, "code": "invalid_image"}}
+        400,
+        {
+            "error": {
+                "message": message,
+                "type": "invalid_request_error",
+                "param": None,
+                "code": "invalid_image",
+            }
+        },
     )
 
 
 # As each provider answers a picture that it cannot read.
 REFUSALS = {
     "anthropic": Refused(
-        400, {"type": "error", "error": {"type": "invalid_request_error", "message": "Could not process image"}}
+        400,
+        {
+            "type": "error",
+            "error": {"type": "invalid_request_error", "message": "Could not process image"},
+        },
     ),
     "openai": _openai("You uploaded an unsupported image. Please make sure your image is valid."),
-    "openai unstreamed": _openai("You uploaded an unsupported image. Please make sure your image is valid."),
+    "openai unstreamed": _openai(
+        "You uploaded an unsupported image. Please make sure your image is valid."
+    ),
     "responses": _openai("The image data you provided does not represent a valid image."),
-    "google": Refused(400, {"error": {"code": 400, "message": "Unable to process input image.", "status": "INVALID_ARGUMENT"}}),
+    "google": Refused(
+        400,
+        {
+            "error": {
+                "code": 400,
+                "message": "Unable to process input image.",
+                "status": "INVALID_ARGUMENT",
+            }
+        },
+    ),
     "ollama": Refused(400, {"error": "Failed to load image or audio file"}),
 }
 
@@ -76,7 +101,9 @@ def text(words: str) -> Body:
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-async def test_the_person_is_told_and_later_turns_work(on: Callable[[str], Conversation], name: str) -> None:
+async def test_the_person_is_told_and_later_turns_work(
+    on: Callable[[str], Conversation], name: str
+) -> None:
     talk = on(name)
     talk.server.refuse = lambda body: REFUSALS[name] if has_picture(body) else None
     told = await talk.turn(text("look at this"), PICTURE)
@@ -92,15 +119,22 @@ async def test_the_person_is_told_and_later_turns_work(on: Callable[[str], Conve
     assert json.dumps(shown).count(json.dumps(PLACEHOLDER)[1:-1]) == 1
     assert TOLD not in json.dumps(shown), "the note is the person's"
     turns = conversation(
-        {"thread_id": "t", "values": {"messages": [each.model_dump() for each in await talk.messages()]}}
+        {
+            "thread_id": "t",
+            "values": {"messages": [each.model_dump() for each in await talk.messages()]},
+        }
     ).turns
     assert TOLD not in str(turns), "nobody said it"
 
 
-async def test_another_picture_is_shown_and_one_that_was_taken_stays(on: Callable[[str], Conversation]) -> None:
+async def test_another_picture_is_shown_and_one_that_was_taken_stays(
+    on: Callable[[str], Conversation],
+) -> None:
     talk = on("anthropic")
     bad, good = {**PICTURE, "base64": PNG[:-4] + "BBBB"}, PICTURE
-    talk.server.refuse = lambda body: REFUSALS["anthropic"] if bad["base64"] in json.dumps(body) else None
+    talk.server.refuse = lambda body: (
+        REFUSALS["anthropic"] if bad["base64"] in json.dumps(body) else None
+    )
     await talk.turn(text("the first"), good)
     await talk.turn(text("the second"), bad)
     await talk.turn(text("the third"), good)
@@ -109,10 +143,16 @@ async def test_another_picture_is_shown_and_one_that_was_taken_stays(on: Callabl
     assert bad["base64"] not in shown
 
 
-async def test_a_refusal_of_something_else_is_the_turns_error_and_the_picture_stays(on: Callable[[str], Conversation]) -> None:
+async def test_a_refusal_of_something_else_is_the_turns_error_and_the_picture_stays(
+    on: Callable[[str], Conversation],
+) -> None:
     talk = on("anthropic")
     talk.server.refuse = lambda _: Refused(
-        400, {"type": "error", "error": {"type": "invalid_request_error", "message": "Your credit balance is too low"}}
+        400,
+        {
+            "type": "error",
+            "error": {"type": "invalid_request_error", "message": "Your credit balance is too low"},
+        },
     )
     with pytest.raises(Exception, match="credit balance"):
         await talk.turn(text("look"), PICTURE)
@@ -122,19 +162,27 @@ async def test_a_refusal_of_something_else_is_the_turns_error_and_the_picture_st
 
 
 @pytest.mark.parametrize("status", [401, 429, 500])
-async def test_no_other_error_takes_a_picture_away(on: Callable[[str], Conversation], status: int) -> None:
+async def test_no_other_error_takes_a_picture_away(
+    on: Callable[[str], Conversation], status: int
+) -> None:
     talk = on("anthropic")
-    talk.server.refuse = lambda body: Refused(status, {"type": "error", "error": {}}) if has_picture(body) else None
+    talk.server.refuse = lambda body: (
+        Refused(status, {"type": "error", "error": {}}) if has_picture(body) else None
+    )
     with pytest.raises(Exception, match=str(status)):
         await talk.turn(text("look"), PICTURE)
     assert all(map(has_picture, talk.server.requests))
 
 
-async def test_a_conversation_with_pictures_goes_on_with_a_model_that_looks_at_none(on: Callable[[str], Conversation]) -> None:
+async def test_a_conversation_with_pictures_goes_on_with_a_model_that_looks_at_none(
+    on: Callable[[str], Conversation],
+) -> None:
     talk = on("openai")
     for words in ("one", "two"):
         await talk.turn(text(words), PICTURE)
-    talk.server.refuse = lambda body: _openai("image_url is not supported by this model.") if has_picture(body) else None
+    talk.server.refuse = lambda body: (
+        _openai("image_url is not supported by this model.") if has_picture(body) else None
+    )
     assert TOLD in str(await talk.turn(text("three")))
     talk.server.requests.clear()
     await talk.turn(text("four"))
@@ -142,7 +190,9 @@ async def test_a_conversation_with_pictures_goes_on_with_a_model_that_looks_at_n
     assert json.dumps(shown).count(json.dumps(PLACEHOLDER)[1:-1]) == 2
 
 
-async def test_a_conversation_that_failed_before_is_taken_up_again(on: Callable[[str], Conversation]) -> None:
+async def test_a_conversation_that_failed_before_is_taken_up_again(
+    on: Callable[[str], Conversation],
+) -> None:
     talk = on("google")
     talk.server.refuse = lambda _: REFUSALS["google"]
     for words in ("look", "hello?"):

@@ -1,4 +1,6 @@
-"""State that a client sends, of whatever type: the request is refused before there is a run, or the run goes well."""
+"""State that a client sends, of whatever type: the request is refused before there is a run, or the
+run goes well.
+"""
 
 import asyncio
 import copy
@@ -31,10 +33,14 @@ HELLO = {"role": "user", "content": "hello"}
 # What the model does with the files that it finds.
 USES = [
     [("ls", {"path": "/"}), ("grep", {"pattern": "a", "path": "/"})],
-    [("read_file", {"file_path": "/x"}), ("edit_file", {"file_path": "/x", "old_string": "a", "new_string": "b"})],
+    [
+        ("read_file", {"file_path": "/x"}),
+        ("edit_file", {"file_path": "/x", "old_string": "a", "new_string": "b"}),
+    ],
     [("write_file", {"file_path": "/x", "content": "x"}), ("ls", {"path": "/"})],
 ]
-# Values of the fields that the graphs take, most of which failed a run before there was a rule for them.
+# Values of the fields that the graphs take, most of which failed a run before there was a rule for
+# them.
 NO_SKILLS: list[Any] = [7, True, [{}], [["a"]], {"__overwrite__": 7}]
 NO_FILES: list[Any] = [
     7,
@@ -88,9 +94,30 @@ ODD: list[dict[str, Any]] = [
     *({"messages": [HELLO], name: [7]} for name in OTHERS),
 ]
 
-NAMES = st.sampled_from(["messages", "files", "pinned_skills", "skills_metadata", "jump_to", "_blob_payloads", "unknown"])
+NAMES = st.sampled_from(
+    [
+        "messages",
+        "files",
+        "pinned_skills",
+        "skills_metadata",
+        "jump_to",
+        "_blob_payloads",
+        "unknown",
+    ]
+)
 KEYS = st.sampled_from(
-    ["role", "type", "content", "id", "name", "tool_calls", "/x", "encoding", "modified_at", "__overwrite__"]
+    [
+        "role",
+        "type",
+        "content",
+        "id",
+        "name",
+        "tool_calls",
+        "/x",
+        "encoding",
+        "modified_at",
+        "__overwrite__",
+    ]
 )
 TEXTS = st.sampled_from(["user", "ai", "tool", "remove", "hello", "letters", "utf-8", "/x", ""])
 VALUES = st.recursive(
@@ -144,7 +171,10 @@ async def test_odd_state_is_refused_or_fails_no_run(name: str, state: dict[str, 
 
 
 @settings(max_examples=60, deadline=None)
-@given(state=st.dictionaries(NAMES, VALUES, max_size=3) | VALUES, name=st.sampled_from(sorted(BUILDERS)))
+@given(
+    state=st.dictionaries(NAMES, VALUES, max_size=3) | VALUES,
+    name=st.sampled_from(sorted(BUILDERS)),
+)
 def test_whatever_state_is_taken_the_run_goes_well(state: Any, name: str) -> None:
     request = {"input": state}
     if state is not None and taken(request):
@@ -152,7 +182,9 @@ def test_whatever_state_is_taken_the_run_goes_well(state: Any, name: str) -> Non
 
 
 @pytest.mark.parametrize("message", ODD_MESSAGES, ids=lambda message: json.dumps(message)[:80])
-def test_a_message_that_would_break_its_conversation_is_refused_with_its_number(message: Any) -> None:
+def test_a_message_that_would_break_its_conversation_is_refused_with_its_number(
+    message: Any,
+) -> None:
     messages = [HELLO, message]
     for request in (
         {"input": {"messages": messages}},
@@ -182,7 +214,9 @@ async def test_messages_with_other_blocks_pass() -> None:
 
 
 @pytest.mark.parametrize("state", [{"messages": []}, {"messages": None}, {}], ids=repr)
-async def test_the_offline_model_says_of_no_message_that_there_is_none(state: dict[str, Any]) -> None:
+async def test_the_offline_model_says_of_no_message_that_there_is_none(
+    state: dict[str, Any],
+) -> None:
     request: dict[str, Any] = {"input": state}
     assert taken(request)
     graph = build_agent(deployed(), OfflineModel())
@@ -192,11 +226,23 @@ async def test_the_offline_model_says_of_no_message_that_there_is_none(state: di
         for text in said:
             message = {"messages": [{"role": "user", "content": text}]}
             await graph.ainvoke(message, config, context=Context("alice", "acme"))
-        answered = await graph.ainvoke(request["input"] or {"messages": []}, config, context=Context("alice", "acme"))
+        answered = await graph.ainvoke(
+            request["input"] or {"messages": []}, config, context=Context("alice", "acme")
+        )
         assert answered["messages"][-1].text.startswith("You have said nothing new")
 
 
-NO_UPDATES: list[Any] = [7, "x", [7], [["messages"]], [["messages", 7]], {"files": 7}, {}, [], {"files": None}]
+NO_UPDATES: list[Any] = [
+    7,
+    "x",
+    [7],
+    [["messages"]],
+    [["messages", 7]],
+    {"files": 7},
+    {},
+    [],
+    {"files": None},
+]
 
 
 @pytest.mark.parametrize("update", NO_UPDATES, ids=repr)
@@ -208,7 +254,10 @@ def test_what_a_client_may_send_comes_through() -> None:
     files = {"/a.md": {"content": "a", "encoding": "utf-8"}, "/b.md": None}
     answer = {"type": "ai", "content": [{"type": "text", "text": "z"}]}
     sent = {"messages": [HELLO, ["human", "x"], "y", answer], "files": files}
-    for request in ({"input": {**sent, "own": None}}, {"command": {"update": [["messages", sent["messages"]], ["own", 7]]}}):
+    for request in (
+        {"input": {**sent, "own": None}},
+        {"command": {"update": [["messages", sent["messages"]], ["own", 7]]}},
+    ):
         before = copy.deepcopy(request)
         assert taken(request)
         assert request == before
@@ -216,24 +265,39 @@ def test_what_a_client_may_send_comes_through() -> None:
 
 @pytest.mark.server
 async def test_no_run_of_a_server_fails_of_odd_state(server: DevServer, ada: Person) -> None:
-    """By a run, a command's update and the thread's state: of each, what is refused is refused in a sentence."""
+    """By a run, a command's update and the thread's state: of each, what is refused is refused in a
+    sentence.
+    """
     thread = await ada.thread()
     await ada.turn(thread, "hello")
-    requests = [{"input": state} for state in (*ODD[::3], {"messages": [{**HELLO, "content": ODD_CONTENTS[0]}]}, 7, [], "x")]
+    requests = [
+        {"input": state}
+        for state in (*ODD[::3], {"messages": [{**HELLO, "content": ODD_CONTENTS[0]}]}, 7, [], "x")
+    ]
     requests += [{"command": {"update": state}} for state in ODD[1::3]]
     for request in requests:
-        answer = await ada.ask("POST", f"/threads/{thread}/runs/wait", {"assistant_id": "agent", **request})
+        answer = await ada.ask(
+            "POST", f"/threads/{thread}/runs/wait", {"assistant_id": "agent", **request}
+        )
         assert answer.status_code in {200, 422}, (request, answer.text)
-        assert answer.status_code == 200 or answer.json()["detail"].startswith(("input", "command.update")), answer.text
+        assert answer.status_code == 200 or answer.json()["detail"].startswith(
+            ("input", "command.update")
+        ), answer.text
         assert "__error__" not in answer.text, (request, answer.text)
     call = {"name": "agent", "arguments": {"messages": 7}}
     ada.raw.headers["accept"] = "application/json"
-    answer = await ada.ask("POST", "/mcp", {"jsonrpc": "2.0", "id": "1", "method": "tools/call", "params": call})
-    assert (answer.status_code, answer.json()["detail"][:14]) == (422, "input.messages"), answer.text
+    answer = await ada.ask(
+        "POST", "/mcp", {"jsonrpc": "2.0", "id": "1", "method": "tools/call", "params": call}
+    )
+    assert (answer.status_code, answer.json()["detail"][:14]) == (422, "input.messages"), (
+        answer.text
+    )
     assert (await ada.turn(thread, "and go on"))["messages"][-1]["content"] == "ok"
 
 
-@pytest.mark.parametrize("state", [*ODD[:40:3], *({"messages": [HELLO, message]} for message in ODD_MESSAGES)], ids=repr)
+@pytest.mark.parametrize(
+    "state", [*ODD[:40:3], *({"messages": [HELLO, message]} for message in ODD_MESSAGES)], ids=repr
+)
 def test_a_write_of_state_is_held_to_the_rule_of_a_run_s_input(state: dict[str, Any]) -> None:
     """Fields that are null aside: an input drops them, a write has no reason for them."""
     if any(value is None for value in state.values()):
@@ -249,21 +313,27 @@ def test_a_write_of_state_is_held_to_the_rule_of_a_run_s_input(state: dict[str, 
 
 
 @pytest.mark.parametrize(
-    "body", [None, [], {}, {"values": None}, {"supersteps": 7}, {"supersteps": [7, {"updates": [7]}]}], ids=repr
+    "body",
+    [None, [], {}, {"values": None}, {"supersteps": 7}, {"supersteps": [7, {"updates": [7]}]}],
+    ids=repr,
 )
 def test_what_writes_no_state_passes_to_the_platform(body: Any) -> None:
     check_state_write(body)
 
 
 @pytest.mark.server
-async def test_a_thread_s_state_takes_no_message_that_would_break_it(server: DevServer, ada: Person) -> None:
+async def test_a_thread_s_state_takes_no_message_that_would_break_it(
+    server: DevServer, ada: Person
+) -> None:
     thread = await ada.thread()
     await ada.turn(thread, "hello")
     for message in ODD_MESSAGES[::5]:
         values = {"messages": [HELLO, message]}
         written = await ada.ask("POST", f"/threads/{thread}/state", {"values": values})
         steps = [{"updates": [{"values": values, "as_node": "__start__"}]}]
-        made = await ada.ask("POST", "/threads", {"metadata": {"graph_id": "agent"}, "supersteps": steps})
+        made = await ada.ask(
+            "POST", "/threads", {"metadata": {"graph_id": "agent"}, "supersteps": steps}
+        )
         for answer in (written, made):
             assert answer.status_code == 422, answer.text
             assert "number 1" in answer.json()["detail"]

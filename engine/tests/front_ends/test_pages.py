@@ -1,4 +1,6 @@
-"""The React code of docs/front-ends.md, taken from the document, compiled, and rendered in jsdom against a real server."""
+"""The React code of docs/front-ends.md, taken from the document, compiled, and rendered in jsdom
+against a real server.
+"""
 
 import asyncio
 import json
@@ -97,7 +99,11 @@ export function useConversation(token: string) {
 
 def snippets(section: str) -> list[str]:
     """The code of a section of the document."""
-    (text,) = re.findall(rf"^## {re.escape(section)}\n(.*?)(?=^## |\Z)", DOCUMENT.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    (text,) = re.findall(
+        rf"^## {re.escape(section)}\n(.*?)(?=^## |\Z)",
+        DOCUMENT.read_text("utf-8"),
+        re.MULTILINE | re.DOTALL,
+    )
     return re.findall(r"^```tsx?\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
@@ -113,7 +119,9 @@ def modules(url: str) -> dict[str, str]:
     header, second = snippets("deep-agents-ui")
     (hook,) = snippets("useStream of `@langchain/react` and `@langchain/langgraph-sdk/react`")
     hook = replaced(hook, "https://your-deployment", url)
-    of_the_sdk = replaced(replaced(hook, '"@langchain/react"', f'"{SDK}"'), "// reconnectOnMount", "reconnectOnMount")
+    of_the_sdk = replaced(
+        replaced(hook, '"@langchain/react"', f'"{SDK}"'), "// reconnectOnMount", "reconnectOnMount"
+    )
     surrounding = {"url": url, "kept": KEPT_THREAD, "listed": LISTED, "headers": headers}
     return {
         "react": hook,
@@ -126,7 +134,9 @@ def modules(url: str) -> dict[str, str]:
 
 
 def needs_npm() -> None:
-    """Skip where node or npm is not there; with REQUIRE_BROWSER set that is an error, so that CI cannot skip by mistake."""
+    """Skip where node or npm is not there; with REQUIRE_BROWSER set that is an error, so that CI
+    cannot skip by mistake.
+    """
     if shutil.which("node") and shutil.which("npm"):
         return
     if os.environ.get("REQUIRE_BROWSER"):
@@ -136,7 +146,9 @@ def needs_npm() -> None:
 
 @pytest.fixture(scope="module")
 def compiled(shared_server: DevServer, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the packages, the script, and the modules as JavaScript, in which the compiler finds nothing wrong."""
+    """A folder with the packages, the script, and the modules as JavaScript, in which the compiler
+    finds nothing wrong.
+    """
     needs_npm()
     folder = tmp_path_factory.mktemp("javascript")
     for file in (HERE / "package.json", *HERE.glob("*.mjs")):
@@ -146,27 +158,50 @@ def compiled(shared_server: DevServer, tmp_path_factory: pytest.TempPathFactory)
     for path, text in sources.items():
         path.write_text(text)
     command = [*TSC, *(path.name for path in sources)]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=SECONDS, check=False)
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=SECONDS, check=False
+    )
     assert done.returncode == 0, done.stdout
     return folder
 
 
 def test_the_change_for_agent_chat_ui_compiles_with_its_own_call_and_type(tmp_path: Path) -> None:
     needs_npm()
-    wanted = {"@langchain/langgraph-sdk", "@langchain/core", "@types/react", "react", "react-dom", "typescript"}
+    wanted = {
+        "@langchain/langgraph-sdk",
+        "@langchain/core",
+        "@types/react",
+        "react",
+        "react-dom",
+        "typescript",
+    }
     package = json.loads((HERE / "package.json").read_text())
-    package["dependencies"] = {name: version for name, version in package["dependencies"].items() if name in wanted}
+    package["dependencies"] = {
+        name: version for name, version in package["dependencies"].items() if name in wanted
+    }
     (tmp_path / "package.json").write_text(json.dumps(package))
     subprocess.run(INSTALL, cwd=tmp_path, check=True, timeout=900)
     code = modules("http://localhost")["agent_chat_ui"]
-    for name, text in (("it", code), ("wrong", code.replace("t.metadata?.title", "t.extracted.title"))):
+    for name, text in (
+        ("it", code),
+        ("wrong", code.replace("t.metadata?.title", "t.extracted.title")),
+    ):
         (tmp_path / f"{name}.ts").write_text(text)
-        done = subprocess.run([*TSC, f"{name}.ts"], cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS, check=False)
+        done = subprocess.run(
+            [*TSC, f"{name}.ts"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
         assert (done.returncode == 0) == (name == "it"), done.stdout
 
 
 @pytest.mark.proof  # npm installs 170 megabytes
-@pytest.mark.parametrize("name", ["react", "sdk", "sdk_2", "agent_chat_ui", "deep_agents_ui", "assistant_ui"])
+@pytest.mark.parametrize(
+    "name", ["react", "sdk", "sdk_2", "agent_chat_ui", "deep_agents_ui", "assistant_ui"]
+)
 async def test_a_page_has_one_conversation_which_a_renewed_token_and_a_reload_keep(
     compiled: Path, server: DevServer, model: ScriptedAnthropic, alice: str, name: str
 ) -> None:
@@ -180,9 +215,20 @@ async def test_a_page_has_one_conversation_which_a_renewed_token_and_a_reload_ke
     turns = [{"text": text, "answer": answer} for text, answer in (*said, late)]
     token = dev_token("acme", alice)
     given = {"turns": turns[:-1], "reload": reloads, "late": turns[-1] if joins else None}
-    script = ["node", "conversation.mjs", f"./{name}.js", json.dumps({**given, "tokens": [token, f"{token}?renewed=yes"]})]
+    script = [
+        "node",
+        "conversation.mjs",
+        f"./{name}.js",
+        json.dumps({**given, "tokens": [token, f"{token}?renewed=yes"]}),
+    ]
     done = await asyncio.to_thread(
-        subprocess.run, script, cwd=compiled, capture_output=True, text=True, timeout=SECONDS, check=True
+        subprocess.run,
+        script,
+        cwd=compiled,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=True,
     )
     seen = json.loads(done.stdout.splitlines()[-1])
     assert "ok" in seen, seen
@@ -192,16 +238,29 @@ async def test_a_page_has_one_conversation_which_a_renewed_token_and_a_reload_ke
     assert seen["ok"].get("opened") == (shown if reloads else None)
     assert seen["ok"].get("joined") == ([*shown, *late] if joins else None)
     if "listed" in seen["ok"]:
-        assert [thread["metadata"]["title"] for thread in seen["ok"]["listed"]] == ["my name is Ada"]
+        assert [thread["metadata"]["title"] for thread in seen["ok"]["listed"]] == [
+            "my name is Ada"
+        ]
     threads = await server.as_user(alice).threads.search()
     assert len(threads) == 1
 
 
-async def test_scripts_may_read_by_which_path_a_stream_is_joined_again(server: DevServer, alice: str) -> None:
-    person = server.person(alice, headers={"Origin": ORIGIN, "Authorization": f"Bearer {dev_token('acme', alice)}"})
-    body = {"assistant_id": "agent", "input": {"messages": "hello"}, "on_disconnect": "continue", "stream_resumable": True}
+async def test_scripts_may_read_by_which_path_a_stream_is_joined_again(
+    server: DevServer, alice: str
+) -> None:
+    person = server.person(
+        alice, headers={"Origin": ORIGIN, "Authorization": f"Bearer {dev_token('acme', alice)}"}
+    )
+    body = {
+        "assistant_id": "agent",
+        "input": {"messages": "hello"},
+        "on_disconnect": "continue",
+        "stream_resumable": True,
+    }
     answer = await person.ask("POST", f"/threads/{await person.thread()}/runs/stream", body)
-    exposed = {name.strip() for name in answer.headers["access-control-expose-headers"].lower().split(",")}
+    exposed = {
+        name.strip() for name in answer.headers["access-control-expose-headers"].lower().split(",")
+    }
     assert {"location", "content-location", "x-pagination-total"} <= exposed
     assert answer.headers["access-control-allow-origin"] == ORIGIN
     joined = await person.raw.get(answer.headers["location"], headers={"last-event-id": "-1"})

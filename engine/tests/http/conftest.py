@@ -26,7 +26,11 @@ def calling(store: BaseStore) -> Open:
         settings: Deployment = deployed(),  # noqa: B008  # frozen
         **claims: Any,
     ) -> httpx.AsyncClient:
-        user = None if identity is None else SignedIn(identity=identity, **{"org_id": "acme", "permissions": [], **claims})
+        user = (
+            None
+            if identity is None
+            else SignedIn(identity=identity, **{"org_id": "acme", "permissions": [], **claims})
+        )
         return http_client(settings, store, user)
 
     return opened
@@ -42,8 +46,12 @@ MEMORIES = ("memories", "acme:alice")
 NOTES = {"path": "/memories/notes.md"}
 
 
-async def put(client: httpx.AsyncClient, content: str, path: str = "/memories/notes.md", **more: Any) -> httpx.Response:
-    return await client.put("/memory/file", **{"params": {"path": path}, "json": {"content": content}, **more})
+async def put(
+    client: httpx.AsyncClient, content: str, path: str = "/memories/notes.md", **more: Any
+) -> httpx.Response:
+    return await client.put(
+        "/memory/file", **{"params": {"path": path}, "json": {"content": content}, **more}
+    )
 
 
 def kept(store: BaseStore) -> dict[tuple[tuple[str, ...], str], Any]:

@@ -1,5 +1,5 @@
-"""The project's app as the server under test loads it: with routes of its own and code of its own that fails, with a name
-server that answers nobody, and with a queue that takes long to take a run.
+"""The project's app as the server under test loads it: with routes of its own and code of its own
+that fails, with a name server that answers nobody, and with a queue that takes long to take a run.
 """
 
 import asyncio
@@ -54,7 +54,9 @@ _rebuild, _delete_temporary = run_requests.rebuild_thread_metadata, handlers.del
 _handle = Runs.handle_event
 
 
-async def search(store: Any, threads: Any, actor: Any, query: str, *args: Any, **options: Any) -> Any:
+async def search(
+    store: Any, threads: Any, actor: Any, query: str, *args: Any, **options: Any
+) -> Any:
     if query == FAILS:
         max([])
     return await _search(store, threads, actor, query, *args, **options)

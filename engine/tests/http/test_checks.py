@@ -1,4 +1,6 @@
-"""What a fork decides about writes: its checks see every door, its schemas are all that a field needs."""
+"""What a fork decides about writes: its checks see every door, its schemas are all that a field
+needs.
+"""
 
 import asyncio
 import base64
@@ -31,7 +33,13 @@ from lasting_memory.people.identity import WRITE_POLICIES, Actor, Author
 from lasting_memory.settings import Settings, SettingsError
 from lasting_memory.testing.deployed import PROJECT, deployed
 from lasting_memory.testing.people import SignedIn
-from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text, tool_results
+from lasting_memory.testing.scripted_anthropic import (
+    ScriptedAnthropic,
+    Text,
+    ToolCall,
+    system_text,
+    tool_results,
+)
 from lasting_memory.validation import MAX_FILE_BYTES, RefusedWrite, before_write
 from tests.conftest import BuildGraph, chat_on
 from tests.http.conftest import MEMORIES, Open, exported, put
@@ -52,7 +60,10 @@ class Table(BaseModel):
 
 
 def forked(*checks: Check, **settings: Any) -> Deployment:
-    schemas: dict[str, type[BaseModel]] = {PROFILE_PATH: MyProfile, "/memories/topics/table.json": Table}
+    schemas: dict[str, type[BaseModel]] = {
+        PROFILE_PATH: MyProfile,
+        "/memories/topics/table.json": Table,
+    }
     return replace(deployed(**settings), checks=checks, schemas=schemas)
 
 
@@ -65,16 +76,29 @@ def stored(store: BaseStore) -> str:
     return str([item.value for item in store.search(MEMORIES, limit=100)])
 
 
-async def test_what_a_fork_s_check_refuses_is_written_by_no_door(calling: Open, graph: BuildGraph, store: BaseStore) -> None:
+async def test_what_a_fork_s_check_refuses_is_written_by_no_door(
+    calling: Open, graph: BuildGraph, store: BaseStore
+) -> None:
     """The doors beside the contract's."""
     fork, text = forked(no_secret), f"- {SECRET}"
     told = await graph(fork).called(ToolCall("append_memory", {"path": PATH, "text": text}))
     for content in (text, "later"):  # as before there was the check
-        await journal.change(store, MEMORIES, "/old.md", lambda _, c=content: create_file_data(c), Author("agent"))  # type: ignore[misc]
+        file = create_file_data(content)
+        await journal.change(store, MEMORIES, "/old.md", lambda _, f=file: f, Author("agent"))  # type: ignore[misc]
     async with calling("alice", fork) as api:
-        told.append((await api.post("/memory/undo", json={"path": "/memories/old.md", "revision": 1})).text)
-        told.append((await api.post("/memory/import", json=exported({"path": PATH, "content": text}))).text)
-    told.append(str(await Memory(store, ALICE, MEMORIES, fork).apply([Changed("/new.md", "", text)], CONSOLIDATION)))
+        told.append(
+            (await api.post("/memory/undo", json={"path": "/memories/old.md", "revision": 1})).text
+        )
+        told.append(
+            (await api.post("/memory/import", json=exported({"path": PATH, "content": text}))).text
+        )
+    told.append(
+        str(
+            await Memory(store, ALICE, MEMORIES, fork).apply(
+                [Changed("/new.md", "", text)], CONSOLIDATION
+            )
+        )
+    )
     assert ["names the launch code; leave it out." in each for each in told] == [True] * 4, told
     assert SECRET not in stored(store)
 
@@ -105,11 +129,17 @@ async def test_a_check_of_a_change_is_told_at_every_door_what_is_there(
         undone = await api.post("/memory/undo", json={"path": PATH, "revision": 1})
         assert "would shrink" in undone.text
         seen.clear()
-        imported = await api.post("/memory/import", json=exported({"path": PATH, "content": "- three\n"}))
+        imported = await api.post(
+            "/memory/import", json=exported({"path": PATH, "content": "- three\n"})
+        )
         assert imported.json()["files"] == [{"path": PATH, "action": "append"}]
-    assert {(change.before, change.after) for change in seen} == {("- one\n- two\n", "- one\n- two\n- three\n")}
+    assert {(change.before, change.after) for change in seen} == {
+        ("- one\n- two\n", "- one\n- two\n- three\n")
+    }
     now = "- one\n- two\n- three\n"
-    refused = await Memory(store, ALICE, MEMORIES, fork).apply([Changed(key, now, "- one\n")], CONSOLIDATION)
+    refused = await Memory(store, ALICE, MEMORIES, fork).apply(
+        [Changed(key, now, "- one\n")], CONSOLIDATION
+    )
     assert "would shrink" in str(refused[PATH])
     assert seen[-1] == Change(PATH, now, "- one\n", CONSOLIDATION)
     item = await store.aget(MEMORIES, key)
@@ -117,7 +147,9 @@ async def test_a_check_of_a_change_is_told_at_every_door_what_is_there(
     assert item.value["content"] == now
 
 
-async def test_a_check_judges_what_a_person_makes_of_a_policy(store: BaseStore, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_check_judges_what_a_person_makes_of_a_policy(
+    store: BaseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen: list[Change] = []
 
     def never_shorter(change: Change) -> None:
@@ -145,19 +177,31 @@ async def test_a_check_judges_what_a_person_makes_of_a_policy(store: BaseStore, 
             await asks(action, content)
         assert refused.value.status_code == 422
     by = Author("person", "alice")
-    assert seen == [Change("/policies/rule.md", "Be kind.", after, by) for after in ("Be kind. Be brief.", "Be.", None)]
+    assert seen == [
+        Change("/policies/rule.md", "Be kind.", after, by)
+        for after in ("Be kind. Be brief.", "Be.", None)
+    ]
 
 
-async def test_what_a_change_is_compared_with_is_what_others_wrote_meanwhile(store: BaseStore) -> None:
+async def test_what_a_change_is_compared_with_is_what_others_wrote_meanwhile(
+    store: BaseStore,
+) -> None:
     """A proposal waits for days; the check sees the file as it is when the proposal is accepted."""
     seen: list[Change] = []
     await store.aput(MEMORIES, "/a.md", {**create_file_data("one\ntwo\nthree\n")})
     change = Changed("/a.md", "one\ntwo\n", "one\ntwo\nfour\n")
-    assert await Memory(store, ALICE, MEMORIES, forked(seen.append)).apply([change], CONSOLIDATION) == {}
-    assert {(change.path, change.before) for change in seen} == {("/memories/a.md", "one\ntwo\nthree\n")}
+    assert (
+        await Memory(store, ALICE, MEMORIES, forked(seen.append)).apply([change], CONSOLIDATION)
+        == {}
+    )
+    assert {(change.path, change.before) for change in seen} == {
+        ("/memories/a.md", "one\ntwo\nthree\n")
+    }
 
 
-async def test_a_check_that_fails_refuses_the_write_and_shows_nothing_of_itself(calling: Open, store: BaseStore) -> None:
+async def test_a_check_that_fails_refuses_the_write_and_shows_nothing_of_itself(
+    calling: Open, store: BaseStore
+) -> None:
     def broken(path: str, content: str | None, author: Author) -> None:
         raise KeyError("internals")
 
@@ -175,7 +219,9 @@ async def test_what_a_memory_starts_with_is_checked(store: BaseStore) -> None:
         seen.append((path, content, author.kind))
         raise RefusedWrite("Not this.")
 
-    texts = await starting_files(store, ALICE, deployed().default_assistant, forked(refuse), write=True)
+    texts = await starting_files(
+        store, ALICE, deployed().default_assistant, forked(refuse), write=True
+    )
     assert seen == [(f"/memories{key}", text, "seed") for key, text in texts.items()]
     assert seen
     assert stored(store) == "[]"
@@ -197,24 +243,34 @@ BAD_FIRST_FILES: list[tuple[str, str | bytes]] = [
 
 def forked_folder(folder: Path, *checks: Check) -> Deployment:
     """A deployment of a folder that may be changed."""
-    own = Path(shutil.copytree(PROJECT, folder / "fork", ignore=shutil.ignore_patterns("__pycache__")))
+    own = Path(
+        shutil.copytree(PROJECT, folder / "fork", ignore=shutil.ignore_patterns("__pycache__"))
+    )
     return replace(forked(*checks), folder=own)
 
 
 @pytest.mark.parametrize("build", [build_agent, build_consolidation_agent])
-@pytest.mark.parametrize(("name", "content"), BAD_FIRST_FILES, ids=[str(number) for number in range(len(BAD_FIRST_FILES))])
+@pytest.mark.parametrize(
+    ("name", "content"),
+    BAD_FIRST_FILES,
+    ids=[str(number) for number in range(len(BAD_FIRST_FILES))],
+)
 def test_what_no_new_memory_could_start_with_stops_the_building_of_a_graph(
     tmp_path: Path, build: Any, name: str, content: str | bytes
 ) -> None:
     fork = forked_folder(tmp_path, no_secret)
     file = fork.folder / "seeds" / "memories" / name
     file.write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(SettingsError, match=rf"^{re.escape(str(file))} (cannot be seeded\. |is not UTF-8).*$"):
+    with pytest.raises(
+        SettingsError, match=rf"^{re.escape(str(file))} (cannot be seeded\. |is not UTF-8).*$"
+    ):
         build(fork, NO_MODEL)
 
 
 @pytest.mark.parametrize("build", [build_agent, build_consolidation_agent, build_http])
-@pytest.mark.parametrize("broken", ["seeds/memories/notes.md", "seeds/memories/linked.md", "prompts/memory_block.md"])
+@pytest.mark.parametrize(
+    "broken", ["seeds/memories/notes.md", "seeds/memories/linked.md", "prompts/memory_block.md"]
+)
 def test_what_runs_and_requests_would_read_stops_the_start_of_graphs_and_routes(
     tmp_path: Path, build: Any, broken: str
 ) -> None:
@@ -232,16 +288,24 @@ def test_more_first_files_than_a_memory_may_hold_stop_the_start(tmp_path: Path) 
     fork = replace(forked_folder(tmp_path), limits=Limits(max_files=2))
     for name in ("a.md", "b.md"):
         (fork.folder / "seeds/memories" / name).write_text("x")
-    with pytest.raises(SettingsError, match=r"seeds/memories has 3 files with .* for one person, and 2 files"):
+    with pytest.raises(
+        SettingsError, match=r"seeds/memories has 3 files with .* for one person, and 2 files"
+    ):
         build_agent(fork, NO_MODEL)
 
 
-async def test_no_run_and_no_request_reads_the_first_files_again(calling: Open, graph: BuildGraph, tmp_path: Path) -> None:
+async def test_no_run_and_no_request_reads_the_first_files_again(
+    calling: Open, graph: BuildGraph, tmp_path: Path
+) -> None:
     fork = forked_folder(tmp_path)
     (fork.folder / "seeds/memories/.DS_Store").write_bytes(b"\xff")
     (fork.folder / "seeds/memories/preferences.md").write_text("- likes leek")
     agent = graph(fork)
-    for name in ("seeds/memories/preferences.md", "seeds/memories/late.md", "prompts/memory_block.md"):
+    for name in (
+        "seeds/memories/preferences.md",
+        "seeds/memories/late.md",
+        "prompts/memory_block.md",
+    ):
         (fork.folder / name).write_bytes(b"\xff")
     async with calling("bob", fork) as api:
         answer = await api.get("/memory/prompt")
@@ -250,14 +314,27 @@ async def test_no_run_and_no_request_reads_the_first_files_again(calling: Open, 
     assert "- likes leek" in await agent.shown()
 
 
-WRITTEN = ["4111 1111 1111 1111", "4111-1111-1111-1111", "3782 822463 10005", "gl" + "pat-" + "4k9Xw" * 4]
+WRITTEN = [
+    "4111 1111 1111 1111",
+    "4111-1111-1111-1111",
+    "3782 822463 10005",
+    "gl" + "pat-" + "4k9Xw" * 4,
+]
 WRITTEN += ["my password is hunter2hunter2"]
 
 
-@pytest.mark.parametrize("secret", WRITTEN, ids=["spaces", "hyphens", "15 digits", "a key", "a password"])
-async def test_no_door_writes_a_credential(calling: Open, graph: BuildGraph, store: BaseStore, secret: str) -> None:
+@pytest.mark.parametrize(
+    "secret", WRITTEN, ids=["spaces", "hyphens", "15 digits", "a key", "a password"]
+)
+async def test_no_door_writes_a_credential(
+    calling: Open, graph: BuildGraph, store: BaseStore, secret: str
+) -> None:
     text = f"- My own is {secret}"
-    hidden = {"path": "/memories/photo.png", "content": base64.b64encode(text.encode()).decode(), "encoding": "base64"}
+    hidden = {
+        "path": "/memories/photo.png",
+        "content": base64.b64encode(text.encode()).decode(),
+        "encoding": "base64",
+    }
     told = await graph().called(
         ToolCall("append_memory", {"path": PATH, "text": text}),
         ToolCall("write_file", {"file_path": PATH, "content": text}),
@@ -309,7 +386,9 @@ async def test_no_door_writes_a_credential_that_json_escapes(
             await put(api, name, path="/memories/profile.json"),
             await put(api, name, path="/memories/n.json"),
             await put(api, key, path="/memories/n.json"),
-            await api.post("/memory/import", json=exported({"path": "/memories/n.json", "content": name})),
+            await api.post(
+                "/memory/import", json=exported({"path": "/memories/n.json", "content": name})
+            ),
         ):
             assert answer.is_client_error, answer.text
             told.append(answer.text)
@@ -325,10 +404,15 @@ def test_base64_of_utf_16_is_read(encoding: str) -> None:
 
 
 @pytest.mark.parametrize("deleted", [True, False])
-async def test_a_file_that_consolidation_deletes_is_shown_as_deleted(store: BaseStore, deleted: bool) -> None:
+async def test_a_file_that_consolidation_deletes_is_shown_as_deleted(
+    store: BaseStore, deleted: bool
+) -> None:
     seen: list[str | None] = []
     await store.aput(MEMORIES, "/a.md", {**create_file_data("one\n")})
-    change, fork = Changed("/a.md", "one\n", "", deleted=deleted), forked(lambda _, content, __: seen.append(content))
+    change, fork = (
+        Changed("/a.md", "one\n", "", deleted=deleted),
+        forked(lambda _, content, __: seen.append(content)),
+    )
     assert await Memory(store, ALICE, MEMORIES, fork).apply([change], CONSOLIDATION) == {}
     assert {*seen} == {None if deleted else ""}
 
@@ -350,7 +434,9 @@ NO_SCHEMA = r"use a path like /memories/profile\.json and a pydantic model"
     ({"consolidation": None, "limits": Limits(conversation_days=30)}, "conversation_days is 30"),
     *(({"schemas": of}, NO_SCHEMA) for of in ({"profile.json": Profile}, {PROFILE_PATH: dict}, {PROFILE_PATH: Profile()})),
 ])  # fmt: skip
-def test_what_cannot_be_used_stops_the_start_with_its_fix(decided: dict[str, Any], fix: str) -> None:
+def test_what_cannot_be_used_stops_the_start_with_its_fix(
+    decided: dict[str, Any], fix: str
+) -> None:
     with pytest.raises(SettingsError, match=fix):
         replace(deployed(), **decided)
 
@@ -367,28 +453,39 @@ def test_nothing_that_a_fork_decides_changes_afterwards() -> None:
 # --- Schemas
 
 VALUES = st.dictionaries(
-    st.sampled_from([*MyProfile.model_fields, "seats", "nmae"]), st.none() | st.text(max_size=12) | st.integers(-1, 14)
+    st.sampled_from([*MyProfile.model_fields, "seats", "nmae"]),
+    st.none() | st.text(max_size=12) | st.integers(-1, 14),
 )
 
 
 @given(VALUES | st.text('{}[]:"a', max_size=5), st.sampled_from([*forked().schemas.items()]))
-def test_what_a_schema_takes_is_written_and_nothing_else(value: object, place: tuple[str, type[BaseModel]]) -> None:
+def test_what_a_schema_takes_is_written_and_nothing_else(
+    value: object, place: tuple[str, type[BaseModel]]
+) -> None:
     content = value if isinstance(value, str) else json.dumps(value)
     path, schema = place
     try:
         schema.model_validate_json(content)
     except ValidationError:
-        with pytest.raises(RefusedWrite, match=f"with these fields: {', '.join(schema.model_fields)}"):
+        with pytest.raises(
+            RefusedWrite, match=f"with these fields: {', '.join(schema.model_fields)}"
+        ):
             before_write(forked(), path, content, Author("agent"))
     else:
         before_write(forked(), path, content, Author("agent"))
     before_write(forked(), "/memories/topics/other.json", content, Author("agent"))
 
 
-async def test_a_fork_s_field_is_offered_saved_and_kept(graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore) -> None:
+async def test_a_fork_s_field_is_offered_saved_and_kept(
+    graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore
+) -> None:
     agent = graph(forked())
-    for number, profile in enumerate(({"tone": "dry", "name": "Al"}, {"pronouns": "they"}, {"pronouns": "x" * 11})):
-        model.script(f"go {number}", [ToolCall("save_profile", {"profile": profile})], [Text("done")])
+    for number, profile in enumerate(
+        ({"tone": "dry", "name": "Al"}, {"pronouns": "they"}, {"pronouns": "x" * 11})
+    ):
+        model.script(
+            f"go {number}", [ToolCall("save_profile", {"profile": profile})], [Text("done")]
+        )
         await agent.turn(f"go {number}", thread=str(number))
     assert "at most 10" in tool_results(model.requests[-1])[0]
     item = await store.aget(MEMORIES, "/profile.json")
@@ -397,21 +494,34 @@ async def test_a_fork_s_field_is_offered_saved_and_kept(graph: BuildGraph, model
     (tool,) = (tool for tool in model.requests[0]["tools"] if tool["name"] == "save_profile")
     assert "name, role, language, timezone, units, pronouns, tone" in tool["description"]
     fields = json.dumps(tool["input_schema"])
-    assert all(about.description in fields for about in MyProfile.model_fields.values() if about.description)
+    assert all(
+        about.description in fields
+        for about in MyProfile.model_fields.values()
+        if about.description
+    )
     assert "`units`, `pronouns`, `tone`" in system_text(model.requests[0])
 
 
-async def test_consolidation_is_told_the_fields_and_what_they_hold(graph: BuildGraph, model: ScriptedAnthropic) -> None:
+async def test_consolidation_is_told_the_fields_and_what_they_hold(
+    graph: BuildGraph, model: ScriptedAnthropic
+) -> None:
     await graph(forked(), build=build_consolidation_agent).turn("go")
     shown = system_text(model.requests[0])
-    assert all(f"  - `{name}`: {about.description}\n" in shown for name, about in MyProfile.model_fields.items())
+    assert all(
+        f"  - `{name}`: {about.description}\n" in shown
+        for name, about in MyProfile.model_fields.items()
+    )
     assert "{profile" not in shown
 
 
-async def test_without_a_profile_nothing_speaks_of_one(graph: BuildGraph, model: ScriptedAnthropic) -> None:
+async def test_without_a_profile_nothing_speaks_of_one(
+    graph: BuildGraph, model: ScriptedAnthropic
+) -> None:
     fork = replace(deployed(), schemas={})
     await graph(fork).turn("one")
     await graph(fork, build=build_consolidation_agent).turn("two")
     for body in model.requests:
-        assert "profile" not in system_text(body).split("<memory>")[0].replace("the preferences, the profile", "")
+        assert "profile" not in system_text(body).split("<memory>")[0].replace(
+            "the preferences, the profile", ""
+        )
         assert "save_profile" not in {tool["name"] for tool in body["tools"]}

@@ -1,4 +1,6 @@
-"""A fact that is deleted for good: it is in no item of the store and in no export, nobody brings it back, all else stays."""
+"""A fact that is deleted for good: it is in no item of the store and in no export, nobody brings it
+back, all else stays.
+"""
 
 import asyncio
 import json
@@ -52,7 +54,9 @@ def talks(monkeypatch: pytest.MonkeyPatch) -> Platform:
     return talks
 
 
-async def delete(api: httpx.AsyncClient, text: str = FACT, path: str = NOTES["path"], **more: Any) -> httpx.Response:
+async def delete(
+    api: httpx.AsyncClient, text: str = FACT, path: str = NOTES["path"], **more: Any
+) -> httpx.Response:
     body = {"text": text, **more.pop("body", {})}
     params = {"path": path, **more.pop("params", {})}
     return await api.request("DELETE", "/memory/fact", params=params, json=body, **more)
@@ -79,26 +83,58 @@ def memory(store: BaseStore, began: journal.Began | None = None) -> Memory:
 
 async def keep_record(store: BaseStore, files: dict[str, str], reason: str) -> None:
     notes = [record_module.note("taken_back", f"- {FACT}", "- three")]
-    record = asdict(record_module.Record("run", "2026-01-01", "2026-01-01", "done", reason, files=files, notes=notes))
+    record = asdict(
+        record_module.Record(
+            "run", "2026-01-01", "2026-01-01", "done", reason, files=files, notes=notes
+        )
+    )
     await store.aput(namespaces.run_records(ALICE), "2026-01-01-run", record, index=False)
 
 
-async def test_it_is_nowhere_afterwards_and_all_else_is_as_it_was(api: httpx.AsyncClient, store: BaseStore) -> None:
-    for lines in ([OLD], [OLD, "Likes tea"], [FACT, "Likes tea"], [FACT, "Likes tea", "Plays the cello"]):
-        assert (await put(api, "# Notes\n" + "".join(f"- {line}\n" for line in lines))).status_code == 200
+async def test_it_is_nowhere_afterwards_and_all_else_is_as_it_was(
+    api: httpx.AsyncClient, store: BaseStore
+) -> None:
+    for lines in (
+        [OLD],
+        [OLD, "Likes tea"],
+        [FACT, "Likes tea"],
+        [FACT, "Likes tea", "Plays the cello"],
+    ):
+        assert (
+            await put(api, "# Notes\n" + "".join(f"- {line}\n" for line in lines))
+        ).status_code == 200
     await put(api, f"* {FACT}\n- Has a dog\n", "/memories/topics/home.md")
-    await put(api, json.dumps({"name": "Alice", "hints": [FACT, "none"], "key": f"{FACT}"}), "/memories/things.json")
+    await put(
+        api,
+        json.dumps({"name": "Alice", "hints": [FACT, "none"], "key": f"{FACT}"}),
+        "/memories/things.json",
+    )
     await put(api, f"- {FACT}\n", "/memories/gone.md")
     await api.delete("/memory/file", params={"path": "/memories/gone.md"})
-    changes = [Changed("/a.md", "- one\n", f"- one\n- {FACT}\n- two\n"), Changed("/b.md", "", f"{FACT}\n")]
-    declined = [Declined(Changed("/c.md", "", f"- {FACT}\n- three\n"), "2026-01-01"), Declined(changes[1], "2026-01-01")]
+    changes = [
+        Changed("/a.md", "- one\n", f"- one\n- {FACT}\n- two\n"),
+        Changed("/b.md", "", f"{FACT}\n"),
+    ]
+    declined = [
+        Declined(Changed("/c.md", "", f"- {FACT}\n- three\n"), "2026-01-01"),
+        Declined(changes[1], "2026-01-01"),
+    ]
     reasons = {"/memories/a.md": {f"- {FACT}": "outdated", "- one": f"{FACT} says so"}}
     author = Author("consolidation", "alice", "run", "")
-    proposal = Proposal("p", "2026-01-01", MEMORIES[-1], author, changes, [], declined=declined, reasons=reasons)
+    proposal = Proposal(
+        "p", "2026-01-01", MEMORIES[-1], author, changes, [], declined=declined, reasons=reasons
+    )
     await memory(store).propose(proposal)
-    diffs = {"/memories/a.md": f"@@ -1,1 +1,2 @@\n - one\n+- {FACT}", "/memories/c.md": "@@ -0,0 +1,1 @@\n+- three"}
-    await keep_record(store, diffs, f"Left out: The person took this back: /memories/a.md: - {FACT}.")
-    store.put(("memories", "acme:bob"), "/notes.md", {"content": f"- {FACT}\n", "encoding": "utf-8"})
+    diffs = {
+        "/memories/a.md": f"@@ -1,1 +1,2 @@\n - one\n+- {FACT}",
+        "/memories/c.md": "@@ -0,0 +1,1 @@\n+- three",
+    }
+    await keep_record(
+        store, diffs, f"Left out: The person took this back: /memories/a.md: - {FACT}."
+    )
+    store.put(
+        ("memories", "acme:bob"), "/notes.md", {"content": f"- {FACT}\n", "encoding": "utf-8"}
+    )
 
     told = await deleted(api, params={"dry_run": "true"})
     assert told["deleted"] == {
@@ -115,13 +151,19 @@ async def test_it_is_nowhere_afterwards_and_all_else_is_as_it_was(api: httpx.Asy
     assert [each["revision"] for each in revisions] == [5, 4, 3, 2, 1]
     cello = revisions[1]["id"]
     assert (await api.post("/memory/undo", json={**NOTES, "changes": [cello]})).status_code == 200
-    assert (await api.get("/memory/file", params=NOTES)).json()["content"] == "# Notes\n- Likes tea\n"
-    profile = (await api.get("/memory/file", params={"path": "/memories/things.json"})).json()["content"]
+    assert (await api.get("/memory/file", params=NOTES)).json()[
+        "content"
+    ] == "# Notes\n- Likes tea\n"
+    profile = (await api.get("/memory/file", params={"path": "/memories/things.json"})).json()[
+        "content"
+    ]
     assert json.loads(profile) == {"name": "Alice", "hints": ["none"]}
     (left,) = await memory(store).proposals()
     assert [(each.before, each.after) for each in left.changes] == [("- one\n", "- one\n- two\n")]
     assert [each.change.after for each in left.declined] == ["- three\n"]
-    (record,) = [value for place, value in kept(store).items() if place[0] == namespaces.run_records(ALICE)]
+    (record,) = [
+        value for place, value in kept(store).items() if place[0] == namespaces.run_records(ALICE)
+    ]
     assert (record["files"], record["reason"]) == ({"/memories/c.md": diffs["/memories/c.md"]}, "")
     assert record["notes"] == [{"kind": "taken_back", "texts": ["- three"]}]
     assert (await delete(api)).status_code == 404, "it is nowhere"
@@ -131,7 +173,9 @@ SAFE = "Der Tresor öffnet mit Löwenzahn sieben"
 
 
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
-async def test_it_goes_in_whichever_normal_form_it_is_spelled(api: httpx.AsyncClient, store: BaseStore, form: Any) -> None:
+async def test_it_goes_in_whichever_normal_form_it_is_spelled(
+    api: httpx.AsyncClient, store: BaseStore, form: Any
+) -> None:
     other = unicodedata.normalize("NFD" if form == "NFC" else "NFC", SAFE)
     await put(api, f"- {unicodedata.normalize(form, SAFE)}\r\n- mag Öl\r\n")
     await put(api, f"1. {other}\n- tea\n", "/memories/topics/home.md")
@@ -140,11 +184,15 @@ async def test_it_goes_in_whichever_normal_form_it_is_spelled(api: httpx.AsyncCl
     left = unicodedata.normalize("NFC", json.loads(json.dumps(stored(store))))
     assert "wenzahn sieben" not in left
     assert (await api.get("/memory/file", params=NOTES)).json()["content"] == "- mag Öl\n"
-    things = (await api.get("/memory/file", params={"path": "/memories/things.json"})).json()["content"]
+    things = (await api.get("/memory/file", params={"path": "/memories/things.json"})).json()[
+        "content"
+    ]
     assert '"oil": "Öl"' in things, "and the others stay readable"
 
 
-async def test_a_line_of_the_trash_goes_and_its_later_wording_stays(api: httpx.AsyncClient, store: BaseStore) -> None:
+async def test_a_line_of_the_trash_goes_and_its_later_wording_stays(
+    api: httpx.AsyncClient, store: BaseStore
+) -> None:
     for line in (OLD, FACT):
         await put(api, f"- {line}\n- Likes tea\n")
     await deleted(api, text=OLD)
@@ -162,12 +210,21 @@ async def test_a_line_of_the_trash_goes_and_its_later_wording_stays(api: httpx.A
     ({"text": FACT, "conversations": ["bob's"]}, {}, {}, 422),
 ])  # fmt: skip
 async def test_what_is_refused_changes_nothing(
-    api: httpx.AsyncClient, store: BaseStore, talks: Platform, *, body: Any, params: Any, headers: Any, status: int
+    api: httpx.AsyncClient,
+    store: BaseStore,
+    talks: Platform,
+    *,
+    body: Any,
+    params: Any,
+    headers: Any,
+    status: int,
 ) -> None:
     await put(api, f"- {FACT}\n")
     talks.talk("bob", thread_id=BOBS)
     before = kept(store)
-    answer = await api.request("DELETE", "/memory/fact", params={**NOTES, **params}, json=body, headers=headers)
+    answer = await api.request(
+        "DELETE", "/memory/fact", params={**NOTES, **params}, json=body, headers=headers
+    )
     assert (answer.status_code, len(answer.text) < 400) == (status, True), answer.text
     assert kept(store) == before
     assert BOBS in talks.kept
@@ -189,7 +246,8 @@ async def test_with_every_assistant_it_goes(calling: Open, store: BaseStore) -> 
     assert "Likes tea" in stored(store)
 
 
-# --- Others who write meanwhile --------------------------------------------------------------------------------------
+# --- Others who write meanwhile
+# --------------------------------------------------------------------------------------
 
 
 def acting_before(inner: BaseStore, wanted: str, do: Any) -> WrappedStore:
@@ -224,7 +282,9 @@ async def test_a_writer_in_another_process_who_had_read_it_does_not_bring_it_bac
     began = journal.Began(ALICE)
 
     def adds(file: FileData | None) -> FileData:
-        return FileData(content=(file["content"] if file else "") + "- Has a dog\n", encoding="utf-8")
+        return FileData(
+            content=(file["content"] if file else "") + "- Has a dog\n", encoding="utf-8"
+        )
 
     with pytest.raises(RefusedWrite, match="deleted for good"):
         await journal.change(slow, MEMORIES, "/notes.md", adds, AGENT, began=began)
@@ -232,25 +292,35 @@ async def test_a_writer_in_another_process_who_had_read_it_does_not_bring_it_bac
     async with opened_on(store) as api:
         assert (await api.get("/memory/file", params=NOTES)).json()["content"] == "- Likes tea\n"
         await journal.change(store, MEMORIES, "/notes.md", adds, AGENT, began=journal.Began(ALICE))
-        assert (await api.get("/memory/file", params=NOTES)).json()["content"] == "- Likes tea\n- Has a dog\n"
+        assert (await api.get("/memory/file", params=NOTES)).json()[
+            "content"
+        ] == "- Likes tea\n- Has a dog\n"
 
 
-async def test_what_another_process_puts_between_two_looks_goes_too(calling: Open, store: BaseStore) -> None:
+async def test_what_another_process_puts_between_two_looks_goes_too(
+    calling: Open, store: BaseStore
+) -> None:
     async def other() -> None:
         began = journal.Began(ALICE)
         file = FileData(content=f"- {FACT}\n- Has a dog\n", encoding="utf-8")
         await journal.change(store, MEMORIES, "/late.md", lambda _: file, AGENT, began=began)
-        await memory(store).propose(Proposal("p", "2026", MEMORIES[-1], AGENT, [Changed("/a.md", "", f"{FACT}\n")], []))
+        await memory(store).propose(
+            Proposal("p", "2026", MEMORIES[-1], AGENT, [Changed("/a.md", "", f"{FACT}\n")], [])
+        )
 
     async with calling() as api:
         await put(api, f"- {FACT}\n- Likes tea\n")
     async with opened_on(acting_before(store, "'facts'", other)) as api:
         await deleted(api)
-        assert (await api.get("/memory/file", params={"path": "/memories/late.md"})).json()["content"] == "- Has a dog\n"
+        assert (await api.get("/memory/file", params={"path": "/memories/late.md"})).json()[
+            "content"
+        ] == "- Has a dog\n"
     assert "tulip" not in stored(store)
 
 
-async def test_a_proposal_and_a_record_of_a_run_from_before_are_not_kept(api: httpx.AsyncClient, store: BaseStore) -> None:
+async def test_a_proposal_and_a_record_of_a_run_from_before_are_not_kept(
+    api: httpx.AsyncClient, store: BaseStore
+) -> None:
     await put(api, f"- {FACT}\n- Likes tea\n")
     began = journal.Began(ALICE)
     proposal = Proposal("p", "2026", MEMORIES[-1], AGENT, [Changed("/a.md", "", f"{FACT}\n")], [])
@@ -267,7 +337,9 @@ async def test_two_deletions_at_once_both_count(api: httpx.AsyncClient, store: B
     others = [f"Fact number {n} about ships" for n in range(5)]
     await put(api, "".join(f"- {line}\n" for line in (FACT, *others, "Likes tea")))
     answers = await asyncio.gather(*(delete(api, text=line) for line in (FACT, *others)))
-    assert [answer.status_code for answer in answers] == [200] * 6, [answer.text for answer in answers]
+    assert [answer.status_code for answer in answers] == [200] * 6, [
+        answer.text for answer in answers
+    ]
     assert not [word for word in ("tulip", "ships") if word in stored(store)]
     assert (await api.get("/memory/file", params=NOTES)).json()["content"] == "- Likes tea\n"
 
@@ -295,24 +367,31 @@ def test_an_earlier_wording_has_half_of_the_words_and_is_no_fact_of_today() -> N
     def revision(number: int, *lines: str) -> journal.Revision:
         parents = (str(number - 1),) if number > 1 else ()
         content = "".join(f"- {line}\n" for line in lines)
-        return journal.Revision(number, str(number), parents, content, "utf-8", "", f"2026-01-0{number}", AGENT)
+        return journal.Revision(
+            number, str(number), parents, content, "utf-8", "", f"2026-01-0{number}", AGENT
+        )
 
     past = [revision(1, OLD, "Likes tea"), revision(2, FACT, "Has a dog"), revision(3, FACT)]
     assert fact_of(f"* {FACT}", past[::-1], {FACT}).wordings == {FACT, OLD}
     assert fact_of(FACT, past[::-1], {FACT, OLD}).wordings == {FACT}
 
 
-# --- Conversations, on a server --------------------------------------------------------------------------------------
+# --- Conversations, on a server
+# --------------------------------------------------------------------------------------
 
 
 async def everything(who: Person) -> str:
     """All that is kept of a person, but for their conversations."""
     told = (await who.ask("GET", "/memory/export")).json()
     proposals = await who.listed("proposals")
-    return json.dumps([{**told, "conversations": None}, proposals, await who.listed("consolidations")])
+    return json.dumps(
+        [{**told, "conversations": None}, proposals, await who.listed("consolidations")]
+    )
 
 
-async def forget_fact(who: Person, path: str = "/memories/preferences.md", **body: Any) -> dict[str, Any]:
+async def forget_fact(
+    who: Person, path: str = "/memories/preferences.md", **body: Any
+) -> dict[str, Any]:
     return dict(await who.made("DELETE", "/memory/fact", {"text": FACT, **body}, path=path))
 
 
@@ -321,7 +400,9 @@ async def test_it_is_not_consolidated_again_from_the_conversation_that_stays(ada
     thread = await ada.thread()
     ada.model.script(FACT, [note(FACT)], [Text("noted")])
     await ada.turn(thread, FACT)
-    told = await ada.made("DELETE", "/memory/fact", {"text": FACT}, path="/memories/preferences.md", dry_run="true")
+    told = await ada.made(
+        "DELETE", "/memory/fact", {"text": FACT}, path="/memories/preferences.md", dry_run="true"
+    )
     assert told["conversations"] == [thread]
     told = await forget_fact(ada)
     assert told["conversations"] == [thread]
@@ -347,7 +428,9 @@ async def test_it_is_not_consolidated_from_a_turn_that_is_under_way(ada: Person)
     await forget_fact(ada)
     answered.set()
     messages = (await turn)["messages"]
-    assert any("deleted for good" in str(message["content"]) for message in messages), "what began before writes nothing"
+    assert any("deleted for good" in str(message["content"]) for message in messages), (
+        "what began before writes nothing"
+    )
     ada.model.clear()
     await consolidate(ada, append(f"- {FACT}"))
     assert "tulip" not in await everything(ada)

@@ -1,4 +1,6 @@
-"""An export: one document, whatever is in it. An import: what it creates, adds and keeps; what is wrong writes nothing."""
+"""An export: one document, whatever is in it. An import: what it creates, adds and keeps; what is
+wrong writes nothing.
+"""
 
 import asyncio
 import gc
@@ -29,10 +31,17 @@ HOSTILE = 'quote " backslash \\ NUL \x00 \u6c34 ]},{'
 
 
 def talks(number: int, unreadable: str = "") -> Platform:
-    """The platform, where Alice has that many conversations, of which the last two are deleted meanwhile."""
+    """The platform, where Alice has that many conversations, of which the last two are deleted
+    meanwhile.
+    """
     platform = Platform()
     for n in range(number):
-        platform.put(ALICE, f"{n:04}", "2026-01-01", [{"type": "human", "content": [{"type": "text", "text": HOSTILE}]}])
+        platform.put(
+            ALICE,
+            f"{n:04}",
+            "2026-01-01",
+            [{"type": "human", "content": [{"type": "text", "text": HOSTILE}]}],
+        )
     platform.put(Actor("bob", "acme"), "bob's", "2026-01-01")
 
     async def change(_: str, asked: Mapping[str, Any]) -> None:
@@ -41,7 +50,9 @@ def talks(number: int, unreadable: str = "") -> Platform:
             for n in (1, 2):
                 platform.kept.pop(f"{number - n:04}", None)
             if unreadable in asked["ids"]:
-                raise httpx.HTTPStatusError("", request=httpx.Request("GET", "/"), response=httpx.Response(500))
+                raise httpx.HTTPStatusError(
+                    "", request=httpx.Request("GET", "/"), response=httpx.Response(500)
+                )
 
     platform.before = change
     return platform
@@ -53,22 +64,34 @@ async def whole(store: BaseStore, client: Any, settings: Deployment | None = Non
     return json.loads(b"".join(parts))
 
 
-async def test_an_export_is_one_document_and_its_conversations_never_in_memory_at_once(store: BaseStore) -> None:
+async def test_an_export_is_one_document_and_its_conversations_never_in_memory_at_once(
+    store: BaseStore,
+) -> None:
     settings, text = deployed(memory_scope="user+assistant"), 'quote " \u6c34 ]}'
     places = [settings.memory.namespace(ALICE, assistant) for assistant in ("a", "b")]
     for place in places:
-        await journal.change(store, place, "/notes.md", lambda _: create_file_data(text), Author("agent"))
-    store.put(settings.memory.namespace(Actor("bob", "acme"), "a"), "/notes.md", {**create_file_data("bob's")})
+        await journal.change(
+            store, place, "/notes.md", lambda _: create_file_data(text), Author("agent")
+        )
+    store.put(
+        settings.memory.namespace(Actor("bob", "acme"), "a"),
+        "/notes.md",
+        {**create_file_data("bob's")},
+    )
     told = await whole(store, talks(1_042), settings)
     assert [(file["path"], file["assistant_id"]) for file in told["files"]] == [
         ("/memories/notes.md", "a"), ("/memories/notes.md", "b"),
     ]  # fmt: skip
     assert told["files"][1]["revisions"][0]["content"] == text
-    assert [talk["thread_id"] for talk in told["conversations"]] == [f"{n:04}" for n in range(1_040)]
+    assert [talk["thread_id"] for talk in told["conversations"]] == [
+        f"{n:04}" for n in range(1_040)
+    ]
     assert told["conversations"][0]["values"]["messages"][0]["content"][0]["text"] == HOSTILE
 
 
-async def test_deleted_files_are_exported_and_not_imported(api: httpx.AsyncClient, calling: Open, store: BaseStore) -> None:
+async def test_deleted_files_are_exported_and_not_imported(
+    api: httpx.AsyncClient, calling: Open, store: BaseStore
+) -> None:
     for text in ("one\n", "two\n"):
         await put(api, text)
         await put(api, text, "/memories/there.md")
@@ -81,9 +104,13 @@ async def test_deleted_files_are_exported_and_not_imported(api: httpx.AsyncClien
     ]  # fmt: skip
     async with calling("bob") as bob:
         assert (await bob.post("/memory/import", json=told)).status_code == 200
-        assert [file["path"] for file in (await bob.get("/memory")).json()["files"]] == ["/memories/there.md"]
+        assert [file["path"] for file in (await bob.get("/memory")).json()["files"]] == [
+            "/memories/there.md"
+        ]
         there = {"path": "/memories/there.md"}
-        assert (await bob.get("/memory/file", params=there)).json()["content"] == told["files"][0]["content"]
+        assert (await bob.get("/memory/file", params=there)).json()["content"] == told["files"][0][
+            "content"
+        ]
         assert (await bob.get("/memory/history", params=NOTES)).status_code == 404
 
 
@@ -105,10 +132,13 @@ async def test_one_unreadable_file_and_conversation_are_named_and_end_nothing(
     assert imported["conversations"] == {"created": 47, "there": 0, "left_out": 1}
 
 
-# --- Import ----------------------------------------------------------------------------------------------------------
+# --- Import
+# ----------------------------------------------------------------------------------------------------------
 
 
-async def test_importing_creates_appends_what_lacks_and_keeps_the_rest(api: httpx.AsyncClient, store: BaseStore) -> None:
+async def test_importing_creates_appends_what_lacks_and_keeps_the_rest(
+    api: httpx.AsyncClient, store: BaseStore
+) -> None:
     await put(api, "# Notes\n- one\n- mine")
     await put(api, '{"name": "Alice"}', "/memories/profile.json")
     await put(api, "same\n", "/memories/same.md")
@@ -125,8 +155,12 @@ async def test_importing_creates_appends_what_lacks_and_keeps_the_rest(api: http
     ]  # fmt: skip
     content = (await api.get("/memory/file", params=NOTES)).json()["content"]
     assert content == "# Notes\n- one\n- mine\n- theirs\n- more\n"
-    assert (await api.get("/memory/file", params={"path": "/memories/pixel.png"})).json()["encoding"] == "base64"
-    assert (await api.get("/memory/history", params=NOTES)).json()["revisions"][0]["author"]["kind"] == "person"
+    assert (await api.get("/memory/file", params={"path": "/memories/pixel.png"})).json()[
+        "encoding"
+    ] == "base64"
+    assert (await api.get("/memory/history", params=NOTES)).json()["revisions"][0]["author"][
+        "kind"
+    ] == "person"
     again = (await api.post("/memory/import", json=document)).json()
     assert {step["action"] for step in again["files"]} <= {"keep", "same"}
 
@@ -143,7 +177,9 @@ async def test_importing_creates_appends_what_lacks_and_keeps_the_rest(api: http
     exported({"path": "/memories/a.md", "content": "x"}, {"path": "/memories/b.md", "content": "\ud800"}),
     exported(*({"path": f"/memories/{n}.md", "content": "x"} for n in range(DEFAULTS.max_files + 1))),
 ])  # fmt: skip
-async def test_an_import_with_anything_wrong_writes_nothing(api: httpx.AsyncClient, store: BaseStore, document: Any) -> None:
+async def test_an_import_with_anything_wrong_writes_nothing(
+    api: httpx.AsyncClient, store: BaseStore, document: Any
+) -> None:
     headers = {"content-type": "application/json"}
     answer = await api.post("/memory/import", content=json.dumps(document), headers=headers)
     assert answer.status_code == 422, answer.text
@@ -152,9 +188,16 @@ async def test_an_import_with_anything_wrong_writes_nothing(api: httpx.AsyncClie
 
 
 @pytest.mark.parametrize("store", stores(pytest.mark.proof), indirect=True)
-async def test_others_are_served_while_somebody_imports(api: httpx.AsyncClient, store: BaseStore) -> None:
+async def test_others_are_served_while_somebody_imports(
+    api: httpx.AsyncClient, store: BaseStore
+) -> None:
     # In the processor time of the loop's thread, which other load on the machine does not stretch.
-    document = exported(*({"path": f"/memories/topics/{n}.md", "content": f"- line {n}\n" * 200} for n in range(400)))
+    document = exported(
+        *(
+            {"path": f"/memories/topics/{n}.md", "content": f"- line {n}\n" * 200}
+            for n in range(400)
+        )
+    )
     stalls, running = [0.0], True
 
     async def others() -> None:
@@ -174,4 +217,6 @@ async def test_others_are_served_while_somebody_imports(api: httpx.AsyncClient, 
     gc.unfreeze()
     assert answer.status_code == 200
     assert len(kept(store)) >= 400
-    assert max(stalls) < took / 10, f"nobody else was served for {max(stalls):.2f} of {took:.2f} s of the loop's own work"
+    assert max(stalls) < took / 10, (
+        f"nobody else was served for {max(stalls):.2f} of {took:.2f} s of the loop's own work"
+    )

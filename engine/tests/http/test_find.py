@@ -26,7 +26,9 @@ from tests.http.conftest import MEMORIES, Open, put
 COOKING = "/memories/topics/cooking.md"
 SOURCE = "(2026-03-02, thread 0199c2f0-1111-4111-8111-111111111111)"
 LIST = (
-    "# Cooking\n\n" + "".join(f"- Dish number {n} is a soup\n" for n in range(60)) + f"- Grows leek behind the shed {SOURCE}\n"
+    "# Cooking\n\n"
+    + "".join(f"- Dish number {n} is a soup\n" for n in range(60))
+    + f"- Grows leek behind the shed {SOURCE}\n"
 )
 
 
@@ -40,17 +42,26 @@ async def test_the_best_file_its_passage_and_its_facts_are_found(api: httpx.Asyn
     await put(api, "- Plays the cello.\n", "/memories/topics/music.md")
     await put(api, LIST, COOKING)
     (best,) = await found(api, "who grows leek?")
-    assert (best["path"], best["lines"]) == (COOKING, [{"line": 62, "text": "Grows leek behind the shed"}])
+    assert (best["path"], best["lines"]) == (
+        COOKING,
+        [{"line": 62, "text": "Grows leek behind the shed"}],
+    )
     assert "Grows leek" in best["text"], "though it is at the end of a long list"
     assert len(best["text"]) <= 600
     facts = (await api.get("/memory/facts")).json()["groups"]
     lines = next(group["lines"] for group in facts if group["path"] == COOKING)
-    assert {"line": 62, "text": "Grows leek behind the shed"} in lines, "the numbers and texts of both are the same"
+    assert {"line": 62, "text": "Grows leek behind the shed"} in lines, (
+        "the numbers and texts of both are the same"
+    )
     assert await found(api, "submarines") == []
 
 
 async def test_nobody_finds_another_s(calling: Open) -> None:
-    async with calling("bob") as bob, calling("alice", org_id="other") as other, calling("alice") as alice:
+    async with (
+        calling("bob") as bob,
+        calling("alice", org_id="other") as other,
+        calling("alice") as alice,
+    ):
         await put(bob, "- Bob grows leek.\n")
         await put(other, "- Other grows leek.\n")
         assert await found(alice, "leek") == []
@@ -59,10 +70,16 @@ async def test_nobody_finds_another_s(calling: Open) -> None:
 
 
 async def test_an_operator_may_search_somebody_s(calling: Open) -> None:
-    async with calling("bob") as bob, calling("root", permissions=["memory:operate"]) as root, calling("alice") as alice:
+    async with (
+        calling("bob") as bob,
+        calling("root", permissions=["memory:operate"]) as root,
+        calling("alice") as alice,
+    ):
         await put(bob, "- Bob grows leek.\n")
         assert len(await found(root, "leek", user_id="bob", org_id="acme")) == 1
-        refused = await alice.get("/memory/find", params={"q": "leek", "user_id": "bob", "org_id": "acme"})
+        refused = await alice.get(
+            "/memory/find", params={"q": "leek", "user_id": "bob", "org_id": "acme"}
+        )
         assert refused.status_code == 403
 
 
@@ -95,7 +112,9 @@ def ranked_at_once(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 async def test_however_many_paragraphs_or_lines_there_are_few_are_ranked_and_the_right_ones_are_found(
     api: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await put(api, "a\n\n" * 40_000 + "- grows leek\n\n" + "b\n\n" * 40_000, "/memories/paragraphs.md")
+    await put(
+        api, "a\n\n" * 40_000 + "- grows leek\n\n" + "b\n\n" * 40_000, "/memories/paragraphs.md"
+    )
     await put(api, "- a\n" * 30_000 + "- likes leek\n" + "- b\n" * 30_000, "/memories/lines.md")
     counts = ranked_at_once(monkeypatch)
     by_path = {file["path"]: file for file in await found(api, "leek")}
@@ -113,7 +132,9 @@ async def test_where_memory_is_shared_it_says_so(calling: Open) -> None:
 async def test_it_finds_by_meaning_where_the_store_has_an_index() -> None:
     store = InMemoryStore(index=INDEX)
     await store.aput(MEMORIES, "/a.md", {**create_file_data("Has a puppy.")})
-    async with http_client(deployed(), store, SignedIn(identity="alice", org_id="acme", permissions=[])) as api:
+    async with http_client(
+        deployed(), store, SignedIn(identity="alice", org_id="acme", permissions=[])
+    ) as api:
         (best,) = await found(api, "any pet?")
     assert (best["path"], best["text"], best["lines"]) == ("/memories/a.md", "Has a puppy.", [])
 
@@ -127,9 +148,18 @@ def build_finder(d: Deployment, model: BaseChatModel) -> Any:
     @tool
     async def shopping(wanted: str) -> str:
         """What to buy."""
-        return " | ".join(f"{each.path}: {each.text} {each.lines}" for each in await find_memories(d, wanted, limit=1))
+        return " | ".join(
+            f"{each.path}: {each.text} {each.lines}"
+            for each in await find_memories(d, wanted, limit=1)
+        )
 
-    return create_deep_agent(model=model, tools=[shopping], **file_system(d), middleware=middleware(d), context_schema=Context)
+    return create_deep_agent(
+        model=model,
+        tools=[shopping],
+        **file_system(d),
+        middleware=middleware(d),
+        context_schema=Context,
+    )
 
 
 async def test_a_fork_s_own_tool_finds_what_is_its_person_s_alone(graph: BuildGraph) -> None:
@@ -137,7 +167,9 @@ async def test_a_fork_s_own_tool_finds_what_is_its_person_s_alone(graph: BuildGr
     for name in ("alice", "bob"):
         agent.put(("memories", f"acme:{name}"), "/list.md", f"- {name} needs leek\n")
     for name in ("alice", "bob"):
-        (told,) = await agent.called(ToolCall("shopping", {"wanted": "leek"}), user=name, thread=name)
+        (told,) = await agent.called(
+            ToolCall("shopping", {"wanted": "leek"}), user=name, thread=name
+        )
         assert told == f"/memories/list.md: - {name} needs leek ((0, '- {name} needs leek'),)"
 
 
@@ -151,7 +183,9 @@ async def test_in_shared_memory_it_finds_what_is_shared(graph: BuildGraph) -> No
 async def test_the_store_is_never_searched_for_a_temporary_conversation(
     graph: BuildGraph, store: BaseStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lasting_memory.agent.memory_search.in_temporary_conversation", lambda: True)
+    monkeypatch.setattr(
+        "lasting_memory.agent.memory_search.in_temporary_conversation", lambda: True
+    )
     agent = graph(deployed(), build=build_finder)
     agent.put(MEMORIES, "/list.md", "- needs leek\n")
     (told,) = await agent.called(ToolCall("shopping", {"wanted": "leek"}))

@@ -1,4 +1,6 @@
-"""What a memory starts with: the files of `seeds/memories/`, also where it is shared, and those that depend on the person."""
+"""What a memory starts with: the files of `seeds/memories/`, also where it is shared, and those
+that depend on the person.
+"""
 
 import asyncio
 import json
@@ -33,7 +35,9 @@ async def texts(store: BaseStore, namespace: tuple[str, ...]) -> dict[str, str]:
     return {item.key: item.value["content"] for item in await store.asearch(namespace)}
 
 
-async def test_a_shared_memory_starts_with_the_seeds_once_with_whoever_comes_first(graph: BuildGraph, store: BaseStore) -> None:
+async def test_a_shared_memory_starts_with_the_seeds_once_with_whoever_comes_first(
+    graph: BuildGraph, store: BaseStore
+) -> None:
     agent = graph(SHARED)
     assert "## /memories/preferences.md" in await agent.shown(user="alice")
     assert await texts(store, OURS) == {"/preferences.md": PREFERENCES}
@@ -48,14 +52,18 @@ async def test_a_shared_memory_starts_with_the_seeds_once_with_whoever_comes_fir
     assert await texts(store, ("memories", f"{AGENT}:other")) == {"/preferences.md": PREFERENCES}
 
 
-async def test_the_seeds_never_come_over_what_a_shared_memory_has(graph: BuildGraph, store: BaseStore) -> None:
+async def test_the_seeds_never_come_over_what_a_shared_memory_has(
+    graph: BuildGraph, store: BaseStore
+) -> None:
     agent = graph(SHARED)
     agent.put(OURS, "/topics/team.md", "- Meets on Mondays.\n")
     await agent.turn("hello")
     assert await texts(store, OURS) == {"/topics/team.md": "- Meets on Mondays.\n"}
 
 
-async def test_a_shared_memory_that_agents_only_read_starts_with_them_too(graph: BuildGraph, store: BaseStore) -> None:
+async def test_a_shared_memory_that_agents_only_read_starts_with_them_too(
+    graph: BuildGraph, store: BaseStore
+) -> None:
     await graph(deployed(memory_scope="assistant")).turn("hello")
     assert await texts(store, OURS) == {"/preferences.md": PREFERENCES}
 
@@ -65,14 +73,19 @@ async def test_a_shared_memory_that_agents_only_read_starts_with_them_too(graph:
 
 def by_person(actor: Actor) -> Mapping[str, str]:
     profile = {"name": actor.user_id.title(), "role": f"works at {actor.org_id}"}
-    return {"/memories/profile.json": json.dumps(profile), "/memories/topics/index.md": "- none yet\n"}
+    return {
+        "/memories/profile.json": json.dumps(profile),
+        "/memories/topics/index.md": "- none yet\n",
+    }
 
 
 def forked(function: Any, **changes: Any) -> Deployment:
     return replace(deployed(), first_files=function, **changes)
 
 
-async def test_each_person_gets_their_own_first_files_beside_the_seeds(graph: BuildGraph, store: BaseStore) -> None:
+async def test_each_person_gets_their_own_first_files_beside_the_seeds(
+    graph: BuildGraph, store: BaseStore
+) -> None:
     agent = graph(forked(by_person))
     for number, name in enumerate(("alice", "bob")):
         assert name.title() in await agent.shown(user=name, thread=str(number))
@@ -86,7 +99,9 @@ async def test_each_person_gets_their_own_first_files_beside_the_seeds(graph: Bu
     assert (seeded.author.kind, seeded.author.user_id) == ("seed", "alice")
 
 
-async def test_they_take_the_place_of_a_seed_and_come_once(graph: BuildGraph, store: BaseStore) -> None:
+async def test_they_take_the_place_of_a_seed_and_come_once(
+    graph: BuildGraph, store: BaseStore
+) -> None:
     asked: list[Actor] = []
 
     def function(actor: Actor) -> dict[str, str]:
@@ -184,6 +199,8 @@ async def unawaited(_: Actor) -> dict[str, str]:
     ({"first_files": by_person, "settings": SHARED.settings}, "MEMORY_SCOPE=assistant shares it; leave it out"),
     ({"first_files": by_person, "consolidation": None, "routes": {"/policies/": ROUTES["/policies/"]}}, "leave one out"),
 ])  # fmt: skip
-def test_what_could_give_nobody_first_files_stops_the_start(changes: dict[str, Any], fix: str) -> None:
+def test_what_could_give_nobody_first_files_stops_the_start(
+    changes: dict[str, Any], fix: str
+) -> None:
     with pytest.raises(SettingsError, match=fix):
         replace(deployed(), **changes)

@@ -1,4 +1,6 @@
-"""Being forgotten: nothing is left, nothing of anybody else's is touched, and what was going writes nothing afterwards."""
+"""Being forgotten: nothing is left, nothing of anybody else's is touched, and what was going writes
+nothing afterwards.
+"""
 
 import asyncio
 import threading
@@ -33,7 +35,14 @@ from lasting_memory.testing.contract import http_client
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.people import AGENT, SignedIn
 from lasting_memory.testing.platform import Platform
-from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall, after, tool_results
+from lasting_memory.testing.scripted_anthropic import (
+    ScriptedAnthropic,
+    Slow,
+    Text,
+    ToolCall,
+    after,
+    tool_results,
+)
 from lasting_memory.testing.stores import SUBJECTS, WrappedStore, embed
 from lasting_memory.validation import RefusedWrite
 from tests.conftest import BUILDERS, SUBAGENTS, BuildGraph, Graph
@@ -50,10 +59,14 @@ LONG = 300
 
 
 def client(*ids: str, busy: tuple[str, ...] = ()) -> Any:
-    """The platform's client, where alice has these conversations. In busy ones a run goes on that nobody can stop."""
+    """The platform's client, where alice has these conversations. In busy ones a run goes on that
+    nobody can stop.
+    """
     platform = Platform()
     for thread_id in (*ids, *busy):
-        platform.talk("alice", thread_id=thread_id)["status"] = "busy" if thread_id in busy else "idle"
+        platform.talk("alice", thread_id=thread_id)["status"] = (
+            "busy" if thread_id in busy else "idle"
+        )
     return platform
 
 
@@ -66,7 +79,9 @@ def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
 def left(store: BaseStore) -> dict[tuple[tuple[str, ...], str], Any]:
     """What is in the store, but for the time of that."""
     items = store.search((), limit=1000)
-    return {(item.namespace, item.key): item.value for item in items if item.namespace[0] != "forgotten"}
+    return {
+        (item.namespace, item.key): item.value for item in items if item.namespace[0] != "forgotten"
+    }
 
 
 async def furnish(store: BaseStore, namespace: namespaces.Namespace, actor: Actor = ALICE) -> None:
@@ -75,13 +90,19 @@ async def furnish(store: BaseStore, namespace: namespaces.Namespace, actor: Acto
         for text in ("one", "two"):
             file = create_file_data(text)
             await journal.change(store, namespace, key, lambda _, file=file: file, Author("agent"))  # type: ignore[misc]
-    await store.abatch([PutOp(namespaces.positions(actor), "thread", {"message_id": "1"}, index=False)])
+    await store.abatch(
+        [PutOp(namespaces.positions(actor), "thread", {"message_id": "1"}, index=False)]
+    )
 
 
 async def test_everything_goes_is_counted_and_nobody_else_s_is_touched(store: BaseStore) -> None:
     for name in ("alic", "alicea", "a_ice", "a%"):
-        await furnish(store, DEFAULTS.memory.namespace(Actor(name, "acme"), ""), Actor(name, "acme"))
-    await furnish(store, DEFAULTS.memory.namespace(Actor("alice", "globex"), ""), Actor("alice", "globex"))
+        await furnish(
+            store, DEFAULTS.memory.namespace(Actor(name, "acme"), ""), Actor(name, "acme")
+        )
+    await furnish(
+        store, DEFAULTS.memory.namespace(Actor("alice", "globex"), ""), Actor("alice", "globex")
+    )
     store.put(("policies", "acme"), "/rule.md", {**create_file_data("rule")})
     others = left(store)
     await furnish(store, MEMORIES)
@@ -91,7 +112,9 @@ async def test_everything_goes_is_counted_and_nobody_else_s_is_touched(store: Ba
     assert not await forget(store, client(), ALICE, DEFAULTS), "the second time there is nothing"
 
 
-async def test_memory_with_every_assistant_goes_also_where_only_its_history_is_left(store: BaseStore) -> None:
+async def test_memory_with_every_assistant_goes_also_where_only_its_history_is_left(
+    store: BaseStore,
+) -> None:
     bob = BOTH.memory.namespace(Actor("bob", "acme"), OTHER)
     await furnish(store, bob, Actor("bob", "acme"))
     others = left(store)
@@ -125,7 +148,8 @@ async def test_what_lands_a_moment_later_goes_too(store: BaseStore) -> None:
     assert not left(store)
 
 
-# --- A run that is still going ---------------------------------------------------------------------------------------
+# --- A run that is still going
+# ---------------------------------------------------------------------------------------
 
 
 async def turn(agent: Graph, text: str, **configurable: str) -> None:
@@ -139,16 +163,25 @@ async def turn(agent: Graph, text: str, **configurable: str) -> None:
 APPEND = ToolCall("append_memory", {"path": "/memories/topics/more.md", "text": "late"})
 WRITES = [
     ToolCall("write_file", {"file_path": "/memories/topics/new.md", "content": "late"}),
-    ToolCall("edit_file", {"file_path": "/memories/preferences.md", "old_string": "one", "new_string": "late"}),
+    ToolCall(
+        "edit_file",
+        {"file_path": "/memories/preferences.md", "old_string": "one", "new_string": "late"},
+    ),
     ToolCall("save_profile", {"profile": {"name": "late"}}),
     APPEND,
 ]
 
 
 async def forgotten_while(
-    model: ScriptedAnthropic, store: BaseStore, agent: Graph, *calls: ToolCall, going: tuple[str, ...] = ()
+    model: ScriptedAnthropic,
+    store: BaseStore,
+    agent: Graph,
+    *calls: ToolCall,
+    going: tuple[str, ...] = (),
 ) -> Any:
-    """What the model was told, where its person was forgotten between its being asked and its answering."""
+    """What the model was told, where its person was forgotten between its being asked and its
+    answering.
+    """
     await furnish(store, MEMORIES)
     question = f"take your time {uuid.uuid4()}"
     model.script(question, Slow(1.0, calls), [Text("done")])
@@ -165,7 +198,11 @@ async def forgotten_while(
 @pytest.mark.parametrize("going", [(), ("a run that cannot be stopped",)])
 @pytest.mark.parametrize("build", BUILDERS)
 async def test_a_run_from_before_writes_nothing_afterwards(
-    graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore, build: str, going: tuple[str, ...]
+    graph: BuildGraph,
+    model: ScriptedAnthropic,
+    store: BaseStore,
+    build: str,
+    going: tuple[str, ...],
 ) -> None:
     agent = graph(build=BUILDERS[build])
     calls = WRITES if build == "agent" else [APPEND]
@@ -187,11 +224,14 @@ async def test_neither_does_a_subagent_that_began_before_or_begins_after(
     assert "was deleted since this run began" in str(model.requests_for("do as told"))
 
 
-# --- What is put behind a request, or by another process, while its person is forgotten ------------------------------------
+# --- What is put behind a request, or by another process, while its person is forgotten
+# ------------------------------------
 
 
 def embedding_store(may_go_on: asyncio.Event, asked: asyncio.Event) -> InMemoryStore:
-    """A store whose provider of embeddings takes as long for passages of conversations as a test wants."""
+    """A store whose provider of embeddings takes as long for passages of conversations as a test
+    wants.
+    """
 
     async def slowly(texts: Sequence[str]) -> list[list[float]]:
         if any(text.startswith("user:") for text in texts):
@@ -216,7 +256,9 @@ async def test_what_is_embedded_behind_a_search_does_not_come_back(
     monkeypatch.setattr(platform, "delete_checkpoints", AsyncMock(return_value=0))
     if other_process:
         monkeypatch.setattr(export_and_forget, "stop_embedding", AsyncMock())
-    async with http_client(DEFAULTS, store, SignedIn(identity="alice", org_id="acme", permissions=[])) as client:
+    async with http_client(
+        DEFAULTS, store, SignedIn(identity="alice", org_id="acme", permissions=[])
+    ) as client:
         async with asyncio.timeout(LONG):
             found = await client.get("/memory/search?q=puppy")
             assert found.json()["outstanding"] == 2
@@ -233,7 +275,9 @@ async def test_what_is_embedded_behind_a_search_does_not_come_back(
         # The person came back: what they say now is embedded.
         say(threads, "t3", "a puppy again", days=0)
         assert (await client.get("/memory/search?q=puppy")).json()["outstanding"] == 0
-    assert "a puppy again" in str([value for (space, _), value in left(store).items() if space[0] == "recall_texts"])
+    assert "a puppy again" in str(
+        [value for (space, _), value in left(store).items() if space[0] == "recall_texts"]
+    )
 
 
 async def forget_elsewhere(store: BaseStore) -> None:
@@ -244,12 +288,18 @@ async def forget_elsewhere(store: BaseStore) -> None:
 
 
 def forgetting_before_put(inner: InMemoryStore, *, times: int = 1) -> WrappedStore:
-    """A store whose first put of something of alice's waits so long that she is forgotten meanwhile."""
+    """A store whose first put of something of alice's waits so long that she is forgotten
+    meanwhile.
+    """
     done = 0
 
     async def forget_first(ops: list[Op]) -> None:
         nonlocal done
-        puts = [op for op in ops if isinstance(op, PutOp) and op.value is not None and op.namespace[0] != "forgotten"]
+        puts = [
+            op
+            for op in ops
+            if isinstance(op, PutOp) and op.value is not None and op.namespace[0] != "forgotten"
+        ]
         if puts and done < times:
             done += 1
             await forget_elsewhere(inner)
@@ -281,12 +331,21 @@ async def write_seen(store: BaseStore, began: journal.Began) -> None:
 async def write_file(store: BaseStore, began: journal.Began) -> None:
     with suppress(RefusedWrite):
         file = create_file_data("late")
-        await journal.change(store, BOTH.memory.namespace(ALICE, OTHER), "/a.md", lambda _: file, Author("agent"), began=began)
+        await journal.change(
+            store,
+            BOTH.memory.namespace(ALICE, OTHER),
+            "/a.md",
+            lambda _: file,
+            Author("agent"),
+            began=began,
+        )
 
 
 async def propose(store: BaseStore, began: journal.Began) -> None:
     memory = Memory(store, ALICE, MEMORIES, DEFAULTS, began)
-    proposal = Proposal("1", began.at, MEMORIES[-1], Author("agent"), [Changed("/a.md", "", "late")], [])
+    proposal = Proposal(
+        "1", began.at, MEMORIES[-1], Author("agent"), [Changed("/a.md", "", "late")], []
+    )
     with suppress(RefusedWrite):
         await memory.propose(proposal)
 
@@ -302,7 +361,9 @@ async def read_due(store: BaseStore, began: journal.Began) -> None:
 
 async def keep_record(store: BaseStore, began: journal.Began) -> None:
     record = Record("run", began.at)
-    draft = drafts.Draft(planning.Owner(ALICE), record, Memory(store, ALICE, MEMORIES, DEFAULTS, began))
+    draft = drafts.Draft(
+        planning.Owner(ALICE), record, Memory(store, ALICE, MEMORIES, DEFAULTS, began)
+    )
     await draft.keep(record.ended("done"), {"t": positions.Position("now")})
 
 
@@ -316,7 +377,9 @@ async def test_what_is_put_after_its_writer_looked_is_taken_back(write: Write) -
     inner, began = InMemoryStore(), journal.Began(ALICE)
     await write(forgetting_before_put(inner), began)
     assert journal.Began(ALICE).at > began.at
-    assert inner.get(namespaces.forgotten(ALICE), namespaces.FORGOTTEN), "she was forgotten meanwhile"
+    assert inner.get(namespaces.forgotten(ALICE), namespaces.FORGOTTEN), (
+        "she was forgotten meanwhile"
+    )
     assert not left(inner)
     # Not forgotten meanwhile, all of these leave something.
     other = InMemoryStore()
@@ -324,7 +387,9 @@ async def test_what_is_put_after_its_writer_looked_is_taken_back(write: Write) -
     assert left(other)
 
 
-async def test_a_sweep_leaves_nothing_of_somebody_forgotten_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_sweep_leaves_nothing_of_somebody_forgotten_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     tidies = replace(DEFAULTS, consolidation=replace(DEFAULT_CONSOLIDATION, tidy_days=1))
     inner, threads = InMemoryStore(), Platform()
     say(threads, "t", "a puppy")
@@ -378,7 +443,9 @@ async def test_a_write_that_is_cancelled_is_taken_back_too() -> None:
 @pytest.mark.parametrize(("path", "body"), [
     ("controls", {"paused": True}), ("seen", {"until": "2026-01-01T00:00:00Z"}),
 ])  # fmt: skip
-async def test_a_request_of_somebody_forgotten_meanwhile_is_refused_and_leaves_nothing(path: str, body: Any) -> None:
+async def test_a_request_of_somebody_forgotten_meanwhile_is_refused_and_leaves_nothing(
+    path: str, body: Any
+) -> None:
     inner = InMemoryStore()
     user = SignedIn(identity="alice", org_id="acme", permissions=[])
     async with http_client(DEFAULTS, forgetting_before_put(inner), user) as client:
@@ -387,7 +454,9 @@ async def test_a_request_of_somebody_forgotten_meanwhile_is_refused_and_leaves_n
         assert (await client.put(f"/memory/{path}", json=body)).status_code == 200
 
 
-async def test_a_consolidation_asked_for_by_somebody_forgotten_meanwhile_is_not_queued(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_consolidation_asked_for_by_somebody_forgotten_meanwhile_is_not_queued(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     inner, threads = InMemoryStore(), Platform()
 
     async def forget_first(name: str, _: Any) -> None:
@@ -397,7 +466,9 @@ async def test_a_consolidation_asked_for_by_somebody_forgotten_meanwhile_is_not_
     threads.before = forget_first
     monkeypatch.setattr(consolidation, "get_client", lambda: threads)
     monkeypatch.setattr(platform, "acting_as_caller", lambda _: nullcontext_async())
-    async with http_client(DEFAULTS, inner, SignedIn(identity="alice", org_id="acme", permissions=[])) as client:
+    async with http_client(
+        DEFAULTS, inner, SignedIn(identity="alice", org_id="acme", permissions=[])
+    ) as client:
         answer = await client.post("/memory/consolidate")
         assert answer.status_code == 409, answer.text
         assert threads.kept == {}
@@ -419,13 +490,17 @@ async def test_a_run_of_a_conversation_that_was_deleted_meanwhile_writes_nothing
     await journal.note_deleted(store, ALICE, [thread])
     await run
     told = tool_results(model.requests_for("take your time")[-1])
-    assert ["conversation was deleted since its run began" in each for each in told] == [True] * len(WRITES)
+    assert ["conversation was deleted since its run began" in each for each in told] == [
+        True
+    ] * len(WRITES)
     noted = namespaces.deleted_threads(ALICE)
     assert {place: value for place, value in left(store).items() if place[0] != noted} == before
     for later in (str(uuid.uuid4()), thread):
         model.script(f"again {later}", [APPEND], [Text("done")])
         await turn(agent, f"again {later}", thread_id=later)
-        assert store.get(MEMORIES, "/topics/more.md"), "another's run writes, and a later one of the same id"
+        assert store.get(MEMORIES, "/topics/more.md"), (
+            "another's run writes, and a later one of the same id"
+        )
         store.delete(MEMORIES, "/topics/more.md")
 
 

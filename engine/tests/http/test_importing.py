@@ -1,4 +1,6 @@
-"""Conversations, proposals and controls of an export come back: as history, undecided, and only ever tighter."""
+"""Conversations, proposals and controls of an export come back: as history, undecided, and only
+ever tighter.
+"""
 
 import asyncio
 import json
@@ -28,7 +30,9 @@ PUPPY = "Our puppy is called Rex"
 class Creating(Platform):
     """A platform on which threads are created with their messages."""
 
-    async def create(self, *, thread_id: str, metadata: Any, if_exists: str, supersteps: Any) -> dict[str, Any]:
+    async def create(
+        self, *, thread_id: str, metadata: Any, if_exists: str, supersteps: Any
+    ) -> dict[str, Any]:
         await self.called("threads.create", thread_id=thread_id)
         if thread_id in self.kept:
             raise ConflictError("it exists", response=_conflict(), body=None)
@@ -59,12 +63,16 @@ def said(text: Any, kind: str = "human", **more: Any) -> dict[str, Any]:
 
 async def imported(api: Any, status_code: int = 200, **parts: Any) -> Any:
     body = json.dumps({**exported(), **parts})
-    answer = await api.post("/memory/import", content=body, headers={"content-type": "application/json"})
+    answer = await api.post(
+        "/memory/import", content=body, headers={"content-type": "application/json"}
+    )
     assert answer.status_code == status_code, answer.text
     return answer.json()
 
 
-async def test_of_a_conversation_its_text_comes_and_nothing_else(calling: Open, platform: Creating) -> None:
+async def test_of_a_conversation_its_text_comes_and_nothing_else(
+    calling: Open, platform: Creating
+) -> None:
     hostile = talk(
         said(PUPPY, id="mine", name="root", additional_kwargs={"lc_source": "x"}, role="system"),
         said([{"type": "text", "text": "Nice\x00\ud800"}, {"type": "image", "data": "A"}], "ai", tool_calls=[{"name": "x"}]),
@@ -86,19 +94,31 @@ async def test_of_a_conversation_its_text_comes_and_nothing_else(calling: Open, 
     ]  # fmt: skip
 
 
-async def test_a_repeated_import_adds_nothing_and_nobody_takes_another_s_place(calling: Open, platform: Creating) -> None:
+async def test_a_repeated_import_adds_nothing_and_nobody_takes_another_s_place(
+    calling: Open, platform: Creating
+) -> None:
     there = platform.talk("alice", thread_id="11111111-2222-3333-4444-555555555555")["thread_id"]
-    document = [talk(said(PUPPY)), talk(said(PUPPY), thread_id="b"), talk(said("I am here"), thread_id=there)]
+    document = [
+        talk(said(PUPPY)),
+        talk(said(PUPPY), thread_id="b"),
+        talk(said("I am here"), thread_id=there),
+    ]
     async with calling() as alice, calling("bob") as bob:
         first = await imported(alice, conversations=document)
         assert first["conversations"] == {"created": 2, "there": 1, "left_out": 0}
-        again = await asyncio.gather(*(imported(alice, conversations=document) for _ in range(2)), return_exceptions=True)
+        again = await asyncio.gather(
+            *(imported(alice, conversations=document) for _ in range(2)), return_exceptions=True
+        )
         assert {told["conversations"]["created"] for told in again if isinstance(told, dict)} == {0}
         assert len(platform.kept) == 3
-        hers = {key for key, thread in platform.kept.items() if thread["metadata"]["user_id"] == "alice"}
+        hers = {
+            key for key, thread in platform.kept.items() if thread["metadata"]["user_id"] == "alice"
+        }
         told = await imported(bob, conversations=document[:2])
         assert told["conversations"]["created"] == 2
-        assert {key for key, thread in platform.kept.items() if thread["metadata"]["user_id"] == "alice"} == hers
+        assert {
+            key for key, thread in platform.kept.items() if thread["metadata"]["user_id"] == "alice"
+        } == hers
         for key in hers - {there}:  # somebody has taken the ids
             platform.kept[key]["metadata"]["user_id"] = "eve"
         assert (await imported(alice, conversations=document[:2]))["conversations"]["created"] == 2
@@ -108,7 +128,9 @@ async def test_a_repeated_import_adds_nothing_and_nobody_takes_another_s_place(c
 @pytest.mark.parametrize("conversations", [
     7, [7], [{}], [{"thread_id": 7}], [{"thread_id": "x" * 201}], [talk()] * 1_001,
 ])  # fmt: skip
-async def test_what_is_no_conversation_imports_nothing(calling: Open, platform: Creating, conversations: Any) -> None:
+async def test_what_is_no_conversation_imports_nothing(
+    calling: Open, platform: Creating, conversations: Any
+) -> None:
     async with calling() as api:
         assert len((await imported(api, 422, conversations=conversations))["detail"]) < 400
     assert not platform.kept
@@ -118,7 +140,9 @@ async def test_what_is_no_conversation_imports_nothing(calling: Open, platform: 
     {"values": None}, {"values": {"messages": 7}}, {"values": {"messages": []}}, {"error": "It cannot be read."},
     {"values": {"messages": [said("x")] * 5_001}}, {"values": {"messages": [said("x" * 2_000_001)]}},
 ])  # fmt: skip
-async def test_what_says_nothing_or_too_much_is_left_out(calling: Open, platform: Creating, of: Any) -> None:
+async def test_what_says_nothing_or_too_much_is_left_out(
+    calling: Open, platform: Creating, of: Any
+) -> None:
     async with calling() as api:
         told = await imported(api, conversations=[{"thread_id": "a", **of}, talk(said(PUPPY))])
     assert told["conversations"] == {"created": 1, "there": 0, "left_out": 1}
@@ -135,13 +159,21 @@ def test_times_that_cannot_be_are_left_out(began: Any, ended: Any, wanted: list[
 async def test_proposals_come_undecided_once_and_controls_only_get_tighter(
     calling: Open, platform: Creating, store: BaseStore
 ) -> None:
-    changes = [Changed("/food.md", "", "- likes tea\n"), Changed("/profile.json", "{}", '{"name": "Alice"}')]
-    await memory(store).propose(Proposal("p", "2026", MEMORIES[-1], Author("agent"), changes, ["t"], kind="tidy"))
+    changes = [
+        Changed("/food.md", "", "- likes tea\n"),
+        Changed("/profile.json", "{}", '{"name": "Alice"}'),
+    ]
+    await memory(store).propose(
+        Proposal("p", "2026", MEMORIES[-1], Author("agent"), changes, ["t"], kind="tidy")
+    )
     proposals, changes_of = await memory(store).exported_proposals()
     async with calling("bob") as bob:
         for made in (1, 0):
             told = await imported(
-                bob, proposals=proposals, proposed_changes=changes_of, controls={"paused": True, "review": True}
+                bob,
+                proposals=proposals,
+                proposed_changes=changes_of,
+                controls={"paused": True, "review": True},
             )
             assert (told["proposals"], told["controls"]) == (made, {"paused": True, "review": True})
         told = await imported(bob, controls={"paused": False, "review": False})
@@ -151,11 +183,19 @@ async def test_proposals_come_undecided_once_and_controls_only_get_tighter(
         assert waiting["files"] == proposals[0]["files"]
         accepted = await bob.post(f"/memory/proposals/{waiting['id']}", json={"accept": True})
         assert accepted.json()["refused"] == {}
-        assert (await bob.get("/memory/file", params={"path": "/memories/food.md"})).json()["content"] == "- likes tea\n"
-        assert (await imported(bob, proposals=proposals, proposed_changes=changes_of))["proposals"] == 0, "it was decided"
-        many = {str(n): [{"path": f"/memories/{n}.md", "before": "", "after": "x"}] for n in range(30)}
+        assert (await bob.get("/memory/file", params={"path": "/memories/food.md"})).json()[
+            "content"
+        ] == "- likes tea\n"
+        assert (await imported(bob, proposals=proposals, proposed_changes=changes_of))[
+            "proposals"
+        ] == 0, "it was decided"
+        many = {
+            str(n): [{"path": f"/memories/{n}.md", "before": "", "after": "x"}] for n in range(30)
+        }
         assert (await imported(bob, proposed_changes=many))["proposals"] == 20
-        assert (await imported(bob, proposals=[{"id": "of before", "files": {}, "lines": {}}]))["proposals"] == 0
+        assert (await imported(bob, proposals=[{"id": "of before", "files": {}, "lines": {}}]))[
+            "proposals"
+        ] == 0
     before = kept(store)
     for wrong in (
         {"path": "/policies/a.md", "before": "", "after": ""},
@@ -166,18 +206,23 @@ async def test_proposals_come_undecided_once_and_controls_only_get_tighter(
     assert kept(store) == before
 
 
-async def test_of_somebody_forgotten_meanwhile_nothing_is_left(calling: Open, platform: Creating, store: BaseStore) -> None:
+async def test_of_somebody_forgotten_meanwhile_nothing_is_left(
+    calling: Open, platform: Creating, store: BaseStore
+) -> None:
     async def forget(name: str, _: Any) -> None:
         if name == "threads.create":
             await journal.forget(store, ALICE)
 
     platform.before = forget
     async with calling() as api:
-        await imported(api, 409, conversations=[talk(said(PUPPY)), talk(said(PUPPY), thread_id="b")])
+        await imported(
+            api, 409, conversations=[talk(said(PUPPY)), talk(said(PUPPY), thread_id="b")]
+        )
     assert not platform.kept
 
 
-# --- On a server -----------------------------------------------------------------------------------------------------
+# --- On a server
+# -----------------------------------------------------------------------------------------------------
 
 
 async def conversations(who: Person) -> list[Any]:
@@ -206,7 +251,10 @@ async def test_an_export_comes_back_after_being_forgotten(ada: Person, bob: Pers
     (back,) = await conversations(ada)
     assert back["thread_id"] != thread
     assert (back["metadata"]["title"], back["metadata"]["imported"]) == ("Pets", True)
-    assert [message["content"] for message in back["values"]["messages"]] == [PUPPY, "How sweet, a zebra of a dog"]
+    assert [message["content"] for message in back["values"]["messages"]] == [
+        PUPPY,
+        "How sweet, a zebra of a dog",
+    ]
     assert back["status"] == "idle"
     (found,) = (await ada.http.get("/memory/search", params={"q": "zebra"}))["conversations"]
     assert (found["thread_id"], found["updated_at"][:10]) == (
@@ -224,12 +272,18 @@ async def test_an_export_comes_back_after_being_forgotten(ada: Person, bob: Pers
     # It is history: nobody goes on with it, and it is not consolidated.
     for refused in (
         ada.turn(back["thread_id"], "go on"),
-        ada.client.threads.update_state(back["thread_id"], {"messages": [{"role": "user", "content": "I said so"}]}),
+        ada.client.threads.update_state(
+            back["thread_id"], {"messages": [{"role": "user", "content": "I said so"}]}
+        ),
     ):
         assert await status(refused) == 409
-    await ada.client.threads.update(back["thread_id"], metadata={"imported": False, "title": "Dogs"})
+    await ada.client.threads.update(
+        back["thread_id"], metadata={"imported": False, "title": "Dogs"}
+    )
     await ada.client.threads.copy(back["thread_id"])
-    (copy,) = [thread for thread in await conversations(ada) if thread["thread_id"] != back["thread_id"]]
+    (copy,) = [
+        thread for thread in await conversations(ada) if thread["thread_id"] != back["thread_id"]
+    ]
     await ada.control(paused=False)
     assert await status(ada.turn(copy["thread_id"], "go on")) == 409
     ada.model.clear()

@@ -1,4 +1,6 @@
-"""An app with routes of a fork's, code that fails and a name server that does not answer: what its callers are told of that."""
+"""An app with routes of a fork's, code that fails and a name server that does not answer: what its
+callers are told of that.
+"""
 
 import asyncio
 import threading
@@ -44,11 +46,15 @@ async def test_an_error_of_the_server_s_is_no_request_that_was_wrong(
             await asyncio.sleep(0.1)
 
 
-async def test_what_is_refused_and_what_the_platform_cannot_use_keep_their_answers(server: DevServer, alice: str) -> None:
+async def test_what_is_refused_and_what_the_platform_cannot_use_keep_their_answers(
+    server: DevServer, alice: str
+) -> None:
     person = server.person(alice)
     refused = await person.ask("GET", "/own/refuses")
     assert (refused.status_code, refused.json()) == (422, {"detail": "Say it differently."})
-    assert (await person.ask("GET", f"/threads/{await person.thread()}/runs", limit="many")).status_code == 400
+    assert (
+        await person.ask("GET", f"/threads/{await person.thread()}/runs", limit="many")
+    ).status_code == 400
 
 
 async def test_a_slow_name_server_stops_nobody_who_may_not_ask_it(
@@ -57,10 +63,17 @@ async def test_a_slow_name_server_stops_nobody_who_may_not_ask_it(
     """A run's webhook and a cron are for operators: nobody else has the server look for a host."""
     flooder, other = server.person(f"flooder-{alice}"), server.person(alice)
     thread = await flooder.thread()
-    asked = {"assistant_id": "agent", "input": {"messages": []}, "webhook": "https://slow-name.example/"}
+    asked = {
+        "assistant_id": "agent",
+        "input": {"messages": []},
+        "webhook": "https://slow-name.example/",
+    }
     cron, own = {**asked, "schedule": "0 0 1 1 *"}, f"/threads/{thread}/runs"
     requests: list[tuple[str, str, Any]] = [
-        *(("POST", path, asked) for path in (own, f"{own}/stream", f"{own}/wait", "/runs", "/runs/stream", "/runs/wait")),
+        *(
+            ("POST", path, asked)
+            for path in (own, f"{own}/stream", f"{own}/wait", "/runs", "/runs/stream", "/runs/wait")
+        ),
         ("POST", "/runs/batch", [{"assistant_id": "agent", "input": {}}, asked]),
         ("POST", "/runs/crons", cron),
         ("POST", f"{own}/crons", cron),
@@ -81,7 +94,11 @@ async def test_an_operator_s_webhook_is_looked_at(server: DevServer, alice: str)
     """So that the test above would see what was asked for."""
     operator = server.person("", headers=OPERATOR)
     thread = await operator.thread()
-    body = {"assistant_id": "agent", "input": {"messages": []}, "webhook": "https://slow-name.example/"}
+    body = {
+        "assistant_id": "agent",
+        "input": {"messages": []},
+        "webhook": "https://slow-name.example/",
+    }
     await operator.ask("POST", f"/threads/{thread}/runs", body)
     assert (server.folder / "asked.txt").read_text() == "slow-name.example\n"
     (server.folder / "asked.txt").unlink()
@@ -103,9 +120,14 @@ async def test_runs_that_are_not_in_the_queue_yet_count(
     over, asked = slow(model, f"slow {alice}")
     try:
         if where == "in a batch":
-            assert (await person.ask("POST", "/runs/batch", [asked] * (most + 1))).status_code == 429
+            assert (
+                await person.ask("POST", "/runs/batch", [asked] * (most + 1))
+            ).status_code == 429
         else:
-            paths = [f"/threads/{await person.thread()}/runs" if "own" in where else "/runs" for _ in range(10)]
+            paths = [
+                f"/threads/{await person.thread()}/runs" if "own" in where else "/runs"
+                for _ in range(10)
+            ]
             answers = await asyncio.gather(*(person.ask("POST", path, asked) for path in paths))
             assert Counter(answer.status_code for answer in answers) == {200: most, 429: 10 - most}
     finally:
@@ -121,22 +143,32 @@ async def test_runs_that_are_not_in_the_queue_yet_wait_on_their_thread(
     over, asked = slow(model, f"slow {alice}")
     thread = await person.thread()
     try:
-        answers = await asyncio.gather(*(person.ask("POST", f"/threads/{thread}/runs", asked) for _ in range(10)))
+        answers = await asyncio.gather(
+            *(person.ask("POST", f"/threads/{thread}/runs", asked) for _ in range(10))
+        )
         accepted = Counter(answer.status_code for answer in answers)[200]
-        assert DEFAULTS.waiting_runs <= accepted <= DEFAULTS.waiting_runs + 1  # one of them may be at work
+        assert (
+            DEFAULTS.waiting_runs <= accepted <= DEFAULTS.waiting_runs + 1
+        )  # one of them may be at work
     finally:
         over.set()
     await person.idle()
 
 
-async def test_expired_temporary_conversations_that_stay_are_in_the_log_once_a_minute(server: DevServer, alice: str) -> None:
+async def test_expired_temporary_conversations_that_stay_are_in_the_log_once_a_minute(
+    server: DevServer, alice: str
+) -> None:
     unlucky, before = server.person(f"unlucky-{alice}"), len(server.log)
     for _ in range(3):
         await unlucky.thread()
     async with asyncio.timeout(300):
         while "the list is locked" not in server.log[before:]:  # noqa: ASYNC110  # a file
             await asyncio.sleep(0.1)
-    lines = [line for line in server.log[before:].splitlines() if "temporary conversations were not deleted" in line]
+    lines = [
+        line
+        for line in server.log[before:].splitlines()
+        if "temporary conversations were not deleted" in line
+    ]
     assert len(lines) == 1
     assert "the list is locked" in lines[0]
 
@@ -161,7 +193,9 @@ async def test_deleting_a_conversation_stops_its_run_which_writes_nothing_more(
     await model.asked(said)
     caller = server.person("", headers=OPERATOR) if "operator" in how else person
     if how == "prune":
-        assert await caller.made("POST", "/threads/prune", {"thread_ids": [thread]}) == {"pruned_count": 1}
+        assert await caller.made("POST", "/threads/prune", {"thread_ids": [thread]}) == {
+            "pruned_count": 1
+        }
     else:
         assert (await caller.ask("DELETE", f"/threads/{thread}")).status_code == 204
     async with asyncio.timeout(300):
@@ -192,10 +226,14 @@ async def test_deleting_a_run_stops_it_and_it_writes_nothing_more(
         said = f"take your time, {number} {alice}"
         model.script(said, after(over, [NOTE]), [Text("done")])
         body = {"assistant_id": "agent", "input": {"messages": [{"role": "user", "content": said}]}}
-        streams.append(asyncio.create_task(streamed(person, f"/threads/{thread}/runs/stream", body)))
+        streams.append(
+            asyncio.create_task(streamed(person, f"/threads/{thread}/runs/stream", body))
+        )
         await model.asked(said)
         (run,) = await person.made("GET", f"/threads/{thread}/runs")
-        assert (await caller.ask("DELETE", f"/threads/{thread}/runs/{run['run_id']}")).status_code == 204
+        assert (
+            await caller.ask("DELETE", f"/threads/{thread}/runs/{run['run_id']}")
+        ).status_code == 204
         assert await person.made("GET", f"/threads/{thread}/runs") == []
         left = await person.made("GET", f"/threads/{thread}")
         assert (left["status"], said in str(left)) == ("idle", False)
@@ -217,9 +255,16 @@ async def test_deleting_a_run_that_waits_leaves_the_one_at_work(
     thread = await person.thread()
     turn = asyncio.create_task(person.turn(thread, said))
     await model.asked(said)
-    body = {"assistant_id": "agent", "input": {"messages": [{"role": "user", "content": "and then"}]}}
-    waits = await person.made("POST", f"/threads/{thread}/runs", {**body, "multitask_strategy": "enqueue"})
-    assert (await person.ask("DELETE", f"/threads/{thread}/runs/{waits['run_id']}")).status_code == 204
+    body = {
+        "assistant_id": "agent",
+        "input": {"messages": [{"role": "user", "content": "and then"}]},
+    }
+    waits = await person.made(
+        "POST", f"/threads/{thread}/runs", {**body, "multitask_strategy": "enqueue"}
+    )
+    assert (
+        await person.ask("DELETE", f"/threads/{thread}/runs/{waits['run_id']}")
+    ).status_code == 204
     assert (await person.made("GET", f"/threads/{thread}"))["status"] == "busy"
     over.set()
     await turn
@@ -237,22 +282,38 @@ async def test_deleting_a_stateless_run_s_conversation_says_that_it_did(
     caller = server.person("", headers=OPERATOR) if "operator" in who else person
     model.script(said, after(over, [NOTE]), [Text("done")])
     message = {"messages": [{"role": "user", "content": said}]}
-    run = await person.made("POST", "/runs", {"assistant_id": "agent", "input": message, "on_completion": "delete"})
+    run = await person.made(
+        "POST", "/runs", {"assistant_id": "agent", "input": message, "on_completion": "delete"}
+    )
     thread = run["thread_id"]
     await model.asked(said)
     if how == "prune":
-        assert await caller.made("POST", "/threads/prune", {"thread_ids": [thread]}) == {"pruned_count": 1}
+        assert await caller.made("POST", "/threads/prune", {"thread_ids": [thread]}) == {
+            "pruned_count": 1
+        }
     else:
-        path = f"/threads/{thread}/runs/{run['run_id']}" if how == "delete the run" else f"/threads/{thread}"
+        path = (
+            f"/threads/{thread}/runs/{run['run_id']}"
+            if how == "delete the run"
+            else f"/threads/{thread}"
+        )
         assert (await caller.ask("DELETE", path)).status_code == 204
     over.set()
-    assert (await caller.ask("DELETE", f"/threads/{thread}")).status_code == 404, "there is nothing left of it"
+    assert (await caller.ask("DELETE", f"/threads/{thread}")).status_code == 404, (
+        "there is nothing left of it"
+    )
     await person.say("hello")
     assert await person.read() is None
 
 
-async def test_nobody_stops_another_s_run_by_deleting_it(server: DevServer, alice: str, model: ScriptedAnthropic) -> None:
-    over, person, mallory = threading.Event(), server.person(alice), server.person(f"mallory-{alice}")
+async def test_nobody_stops_another_s_run_by_deleting_it(
+    server: DevServer, alice: str, model: ScriptedAnthropic
+) -> None:
+    over, person, mallory = (
+        threading.Event(),
+        server.person(alice),
+        server.person(f"mallory-{alice}"),
+    )
     said = f"take your time {alice}"
     model.script(said, after(over, [NOTE]), [Text("done")])
     thread, own = await person.thread(), await mallory.thread()
@@ -262,7 +323,9 @@ async def test_nobody_stops_another_s_run_by_deleting_it(server: DevServer, alic
     (run,) = await person.made("GET", f"/threads/{thread}/runs")
     for path in (f"/threads/{thread}/runs/{run['run_id']}", f"/threads/{own}/runs/{run['run_id']}"):
         assert (await mallory.ask("DELETE", path)).status_code == 404
-    assert (await mallory.ask("POST", "/threads/prune", {"thread_ids": [own, thread]})).status_code == 404
+    assert (
+        await mallory.ask("POST", "/threads/prune", {"thread_ids": [own, thread]})
+    ).status_code == 404
     over.set()
     await turn
     assert await person.read() == "- written late\n"
@@ -272,7 +335,10 @@ async def test_a_consolidation_keeps_nothing_of_a_batch_of_which_a_conversation_
     server: DevServer, alice: str, model: ScriptedAnthropic
 ) -> None:
     over, person = threading.Event(), server.person(alice)
-    gone, stays = await person.chat(f"my code is 4711 {alice}"), await person.chat(f"I like dill {alice}")
+    gone, stays = (
+        await person.chat(f"my code is 4711 {alice}"),
+        await person.chat(f"I like dill {alice}"),
+    )
     model.script("Conversations with something new", after(over, [NOTE]), [Text("done")])
     consolidation = await person.thread()
     run = asyncio.create_task(person.turn(consolidation, "go", "consolidation_agent"))
@@ -283,11 +349,15 @@ async def test_a_consolidation_keeps_nothing_of_a_batch_of_which_a_conversation_
     over.set()
     await run
     assert await person.read() is None
-    (record,) = [each for each in await person.listed("consolidations") if each["status"] == "undone"]
+    (record,) = [
+        each for each in await person.listed("consolidations") if each["status"] == "undone"
+    ]
     assert ("was deleted meanwhile" in record["reason"], record["files"]) == (True, {})
     async with asyncio.timeout(600):
-        while not [each for each in await person.listed("consolidations") if each["status"] == "done"]:  # noqa: ASYNC110
+        records = await person.listed("consolidations")
+        while "done" not in [record["status"] for record in records]:
             await asyncio.sleep(0.2)
+            records = await person.listed("consolidations")
     shown = str(model.requests[later:])
     assert ("I like dill" in shown, stays in shown) == (True, True)
     assert "my code is 4711" not in str(model.requests_for("Conversations with something new")[-1])

@@ -1,4 +1,6 @@
-"""What a deployment leaves out is not there, and what it adds is; and the page's files as they are served."""
+"""What a deployment leaves out is not there, and what it adds is; and the page's files as they are
+served.
+"""
 
 import hashlib
 import html
@@ -33,17 +35,27 @@ WITHOUT = replace(deployed(), consolidation=None)
 
 async def test_without_consolidation_its_routes_say_so(calling: Open) -> None:
     async with calling("alice", WITHOUT) as client:
-        for route in ("POST consolidate", "GET consolidations", "GET proposals", "POST proposals/1", "GET operations"):
+        for route in (
+            "POST consolidate",
+            "GET consolidations",
+            "GET proposals",
+            "POST proposals/1",
+            "GET operations",
+        ):
             method, path = route.split()
             answer = await client.request(method, f"/memory/{path}")
-            assert (answer.status_code, "consolidation is None" in answer.json()["detail"]) == (404, True), route
+            assert (answer.status_code, "consolidation is None" in answer.json()["detail"]) == (
+                404,
+                True,
+            ), route
 
 
 def test_consolidation_without_its_graph_does_not_start(tmp_path: Path) -> None:
     (tmp_path / "langgraph.json").write_text('{"graphs": {"agent": "./agent.py:agent"}}')
     without = replace(deployed(), folder=tmp_path)
     with pytest.raises(
-        SettingsError, match=r"langgraph\.json lacks consolidation_agent.* add it, or set consolidation=None"
+        SettingsError,
+        match=r"langgraph\.json lacks consolidation_agent.* add it, or set consolidation=None",
     ) as said:
         build_http(without)
     assert "\n" not in str(said.value)
@@ -51,7 +63,13 @@ def test_consolidation_without_its_graph_does_not_start(tmp_path: Path) -> None:
 
 
 APP = {"app": "./http_api.py:app"}
-UNGUARDED = [APP, *({**APP, "enable_custom_route_auth": no} for no in (False, None, "false", "no", "true", 1, [True]))]
+UNGUARDED = [
+    APP,
+    *(
+        {**APP, "enable_custom_route_auth": no}
+        for no in (False, None, "false", "no", "true", 1, [True])
+    ),
+]
 
 
 @pytest.mark.parametrize("block", UNGUARDED, ids=str)
@@ -60,7 +78,10 @@ def test_routes_that_would_ask_nobody_to_sign_in_do_not_start(
     block: dict[str, Any], routes: list[Route], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server goes by what it runs with, anything else by langgraph.json."""
-    config, without = json.loads((PROJECT / "langgraph.json").read_text("utf-8")), replace(deployed(), folder=tmp_path)
+    config, without = (
+        json.loads((PROJECT / "langgraph.json").read_text("utf-8")),
+        replace(deployed(), folder=tmp_path),
+    )
     (tmp_path / "langgraph.json").write_text(json.dumps({**config, "http": block}))
     with pytest.raises(SettingsError) as said:
         build_http(without, routes=routes)
@@ -79,12 +100,17 @@ def test_in_an_image_without_langgraph_json_the_server_s_own_block_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LANGSERVE_GRAPHS", json.dumps({"agent": "a", "consolidation_agent": "c"}))
-    monkeypatch.setenv("LANGGRAPH_HTTP", json.dumps({"app": "/deps/x/http_api.py:app", "enable_custom_route_auth": True}))
+    monkeypatch.setenv(
+        "LANGGRAPH_HTTP",
+        json.dumps({"app": "/deps/x/http_api.py:app", "enable_custom_route_auth": True}),
+    )
     assert build_http(replace(deployed(), folder=tmp_path))
 
 
 async def test_without_the_route_of_skills_the_prompt_shows_none(calling: Open) -> None:
-    routes = MappingProxyType({route: scope for route, scope in deployed().routes.items() if route != "/skills/"})
+    routes = MappingProxyType(
+        {route: scope for route, scope in deployed().routes.items() if route != "/skills/"}
+    )
     for deployment, names in (
         (deployed(), ["agent", "policies", "memory", "skills"]),
         (replace(deployed(), routes=routes), ["agent", "policies", "memory"]),
@@ -119,7 +145,9 @@ BAD_FILES = [
 
 
 @pytest.mark.parametrize(("text", "said"), BAD_FILES)
-def test_a_langgraph_json_that_says_nothing_usable_is_refused_in_one_line(text: str, said: str, tmp_path: Path) -> None:
+def test_a_langgraph_json_that_says_nothing_usable_is_refused_in_one_line(
+    text: str, said: str, tmp_path: Path
+) -> None:
     (tmp_path / "langgraph.json").write_text(text, "latin-1")
     with pytest.raises(SettingsError) as refused:
         build_http(replace(WITHOUT, folder=tmp_path))
@@ -130,7 +158,8 @@ def test_a_langgraph_json_that_says_nothing_usable_is_refused_in_one_line(text: 
 
 @pytest.mark.parametrize("name", ["LANGGRAPH_HTTP", "LANGSERVE_GRAPHS"])
 @pytest.mark.parametrize(
-    ("value", "said"), [("garbage", "is no JSON ("), ('"x"', "is 'x'; use an object"), ("[1]", "is [1]; use")]
+    ("value", "said"),
+    [("garbage", "is no JSON ("), ('"x"', "is 'x'; use an object"), ("[1]", "is [1]; use")],
 )
 def test_what_the_server_runs_with_is_refused_in_one_line(
     name: str, value: str, said: str, monkeypatch: pytest.MonkeyPatch
@@ -181,8 +210,12 @@ CLOSED = ("assistants:search", "threads:delete", "store:search")
 
 
 @pytest.mark.server
-async def test_a_fork_without_parts_with_a_route_and_two_agents(model: ScriptedAnthropic, tmp_path: Path, alice: str) -> None:
-    """A project without consolidation and page, with a second agent and a route of its own, in which people may do less."""
+async def test_a_fork_without_parts_with_a_route_and_two_agents(
+    model: ScriptedAnthropic, tmp_path: Path, alice: str
+) -> None:
+    """A project without consolidation and page, with a second agent and a route of its own, in
+    which people may do less.
+    """
     project = Path(shutil.copytree(PROJECT, tmp_path / "project"))
     for file, old, new in (
         ("deployment.py", ".parent)", ".parent, consolidation=None)"),
@@ -205,7 +238,8 @@ async def test_a_fork_without_parts_with_a_route_and_two_agents(model: ScriptedA
             assert (await person.made("GET", "/memory/me"))["agents"] == ["helpdesk", "support"]
             for path in ("/memory/consolidations", "/app"):
                 assert (await person.ask("GET", path)).status_code == 404
-            # A graph that is made anew for each run: its model gets what another one's gets, and nothing can execute.
+            # A graph that is made anew for each run: its model gets what another one's gets, and
+            # nothing can execute.
             tools = (await person.made("GET", "/memory/prompt"))["tools"]
             assert {"read_file", "append_memory"} <= set(tools)
             assert "execute" not in tools
@@ -217,7 +251,9 @@ async def test_a_fork_without_parts_with_a_route_and_two_agents(model: ScriptedA
                 thread = await person.thread()
                 assert (await person.turn(thread, "hello", agent))["messages"]
             # What is not in the list is for operators; what a handler stamps stays stamped.
-            found = await operator.made("POST", "/threads/search", {"metadata": {"user_id": alice, "org_id": "acme"}})
+            found = await operator.made(
+                "POST", "/threads/search", {"metadata": {"user_id": alice, "org_id": "acme"}}
+            )
             assert {one["metadata"].get("graph_id") for one in found} == {"helpdesk", "support"}
             memory = {"namespace_prefix": deployed().memory.namespace(Actor(alice, "acme"), "")}
             refused = [("POST", "/assistants/search", {}), ("POST", "/store/items/search", memory)]
@@ -226,7 +262,8 @@ async def test_a_fork_without_parts_with_a_route_and_two_agents(model: ScriptedA
                 await operator.made(method, path, body)
 
 
-# --- What auth.py opens to people ------------------------------------------------------------------------------------
+# --- What auth.py opens to people
+# ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["threads:write", "*", "crons:search", "assistants:create"])
@@ -256,13 +293,22 @@ def test_the_project_opens_all_that_has_a_rule() -> None:
 
 @pytest.fixture
 async def http() -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(build_http(deployed())), base_url="http://test") as client:
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(build_http(deployed())), base_url="http://test"
+    ) as client:
         yield client
 
 
-async def test_every_answer_has_the_headers_that_keep_others_text_from_doing_anything(http: httpx.AsyncClient) -> None:
+async def test_every_answer_has_the_headers_that_keep_others_text_from_doing_anything(
+    http: httpx.AsyncClient,
+) -> None:
     policy = HEADERS["content-security-policy"]
-    for part in ("default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "require-trusted-types-for 'script'"):
+    for part in (
+        "default-src 'none'",
+        "script-src 'self'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+    ):
         assert part in policy
     assert "unsafe" not in policy
     files = [path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*") if path.is_file()]
@@ -270,12 +316,15 @@ async def test_every_answer_has_the_headers_that_keep_others_text_from_doing_any
     for path in ["/app", *(f"/app/{name}" for name in files), *missing]:
         for method in ("GET", "HEAD", "POST"):
             answer = await http.request(method, path)
-            assert answer.status_code == (405 if method == "POST" else 404 if path in missing else 200), path
+            assert answer.status_code == (
+                405 if method == "POST" else 404 if path in missing else 200
+            ), path
             assert {name: answer.headers.get(name) for name in HEADERS} == HEADERS
 
 
 BROWSERS = (
-    "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8",  # Firefox, Safari
+    # Firefox, Safari
+    "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8",
     "text/html, */*;q=0.1",
     "TEXT/HTML ; Q=0.5 , application/json;q=0.4",
     "text/*, application/json;q=0.9",
@@ -288,7 +337,9 @@ OTHERS = (
 )  # fmt: skip
 
 
-async def test_who_opens_the_root_in_a_browser_is_sent_to_the_page_and_every_other_is_not(http: httpx.AsyncClient) -> None:
+async def test_who_opens_the_root_in_a_browser_is_sent_to_the_page_and_every_other_is_not(
+    http: httpx.AsyncClient,
+) -> None:
     without = httpx.ASGITransport(build_http(deployed(), page=False))
     mounted = httpx.ASGITransport(build_http(deployed()), root_path="/agents")
     async with (
@@ -318,7 +369,9 @@ async def test_who_opens_the_root_in_a_browser_is_sent_to_the_page_and_every_oth
 ])  # fmt: skip
 async def test_the_page_says_how_people_sign_in(settings: Deployment, how: str) -> None:
     transport = httpx.ASGITransport(build_http(settings))
-    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:1", headers={"host": "127.0.0.1:1"}) as client:
+    async with httpx.AsyncClient(
+        transport=transport, base_url="http://127.0.0.1:1", headers={"host": "127.0.0.1:1"}
+    ) as client:
         assert f'<meta name="sign-in" content="{how}">' in (await client.get("/app")).text
 
 
@@ -328,7 +381,12 @@ async def test_the_page_may_call_the_provider_at_which_people_sign_in_and_nobody
         "auth_issuer": "https://ID.example.com:8443/x",
         "auth_client_id": 'a"b',
     }
-    expected = {"issuer": settings["auth_issuer"], "client_id": 'a"b', "scope": "openid", "audience": None}
+    expected = {
+        "issuer": settings["auth_issuer"],
+        "client_id": 'a"b',
+        "scope": "openid",
+        "audience": None,
+    }
     for more, audience in (
         ({}, None),
         ({"auth_audience": "a,b"}, "a"),
@@ -338,10 +396,14 @@ async def test_the_page_may_call_the_provider_at_which_people_sign_in_and_nobody
         async with httpx.AsyncClient(transport=with_provider, base_url="http://test") as client:
             page = await client.get("/app")
         told = re.findall(r'<meta name="provider" content="([^"]*)">', page.text)
-        assert [json.loads(html.unescape(text)) for text in told] == [{**expected, "audience": audience}]
+        assert [json.loads(html.unescape(text)) for text in told] == [
+            {**expected, "audience": audience}
+        ]
         policy = page.headers["content-security-policy"]
         assert "connect-src 'self' https://id.example.com:8443; " in policy
-        assert policy.replace(" https://id.example.com:8443", "") == HEADERS["content-security-policy"]
+        assert (
+            policy.replace(" https://id.example.com:8443", "") == HEADERS["content-security-policy"]
+        )
     without = httpx.ASGITransport(build_http(deployed(**settings | {"auth_client_id": None})))
     async with httpx.AsyncClient(transport=without, base_url="http://test") as client:
         page = await client.get("/app")
@@ -352,7 +414,10 @@ async def test_the_page_may_call_the_provider_at_which_people_sign_in_and_nobody
 def test_the_vendored_files_are_what_the_notice_says() -> None:
     notice = (FOLDER / "lib" / "NOTICE").read_text("utf-8")
     recorded = dict(re.findall(r"^(\S+\.js) is .*\nSHA-256: ([0-9a-f]{64})$", notice, re.MULTILINE))
-    assert recorded == {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in (FOLDER / "lib").glob("*.js")}
+    assert recorded == {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in (FOLDER / "lib").glob("*.js")
+    }
     holders = (
         "Apache License",
         "MIT License",

@@ -25,12 +25,19 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "policies/acme").mkdir(parents=True)
     (tmp_path / "policies/acme/rules.md").write_text("Be kind.\n")
     (tmp_path / "seeds/skills/notes").mkdir(parents=True)
-    (tmp_path / "seeds/skills/notes/SKILL.md").write_text("---\nname: notes\ndescription: Notes.\n---\n")
+    (tmp_path / "seeds/skills/notes/SKILL.md").write_text(
+        "---\nname: notes\ndescription: Notes.\n---\n"
+    )
     return tmp_path
 
 
 async def said_at_start(
-    deployment: Deployment, store: BaseStore, caplog: pytest.LogCaptureFixture, *, page: bool = True, by_make_dev: bool = False
+    deployment: Deployment,
+    store: BaseStore,
+    caplog: pytest.LogCaptureFixture,
+    *,
+    page: bool = True,
+    by_make_dev: bool = False,
 ) -> list[str]:
     async def opened() -> BaseStore:
         return store
@@ -41,7 +48,11 @@ async def said_at_start(
     with caplog.at_level(logging.INFO, logger="start"):
         async with app.router.lifespan_context(app):
             pass
-    return [f"{record.levelname} {record.getMessage()}".strip() for record in caplog.records if record.name == "start"]
+    return [
+        f"{record.levelname} {record.getMessage()}".strip()
+        for record in caplog.records
+        if record.name == "start"
+    ]
 
 
 async def test_it_says_in_one_line_what_is_not_seeded_how_to_seed_it_and_where_the_page_is(
@@ -51,9 +62,13 @@ async def test_it_says_in_one_line_what_is_not_seeded_how_to_seed_it_and_where_t
     nothing = f"WARNING Not seeded: this server has no policies and no skills, {SEED}"
     assert await said_at_start(local, store, caplog) == [f"{nothing} {PAGE}"]
     assert await said_at_start(local, store, caplog, page=False) == [nothing]
-    assert await said_at_start(local, store, caplog, by_make_dev=True) == [], "`make dev` seeds after the start"
+    assert await said_at_start(local, store, caplog, by_make_dev=True) == [], (
+        "`make dev` seeds after the start"
+    )
     await store.aput(namespaces.policies("acme"), "/rules.md", {"content": "Be kind.\n"})
-    assert await said_at_start(local, store, caplog) == [f"WARNING Not seeded: this server has no skills, {SEED} {PAGE}"]
+    assert await said_at_start(local, store, caplog) == [
+        f"WARNING Not seeded: this server has no skills, {SEED} {PAGE}"
+    ]
     await store.aput(namespaces.skills("an assistant"), "/notes/SKILL.md", {"content": ""})
     assert await said_at_start(local, store, caplog) == [f"INFO {PAGE}"]
 
@@ -63,7 +78,9 @@ async def test_where_there_is_nothing_to_seed_or_no_skills_that_is_not_missed(
 ) -> None:
     away = replace(deployed(), folder=folder)
     routes = {route: scope for route, scope in away.routes.items() if route != "/skills/"}
-    address = "though its folder does. `make seed URL=<the address of this deployment>` puts them there."
+    address = (
+        "though its folder does. `make seed URL=<the address of this deployment>` puts them there."
+    )
     assert await said_at_start(replace(away, routes=routes), store, caplog) == [
         f"WARNING Not seeded: this server has no policies, {address}"
     ]

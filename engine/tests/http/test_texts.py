@@ -1,4 +1,6 @@
-"""The page's own texts: one file a language, chosen by what a browser asks for; a fork adds a language or replaces texts."""
+"""The page's own texts: one file a language, chosen by what a browser asks for; a fork adds a
+language or replaces texts.
+"""
 
 import json
 import re
@@ -49,7 +51,12 @@ DOCUMENT = re.compile(r"[\w./-]*\w\.md\b")
 
 
 def test_a_document_that_the_page_names_is_where_it_says() -> None:
-    said = [text for texts_of_one in OWN.values() for text in texts_of_one.values() if isinstance(text, str)]
+    said = [
+        text
+        for texts_of_one in OWN.values()
+        for text in texts_of_one.values()
+        if isinstance(text, str)
+    ]
     named = {path for text in said for path in DOCUMENT.findall(text) if "/" in path}
     assert named
     assert [path for path in named if not (ENGINE.parent / path).is_file()] == []
@@ -86,7 +93,9 @@ async def fork(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
     """The page of a fork with a language of its own, and another name in English."""
     write(tmp_path, "fr", {"chat.send": "Envoyer"})
     write(tmp_path, "en", {"page.title": "Acme <remembers>"})
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app_of(tmp_path)), base_url="http://test") as client:
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(app_of(tmp_path)), base_url="http://test"
+    ) as client:
         yield client
 
 
@@ -106,7 +115,10 @@ async def test_a_fork_adds_a_language_and_replaces_single_texts(fork: httpx.Asyn
     told = {}
     for language in ("fr", "de", "en"):
         answer = await fork.get("/app/texts", headers={"accept-language": language})
-        assert (answer.headers["vary"], answer.headers["content-language"]) == ("accept-language", language)
+        assert (answer.headers["vary"], answer.headers["content-language"]) == (
+            "accept-language",
+            language,
+        )
         assert answer.json()["language"] == language
         told[language] = answer.json()["texts"]
     assert told["fr"] == {**OWN["en"], "chat.send": "Envoyer"}, "what a language lacks is English"
@@ -132,17 +144,25 @@ BAD = [
     ({"chat.send": 5}, "'chat.send' is neither a text nor an object of plural forms"),
     ({"chat.send": ["Envoyer"]}, "'chat.send' is neither a text nor"),
     ({"chat.send": {"other": "Envoyer"}}, "'chat.send' has plural forms, but counts nothing"),
-    ({"chat.send": "Envoyer {name}"}, "'chat.send' has other placeholders than the engine's; use none."),
+    (
+        {"chat.send": "Envoyer {name}"},
+        "'chat.send' has other placeholders than the engine's; use none.",
+    ),
     ({MORE: {"one": "{count}"}}, f'{MORE!r} lacks the plural form "other"'),
     ({MORE: {"many": 5, "other": "{count}"}}, f"{MORE!r} is neither a text nor"),
     ({MORE: {"several": "{count}", "other": "{count}"}}, f"{MORE!r} has the plural form 'several'"),
     ({MORE: {"one": "{name}", "other": "{count}"}}, f"{MORE!r} has other placeholders"),
-    ({MORE: {"other": "many"}}, f"{MORE!r} has other placeholders than the engine's; use {{count}}"),
+    (
+        {MORE: {"other": "many"}},
+        f"{MORE!r} has other placeholders than the engine's; use {{count}}",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("content", "said"), BAD)
-def test_texts_that_cannot_be_used_stop_the_start_in_one_line(content: Any, said: str, tmp_path: Path) -> None:
+def test_texts_that_cannot_be_used_stop_the_start_in_one_line(
+    content: Any, said: str, tmp_path: Path
+) -> None:
     path = write(tmp_path, "fr", content)
     with pytest.raises(SettingsError) as refused:
         app_of(tmp_path)
@@ -157,7 +177,9 @@ def test_a_file_is_named_after_a_language(tmp_path: Path) -> None:
         app_of(tmp_path)
 
 
-def test_a_form_of_one_need_not_say_the_number_and_a_language_may_have_no_plural(tmp_path: Path) -> None:
+def test_a_form_of_one_need_not_say_the_number_and_a_language_may_have_no_plural(
+    tmp_path: Path,
+) -> None:
     write(tmp_path, "fr", {MORE: {"one": "une seule", "other": "{count} en tout"}})
     write(tmp_path, "ja", {MORE: "{count}"})
     loaded = texts.load(tmp_path / "texts")

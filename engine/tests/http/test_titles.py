@@ -40,7 +40,11 @@ async def metadata_of(person: Person, thread: str) -> Body:
 
 
 async def sent(person: Person, thread: str, *blocks: Any, **more: Any) -> None:
-    body = {"assistant_id": "agent", "input": {"messages": [human(*blocks, **more)]}, "if_not_exists": "create"}
+    body = {
+        "assistant_id": "agent",
+        "input": {"messages": [human(*blocks, **more)]},
+        "if_not_exists": "create",
+    }
     await person.made("POST", f"/threads/{thread}/runs/wait", body)
 
 
@@ -51,7 +55,14 @@ async def test_a_thread_gets_its_title_once(ada: Person, is_made_by_run: bool) -
     await sent(ada, thread, PICTURE)
     assert "title" not in await metadata_of(ada, thread), "there are no words yet"
     about = {"attachments": [{"name": "notes.txt", "block": 1}]}
-    await sent(ada, thread, {"type": "text", "text": "I like dill " * 20}, FILE, PICTURE, additional_kwargs=about)
+    await sent(
+        ada,
+        thread,
+        {"type": "text", "text": "I like dill " * 20},
+        FILE,
+        PICTURE,
+        additional_kwargs=about,
+    )
     title = (await metadata_of(ada, thread))["title"]
     assert title.startswith("I like dill I like")
     assert len(title) <= TITLE_CHARS
@@ -69,7 +80,11 @@ async def test_a_title_follows_the_only_message_when_that_is_edited(ada: Person)
     await ada.turn(thread, "I like dill")
     messages = (await ada.made("GET", f"/threads/{thread}"))["values"]["messages"]
     removed = [{"type": "remove", "id": message["id"], "content": ""} for message in messages]
-    body = {"assistant_id": "agent", "input": {"messages": [*removed, human(TEXT)]}, "multitask_strategy": "reject"}
+    body = {
+        "assistant_id": "agent",
+        "input": {"messages": [*removed, human(TEXT)]},
+        "multitask_strategy": "reject",
+    }
     await ada.made("POST", f"/threads/{thread}/runs/wait", body)
     assert (await metadata_of(ada, thread))["title"] == "look"
     assert "dill" not in str(await metadata_of(ada, thread))
@@ -79,17 +94,26 @@ async def test_a_title_follows_the_only_message_when_that_is_edited(ada: Person)
 async def test_lists_name_a_conversation_by_its_first_run(ada: Person) -> None:
     thread = str(uuid.uuid4())
     await sent(ada, thread, TEXT, FILE, {**PICTURE}, additional_kwargs=ATTACHED)
-    listed = await ada.made("POST", "/threads/search", {"ids": [thread], "select": ["thread_id", "metadata"]})
+    listed = await ada.made(
+        "POST", "/threads/search", {"ids": [thread], "select": ["thread_id", "metadata"]}
+    )
     assert listed[0]["metadata"]["title"] == "look"
 
 
 @pytest.mark.server
-async def test_temporary_conversations_have_no_title_and_no_other_thread_a_persons(ada: Person) -> None:
+async def test_temporary_conversations_have_no_title_and_no_other_thread_a_persons(
+    ada: Person,
+) -> None:
     thread = await ada.thread(temporary=True)
     await ada.turn(thread, "I like dill")
     assert "title" not in await metadata_of(ada, thread)
     of_run = str(uuid.uuid4())
-    body = {"assistant_id": "agent", "input": {"messages": "hello"}, "if_not_exists": "create", "metadata": {"temporary": True}}
+    body = {
+        "assistant_id": "agent",
+        "input": {"messages": "hello"},
+        "if_not_exists": "create",
+        "metadata": {"temporary": True},
+    }
     await ada.made("POST", f"/threads/{of_run}/runs/wait", body)
     assert "title" not in await metadata_of(ada, of_run)
 
@@ -104,5 +128,7 @@ async def test_a_title_is_set_while_the_run_goes_on(ada: Person) -> None:
     states = [state["created_at"] for state in history]
     assert found["updated_at"] >= max(states), "the date is that of the turn's end"
     before = found["updated_at"]
-    await ada.made("POST", "/threads/search", {"ids": [thread], "select": ["thread_id", "metadata"]})
+    await ada.made(
+        "POST", "/threads/search", {"ids": [thread], "select": ["thread_id", "metadata"]}
+    )
     assert (await ada.made("GET", f"/threads/{thread}"))["updated_at"] == before

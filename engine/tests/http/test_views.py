@@ -1,4 +1,6 @@
-"""What the page asks for beside files: facts, changes, trash; who one is, what the model sees, rules, past conversations."""
+"""What the page asks for beside files: facts, changes, trash; who one is, what the model sees,
+rules, past conversations.
+"""
 
 import asyncio
 import json
@@ -26,7 +28,10 @@ from tests.http.conftest import MEMORIES, NOTES, Open, kept, put
 from tests.recall.talks import ALICE, left, say
 
 BLOCKS = ["agent", "policies", "memory", "skills"]
-POLICIES, SKILL = ("policies", "acme"), "---\nname: letters\ndescription: Write letters.\n---\nDo it well.\n"
+POLICIES, SKILL = (
+    ("policies", "acme"),
+    "---\nname: letters\ndescription: Write letters.\n---\nDo it well.\n",
+)
 
 
 async def told(client: httpx.AsyncClient, path: str, **params: Any) -> Any:
@@ -53,10 +58,17 @@ async def test_me_says_who_one_is_and_how_memory_is_kept(calling: Open) -> None:
     async with calling("root", deployed(operators=frozenset({"root"}), local_dev=True)) as root:
         root.headers["host"] = "127.0.0.1"
         me = await told(root, "me", user_id="bob", org_id="globex")
-        assert (me["user_id"], me["org_id"], me["operator"], me["sign_in"]) == ("bob", "globex", True, "dev")
+        assert (me["user_id"], me["org_id"], me["operator"], me["sign_in"]) == (
+            "bob",
+            "globex",
+            True,
+            "dev",
+        )
 
 
-async def test_policies_are_one_s_organization_s_with_the_way_to_change_them(calling: Open, store: BaseStore) -> None:
+async def test_policies_are_one_s_organization_s_with_the_way_to_change_them(
+    calling: Open, store: BaseStore
+) -> None:
     store.put(POLICIES, "/compliance.md", {**create_file_data("Be kind.\n")})
     store.put(POLICIES, "/more/details.md", {**create_file_data("é")})
     store.put(POLICIES, "/odd.md", {"content": 7})
@@ -64,7 +76,10 @@ async def test_policies_are_one_s_organization_s_with_the_way_to_change_them(cal
     async with calling() as client:
         policies = await told(client, "policies")
     assert (policies["namespace"], policies["writable"]) == (list(POLICIES), False)
-    assert [(file["path"], file["key"], file["content"], file["bytes"], file["in_prompt"]) for file in policies["files"]] == [
+    assert [
+        (file["path"], file["key"], file["content"], file["bytes"], file["in_prompt"])
+        for file in policies["files"]
+    ] == [
         ("/policies/compliance.md", "/compliance.md", "Be kind.\n", 9, True),
         ("/policies/more/details.md", "/more/details.md", "é", 2, False),
         ("/policies/odd.md", "/odd.md", None, 0, True),
@@ -73,14 +88,18 @@ async def test_policies_are_one_s_organization_s_with_the_way_to_change_them(cal
         assert (await told(writer, "policies"))["writable"] is True
 
 
-async def test_the_prompt_is_shown_with_sizes_and_what_was_left_out(api: httpx.AsyncClient, store: BaseStore) -> None:
+async def test_the_prompt_is_shown_with_sizes_and_what_was_left_out(
+    api: httpx.AsyncClient, store: BaseStore
+) -> None:
     store.put(POLICIES, "/compliance.md", {**create_file_data("Be kind.\n")})
     await put(api, "x" * (DEFAULTS.memory_block_bytes + 1_000), "/memories/preferences.md")
     await put(api, SKILL, "/memories/skills/letters/SKILL.md")
     agent, policies, memory, *skills = blocks = (await told(api, "prompt"))["blocks"]
     assert [block["name"] for block in blocks] == BLOCKS
     assert (agent["text"][:60] in deployed().prompt("agent.md"), agent["budget"]) == (True, None)
-    assert all(len(block["text"]) / 5 < block["tokens"] < len(block["text"]) / 3 + 10 for block in blocks)
+    assert all(
+        len(block["text"]) / 5 < block["tokens"] < len(block["text"]) / 3 + 10 for block in blocks
+    )
     assert "## /policies/compliance.md\n\nBe kind." in policies["text"]
     assert (policies["left_out"], memory["budget"]) == ([], DEFAULTS.memory_block_bytes)
     assert memory["left_out"] == ["/memories/preferences.md: 1,000 bytes"]
@@ -88,20 +107,34 @@ async def test_the_prompt_is_shown_with_sizes_and_what_was_left_out(api: httpx.A
     assert all(block["bytes"] == len(block["text"].encode()) for block in blocks)
 
 
-async def test_looking_at_a_prompt_writes_nothing_and_shows_the_first_memory(api: httpx.AsyncClient, store: BaseStore) -> None:
+async def test_looking_at_a_prompt_writes_nothing_and_shows_the_first_memory(
+    api: httpx.AsyncClient, store: BaseStore
+) -> None:
     assert "## /memories/preferences.md" in (await told(api, "prompt"))["blocks"][2]["text"]
     assert not kept(store)
 
 
 @pytest.mark.parametrize(
-    "query", ["", "q=", "q=%20", f"q={'x' * 1_001}", "q=x&limit=0", "q=x&limit=21", "q=x&limit=1.5", "q=x&Q=y"]
+    "query",
+    [
+        "",
+        "q=",
+        "q=%20",
+        f"q={'x' * 1_001}",
+        "q=x&limit=0",
+        "q=x&limit=21",
+        "q=x&limit=1.5",
+        "q=x&Q=y",
+    ],
 )
 async def test_a_bad_search_is_refused(api: httpx.AsyncClient, query: str) -> None:
     assert (await api.get(f"/memory/search?{query}")).status_code == 422
 
 
 @pytest.mark.server
-async def test_one_s_next_prompt_and_one_s_words_are_shown(server: DevServer, model: ScriptedAnthropic, alice: str) -> None:
+async def test_one_s_next_prompt_and_one_s_words_are_shown(
+    server: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
     person, bob = server.person(alice), server.person(f"bob-{alice}")
     told = await person.made("GET", "/memory/prompt")
     assert {"append_memory", "search_past_conversations", "task", "read_file"} <= set(told["tools"])
@@ -111,7 +144,11 @@ async def test_one_s_next_prompt_and_one_s_words_are_shown(server: DevServer, mo
     assert [block["name"] for block in told["blocks"] if block["text"] not in shown] == []
     answer = await person.made("GET", "/memory/search", q="zebra", limit=3)
     assert [talk["thread_id"] for talk in answer["conversations"]] == [thread]
-    assert answer["conversations"][0]["turns"][0] == {"number": 1, "speaker": "user", "text": "I keep a zebra called Quirin."}
+    assert answer["conversations"][0]["turns"][0] == {
+        "number": 1,
+        "speaker": "user",
+        "text": "I keep a zebra called Quirin.",
+    }
     assert "zebra" not in json.dumps(await bob.made("GET", "/memory/search", q="zebra"))
 
 
@@ -181,7 +218,9 @@ Tea (with milk)
     ]
 
 
-async def test_a_row_of_a_table_is_a_fact_in_words_and_marks_of_form_are_none(api: httpx.AsyncClient) -> None:
+async def test_a_row_of_a_table_is_a_fact_in_words_and_marks_of_form_are_none(
+    api: httpx.AsyncClient,
+) -> None:
     path = "/memories/topics/garden.md"
     table = "| plant | when |\n|---|:-:|\n| leek | March |\n| a \\| b | |\n"
     code = "```sh\n# c\n- x\n```\n"
@@ -200,10 +239,14 @@ async def test_a_row_of_a_table_is_a_fact_in_words_and_marks_of_form_are_none(ap
     assert not {"|---|:-:|", "```sh", "```"} & {line["text"] for line in gone}
 
 
-async def test_titles_come_from_names_and_what_has_no_facts_is_a_file(api: httpx.AsyncClient, store: BaseStore) -> None:
+async def test_titles_come_from_names_and_what_has_no_facts_is_a_file(
+    api: httpx.AsyncClient, store: BaseStore
+) -> None:
     await put(api, "x", "/memories/topics/winter-garden.md")
     await put(api, "- garden.md", "/memories/topics/index.md")
-    await put(api, "---\nname: mine\ndescription: x\n---\n- do it so", "/memories/skills/mine/SKILL.md")
+    await put(
+        api, "---\nname: mine\ndescription: x\n---\n- do it so", "/memories/skills/mine/SKILL.md"
+    )
     await put(api, "{}", "/memories/data.json")
     store.put(MEMORIES, "/odd.md", {"content": 7})
     found = await groups(api)
@@ -222,11 +265,19 @@ async def test_titles_come_from_names_and_what_has_no_facts_is_a_file(api: httpx
     assert "/memories/odd.md" not in await groups(api)
 
 
-async def test_a_profile_is_its_fields_also_before_there_is_one(api: httpx.AsyncClient, store: BaseStore) -> None:
+async def test_a_profile_is_its_fields_also_before_there_is_one(
+    api: httpx.AsyncClient, store: BaseStore
+) -> None:
     path = "/memories/profile.json"
     empty = (await groups(api))[path]
     assert (empty["revision"], {field["value"] for field in empty["fields"]}) == (0, {None})
-    assert [field["name"] for field in empty["fields"]] == ["name", "role", "language", "timezone", "units"]
+    assert [field["name"] for field in empty["fields"]] == [
+        "name",
+        "role",
+        "language",
+        "timezone",
+        "units",
+    ]
     assert empty["fields"][0]["description"] == "What to call the person."
     await put(api, '{"name": "Zoe"}', path)
     assert (await groups(api))[path]["fields"][0]["value"] == "Zoe"
@@ -234,35 +285,52 @@ async def test_a_profile_is_its_fields_also_before_there_is_one(api: httpx.Async
     assert (await groups(api))[path]["kind"] == "file", "another code's value is no profile"
 
 
-async def test_changes_are_those_since_one_looked_with_what_takes_them_back(api: httpx.AsyncClient, store: BaseStore) -> None:
+async def test_changes_are_those_since_one_looked_with_what_takes_them_back(
+    api: httpx.AsyncClient, store: BaseStore
+) -> None:
     await by(store, Author("seed", "alice"), "# Notes\n")
     assert await changed(api) == [], "with what a memory starts nothing changed"
     await by(store, AGENT, "# Notes\n- tea\n")
     await by(store, AGENT, "# Notes\n- tea\n- milk\n")
     (notes,) = await changed(api)
-    assert (notes["path"], notes["revision"], notes["author"]["kind"], notes["deleted"]) == (NOTES["path"], 3, "agent", False)
+    assert (notes["path"], notes["revision"], notes["author"]["kind"], notes["deleted"]) == (
+        NOTES["path"],
+        3,
+        "agent",
+        False,
+    )
     assert [line for line in notes["diff"].splitlines() if line[0] in "+-"] == ["+- tea", "+- milk"]
     until = (await api.get("/memory/changes")).json()["until"]
     assert (await api.put("/memory/seen", json={"until": until})).json() == {"since": until}
-    assert (await api.put("/memory/seen", json={"until": "2020-01-01T00:00:00Z"})).json() == {"since": until}
+    assert (await api.put("/memory/seen", json={"until": "2020-01-01T00:00:00Z"})).json() == {
+        "since": until
+    }
     assert await changed(api) == []
     await api.delete("/memory/file", params=NOTES)
     await by(store, AGENT, "x", "/new.md")
     new, deleted = await changed(api)
     assert (deleted["deleted"], new["path"]) == (True, "/memories/new.md")
     await take_back(api, deleted)
-    assert (await api.get("/memory/file", params=NOTES)).json()["content"] == "# Notes\n- tea\n- milk\n"
+    assert (await api.get("/memory/file", params=NOTES)).json()[
+        "content"
+    ] == "# Notes\n- tea\n- milk\n"
     await take_back(api, new)
     assert (await api.get("/memory/file", params={"path": new["path"]})).status_code == 404
-    assert not [change for change in await changed(api) if change["author"]["kind"] == "agent"], "it was taken back"
+    assert not [change for change in await changed(api) if change["author"]["kind"] == "agent"], (
+        "it was taken back"
+    )
 
 
 async def take_back(api: httpx.AsyncClient, change: dict[str, Any], status: int = 200) -> None:
-    answer = await api.post("/memory/undo", json={"path": change["path"], "changes": change["changes"]})
+    answer = await api.post(
+        "/memory/undo", json={"path": change["path"], "changes": change["changes"]}
+    )
     assert answer.status_code == status, answer.text
 
 
-async def test_taking_back_touches_nothing_that_others_changed(api: httpx.AsyncClient, store: BaseStore) -> None:
+async def test_taking_back_touches_nothing_that_others_changed(
+    api: httpx.AsyncClient, store: BaseStore
+) -> None:
     async def content() -> str:
         return str((await api.get("/memory/file", params=NOTES)).json()["content"])
 
@@ -272,7 +340,9 @@ async def test_taking_back_touches_nothing_that_others_changed(api: httpx.AsyncC
     await put(api, "- mine\n- red apples only\n")
     await by(store, replace(AGENT, run_id="run-3"), "- mine\n- red apples only\n- dates\n")
     changes = [change for change in await changed(api) if change["author"]["kind"] == "agent"]
-    assert [change["author"]["run_id"] for change in changes] == ["run-3"], "the others have no effect any more"
+    assert [change["author"]["run_id"] for change in changes] == ["run-3"], (
+        "the others have no effect any more"
+    )
     await take_back(api, changes[0])
     assert await content() == "- mine\n- red apples only\n"
     await by(store, AGENT, "- mine\n- red apples only\n- pears\n")
@@ -282,7 +352,9 @@ async def test_taking_back_touches_nothing_that_others_changed(api: httpx.AsyncC
     assert await content() == "- mine\n- red apples only\n- plums\n"
 
 
-async def test_changes_that_are_taken_back_at_once_are_all_taken_back(api: httpx.AsyncClient, store: BaseStore) -> None:
+async def test_changes_that_are_taken_back_at_once_are_all_taken_back(
+    api: httpx.AsyncClient, store: BaseStore
+) -> None:
     lines = ["- mine\n"]
     await put(api, lines[0])
     for number in range(3):
@@ -299,35 +371,57 @@ async def test_changes_that_are_taken_back_at_once_are_all_taken_back(api: httpx
 
     back = [take_back(api, change) for change in await changed(api) if change["author"]["run_id"]]
     await asyncio.gather(*back, write_on())  # others write meanwhile
-    assert (await api.get("/memory/file", params=NOTES)).json()["content"] == lines[0] + "- more\n" * 2
+    assert (await api.get("/memory/file", params=NOTES)).json()["content"] == lines[
+        0
+    ] + "- more\n" * 2
 
 
-async def test_nobody_has_seen_what_is_to_come_nor_at_a_time_that_is_none(api: httpx.AsyncClient, store: BaseStore) -> None:
+async def test_nobody_has_seen_what_is_to_come_nor_at_a_time_that_is_none(
+    api: httpx.AsyncClient, store: BaseStore
+) -> None:
     await api.put("/memory/seen", json={"until": "9998-01-01T00:00:00+12:00"})
-    for until in ("soon", "2026-01-01T00:00:00", None, 7, "0001-01-01T00:00:00+23:59", "9999999999999-01-01T00:00:00Z"):
+    for until in (
+        "soon",
+        "2026-01-01T00:00:00",
+        None,
+        7,
+        "0001-01-01T00:00:00+23:59",
+        "9999999999999-01-01T00:00:00Z",
+    ):
         assert (await api.put("/memory/seen", json={"until": until})).status_code == 422
     await by(store, AGENT, "x")
     assert len(await changed(api)) == 1
 
 
-async def test_the_trash_has_deleted_files_and_lines_that_are_gone(api: httpx.AsyncClient, store: BaseStore) -> None:
+async def test_the_trash_has_deleted_files_and_lines_that_are_gone(
+    api: httpx.AsyncClient, store: BaseStore
+) -> None:
     await put(api, "# Notes\n- tea\n- milk\n- bread\n")
     await by(store, AGENT, f"# Notes\n- tea (2026-01-01, thread {THREAD})\n- bread\n")
     await put(api, "# Notes\n- bread\n")
     await put(api, "gone", "/memories/gone.md")
     await api.delete("/memory/file", params={"path": "/memories/gone.md"})
     trash = (await api.get("/memory/trash")).json()
-    assert [(line["text"], line["author"]["kind"]) for line in trash["lines"]] == [("tea", "person"), ("milk", "agent")]
+    assert [(line["text"], line["author"]["kind"]) for line in trash["lines"]] == [
+        ("tea", "person"),
+        ("milk", "agent"),
+    ]
     (file,) = trash["files"]
     assert file["path"] == "/memories/gone.md"
     await take_back(api, file)
-    assert (await api.get("/memory/file", params={"path": file["path"]})).json()["content"] == "gone"
+    assert (await api.get("/memory/file", params={"path": file["path"]})).json()[
+        "content"
+    ] == "gone"
     assert (await api.get("/memory/trash")).json()["files"] == []
 
 
-async def test_a_hostile_memory_is_read_in_linear_time(api: httpx.AsyncClient, store: BaseStore) -> None:
+async def test_a_hostile_memory_is_read_in_linear_time(
+    api: httpx.AsyncClient, store: BaseStore
+) -> None:
     """Each of these takes minutes where a pattern goes back and forth."""
-    for number, text in enumerate(("<!--" * 25_000, " (" * 50_000 + f"thread {THREAD})", " " * 100_000 + "x", "1" * 100_000)):
+    for number, text in enumerate(
+        ("<!--" * 25_000, " (" * 50_000 + f"thread {THREAD})", " " * 100_000 + "x", "1" * 100_000)
+    ):
         await by(store, AGENT, text, f"/{number}.md")
     assert len(await groups(api)) == 5
     assert len(await changed(api)) == 4
@@ -349,7 +443,9 @@ def put_history(store: BaseStore, path: str, texts: list[str], run: str = "") ->
         at = f"2026-01-01T{number // 60:02}:{number % 60:02}:00+00:00"
         author = Author("person", "alice", run)
         name = f"{number:032}"
-        newest = journal.Revision(number + 1, name, tuple(filter(None, [newest.id])), text, "utf-8", at, at, author)
+        newest = journal.Revision(
+            number + 1, name, tuple(filter(None, [newest.id])), text, "utf-8", at, at, author
+        )
         store.batch([revisions.put(MEMORIES, path, newest, "")])
     store.batch([revisions.copy(MEMORIES, path, newest)])
 
@@ -390,10 +486,14 @@ async def test_many_changes_of_a_line_in_long_files_are_all_shown_up_to_200(
         put_history(store, f"/{number}.md", ["".join(lines[: 900 + place]) for place in range(50)])
     told = (await api.get("/memory/changes")).json()
     assert (len(told["changes"]), told["more"]) == (200, 50)
-    assert [line for line in told["changes"][0]["diff"].splitlines() if line[0] in "+-"] == [f"+{SHUFFLED[948]}"]
+    assert [line for line in told["changes"][0]["diff"].splitlines() if line[0] in "+-"] == [
+        f"+{SHUFFLED[948]}"
+    ]
 
 
-async def test_a_run_that_rewrote_a_file_often_is_one_change(api: httpx.AsyncClient, store: BaseStore) -> None:
+async def test_a_run_that_rewrote_a_file_often_is_one_change(
+    api: httpx.AsyncClient, store: BaseStore
+) -> None:
     put_history(store, "/a.md", [shuffled(number) for number in range(50)], run="run")
     put_history(store, "/b.md", [shuffled(number) for number in range(50)], run="run")
     told = (await api.get("/memory/changes")).json()
@@ -414,13 +514,19 @@ async def test_proposals_that_cost_much_are_shown_some_at_a_time(
     for number in range(12):
         changes = [Changed(f"/{place}.md", texts[place], texts[place + 1]) for place in range(12)]
         at = f"2026-01-01T00:{number:02}:00+00:00"
-        await memory.propose(Proposal(f"{number:02}", at, MEMORIES[-1], Author("agent", "alice"), changes, []))
+        await memory.propose(
+            Proposal(f"{number:02}", at, MEMORIES[-1], Author("agent", "alice"), changes, [])
+        )
     known = await told(api, "proposals")
     assert (len(known["proposals"]), known["more"]) == (7, 5)
-    assert [proposal["id"] for proposal in known["proposals"]] == [f"{number:02}" for number in range(7)]
+    assert [proposal["id"] for proposal in known["proposals"]] == [
+        f"{number:02}" for number in range(7)
+    ]
     assert pairs["lines"] < 300 * 1_990**2
     for number in range(3):
-        assert (await api.post(f"/memory/proposals/{number:02}", json={"accept": False})).status_code == 200
+        assert (
+            await api.post(f"/memory/proposals/{number:02}", json={"accept": False})
+        ).status_code == 200
     known = await told(api, "proposals")
     assert (known["proposals"][0]["id"], len(known["proposals"]), known["more"]) == ("03", 7, 2)
 

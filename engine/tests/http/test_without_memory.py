@@ -31,7 +31,9 @@ async def test_the_agent_has_policies_and_skills_and_nothing_of_memory(
     agent = graph(WITHOUT)
     agent.put(("policies", "acme"), "/rule.md", "- Be kind.\n")
     agent.put(("memories", "acme:alice"), "/preferences.md", "- of an earlier deployment\n")
-    (told,) = await agent.called(ToolCall("write_file", {"file_path": "/memories/new.md", "content": "x"}))
+    (told,) = await agent.called(
+        ToolCall("write_file", {"file_path": "/memories/new.md", "content": "x"})
+    )
     shown = system_text(model.requests[0])
     assert "Be kind." in shown
     assert "<skills>" in shown
@@ -90,13 +92,20 @@ async def test_who_has_memory_of_their_own_is_told(calling: Open, scope: str) ->
 
 async def test_a_group_s_files_are_read_without_memory(calling: Open, store: BaseStore) -> None:
     team = replace(WITHOUT, routes={**FEW, "/team/": group("team_id")})
-    store.put(("groups", "acme:team_id:red"), "/plan.md", {"content": "Ship it.", "encoding": "utf-8"})
+    store.put(
+        ("groups", "acme:team_id:red"), "/plan.md", {"content": "Ship it.", "encoding": "utf-8"}
+    )
     async with calling("alice", team, claims={"team_id": "red"}) as api:
-        assert (await api.get("/memory/file", params={"path": "/team/plan.md"})).json()["content"] == "Ship it."
+        assert (await api.get("/memory/file", params={"path": "/team/plan.md"})).json()[
+            "content"
+        ] == "Ship it."
 
 
 def test_consolidation_without_memory_stops_the_start_with_its_fix() -> None:
-    with pytest.raises(SettingsError, match=r'^routes has no "/memories/"; add .*: without memory set consolidation=None\.$'):
+    with pytest.raises(
+        SettingsError,
+        match=r'^routes has no "/memories/"; add .*: without memory set consolidation=None\.$',
+    ):
         replace(WITHOUT, consolidation=Consolidation())
 
 

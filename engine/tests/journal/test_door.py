@@ -1,4 +1,6 @@
-"""One door: a file is put by `files/folder.py` alone, behind the gate. Import contracts cannot see single functions."""
+"""One door: a file is put by `files/folder.py` alone, behind the gate. Import contracts cannot see
+single functions.
+"""
 
 import ast
 from collections.abc import Iterator
@@ -7,8 +9,8 @@ from pathlib import Path
 from lasting_memory.settings import ENGINE
 
 SOURCE = Path(ENGINE)
-# Where the rules stand, and where they are asked before anything is put: seeds and first files, before a server starts, and a
-# text that somebody brings, of which lines are left out.
+# Where the rules stand, and where they are asked before anything is put: seeds and first files,
+# before a server starts, and a text that somebody brings, of which lines are left out.
 GATED = {"files/folder.py", "files/seeded.py", "consolidation/bringing.py"}
 
 

@@ -1,4 +1,6 @@
-"""What two writers make of one file and what changed between them, who is forgotten meanwhile; and a world of writers."""
+"""What two writers make of one file and what changed between them, who is forgotten meanwhile; and
+a world of writers.
+"""
 
 import asyncio
 import dataclasses
@@ -14,7 +16,18 @@ from langgraph.store.memory import InMemoryStore
 from lasting_memory import journal
 from lasting_memory.deployment import DEFAULTS
 from lasting_memory.files.backends import ScopedFiles
-from lasting_memory.journal import NOTHING, Change, MovedError, Revision, diff, edits, line_origins, lines_of, undone, writing
+from lasting_memory.journal import (
+    NOTHING,
+    Change,
+    MovedError,
+    Revision,
+    diff,
+    edits,
+    line_origins,
+    lines_of,
+    undone,
+    writing,
+)
 from lasting_memory.journal.revisions import MAX_COMPARED_LINES
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author
@@ -51,7 +64,12 @@ def meet(store: WrappedStore, act: Callable[[], Awaitable[object]], when: str = 
 MEETINGS: dict[str, tuple[str, Change, Change, set[str | None]]] = {
     "two lines": ("a\n", append("b"), append("c"), {"a\nb\nc\n", "a\nc\nb\n"}),
     "the same line": ("a\n", append("b"), append("b"), {"a\nb\n"}),
-    "a line changed twice": ("a\nz\n", replace("a", "b"), replace("a", "c"), {"b\nc\nz\n", "c\nb\nz\n"}),
+    "a line changed twice": (
+        "a\nz\n",
+        replace("a", "b"),
+        replace("a", "c"),
+        {"b\nc\nz\n", "c\nb\nz\n"},
+    ),
     "a line changed and gone": ("a\nb\n", replace("a"), replace("b", "c"), {"c\n"}),
     "a change and a deletion": ("a\n", append("b"), to(None), {"a\nb\n"}),
     "a deletion and a change": ("a\n", to(None), append("b"), {"a\nb\n"}),
@@ -60,7 +78,9 @@ MEETINGS: dict[str, tuple[str, Change, Change, set[str | None]]] = {
 
 
 @pytest.mark.parametrize("name", MEETINGS)
-async def test_what_two_make_of_one_file_is_in_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_two_make_of_one_file_is_in_it(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before, mine, theirs, wanted = MEETINGS[name]
     monkeypatch.setattr(writing, "lock_of", lambda *_: asyncio.Lock())
     store = WrappedStore()
@@ -74,22 +94,36 @@ async def test_what_two_make_of_one_file_is_in_it(name: str, monkeypatch: pytest
     assert [each.number for each in history] == [*range(len(history), 0, -1)]
 
 
-async def test_a_profile_merges_field_by_field_and_lines_know_who_added_them(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_profile_merges_field_by_field_and_lines_know_who_added_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(writing, "lock_of", lambda *_: asyncio.Lock())
     store, path = WrappedStore(), "/profile.json"
-    await journal.change(store, FILES, path, to('{"name": "A", "role": "x", "units": "metric"}'), AUTHOR)
-    meet(store, lambda: journal.change(store, FILES, path, to('{"name": "B", "role": "x"}'), AUTHOR))
-    await journal.change(store, FILES, path, to('{"name": "A", "role": "y", "units": "metric"}'), AUTHOR)
+    await journal.change(
+        store, FILES, path, to('{"name": "A", "role": "x", "units": "metric"}'), AUTHOR
+    )
+    meet(
+        store, lambda: journal.change(store, FILES, path, to('{"name": "B", "role": "x"}'), AUTHOR)
+    )
+    await journal.change(
+        store, FILES, path, to('{"name": "A", "role": "y", "units": "metric"}'), AUTHOR
+    )
     assert json.loads(str(await content(store, path))) == {"name": "B", "role": "y"}
     await journal.change(store, FILES, PATH, to("a\n"), AUTHOR)
     meet(store, lambda: journal.change(store, FILES, PATH, append("b"), Author("person", "bob")))
     await journal.change(store, FILES, PATH, append("c"), Author("agent", "carol"))
     origins = journal.line_origins(await journal.history(store, FILES, PATH))
     lines = dict(zip(str(await content(store)).split(), origins, strict=True))
-    assert {line: came.author.user_id for line, came in lines.items() if came} == {"a": "", "b": "bob", "c": "carol"}
+    assert {line: came.author.user_id for line, came in lines.items() if came} == {
+        "a": "",
+        "b": "bob",
+        "c": "carol",
+    }
 
 
-async def test_what_is_done_around_the_journal_is_a_revision_with_the_next_write(store: BaseStore) -> None:
+async def test_what_is_done_around_the_journal_is_a_revision_with_the_next_write(
+    store: BaseStore,
+) -> None:
     await journal.change(store, FILES, PATH, to("a\n"), AUTHOR)
     await store.aput(FILES, PATH, {**create_file_data("x\n")})
     await journal.change(store, FILES, PATH, append("y"), AUTHOR)
@@ -97,20 +131,33 @@ async def test_what_is_done_around_the_journal_is_a_revision_with_the_next_write
     last = await journal.change(store, FILES, PATH, append("z"), AUTHOR)
     history = await journal.history(store, FILES, PATH)
     assert [each.content for each in history] == ["z\n", None, "x\ny\n", "x\n", "a\n"]
-    assert [each.author.kind for each in history] == ["agent", "outside", "agent", "outside", "agent"]
+    assert [each.author.kind for each in history] == [
+        "agent",
+        "outside",
+        "agent",
+        "outside",
+        "agent",
+    ]
     with pytest.raises(MovedError):
         await journal.change(store, FILES, PATH, append("no"), AUTHOR, expect=history[1].id)
-    assert (await journal.change(store, FILES, PATH, append("1"), AUTHOR, expect=last.id)).content == "z\n1\n"
+    assert (
+        await journal.change(store, FILES, PATH, append("1"), AUTHOR, expect=last.id)
+    ).content == "z\n1\n"
     copied = await store.aget(FILES, PATH)
     assert copied
     await store.aput(FILES, "/other.md", copied.value)  # a value copied from another file
     await journal.change(store, FILES, "/other.md", append("2"), AUTHOR)
-    assert [each.content for each in await journal.history(store, FILES, "/other.md")] == ["z\n1\n2\n", "z\n1\n"]
+    assert [each.content for each in await journal.history(store, FILES, "/other.md")] == [
+        "z\n1\n2\n",
+        "z\n1\n",
+    ]
 
 
 @pytest.mark.parametrize("when", ["before", "after", "merging"])
 @pytest.mark.parametrize("there", [None, "from after\n"])
-async def test_who_is_forgotten_meanwhile_leaves_nothing(when: str, there: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_is_forgotten_meanwhile_leaves_nothing(
+    when: str, there: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(writing, "lock_of", lambda *_: asyncio.Lock())
     store = WrappedStore()
     await journal.change(store, FILES, PATH, to("before\n"), AUTHOR)
@@ -121,7 +168,9 @@ async def test_who_is_forgotten_meanwhile_leaves_nothing(when: str, there: str |
             for item in await store.asearch(prefix, limit=100):
                 await store.adelete(item.namespace, item.key)
         if there:
-            await journal.change(store, FILES, "/new.md", to(there), AUTHOR, began=journal.Began(ALICE))
+            await journal.change(
+                store, FILES, "/new.md", to(there), AUTHOR, began=journal.Began(ALICE)
+            )
 
     async def other() -> None:
         await journal.change(store, FILES, PATH, append("late, too"), AUTHOR, began=began)
@@ -139,25 +188,42 @@ async def test_who_is_forgotten_meanwhile_leaves_nothing(when: str, there: str |
 
 
 def size(store: InMemoryStore) -> int:
-    items = [*store.search(FILES, limit=10_000), *store.search(namespaces.journals(FILES), limit=10_000)]
+    items = [
+        *store.search(FILES, limit=10_000),
+        *store.search(namespaces.journals(FILES), limit=10_000),
+    ]
     return sum(len(json.dumps(item.value, ensure_ascii=False)) for item in items)
 
 
-async def test_files_and_histories_take_twice_the_quota_and_deleted_files_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_files_and_histories_take_twice_the_quota_and_deleted_files_go_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(writing, "_MERGING_SECONDS", 0)
     store, text = InMemoryStore(), "x" * 250_000
     await journal.change(store, FILES, "/kept.md", to("kept\n"), AUTHOR)
     for number in range(120):
-        await journal.change(store, FILES, f"/{number % 40}.md", to(f"{number}{text}" if number % 40 > 2 else None), AUTHOR)
+        await journal.change(
+            store,
+            FILES,
+            f"/{number % 40}.md",
+            to(f"{number}{text}" if number % 40 > 2 else None),
+            AUTHOR,
+        )
         if number % 40 > 8:
             await journal.change(store, FILES, f"/{number % 40}.md", to(None), AUTHOR)
         assert number % 20 or size(store) < 1.5 * DEFAULTS.stored_bytes + 2 * len(text)
     await writing.trim(store, FILES, DEFAULTS)
     assert size(store) <= DEFAULTS.stored_bytes
-    assert [len(await journal.history(store, FILES, path)) for path in ("/10.md", "/kept.md")] == [0, 1]
+    assert [len(await journal.history(store, FILES, path)) for path in ("/10.md", "/kept.md")] == [
+        0,
+        1,
+    ]
     assert len(await journal.history(store, FILES, "/5.md")) == 3
     for number in range(3, 9):
-        assert await content(store, f"/{number}.md") == (await journal.history(store, FILES, f"/{number}.md"))[0].content
+        assert (
+            await content(store, f"/{number}.md")
+            == (await journal.history(store, FILES, f"/{number}.md"))[0].content
+        )
 
 
 async def test_of_a_file_the_last_revisions_stay(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,11 +232,19 @@ async def test_of_a_file_the_last_revisions_stay(monkeypatch: pytest.MonkeyPatch
     for number in range(DEFAULTS.revisions_kept + 20):
         await journal.change(store, FILES, PATH, to(f"{number}"), AUTHOR)
     await writing.trim(store, FILES, DEFAULTS)
-    assert len(store.search(namespaces.journal(FILES, PATH), limit=1_000)) == DEFAULTS.revisions_kept
-    assert await content(store) == (await journal.history(store, FILES, PATH))[0].content == f"{DEFAULTS.revisions_kept + 19}"
+    assert (
+        len(store.search(namespaces.journal(FILES, PATH), limit=1_000)) == DEFAULTS.revisions_kept
+    )
+    assert (
+        await content(store)
+        == (await journal.history(store, FILES, PATH))[0].content
+        == f"{DEFAULTS.revisions_kept + 19}"
+    )
 
 
-async def test_a_change_is_made_though_no_room_can_be_made_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_change_is_made_though_no_room_can_be_made_after_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def fail(*_: object) -> None:
         raise OSError
 
@@ -181,11 +255,18 @@ async def test_a_change_is_made_though_no_room_can_be_made_after_it(monkeypatch:
     assert await content(store) == "made" * 100
 
 
-@pytest.mark.parametrize("path", ["/größe 📏 a%b_c*[d]?'; DROP TABLE store;--.md", "/" + "x" * (MAX_PATH_BYTES - 1)])
+@pytest.mark.parametrize(
+    "path", ["/größe 📏 a%b_c*[d]?'; DROP TABLE store;--.md", "/" + "x" * (MAX_PATH_BYTES - 1)]
+)
 async def test_any_name_and_the_largest_file_have_a_history(store: BaseStore, path: str) -> None:
     large = "é" * (MAX_FILE_BYTES // 2)
     files = ScopedFiles(deployed(), lambda _: FILES, author=AUTHOR, store=store)
-    await store.abatch([PutOp(FILES, f"/{number}.md", {**create_file_data("x")}) for number in range(DEFAULTS.max_files - 1)])
+    await store.abatch(
+        [
+            PutOp(FILES, f"/{number}.md", {**create_file_data("x")})
+            for number in range(DEFAULTS.max_files - 1)
+        ]
+    )
     for text in (large, "small"):
         assert not (await files.awrite(path, text)).error
     assert [each.content for each in await journal.history(store, FILES, path)] == ["small", large]
@@ -200,11 +281,19 @@ async def test_history_says_who_wrote_and_in_which_thread(agent: Scripted) -> No
         ToolCall("delete", path),
         thread="t1",
     )
-    agent.model.script("helper, note it", [ToolCall("write_file", {**path, "content": "2"})], [Text("noted")])
-    await agent.called(ToolCall("task", {"description": "helper, note it", "subagent_type": "general-purpose"}), thread="t2")
+    agent.model.script(
+        "helper, note it", [ToolCall("write_file", {**path, "content": "2"})], [Text("noted")]
+    )
+    await agent.called(
+        ToolCall("task", {"description": "helper, note it", "subagent_type": "general-purpose"}),
+        thread="t2",
+    )
     revisions: list[Revision] = await journal.history(agent.store, FILES, "/a.md")
     assert [each.content for each in revisions] == ["2", None, "two\nthree\n", "two", "one"]
-    assert [(each.author.kind, each.author.thread_id) for each in revisions] == [("subagent", "t2"), *[("agent", "t1")] * 4]
+    assert [(each.author.kind, each.author.thread_id) for each in revisions] == [
+        ("subagent", "t2"),
+        *[("agent", "t1")] * 4,
+    ]
     assert {each.author.user_id for each in revisions} == {"alice"}
 
 
@@ -214,11 +303,15 @@ async def test_history_says_who_wrote_and_in_which_thread(agent: Scripted) -> No
     ("a\r\nb\r\nc", "a\r\n", "a\r\nb\r\n", "a\r\nc"),
     ("1\n3\nmine\n", "1\n2\n3\n", "1\n3\n", "1\n2\n3\nmine\n"),
 ])  # fmt: skip
-def test_undoing_leaves_what_others_wrote(current: str, before: str, after: str, wanted: str) -> None:
+def test_undoing_leaves_what_others_wrote(
+    current: str, before: str, after: str, wanted: str
+) -> None:
     assert undone(PATH, current, before, after) == wanted
     long = "".join(f"{number}\n" for number in range(10, MAX_COMPARED_LINES + 10))
     restored = str(undone(PATH, long + current, long + before, long + after))
-    assert sorted(restored.split("\n")) == sorted((long + wanted).split("\n")), "in a long text, in any order"
+    assert sorted(restored.split("\n")) == sorted((long + wanted).split("\n")), (
+        "in a long text, in any order"
+    )
 
 
 @pytest.mark.parametrize("seed", range(200))
@@ -231,7 +324,9 @@ def test_edits_make_one_text_of_the_other_and_are_undone(seed: int) -> None:
         at = i_end
     assert made + before[at:] == after
     old, new = "\n".join(before), "\n".join(after)
-    assert sorted(str(undone(PATH, f"Z\n{new}", old, new)).split("\n")) == sorted(f"Z\n{old}".split("\n"))
+    assert sorted(str(undone(PATH, f"Z\n{new}", old, new)).split("\n")) == sorted(
+        f"Z\n{old}".split("\n")
+    )
 
 
 def test_a_diff_is_unified_and_only_a_line_feed_ends_a_line() -> None:
@@ -257,15 +352,24 @@ LONG = "x\n" * MAX_COMPARED_LINES
     (1, ["a\n", f"{LONG}x\n", "a\n"], []),
     (1, [LONG], [1] * MAX_COMPARED_LINES),
 ])  # fmt: skip
-def test_a_line_has_the_revision_that_brought_it(first: int, contents: list[str | None], numbers: list[int | None]) -> None:
+def test_a_line_has_the_revision_that_brought_it(
+    first: int, contents: list[str | None], numbers: list[int | None]
+) -> None:
     """None for what is older than the history; nothing at all for a file that is too long."""
-    history = [dataclasses.replace(NOTHING, number=first + n, content=text) for n, text in enumerate(contents)]
-    assert [revision.number if revision else None for revision in line_origins(history[::-1])] == numbers
+    history = [
+        dataclasses.replace(NOTHING, number=first + n, content=text)
+        for n, text in enumerate(contents)
+    ]
+    assert [
+        revision.number if revision else None for revision in line_origins(history[::-1])
+    ] == numbers
 
 
 @pytest.mark.parametrize("tight", [False, True], ids=["room", "no room"])
 @pytest.mark.parametrize(
-    ("first", "worlds"), [(0, 100), pytest.param(1_000, 4_000, marks=pytest.mark.proof)], ids=["some", "many"]
+    ("first", "worlds"),
+    [(0, 100), pytest.param(1_000, 4_000, marks=pytest.mark.proof)],
+    ids=["some", "many"],
 )
 async def test_nothing_acknowledged_is_lost_or_there_twice_and_what_was_taken_back_stays_so(
     first: int, worlds: int, tight: bool

@@ -1,4 +1,5 @@
-"""A world of writers of one file, drawn from a number: their operations interleave, they die, and what they sent arrives late.
+"""A world of writers of one file, drawn from a number: their operations interleave, they die, and
+what they sent arrives late.
 
 It counts what they were told and what is there.
 """
@@ -41,13 +42,19 @@ def replace(line: str, *lines: str) -> Change:
     def change(before: FileData | None) -> FileData:
         if before is None or f"{line}\n" not in before["content"]:
             raise RefusedWrite("not found")
-        return create_file_data(before["content"].replace(f"{line}\n", "".join(f"{each}\n" for each in lines)))
+        return create_file_data(
+            before["content"].replace(f"{line}\n", "".join(f"{each}\n" for each in lines))
+        )
 
     return change
 
 
-def mortal(inner: BaseStore, dice: random.Random, deadly: float, late: list[list[Op]], patience: float = 0) -> WrappedStore:
-    """One writer's way to the store: others come in between, it dies before or after a batch, or that arrives late."""
+def mortal(
+    inner: BaseStore, dice: random.Random, deadly: float, late: list[list[Op]], patience: float = 0
+) -> WrappedStore:
+    """One writer's way to the store: others come in between, it dies before or after a batch, or
+    that arrives late.
+    """
 
     async def others() -> None:
         for _ in range(dice.randrange(6)):
@@ -84,7 +91,10 @@ class World:
         own = list[str]()
         try:
             for number in range(times):
-                line, kind = f"{name} {number}", dice.choice(["append", "append", "change", "remove"])
+                line, kind = (
+                    f"{name} {number}",
+                    dice.choice(["append", "append", "change", "remove"]),
+                )
                 old = dice.choice(own) if own and kind != "append" else ""
                 make = replace(old, *([line] if kind == "change" else [])) if old else append(line)
                 self.unknown |= {line, old}
@@ -107,14 +117,20 @@ class World:
         lines = Counter(str(item.value["content"]).splitlines() if item else ())
         assert self.there <= lines.keys(), f"acknowledged and lost: {self.there - lines.keys()}"
         assert not self.gone & lines.keys(), f"taken back and there: {self.gone & lines.keys()}"
-        assert max(lines.values(), default=0) <= 1, f"twice: {[line for line in lines if lines[line] > 1]}"
+        assert max(lines.values(), default=0) <= 1, (
+            f"twice: {[line for line in lines if lines[line] > 1]}"
+        )
 
 
 Connect = Callable[[], AbstractAsyncContextManager[BaseStore]]
 
 
-async def throw(seed: int, connect: Connect | None = None, *, tight: bool = False, patience: float = 0) -> World:
-    """A world with everything drawn from one number, looked at when all is over. `connect` gives each writer its store."""
+async def throw(
+    seed: int, connect: Connect | None = None, *, tight: bool = False, patience: float = 0
+) -> World:
+    """A world with everything drawn from one number, looked at when all is over. `connect` gives
+    each writer its store.
+    """
     world = World(limits=Limits(max_bytes=1) if tight else DEFAULTS)
     dice, memory = random.Random(seed), InMemoryStore()
     connect = connect or (lambda: nullcontext(memory))
@@ -123,7 +139,9 @@ async def throw(seed: int, connect: Connect | None = None, *, tight: bool = Fals
     async def live(name: str) -> None:
         own = random.Random(dice.random())
         async with connect() as store:
-            await world.write(mortal(store, own, deadly, world.late, patience), name, own.randint(2, 6), own)
+            await world.write(
+                mortal(store, own, deadly, world.late, patience), name, own.randint(2, 6), own
+            )
 
     async def land(writers: Sequence[asyncio.Task[None]], store: BaseStore) -> None:
         while world.late or not all(writer.done() for writer in writers):
@@ -132,13 +150,19 @@ async def throw(seed: int, connect: Connect | None = None, *, tight: bool = Fals
                 await store.abatch(world.late.pop(dice.randrange(len(world.late))))
 
     async with connect() as store, asyncio.timeout(300):
-        with patch.multiple(writing, lock_of=lambda *_: asyncio.Lock(), _TRIMS=trims, _WAIT=patience):
-            writers = [asyncio.create_task(live(f"w{number}")) for number in range(dice.randint(2, 8))]
+        with patch.multiple(
+            writing, lock_of=lambda *_: asyncio.Lock(), _TRIMS=trims, _WAIT=patience
+        ):
+            writers = [
+                asyncio.create_task(live(f"w{number}")) for number in range(dice.randint(2, 8))
+            ]
             await asyncio.gather(*writers, land(writers, store))
             if not world.deaths:
                 await world.check(store)
             look: list[Callable[[], Awaitable[object]]] = [
-                lambda: journal.change(store, FILES, PATH, append("the last"), AUTHOR, limits=world.limits),
+                lambda: journal.change(
+                    store, FILES, PATH, append("the last"), AUTHOR, limits=world.limits
+                ),
                 lambda: journal.history(store, FILES, PATH, world.limits),
             ]
             await dice.choice(look)()

@@ -19,14 +19,21 @@ from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import SignedIn
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic
 
-FIRST_RUN, SECOND_RUN = "0199d4a0-0000-7000-8000-000000000001", "0199d4a0-0000-7000-8000-000000000002"
+FIRST_RUN, SECOND_RUN = (
+    "0199d4a0-0000-7000-8000-000000000001",
+    "0199d4a0-0000-7000-8000-000000000002",
+)
 FAR = 253_402_300_799
 
 
-def caller(deployment: Deployment, user: Any, run_id: str = FIRST_RUN, context: Context | None = None) -> Caller:
+def caller(
+    deployment: Deployment, user: Any, run_id: str = FIRST_RUN, context: Context | None = None
+) -> Caller:
     """The caller of a run of the graph `agent` as a server begins it."""
     var_child_runnable_config.set({"configurable": {"run_id": run_id, "thread_id": "t"}})
-    return Caller.of_run(deployment, Runtime(context=context, server_info=ServerInfo("an-assistant", "agent", user)))
+    return Caller.of_run(
+        deployment, Runtime(context=context, server_info=ServerInfo("an-assistant", "agent", user))
+    )
 
 
 def person(name: str, **more: Any) -> Any:
@@ -45,7 +52,11 @@ async def test_it_is_worked_out_once_a_run(monkeypatch: pytest.MonkeyPatch) -> N
     callers = [caller(d, alice) for _ in range(5)]
     assert len(asked) == 1
     assert callers[0].actor == Actor("alice", "acme")
-    assert (callers[0].run_id, callers[0].thread_id, callers[0].assistant) == (FIRST_RUN, "t", "an-assistant")
+    assert (callers[0].run_id, callers[0].thread_id, callers[0].assistant) == (
+        FIRST_RUN,
+        "t",
+        "an-assistant",
+    )
     assert callers[0].began == identity.time_of_run(FIRST_RUN)
     assert callers[0].author("agent") == identity.Author("agent", "alice", FIRST_RUN, "t")
     caller(d, alice, SECOND_RUN)
@@ -58,7 +69,9 @@ async def test_of_runs_that_go_on_at_once_each_has_its_own() -> None:
     async def run(number: int) -> set[Actor]:
         found = set[Actor]()
         for _ in range(10):
-            found.add(caller(d, people[number], f"0199d4a0-0000-7000-8000-0000000000{number:02}").actor)
+            found.add(
+                caller(d, people[number], f"0199d4a0-0000-7000-8000-0000000000{number:02}").actor
+            )
             await asyncio.sleep(0)
         return found
 
@@ -76,8 +89,13 @@ async def test_another_user_or_context_with_the_same_run_id_is_another_caller() 
     assert caller(d, root).is_operator
 
 
-async def test_what_a_token_proved_ends_with_it_in_the_middle_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    d, operator = deployed(), person("alice", claims={"team_id": "red"}, permissions=[identity.OPERATE], expires_at=FAR)
+async def test_what_a_token_proved_ends_with_it_in_the_middle_of_a_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    d, operator = (
+        deployed(),
+        person("alice", claims={"team_id": "red"}, permissions=[identity.OPERATE], expires_at=FAR),
+    )
     named = Context("bob", "acme")
     assert caller(d, operator, context=named).is_operator
     assert caller(d, operator, context=named).claims == {"team_id": "red"}
@@ -89,16 +107,27 @@ async def test_what_a_token_proved_ends_with_it_in_the_middle_of_a_run(monkeypat
 
 
 @pytest.mark.parametrize("value", [7, "memory:operate", {"memory:operate": True}, True])
-@pytest.mark.parametrize("ask", [identity.permissions_of, lambda user: identity.may_write_policies(user, deployed().settings)])
-async def test_permissions_that_cannot_be_read_are_an_error(value: Any, ask: Callable[[Any], object]) -> None:
-    for user in (person("alice", permissions=value), person("alice", permissions=value, expires_at=1)):
+@pytest.mark.parametrize(
+    "ask",
+    [identity.permissions_of, lambda user: identity.may_write_policies(user, deployed().settings)],
+)
+async def test_permissions_that_cannot_be_read_are_an_error(
+    value: Any, ask: Callable[[Any], object]
+) -> None:
+    for user in (
+        person("alice", permissions=value),
+        person("alice", permissions=value, expires_at=1),
+    ):
         with pytest.raises(IdentityError, match="make them a list of names"):
             ask(user)
         with pytest.raises(IdentityError, match="make them a list of names"):
             caller(deployed(), user)
 
 
-@pytest.mark.parametrize("more", [{"claims": ["red"]}, {"claims": "red"}, {"thread_owner": ["bob"]}, {"thread_owner": "bob"}])
+@pytest.mark.parametrize(
+    "more",
+    [{"claims": ["red"]}, {"claims": "red"}, {"thread_owner": ["bob"]}, {"thread_owner": "bob"}],
+)
 async def test_claims_and_owners_that_cannot_be_read_are_an_error(more: dict[str, Any]) -> None:
     with pytest.raises(IdentityError):
         caller(deployed(), person("alice", **more))
@@ -116,7 +145,9 @@ async def test_studio_and_a_request_are_callers_too() -> None:
 
 @pytest.mark.proof
 @pytest.mark.server
-async def test_a_turn_asks_seldom_who_acts_and_what_its_person_wants(tmp_path: Any, shared_model: ScriptedAnthropic) -> None:
+async def test_a_turn_asks_seldom_who_acts_and_what_its_person_wants(
+    tmp_path: Any, shared_model: ScriptedAnthropic
+) -> None:
     with DevServer(tmp_path, shared_model.env, serve=walk.serve_counted) as server:
         turn = walk.totals((await walk.walks(server, shared_model))["turn"])
     assert 10 < turn["identity"] <= 60

@@ -1,4 +1,6 @@
-"""A person's controls: memory that is paused, temporary conversations, and what a memory starts with."""
+"""A person's controls: memory that is paused, temporary conversations, and what a memory starts
+with.
+"""
 
 import asyncio
 import shutil
@@ -36,7 +38,9 @@ async def test_what_is_known_is_used_and_nothing_new_is_written(ada: Person, bob
     await ada.called(note("likes fennel"))
     before = await ada.http.get("/memory")
     hidden = [note("hidden")]
-    ada.model.script("while it goes", while_it_works(lambda: ada.control(paused=True), hidden), READY)
+    ada.model.script(
+        "while it goes", while_it_works(lambda: ada.control(paused=True), hidden), READY
+    )
     assert "Memory is paused" in str((await ada.say("while it goes"))["messages"])
     ada.model.script("delegated", hidden, READY)
     profile, file = {"profile": {"name": "A"}}, {"file_path": "/memories/x.md", "content": "hidden"}
@@ -52,7 +56,9 @@ async def test_what_is_known_is_used_and_nothing_new_is_written(ada: Person, bob
     assert "leek" in await ada.read(PREFERENCES)
 
 
-async def test_what_is_said_meanwhile_is_never_consolidated_and_can_be_searched(server: DevServer, ada: Person) -> None:
+async def test_what_is_said_meanwhile_is_never_consolidated_and_can_be_searched(
+    server: DevServer, ada: Person
+) -> None:
     await ada.chat("said before it was paused")
     going = await ada.chat("begun before it was paused")
     await ada.control(paused=True)
@@ -76,12 +82,20 @@ async def test_what_is_said_meanwhile_is_never_consolidated_and_can_be_searched(
     assert "Zoe" in str(await ada.called(ToolCall("search_past_conversations", {"query": "zebra"})))
 
 
-async def test_a_message_of_a_pause_counts_as_such_also_where_its_run_begins_after_it(ada: Person) -> None:
+async def test_a_message_of_a_pause_counts_as_such_also_where_its_run_begins_after_it(
+    ada: Person,
+) -> None:
     over = threading.Event()
 
     async def queue(thread: str, text: str) -> str:
         message: Any = {"messages": [{"role": "user", "content": text}]}
-        return str((await ada.client.runs.create(thread, "agent", input=message, multitask_strategy="enqueue"))["run_id"])
+        return str(
+            (
+                await ada.client.runs.create(
+                    thread, "agent", input=message, multitask_strategy="enqueue"
+                )
+            )["run_id"]
+        )
 
     held, after = threads = [await ada.thread() for _ in range(2)]
     ada.model.script("go on", *[lambda _: [Text("done" if over.wait(600) else "late")]] * 2)
@@ -101,7 +115,9 @@ async def test_a_message_of_a_pause_counts_as_such_also_where_its_run_begins_aft
     assert "sent in the pause" not in shown
 
 
-async def test_a_consolidation_that_is_going_when_memory_is_paused_changes_nothing(ada: Person) -> None:
+async def test_a_consolidation_that_is_going_when_memory_is_paused_changes_nothing(
+    ada: Person,
+) -> None:
     await ada.chat("I like dill")
     ada.model.script(
         TASK,
@@ -120,14 +136,18 @@ async def test_the_person_s_own_hands_work_and_each_control_is_set_by_itself(ada
     assert await ada.http.get("/memory/controls") == {"paused": False, "review": False}
     assert await ada.control(paused=True) == {"paused": True, "review": False}
     assert await ada.control(review=True) == {"paused": True, "review": True}
-    await asyncio.gather(ada.control(paused=False), ada.control(review=False), ada.control(paused=False))
+    await asyncio.gather(
+        ada.control(paused=False), ada.control(review=False), ada.control(paused=False)
+    )
     assert await ada.control(paused=True, review=False) == {"paused": True, "review": False}
     for content in ("mine", "mine again"):
         await ada.write("/memories/own.md", content)
     await ada.http.post("/memory/undo", json={"path": "/memories/own.md", "revision": 1})
     document = {"version": 1, "files": [{"path": "/memories/more.md", "content": "x"}]}
     await ada.http.post("/memory/import", json=document)
-    assert {"/memories/own.md", "/memories/more.md"} <= {file["path"] for file in await ada.listed("files")}
+    assert {"/memories/own.md", "/memories/more.md"} <= {
+        file["path"] for file in await ada.listed("files")
+    }
     assert (await ada.http.get("/memory/export"))["controls"] == {"paused": True, "review": False}
     for body in ({"paused": "yes"}, {"paused": None}, {"paused": True, "other": True}):
         assert await status(ada.http.put("/memory/controls", json=body)) == 422, body
@@ -135,7 +155,13 @@ async def test_the_person_s_own_hands_work_and_each_control_is_set_by_itself(ada
     assert await ada.http.get("/memory/controls") == {"paused": False, "review": False}
 
 
-REMEMBERING = {"append_memory", "save_profile", "search_memories", "search_past_conversations", "read_conversation"}
+REMEMBERING = {
+    "append_memory",
+    "save_profile",
+    "search_memories",
+    "search_past_conversations",
+    "read_conversation",
+}
 TEMPORARY: Any = {"temporary": True}
 HELLO: Any = {"messages": [{"role": "user", "content": "hello"}]}
 
@@ -144,12 +170,16 @@ async def is_temporary(who: Person, thread_id: str) -> bool:
     return bool(((await who.client.threads.get(thread_id))["metadata"] or {}).get("temporary"))
 
 
-async def test_it_is_shown_policies_and_nothing_of_memory_or_past_conversations(server: DevServer, ada: Person) -> None:
+async def test_it_is_shown_policies_and_nothing_of_memory_or_past_conversations(
+    server: DevServer, ada: Person
+) -> None:
     preferences, past = {"file_path": PREFERENCES}, await ada.thread()
     await ada.called(note("likes fennel"), thread=past)
     policy: Any = {"content": "Speak plainly.", "encoding": "utf-8"}
     await server.as_operator().store.put_item(["policies", "acme"], "/plain.md", policy)
-    await ada.write("/memories/skills/mine/SKILL.md", "---\nname: mine\ndescription: my skill\n---\n")
+    await ada.write(
+        "/memories/skills/mine/SKILL.md", "---\nname: mine\ndescription: my skill\n---\n"
+    )
     before = await ada.http.get("/memory")
     ada.model.requests.clear()
     ada.model.script("delegated", [note("x")], [Text("done")])
@@ -182,8 +212,12 @@ async def test_it_is_found_by_no_search_and_not_consolidated_and_not_exported(ad
     thread = await ada.thread(**TEMPORARY)
     await ada.turn(thread, "the zebra is called Zoe")
     copy: Any = await ada.http.post(f"/threads/{thread}/copy", json={})
-    calls = [ToolCall("read_conversation", {"thread_id": one}) for one in (thread, copy["thread_id"])]
-    assert "Zoe" not in str(await ada.called(ToolCall("search_past_conversations", {"query": "zebra"}), *calls))
+    calls = [
+        ToolCall("read_conversation", {"thread_id": one}) for one in (thread, copy["thread_id"])
+    ]
+    assert "Zoe" not in str(
+        await ada.called(ToolCall("search_past_conversations", {"query": "zebra"}), *calls)
+    )
     await ada.chat("what of the animal")
     ada.model.clear()
     ada.model.script(TASK, [READ], [Text("done")])
@@ -197,7 +231,9 @@ async def test_it_is_found_by_no_search_and_not_consolidated_and_not_exported(ad
     assert document["left_out"] == ["temporary conversations"]
 
 
-async def test_a_thread_is_temporary_from_its_beginning_or_never(server: DevServer, ada: Person) -> None:
+async def test_a_thread_is_temporary_from_its_beginning_or_never(
+    server: DevServer, ada: Person
+) -> None:
     operator = server.as_operator()
     temporary, ordinary = await ada.thread(**TEMPORARY), await ada.thread()
     for who in (ada.client, operator):
@@ -206,11 +242,21 @@ async def test_a_thread_is_temporary_from_its_beginning_or_never(server: DevServ
         await who.threads.update(ordinary, metadata=TEMPORARY)
         await who.threads.create(thread_id=ordinary, metadata=TEMPORARY, if_exists="do_nothing")
         config: Any = {"metadata": TEMPORARY}
-        await who.runs.wait(ordinary, "agent", input=HELLO, metadata=TEMPORARY, config=config, if_not_exists="create")
+        await who.runs.wait(
+            ordinary,
+            "agent",
+            input=HELLO,
+            metadata=TEMPORARY,
+            config=config,
+            if_not_exists="create",
+        )
         await who.runs.wait(temporary, "agent", input=HELLO, metadata={"temporary": False})
         assert await is_temporary(ada, temporary)
         assert not await is_temporary(ada, ordinary)
-        copies: list[Any] = [await who.http.post(f"/threads/{thread}/copy", json={}) for thread in (temporary, ordinary)]
+        copies: list[Any] = [
+            await who.http.post(f"/threads/{thread}/copy", json={})
+            for thread in (temporary, ordinary)
+        ]
         assert [bool(copy["metadata"].get("temporary")) for copy in copies] == [True, False]
     run = (await ada.client.runs.list(ordinary, limit=1))[0]
     assert "temporary" not in (run["metadata"] or {})
@@ -220,15 +266,21 @@ async def test_a_run_that_creates_its_thread_may_make_it_temporary(ada: Person) 
     thread = str(uuid4())
     await ada.called(note("likes fennel"))
     ada.model.requests.clear()
-    await ada.client.runs.wait(thread, "agent", input=HELLO, metadata=TEMPORARY, if_not_exists="create")
+    await ada.client.runs.wait(
+        thread, "agent", input=HELLO, metadata=TEMPORARY, if_not_exists="create"
+    )
     await ada.client.runs.wait(thread, "agent", input=HELLO)
     await ada.client.runs.wait(None, "agent", input=HELLO, metadata=TEMPORARY)
-    payloads: Any = [{"assistant_id": "agent", "input": HELLO, "metadata": TEMPORARY, "on_completion": "keep"}]
+    payloads: Any = [
+        {"assistant_id": "agent", "input": HELLO, "metadata": TEMPORARY, "on_completion": "keep"}
+    ]
     (batched,) = await ada.client.runs.create_batch(payloads)
     await ada.client.runs.join(batched["thread_id"], batched["run_id"])
     another, config = str(uuid4()), cast("Any", {"metadata": TEMPORARY})
     await ada.client.runs.wait(another, "agent", input=HELLO, config=config, if_not_exists="create")
-    assert [await is_temporary(ada, each) for each in (thread, batched["thread_id"], another)] == [True] * 3
+    assert [await is_temporary(ada, each) for each in (thread, batched["thread_id"], another)] == [
+        True
+    ] * 3
     assert not any("fennel" in system_text(body) for body in ada.model.requests)
     await ada.client.runs.wait(None, "agent", input=HELLO)
     assert "fennel" in system_text(ada.model.requests[-1])
@@ -251,13 +303,17 @@ async def hasty(model: ScriptedAnthropic, tmp_path: Path) -> AsyncIterator[DevSe
     """A server on which a temporary conversation is over after two seconds, and any after twenty."""
     project = Path(shutil.copytree(PROJECT, tmp_path / "project"))
     text = (project / "deployment.py").read_text().replace(".parent)", HASTY)
-    (project / "deployment.py").write_text(text.replace("import Deployment\n", "import Deployment, Limits\n"))
+    (project / "deployment.py").write_text(
+        text.replace("import Deployment\n", "import Deployment, Limits\n")
+    )
     with DevServer(tmp_path, env=model.env, project=project) as server:
         yield server
         await server.close_clients()
 
 
-async def test_the_sweep_and_the_next_visit_delete_what_is_over(hasty: DevServer, model: ScriptedAnthropic) -> None:
+async def test_the_sweep_and_the_next_visit_delete_what_is_over(
+    hasty: DevServer, model: ScriptedAnthropic
+) -> None:
     operator, (ada, bob) = hasty.as_operator(), people(hasty, model, "ada", "bob")
 
     async def left() -> set[str]:
@@ -271,7 +327,11 @@ async def test_the_sweep_and_the_next_visit_delete_what_is_over(hasty: DevServer
 
     await ada.write(PREFERENCES, "- dill")
     old = await ada.chat("hello")
-    began, mine, bobs = time.monotonic(), await ada.thread(**TEMPORARY), await bob.thread(**TEMPORARY)
+    began, mine, bobs = (
+        time.monotonic(),
+        await ada.thread(**TEMPORARY),
+        await bob.thread(**TEMPORARY),
+    )
     for who, thread in ((ada, mine), (bob, bobs)):
         await who.turn(thread, "hello")
     await asyncio.sleep(2)
@@ -288,7 +348,9 @@ async def test_the_sweep_and_the_next_visit_delete_what_is_over(hasty: DevServer
     assert await gone(old)
     for thread in (mine, old):
         await ada.client.threads.create(thread_id=thread)
-        assert not (await ada.client.threads.get_state(thread))["values"], "its checkpoints are gone"
+        assert not (await ada.client.threads.get_state(thread))["values"], (
+            "its checkpoints are gone"
+        )
     assert await ada.read(PREFERENCES) == "- dill", "memory stays"
 
 
@@ -303,11 +365,15 @@ async def paths(who: Person) -> set[str]:
 async def shows_nothing(who: Person) -> bool:
     """Whether a turn, and the view of the prompt, show that nothing is remembered."""
     await who.say("hello")
-    return NOTHING in system_text(who.model.requests[-1]) and NOTHING in str(await who.http.get("/memory/prompt"))
+    return NOTHING in system_text(who.model.requests[-1]) and NOTHING in str(
+        await who.http.get("/memory/prompt")
+    )
 
 
 @pytest.mark.parametrize("imported", [False, True], ids=["started", "imported"])
-async def test_who_deletes_all_files_does_not_get_the_starting_files_back(ada: Person, imported: bool) -> None:
+async def test_who_deletes_all_files_does_not_get_the_starting_files_back(
+    ada: Person, imported: bool
+) -> None:
     if imported:
         files = [{"path": "/memories/mine.md", "content": "- mine\n"}]
         await ada.http.post("/memory/import", json={"version": 1, "files": files})
@@ -327,7 +393,15 @@ async def test_while_memory_is_paused_none_begins(server: DevServer, ada: Person
     files = deployed().memory.namespace(identity.Actor(ada.name, "acme"), "")
     await ada.control(paused=True)
     assert await shows_nothing(ada)
-    for path in ("", "/me", "/controls", "/search?q=hello", "/export", "/proposals", "/consolidations"):
+    for path in (
+        "",
+        "/me",
+        "/controls",
+        "/search?q=hello",
+        "/export",
+        "/proposals",
+        "/consolidations",
+    ):
         await ada.http.get(f"/memory{path}")
     await go(ada)
     for namespace in (files, namespaces.journals(files)):

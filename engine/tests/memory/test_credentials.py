@@ -1,4 +1,6 @@
-"""Credentials by what issuers give: card numbers, keys at their lengths, and what looks like one and is none."""
+"""Credentials by what issuers give: card numbers, keys at their lengths, and what looks like one
+and is none.
+"""
 
 import string
 import time
@@ -11,7 +13,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from lasting_memory.credentials import CARD_NUMBER, SERVICE_KEYS, find_credential, find_credential_in_json
+from lasting_memory.credentials import (
+    CARD_NUMBER,
+    SERVICE_KEYS,
+    find_credential,
+    find_credential_in_json,
+)
 from lasting_memory.validation import MAX_FILE_BYTES
 from tests.memory.test_validation import LOWER_HEX, WORD, made_up
 
@@ -38,7 +45,9 @@ ISSUED = [
 def cards(draw: Callable[[st.SearchStrategy[Any]], Any]) -> str:
     prefix, length = draw(st.sampled_from(ISSUED))
     missing = length - len(prefix) - 1
-    card = with_check_digit(prefix + draw(st.text("0123456789", min_size=missing, max_size=missing)))
+    card = with_check_digit(
+        prefix + draw(st.text("0123456789", min_size=missing, max_size=missing))
+    )
     assume(not is_ean(card))  # a product's number, which no one can tell from it
     return card
 
@@ -67,7 +76,9 @@ WITH_TEXT = [
 
 
 @given(cards(), st.sampled_from(SEPARATORS), st.sampled_from(SCRIPTS), st.sampled_from(WITH_TEXT))
-def test_a_card_s_number_is_found_however_it_is_written(card: str, separator: str, script: str, around: str) -> None:
+def test_a_card_s_number_is_found_however_it_is_written(
+    card: str, separator: str, script: str, around: str
+) -> None:
     sizes = [4, 6, 5] if len(card) in {14, 15} else [4, 4, 4, 4, 3]
     parts, rest = list[str](), card
     for size in sizes:
@@ -118,17 +129,32 @@ def test_a_card_s_number_is_found_behind_escapes(text: str) -> None:
 
 def test_a_key_is_found_behind_escapes() -> None:
     body = made_up(WORD, 36)
-    for text in (r"gh\u0070_" + body, r"ghp\u005f" + body, r"Ann\n" + "gh" + "p_" + body, r"\u0067hp_" + body):
+    for text in (
+        r"gh\u0070_" + body,
+        r"ghp\u005f" + body,
+        r"Ann\n" + "gh" + "p_" + body,
+        r"\u0067hp_" + body,
+    ):
         assert find_credential(f'{{"name": "{text}"}}') == "a GitHub token"
 
 
-@pytest.mark.parametrize("number", ["4111111111111111", "4111111111111111.0", "4.111111111111111e15", "41111111111111110E-1"])
+@pytest.mark.parametrize(
+    "number",
+    ["4111111111111111", "4111111111111111.0", "4.111111111111111e15", "41111111111111110E-1"],
+)
 def test_a_number_of_json_is_read_as_its_value(number: str) -> None:
     assert find_credential_in_json(f'{{"a": [1.5, 1e999999999, {number}]}}') == CARD_NUMBER
 
 
 @pytest.mark.parametrize(
-    "text", ["[" * 100_000, "{", "[1.5, NaN, -4.111111111111111e15, 4111111111111111.5]", "9" * 5_000, '"\\ud835"']
+    "text",
+    [
+        "[" * 100_000,
+        "{",
+        "[1.5, NaN, -4.111111111111111e15, 4111111111111111.5]",
+        "9" * 5_000,
+        '"\\ud835"',
+    ],
 )
 def test_other_json_has_no_card_s_number(text: str) -> None:
     assert find_credential_in_json(text) is None
@@ -172,8 +198,13 @@ def test_a_bank_account_is_no_card_s(account: str, spaced: bool) -> None:
     st.dates(date(1900, 1, 1), date(2100, 1, 1)),
     st.floats(allow_nan=False, allow_infinity=False),
 )
-def test_identifiers_times_and_fractions_are_no_cards(known: uuid.UUID, at: date, fraction: float) -> None:
-    assert find_credential(f"{known} {at.isoformat()} {at:%Y%m%d} 235959 {fraction!r} {fraction:.16f}") is None
+def test_identifiers_times_and_fractions_are_no_cards(
+    known: uuid.UUID, at: date, fraction: float
+) -> None:
+    assert (
+        find_credential(f"{known} {at.isoformat()} {at:%Y%m%d} 235959 {fraction!r} {fraction:.16f}")
+        is None
+    )
 
 
 NUMBERS = [
@@ -254,13 +285,24 @@ KEYS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("kind", "secret"), KEYS, ids=[f"{kind} {number}" for number, (kind, _) in enumerate(KEYS)])
+@pytest.mark.parametrize(
+    ("kind", "secret"), KEYS, ids=[f"{kind} {number}" for number, (kind, _) in enumerate(KEYS)]
+)
 def test_a_key_is_found_at_each_length_that_its_provider_gives(kind: str, secret: str) -> None:
     for around in ("{}", "The key is {}.", "a\n{}\nb", "first sk-your-key, then {}"):
         assert find_credential(around.format(secret)) == kind
 
 
-IN_A_WORD = ["_{}_", "__{}__", "TOKEN_{}", "TOKEN={}", "key:{}", "my_access_token_{}", "**{}**", "token-{}"]
+IN_A_WORD = [
+    "_{}_",
+    "__{}__",
+    "TOKEN_{}",
+    "TOKEN={}",
+    "key:{}",
+    "my_access_token_{}",
+    "**{}**",
+    "token-{}",
+]
 SHORT_KEYS = [
     ("a GitHub token", "gh" + "p_" + made_up(WORD, 36)),
     ("an AWS access key", "AK" + "IA" + made_up(string.ascii_uppercase, 16)),

@@ -13,10 +13,16 @@ FILES = {
     "front matter with quoted names": ('---\n"title": Tea\nशीर्षक: चाय\n---\n- green\n', ["green"]),
     "front matter that is never closed": ("---\ntitle: Tea\n- green\n", ["title: Tea", "green"]),
     "a rule at the beginning": ("---\n- green\n---\n- black\n", ["green", "black"]),
-    "a rule at the beginning, and a line with a colon": ("---\n\nnote: this stays\n---\n", ["note: this stays"]),
+    "a rule at the beginning, and a line with a colon": (
+        "---\n\nnote: this stays\n---\n",
+        ["note: this stays"],
+    ),
     "code": ("```yaml\nkey: value\n```\n~~~\nx\n~~~\n", ["key: value", "x"]),
     "a table": ("| plant | when |\n|:--|--:|\n| leek | March |\n", ["plant: leek, when: March"]),
-    "signs that say something": ("- **\n- a --- b\n- = x\n- --x\n", ["**", "a --- b", "= x", "--x"]),
+    "signs that say something": (
+        "- **\n- a --- b\n- = x\n- --x\n",
+        ["**", "a --- b", "= x", "--x"],
+    ),
     "nothing": ("", []),
 }
 
@@ -26,7 +32,9 @@ def test_facts_are_the_lines_that_say_something(text: str, facts: list[str]) -> 
     assert [line.text for line in lines_said(text.split("\n"))] == facts
 
 
-@pytest.mark.parametrize("line", ["---", "***", "___", " - - - ", "=====", "```", "```python", "~~~~", "|---|---|"])
+@pytest.mark.parametrize(
+    "line", ["---", "***", "___", " - - - ", "=====", "```", "```python", "~~~~", "|---|---|"]
+)
 def test_what_only_gives_a_file_its_form_is_none_that_was_deleted(line: str) -> None:
     assert is_form(line)
     assert not is_form(f"said {line} said")

@@ -1,4 +1,6 @@
-"""A folder of a group: the people whose verified claim has one value share it, and nobody else comes in."""
+"""A folder of a group: the people whose verified claim has one value share it, and nobody else
+comes in.
+"""
 
 import asyncio
 import json
@@ -74,32 +76,64 @@ def test_an_argument_of_another_kind_is_refused_with_its_fix(given: dict[str, An
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("name", ["user_id", "is_authenticated", "display_name", "claims", "expires_at"])
+@pytest.mark.parametrize(
+    "name", ["user_id", "is_authenticated", "display_name", "claims", "expires_at"]
+)
 def test_a_group_s_claim_may_have_the_name_of_a_field_of_the_user(name: str) -> None:
     """Claims are kept apart from the fields."""
-    assert Deployment(PROJECT, Settings(), routes={**ROUTES, "/team/": group(name)}).claims == {name}
+    assert Deployment(PROJECT, Settings(), routes={**ROUTES, "/team/": group(name)}).claims == {
+        name
+    }
 
 
 @pytest.mark.parametrize("claim", ["o.id", "o", "o.id.team"])
 @pytest.mark.parametrize(
-    "named", [{"auth_org_claim": "o.id"}, {"auth_permissions_claim": "o.id"}, {"auth_identity_claim": "o.id"}]
+    "named",
+    [
+        {"auth_org_claim": "o.id"},
+        {"auth_permissions_claim": "o.id"},
+        {"auth_identity_claim": "o.id"},
+    ],
 )
-def test_a_group_is_no_claim_that_the_environment_names_for_something_else(named: dict[str, Any], claim: str) -> None:
+def test_a_group_is_no_claim_that_the_environment_names_for_something_else(
+    named: dict[str, Any], claim: str
+) -> None:
     routes = {**ROUTES, "/team/": group(claim)}
     assert Deployment(PROJECT, Settings(), routes=routes).claims == {claim}
-    assert Deployment(PROJECT, Settings(**named), routes={**ROUTES, "/team/": group("o.team")}).claims == {"o.team"}
+    assert Deployment(
+        PROJECT, Settings(**named), routes={**ROUTES, "/team/": group("o.team")}
+    ).claims == {"o.team"}
     with pytest.raises(SettingsError, match=next(iter(named)).upper()):
         Deployment(PROJECT, Settings(**named), routes=routes)
 
 
-@pytest.mark.parametrize("claim", ["user_metadata.team", "https://example.com/user_metadata", "unsafe_metadata.a.b"])
+@pytest.mark.parametrize(
+    "claim", ["user_metadata.team", "https://example.com/user_metadata", "unsafe_metadata.a.b"]
+)
 def test_a_group_is_no_claim_that_people_write_themselves(claim: str) -> None:
     with pytest.raises(SettingsError, match="people write themselves"):
         Deployment(PROJECT, Settings(), routes={**ROUTES, "/team/": group(claim)})
 
 
 @pytest.mark.parametrize(
-    "name", ["", " ", "a\nb", "x" * 65, ".a", "a.", "a..b", " exp", "exp ", "a. b", "a .b", 5, None, ["a"], {"a": 1}]
+    "name",
+    [
+        "",
+        " ",
+        "a\nb",
+        "x" * 65,
+        ".a",
+        "a.",
+        "a..b",
+        " exp",
+        "exp ",
+        "a. b",
+        "a .b",
+        5,
+        None,
+        ["a"],
+        {"a": 1},
+    ],
 )
 def test_a_claim_has_a_name(name: Any) -> None:
     with pytest.raises(SettingsError, match="team_id"):
@@ -117,10 +151,18 @@ async def test_a_development_token_names_claims_percent_encoded(name: str, value
     assume(within_limit(name) and within_limit(value) and not name.startswith("langgraph-"))
     token = f"{dev_token('acme', name)}?team_id={quote(value, safe='')}&shoe=44"
     user = await Tokens(Settings(local_dev=True), {"team_id"}).user(f"Bearer {token}")
-    assert user == {"identity": name, "org_id": "acme", "permissions": [], "claims": {"team_id": value}}
+    assert user == {
+        "identity": name,
+        "org_id": "acme",
+        "permissions": [],
+        "claims": {"team_id": value},
+    }
 
 
-@pytest.mark.parametrize("query", ["team_id", "team_id=", "team_id=a&team_id=b", "team_id=a=b", "team_id=%FF", "team_id=%00"])
+@pytest.mark.parametrize(
+    "query",
+    ["team_id", "team_id=", "team_id=a&team_id=b", "team_id=a=b", "team_id=%FF", "team_id=%00"],
+)
 async def test_a_development_token_with_half_a_claim_is_refused(query: str) -> None:
     with pytest.raises(Exception, match="401"):
         await claims_in(f"dev:acme:alice?{query}", local_dev=True)
@@ -133,7 +175,9 @@ async def test_a_development_token_with_half_a_claim_is_refused(query: str) -> N
     ({"team_id": ["red"]}, {"team_id": "red", "sub": "alice"}),
     *(({"team_id": value}, None) for value in ("", 7, ["red", "blue"], {"id": "red"}, True, "x" * 256, "a\0b")),
 ])  # fmt: skip
-async def test_a_json_web_token_s_claims_are_kept_if_a_route_is_for_them_and_they_name_a_group(claims: Any, kept: Any) -> None:
+async def test_a_json_web_token_s_claims_are_kept_if_a_route_is_for_them_and_they_name_a_group(
+    claims: Any, kept: Any
+) -> None:
     token = jwt.encode({"sub": "alice", "exp": 9_999_999_999, **claims}, SECRET)
     with nullcontext() if kept else pytest.raises(Exception, match="401"):
         assert await claims_in(token, auth_jwt_secret=SECRET) == kept
@@ -152,7 +196,9 @@ Member = Callable[..., Person]
 
 
 def signed(name: str, org: str, expires_at: int, **claims: Any) -> str:
-    return jwt.encode({"sub": name, "o": {"id": org, "rol": "member"}, "exp": expires_at, **claims}, SECRET)
+    return jwt.encode(
+        {"sub": name, "o": {"id": org, "rol": "member"}, "exp": expires_at, **claims}, SECRET
+    )
 
 
 @pytest.fixture
@@ -160,7 +206,9 @@ def member(teams: DevServer, model: ScriptedAnthropic) -> Member:
     """Gives somebody with these claims, in a token that lasts so many seconds."""
 
     def sign_in(name: str, org: str = "acme", seconds: float = 3600, **claims: Any) -> Person:
-        headers = {"Authorization": f"Bearer {signed(name, org, int(time.time() + seconds), **claims)}"}
+        headers = {
+            "Authorization": f"Bearer {signed(name, org, int(time.time() + seconds), **claims)}"
+        }
         return teams.person(name, org, headers=headers, model=model)
 
     return sign_in
@@ -174,12 +222,16 @@ def write(content: str, path: str = NOTE) -> ToolCall:
 
 
 @pytest.mark.server
-async def test_people_of_one_team_share_a_folder_and_nobody_else_sees_it(teams: DevServer, member: Member) -> None:
+async def test_people_of_one_team_share_a_folder_and_nobody_else_sees_it(
+    teams: DevServer, member: Member
+) -> None:
     alice, bob = (member(name, team_id="red & blue.1") for name in ("alice", "bob"))
     # Of another team, and of the team of that name in another organization.
     others = [member("carol", team_id="blue"), member("alice", "globex", team_id="red & blue.1")]
     stranger, place = member("dave"), ["groups", "acme:team_id:red~20~26~20blue~2E1"]
-    edit = ToolCall("edit_file", {"file_path": NOTE, "old_string": "Friday", "new_string": "Monday"})
+    edit = ToolCall(
+        "edit_file", {"file_path": NOTE, "old_string": "Friday", "new_string": "Monday"}
+    )
     assert "Error" not in str(await alice.called(write("Ship on Friday.")))
     friday, edited, listed = await bob.called(READ, edit, ToolCall("ls", {"path": "/team/"}))
     assert ("Friday" in friday, "Error" in edited, NOTE in listed) == (True, False, True)
@@ -195,13 +247,15 @@ async def test_people_of_one_team_share_a_folder_and_nobody_else_sees_it(teams: 
         READ, FIND, ToolCall("ls", {"path": "/team/"}), ToolCall("glob", {"pattern": "**/*.md"})
     )
     assert ("not found" in first, NOTE in str(rest)) == (True, False)
-    # Over the store API its members read it; for others, and for writing, see the authorization matrix.
+    # Over the store API its members read it; for others, and for writing, see the authorization
+    # matrix.
     for one in (alice, bob):
         item = await one.client.store.get_item(place, NOTE.removeprefix("/team"))
         assert item["value"]["content"] == "Ship on Monday."
         own = (await one.http.get("/memory/me"))["routes"]["/team/"]
         assert own == {"shared": True, "writes": "allow", "namespace": place}
-    # On a person's own view: beside their memory, with its authors, whose conversations are their own.
+    # On a person's own view: beside their memory, with its authors, whose conversations are their
+    # own.
     (shared,) = (await bob.http.get("/memory"))["shared"]
     assert {name: shared[name] for name in ("path", "claim", "group", "writes")} == {
         "path": "/team/", "claim": "team_id", "group": "red & blue.1", "writes": "allow",
@@ -209,21 +263,36 @@ async def test_people_of_one_team_share_a_folder_and_nobody_else_sees_it(teams: 
     assert [file["path"] for file in shared["files"]] == [NOTE]
     assert (await stranger.http.get("/memory/facts"))["shared"] == []
     read = await bob.http.get("/memory/file", params={"path": NOTE})
-    assert (read["content"], read["path"], read["lines"][0]["threads"]) == ("Ship on Monday.", NOTE, [])
+    assert (read["content"], read["path"], read["lines"][0]["threads"]) == (
+        "Ship on Monday.",
+        NOTE,
+        [],
+    )
     revisions = (await alice.http.get("/memory/history", params={"path": NOTE}))["revisions"]
-    assert [(each["author"]["user_id"], each["author"]["thread_id"]) for each in revisions] == [("bob", ""), ("alice", "")]
+    assert [(each["author"]["user_id"], each["author"]["thread_id"]) for each in revisions] == [
+        ("bob", ""),
+        ("alice", ""),
+    ]
     for one in (*others, stranger):
-        assert [of["files"] for of in (await one.http.get("/memory"))["shared"]] == [[]] * (one is not stranger)
+        assert [of["files"] for of in (await one.http.get("/memory"))["shared"]] == [[]] * (
+            one is not stranger
+        )
         asking = one.http.get("/memory/history", params={"path": NOTE})
         assert await status(asking) == (422 if one is stranger else 404)
     assert await status(bob.write(NOTE, "x")) == 422
-    # The files are the group's: they stay when a person is forgotten, and the journal has both authors.
+    # The files are the group's: they stay when a person is forgotten, and the journal has both
+    # authors.
     kept = (await alice.http.client.delete("/memory")).raise_for_status().json()
     assert any("/team/" in line for line in kept["kept"])
-    assert [file["path"] for of in (await alice.http.get("/memory"))["shared"] for file in of["files"]] == [NOTE]
+    assert [
+        file["path"] for of in (await alice.http.get("/memory"))["shared"] for file in of["files"]
+    ] == [NOTE]
     assert "Monday" in str(await bob.called(READ))
     history = await teams.as_operator().store.search_items(["journal", *place], limit=10)
-    assert {each["value"]["revision"]["author"]["user_id"] for each in history["items"]} == {"alice", "bob"}
+    assert {each["value"]["revision"]["author"]["user_id"] for each in history["items"]} == {
+        "alice",
+        "bob",
+    }
 
 
 @pytest.mark.server
@@ -241,13 +310,21 @@ async def test_a_claim_cannot_be_forged(member: Member) -> None:
     requests: list[dict[str, Any]] = [
         {"metadata": {"group_claims": forged, "claims": json.dumps(forged), "team_id": "green"}},
         {"config": {"configurable": {"langgraph_auth_user": user}}},
-        {"config": {"configurable": {"langgraph_auth_user": {**user, "thread_owner": {**user, "user_id": "erin"}}}}},
+        {
+            "config": {
+                "configurable": {
+                    "langgraph_auth_user": {**user, "thread_owner": {**user, "user_id": "erin"}}
+                }
+            }
+        },
         {"config": {"configurable": {"claims": forged, "team_id": "green"}}},
         {"config": {"claims": forged, "langgraph_auth_user": user}},
         {"config": {"metadata": {"group_claims": forged}}},
     ]
     for request in requests:
-        (answer,) = await stranger.called(READ, thread=await stranger.thread(group_claims=forged), **request)
+        (answer,) = await stranger.called(
+            READ, thread=await stranger.thread(group_claims=forged), **request
+        )
         assert "not found" in answer, request
         assert "Green's" not in answer, request
     for context in ({"claims": forged}, {"team_id": "green"}):
@@ -262,7 +339,9 @@ async def test_an_operator_has_the_groups_of_its_own_token_alone(member: Member)
 
 
 @pytest.mark.server
-async def test_what_waits_for_approval_is_written_for_the_group_of_its_person(member: Member) -> None:
+async def test_what_waits_for_approval_is_written_for_the_group_of_its_person(
+    member: Member,
+) -> None:
     gus, root = member("gus", board_id="b1"), member("root")
     thread, vote = await gus.thread(), "/board/vote.md"
     gus.model.script("vote", [write("Yes.", vote)])
@@ -270,12 +349,18 @@ async def test_what_waits_for_approval_is_written_for_the_group_of_its_person(me
     command: Any = {"resume": {interrupt["id"]: {"decisions": [{"type": "approve"}]}}}
     assert await status(gus.client.runs.wait(thread, "agent", command=command)) == 403
     await root.client.runs.wait(thread, "agent", command=command)
-    assert (await gus.client.store.get_item(["groups", "acme:board_id:b1"], "/vote.md"))["value"]["content"] == "Yes."
-    assert "Yes." in str(await member("hal", board_id="b1").called(ToolCall("read_file", {"file_path": vote})))
+    assert (await gus.client.store.get_item(["groups", "acme:board_id:b1"], "/vote.md"))["value"][
+        "content"
+    ] == "Yes."
+    assert "Yes." in str(
+        await member("hal", board_id="b1").called(ToolCall("read_file", {"file_path": vote}))
+    )
 
 
 @pytest.mark.server
-async def test_nothing_is_written_there_while_nothing_is_remembered_or_by_default(member: Member) -> None:
+async def test_nothing_is_written_there_while_nothing_is_remembered_or_by_default(
+    member: Member,
+) -> None:
     ida = member("ida", team_id="white", notice_id="n1")
     assert "denied" in str(await ida.called(write("x", "/notices/a.md")))
     temporary = await ida.thread(temporary=True)
@@ -289,50 +374,90 @@ async def test_nothing_is_written_there_while_nothing_is_remembered_or_by_defaul
     assert await status(ida.client.store.search_items(["groups", "acme:notice_id:n1"])) == 403
 
 
-# --- A claim holds as long as the token that proved it -----------------------------------------------------------------
+# --- A claim holds as long as the token that proved it
+# -----------------------------------------------------------------
 
 
 @pytest.mark.server
-async def test_people_of_two_organizations_are_kept_apart_by_a_claim_within_an_object(teams: DevServer, member: Member) -> None:
+async def test_people_of_two_organizations_are_kept_apart_by_a_claim_within_an_object(
+    teams: DevServer, member: Member
+) -> None:
     one, two = (member("jo", org) for org in ("org_A", "org_B"))
     await one.write(FILE, "of org_A")
     assert (await one.read(), await two.read()) == ("of org_A", None)
-    assert [(await each.http.get("/memory/me"))["org_id"] for each in (one, two)] == ["org_A", "org_B"]
+    assert [(await each.http.get("/memory/me"))["org_id"] for each in (one, two)] == [
+        "org_A",
+        "org_B",
+    ]
     token = jwt.encode({"sub": "jo", "org_id": "org_A", "exp": int(time.time()) + 3600}, SECRET)
-    answer = await teams.person("jo", headers={"Authorization": f"Bearer {token}"}).ask("GET", "/memory")
-    assert (answer.status_code, "'o.id'" in answer.text, "org_A" in answer.text) == (401, True, False)
+    answer = await teams.person("jo", headers={"Authorization": f"Bearer {token}"}).ask(
+        "GET", "/memory"
+    )
+    assert (answer.status_code, "'o.id'" in answer.text, "org_A" in answer.text) == (
+        401,
+        True,
+        False,
+    )
 
 
-async def planned_past_its_token(root: Person, sign_in: Callable[[float], Person], text: str, **kwargs: Any) -> str:
-    """The thread of a run, once it ended, that began when the token had expired with which it was planned."""
-    for seconds in (2, 20, 60):  # on a busy machine the request may come too late, and is accepted for the clocks' difference
+async def planned_past_its_token(
+    root: Person, sign_in: Callable[[float], Person], text: str, **kwargs: Any
+) -> str:
+    """The thread of a run, once it ended, that began when the token had expired with which it was
+    planned.
+    """
+    for seconds in (
+        2,
+        20,
+        60,
+    ):  # on a busy machine the request may come too late, and is accepted for the clocks' difference
         person, planned_at = sign_in(seconds), time.time()
         thread = await person.thread()
         message: Any = {"messages": [{"role": "user", "content": text}]}
-        run: Any = await person.client.runs.create(thread, "agent", input=message, after_seconds=seconds + 1, **kwargs)
+        run: Any = await person.client.runs.create(
+            thread, "agent", input=message, after_seconds=seconds + 1, **kwargs
+        )
         await root.client.runs.join(thread, run["run_id"])
-        if run["kwargs"]["config"]["configurable"]["langgraph_auth_user"].get("expires_at", 0) <= planned_at + seconds:
+        if (
+            run["kwargs"]["config"]["configurable"]["langgraph_auth_user"].get("expires_at", 0)
+            <= planned_at + seconds
+        ):
             return thread
     raise AssertionError("No request was in time.")
 
 
 def tool_answers(state: Any) -> list[str]:
-    return [str(message["content"]) for message in state["values"]["messages"] if message["type"] == "tool"]
+    return [
+        str(message["content"])
+        for message in state["values"]["messages"]
+        if message["type"] == "tool"
+    ]
 
 
 @pytest.mark.server
-async def test_a_planned_run_has_its_groups_within_the_lifetime_of_its_token(member: Member, model: ScriptedAnthropic) -> None:
-    """After that it goes on as its person, whose group's folder is empty and says why it takes nothing."""
+async def test_a_planned_run_has_its_groups_within_the_lifetime_of_its_token(
+    member: Member, model: ScriptedAnthropic
+) -> None:
+    """After that it goes on as its person, whose group's folder is empty and says why it takes
+    nothing.
+    """
     root, kim = member("root"), member("kim", team_id="lime")
     assert "Error" not in str(await kim.called(write("Lime's.")))
     (within,) = await kim.called(READ, after_seconds=1)
     assert "Lime's." in within
     remember = ToolCall("append_memory", {"path": FILE, "text": "- hers"})
-    model.script("much later", [READ], [write("Mine.", "/team/late.md")], [remember], [Text("done")])
-    thread = await planned_past_its_token(root, lambda seconds: member("kim", seconds=seconds, team_id="lime"), "much later")
+    model.script(
+        "much later", [READ], [write("Mine.", "/team/late.md")], [remember], [Text("done")]
+    )
+    thread = await planned_past_its_token(
+        root, lambda seconds: member("kim", seconds=seconds, team_id="lime"), "much later"
+    )
     unread, unwritten, remembered = tool_answers(await kim.client.threads.get_state(thread))
     assert ("Lime's." in unread, "not found" in unread) == (False, True)
-    assert "/team/ is not available: the token that proved this person's claim 'team_id' has expired" in unwritten
+    assert (
+        "/team/ is not available: the token that proved this person's claim 'team_id' has expired"
+        in unwritten
+    )
     assert ("Error" in remembered, await kim.read()) == (False, "- hers\n")
 
 
@@ -372,8 +497,13 @@ async def test_what_is_approved_after_the_token_of_its_person_is_written_for_no_
     command: Any = {"resume": {interrupt["id"]: {"decisions": [{"type": "approve"}]}}}
     await root.client.runs.wait(thread, "agent", command=command)
     (unwritten,) = tool_answers(await may.client.threads.get_state(thread))
-    assert "/board/ is not available: the token that proved this person's claim 'board_id' has expired" in unwritten
-    items = await member("may", board_id="b2").client.store.search_items(["groups", "acme:board_id:b2"])
+    assert (
+        "/board/ is not available: the token that proved this person's claim 'board_id' has expired"
+        in unwritten
+    )
+    items = await member("may", board_id="b2").client.store.search_items(
+        ["groups", "acme:board_id:b2"]
+    )
     assert items["items"] == []
 
 
@@ -382,7 +512,9 @@ async def test_a_cron_has_no_groups(member: Member) -> None:
     """Its firings come for months, and a token's proof does not last."""
     root = member("root", team_id="red")
     cron: Any = await root.made(
-        "POST", "/runs/crons", {"assistant_id": "agent", "schedule": "0 0 1 1 *", "input": {"messages": []}}
+        "POST",
+        "/runs/crons",
+        {"assistant_id": "agent", "schedule": "0 0 1 1 *", "input": {"messages": []}},
     )
     stamped = cron["payload"]["config"]["configurable"]["langgraph_auth_user"]
     assert set(stamped) == {"identity", "org_id", "permissions"}

@@ -1,4 +1,6 @@
-"""Who a run acts as, the labels and namespaces that people become, and what the store API shows of them."""
+"""Who a run acts as, the labels and namespaces that people become, and what the store API shows of
+them.
+"""
 
 import asyncio
 import re
@@ -16,7 +18,15 @@ from langgraph_api.auth.studio_user import StudioUser  # type: ignore[import-unt
 from lasting_memory.files.backends import starting_memory
 from lasting_memory.people import identity as people
 from lasting_memory.people import namespaces
-from lasting_memory.people.identity import MAX_IDENTITY_BYTES, Actor, Context, IdentityError, acting, check_person, label
+from lasting_memory.people.identity import (
+    MAX_IDENTITY_BYTES,
+    Actor,
+    Context,
+    IdentityError,
+    acting,
+    check_person,
+    label,
+)
 from lasting_memory.people.namespaces import Namespace, group, policies, skills
 from lasting_memory.settings import MemoryScope, Settings
 from lasting_memory.testing.deployed import deployed
@@ -29,8 +39,8 @@ ASSISTANT = "11111111-2222-3333-4444-555555555555"
 OTHER_ASSISTANT = "99999999-2222-3333-4444-555555555555"
 ALICE = Actor("alice", "acme")
 
-# Identities that break other deployments of this kind: of separators, patterns, normal forms and our own escapes. The first
-# dozen are tried on a server.
+# Identities that break other deployments of this kind: of separators, patterns, normal forms and
+# our own escapes. The first dozen are tried on a server.
 SHAPES = [
     "alice@example.com", "auth0|42", "José Ñ", "é" * (MAX_IDENTITY_BYTES // 2), "langgraph", "alice\n", "a%b", "..", "*",
     "👩‍🚀", "אליס", "acme:alice", "a", "ab", "a_b", "é", "e\u0301", "~2E", "~~7E", "a/b", " ",
@@ -57,7 +67,9 @@ def signed_in(identity: str = "alice", **claims: Any) -> Any:
 
 
 def on_server(graph_id: str, assistant_id: str, context: Context | None = None) -> Runtime[Any]:
-    return Runtime(context=context, server_info=ServerInfo(assistant_id=assistant_id, graph_id=graph_id))
+    return Runtime(
+        context=context, server_info=ServerInfo(assistant_id=assistant_id, graph_id=graph_id)
+    )
 
 
 SOMEONE_ELSE, NAMED = Context(user_id="bob", org_id="globex"), Context(user_id="bob")
@@ -71,25 +83,43 @@ TABLE: dict[str, tuple[people.User, Context | None, Actor]] = {
     "end user, organization claim is null": (signed_in(org_id=None), None, Actor("alice", "home")),
     "end user, organization claim is empty": (signed_in(org_id=""), None, Actor("alice", "home")),
     "end user whose context names someone else": (signed_in(org_id="acme"), SOMEONE_ELSE, OWN),
-    "end user without a claim, context names someone else": (signed_in(), SOMEONE_ELSE, Actor("alice", "home")),
-    "end user with other permissions": (signed_in(org_id="acme", permissions=["threads:read"]), SOMEONE_ELSE, OWN),
+    "end user without a claim, context names someone else": (
+        signed_in(),
+        SOMEONE_ELSE,
+        Actor("alice", "home"),
+    ),
+    "end user with other permissions": (
+        signed_in(org_id="acme", permissions=["threads:read"]),
+        SOMEONE_ELSE,
+        OWN,
+    ),
     "almost an operator": (signed_in("ROOT", org_id="acme"), SOMEONE_ELSE, Actor("ROOT", "acme")),
     "Studio": (StudioUser("dev"), None, Actor("dev", "home")),
     "Studio naming user and organization": (StudioUser("dev"), SOMEONE_ELSE, BOB),
     "Studio naming an org": (StudioUser("dev"), Context(org_id="acme"), Actor("dev", "acme")),
     "OPERATORS": (signed_in("root", org_id="acme"), None, Actor("root", "home")),
     "OPERATORS naming a user": (signed_in("root", org_id="acme"), NAMED, Actor("bob", "home")),
-    "permission naming someone": (signed_in(org_id="acme", permissions=PERMITTED), SOMEONE_ELSE, BOB),
+    "permission naming someone": (
+        signed_in(org_id="acme", permissions=PERMITTED),
+        SOMEONE_ELSE,
+        BOB,
+    ),
     "operator resuming, context names a third": (RESUMING, Context("carol", "initech"), BOB),
     "permission naming someone, in time": (LASTING, SOMEONE_ELSE, BOB),
     "permission that has expired, naming nobody": (EXPIRED, None, OWN),
-    "OPERATORS, whose token has expired": (signed_in("root", org_id="acme", expires_at=1), SOMEONE_ELSE, BOB),
+    "OPERATORS, whose token has expired": (
+        signed_in("root", org_id="acme", expires_at=1),
+        SOMEONE_ELSE,
+        BOB,
+    ),
     "end user whose token has expired": (signed_in(org_id="acme", expires_at=1), SOMEONE_ELSE, OWN),
 }
 
 
 @pytest.mark.parametrize(("user", "context", "expected"), TABLE.values(), ids=TABLE)
-def test_on_a_server_a_run_acts_as_the_table_says(user: people.User, context: Context | None, expected: Actor) -> None:
+def test_on_a_server_a_run_acts_as_the_table_says(
+    user: people.User, context: Context | None, expected: Actor
+) -> None:
     assert acting(user, context or Context(), SETTINGS) == expected
 
 
@@ -100,7 +130,9 @@ def test_an_operator_whose_permission_has_expired_acts_for_nobody_else(context: 
 
 
 @pytest.mark.parametrize("org_id", [None, "", 7, ["acme"], {"id": "acme"}, True])
-def test_a_user_without_an_organization_that_can_be_read_is_an_error_and_no_default(org_id: Any) -> None:
+def test_a_user_without_an_organization_that_can_be_read_is_an_error_and_no_default(
+    org_id: Any,
+) -> None:
     """But where the environment names DEFAULT_ORG, and the user has none."""
     for user in (signed_in(org_id=org_id), signed_in()):
         with pytest.raises(IdentityError, match="no organization"):
@@ -118,27 +150,42 @@ MEMBERS: dict[str, tuple[Any, bool]] = {
     "too late": (signed_in(claims=TEAM, expires_at=1), False),
     "of a damaged lifetime": (signed_in(claims=TEAM, expires_at="2999-01-01"), False),
     "resumed in time": (signed_in("root", thread_owner={"claims": TEAM, "expires_at": None}), True),
-    "resumed too late": (signed_in("root", expires_at=None, thread_owner={"claims": TEAM, "expires_at": 1}), False),
-    "resumed by somebody of the group": (signed_in("root", claims=TEAM, thread_owner={"claims": {}}), False),
+    "resumed too late": (
+        signed_in("root", expires_at=None, thread_owner={"claims": TEAM, "expires_at": 1}),
+        False,
+    ),
+    "resumed by somebody of the group": (
+        signed_in("root", claims=TEAM, thread_owner={"claims": {}}),
+        False,
+    ),
 }
 
 
 @pytest.mark.parametrize(("user", "holds"), MEMBERS.values(), ids=MEMBERS)
-def test_claims_hold_within_the_lifetime_of_the_token_that_proved_them(user: Any, holds: bool) -> None:
+def test_claims_hold_within_the_lifetime_of_the_token_that_proved_them(
+    user: Any, holds: bool
+) -> None:
     assert people.claims_of(user) == (TEAM if holds else {})
 
 
 def test_permissions_hold_within_the_lifetime_of_the_token_that_proved_them() -> None:
     for expires_at, holds in ((None, True), (253_402_300_799, True), (1, False)):
         user = signed_in(permissions=[people.WRITE_POLICIES, people.OPERATE], expires_at=expires_at)
-        assert (people.may_write_policies(user, SETTINGS), people.is_operator(user, SETTINGS)) == (holds, holds)
+        assert (people.may_write_policies(user, SETTINGS), people.is_operator(user, SETTINGS)) == (
+            holds,
+            holds,
+        )
 
 
-@pytest.mark.parametrize("user", [None, signed_in("", org_id="acme", permissions=PERMITTED), StudioUser("")])
+@pytest.mark.parametrize(
+    "user", [None, signed_in("", org_id="acme", permissions=PERMITTED), StudioUser("")]
+)
 def test_a_server_without_a_signed_in_user_is_an_error(user: people.User | None) -> None:
     """It says how to turn authentication on, and never takes the context's word."""
     for context in (Context(), SOMEONE_ELSE):
-        with pytest.raises(IdentityError, match=r'"auth": \{"path": "\./auth\.py:auth"\}.* langgraph\.json'):
+        with pytest.raises(
+            IdentityError, match=r'"auth": \{"path": "\./auth\.py:auth"\}.* langgraph\.json'
+        ):
             acting(user, context, SETTINGS)
     with pytest.raises(IdentityError):
         people.current_actor(SETTINGS, on_server("agent", ASSISTANT, SOMEONE_ELSE))
@@ -178,13 +225,23 @@ def test_a_text_is_the_one_label_of_its_part_or_refused(text: str) -> None:
 def test_a_label_is_readable() -> None:
     """These never change once there is a release."""
     identities = ["Alice_B+x-1", "alice@example.com", "auth0|42", "a%b:c~", "José\n"]
-    assert list(map(label, identities)) == ["Alice_B+x-1", "alice@example~2Ecom", "auth0~7C42", "a~25b~3Ac~7E", "Jos~C3~A9~0A"]
+    assert list(map(label, identities)) == [
+        "Alice_B+x-1",
+        "alice@example~2Ecom",
+        "auth0~7C42",
+        "a~25b~3Ac~7E",
+        "Jos~C3~A9~0A",
+    ]
 
 
 @pytest.mark.parametrize(
-    "identity", ["", "a\x00b", "\x00", "\ud800", "é" * (MAX_IDENTITY_BYTES // 2 + 1), "x" * 10_000], ids=ascii
+    "identity",
+    ["", "a\x00b", "\x00", "\ud800", "é" * (MAX_IDENTITY_BYTES // 2 + 1), "x" * 10_000],
+    ids=ascii,
 )
-def test_an_identity_that_no_store_should_hold_is_refused_in_a_short_sentence(identity: str) -> None:
+def test_an_identity_that_no_store_should_hold_is_refused_in_a_short_sentence(
+    identity: str,
+) -> None:
     for person in (Actor(identity, "acme"), Actor("alice", identity)):
         with pytest.raises(IdentityError) as refused:
             check_person(person)
@@ -194,7 +251,10 @@ def test_an_identity_that_no_store_should_hold_is_refused_in_a_short_sentence(id
 OTHERS = Context(assistant_id=OTHER_ASSISTANT)
 ASSISTANTS = {
     "agent, whose context names another": (on_server("agent", ASSISTANT, OTHERS), ASSISTANT),
-    "consolidation of a named one's conversations": (on_server("consolidation_agent", ASSISTANT, OTHERS), OTHER_ASSISTANT),
+    "consolidation of a named one's conversations": (
+        on_server("consolidation_agent", ASSISTANT, OTHERS),
+        OTHER_ASSISTANT,
+    ),
     "consolidation": (on_server("consolidation_agent", ASSISTANT, Context()), AGENT),
     "consolidation without a context": (on_server("consolidation_agent", ASSISTANT), AGENT),
     "no server": (Runtime(context=Context("alice")), AGENT),
@@ -202,13 +262,19 @@ ASSISTANTS = {
 
 
 @pytest.mark.parametrize(("runtime", "expected"), ASSISTANTS.values(), ids=ASSISTANTS)
-def test_a_run_uses_its_own_assistant_and_consolidation_the_one_it_is_given(runtime: Runtime[Any], expected: str) -> None:
+def test_a_run_uses_its_own_assistant_and_consolidation_the_one_it_is_given(
+    runtime: Runtime[Any], expected: str
+) -> None:
     assert people.current_assistant(AGENT, runtime) == expected
 
 
 @pytest.mark.server
-async def test_the_platforms_assistant_of_the_graph_agent_has_the_default_id(server: DevServer) -> None:
-    assistants = await server.as_operator().assistants.search(graph_id="agent", metadata={"created_by": "system"})
+async def test_the_platforms_assistant_of_the_graph_agent_has_the_default_id(
+    server: DevServer,
+) -> None:
+    assistants = await server.as_operator().assistants.search(
+        graph_id="agent", metadata={"created_by": "system"}
+    )
     assert [assistant["assistant_id"] for assistant in assistants] == [AGENT]
 
 
@@ -217,8 +283,13 @@ async def test_the_platforms_assistant_of_the_graph_agent_has_the_default_id(ser
     ("user+assistant", ("memories", f"{ASSISTANT}:acme:alice@example~2Ecom")),
     ("assistant", ("memories", f"{ASSISTANT}:acme")),
 ])  # fmt: skip
-def test_each_memory_scope_has_the_layout_of_the_design(scope: MemoryScope, expected: Namespace) -> None:
-    assert deployed(memory_scope=scope).memory.namespace(Actor("alice@example.com", "acme"), ASSISTANT) == expected
+def test_each_memory_scope_has_the_layout_of_the_design(
+    scope: MemoryScope, expected: Namespace
+) -> None:
+    assert (
+        deployed(memory_scope=scope).memory.namespace(Actor("alice@example.com", "acme"), ASSISTANT)
+        == expected
+    )
 
 
 @st.composite
@@ -241,7 +312,9 @@ def two_people(draw: st.DrawFn) -> tuple[Actor, Actor]:
 
 
 @quickly
-@given(two_people(), st.tuples(st.uuids().map(str), st.uuids().map(str)))  # as the platform makes their ids
+@given(
+    two_people(), st.tuples(st.uuids().map(str), st.uuids().map(str))
+)  # as the platform makes their ids
 @example((Actor("b", "a"), Actor("c", "a:b")), (ASSISTANT, OTHER_ASSISTANT))
 @example((Actor("c", "a:b"), Actor("b:c", "a")), (ASSISTANT, OTHER_ASSISTANT))
 @example((Actor("a", "acme"), Actor("ab", "acme")), (ASSISTANT, OTHER_ASSISTANT))
@@ -254,7 +327,9 @@ def test_no_two_people_groups_assistants_or_layouts_share_a_namespace(
     for person in people:
         owners["policies", person.org_id] = policies(person.org_id)
         owners["controls", person.org_id, person.user_id] = namespaces.controls(person)
-        owners["user", person.org_id, person.user_id] = deployed(memory_scope="user").memory.namespace(person, assistants[0])
+        owners["user", person.org_id, person.user_id] = deployed(
+            memory_scope="user"
+        ).memory.namespace(person, assistants[0])
         for claim in ("team", "team:a", "a"):
             place = group(claim).namespace(person, "", {claim: person.user_id})
             owners["group", person.org_id, claim, person.user_id] = place
@@ -271,34 +346,59 @@ def test_no_two_people_groups_assistants_or_layouts_share_a_namespace(
         assert [item.value["owner"] for item in store.search(namespace)] == [owner]
         # Stores keep a namespace as text joined with periods and look for `text.%`.
         joined = ".".join(namespace) + "."
-        assert [other for other in owners.values() if (".".join(other) + ".").startswith(joined)] == [namespace]
+        assert [
+            other for other in owners.values() if (".".join(other) + ".").startswith(joined)
+        ] == [namespace]
 
 
 @quickly
 @given(two_people(), st.sampled_from(SCOPES))
-def test_people_may_read_their_own_memory_and_policies_alone(people: tuple[Actor, Actor], scope: MemoryScope) -> None:
-    """Whichever assistant it is with; nothing below, above or beside it, and nothing that they share with others."""
+def test_people_may_read_their_own_memory_and_policies_alone(
+    people: tuple[Actor, Actor], scope: MemoryScope
+) -> None:
+    """Whichever assistant it is with; nothing below, above or beside it, and nothing that they
+    share with others.
+    """
     deployment, (me, other) = deployed(memory_scope=scope), people
     mine, elsewhere, others = (
-        deployment.memory.namespace(who, which) for who, which in ((me, ASSISTANT), (me, OTHER_ASSISTANT), (other, ASSISTANT))
+        deployment.memory.namespace(who, which)
+        for who, which in ((me, ASSISTANT), (me, OTHER_ASSISTANT), (other, ASSISTANT))
     )
     for namespace in (mine, elsewhere):
         assert deployment.may_read(namespace, me, {}) is not deployment.memory.is_shared
     assert deployment.may_read(policies(other.org_id), me, {}) is (me.org_id == other.org_id)
     own = mine[1]
-    spelled = [("memories", text) for text in (f"{own}:", f"{own}\n", f"x:{own}", own.partition(":")[2], "", ":")]
-    around = [(*mine, "x"), ("memories", *own.split(":")), ("", own), mine[:1], (), (*policies(me.org_id), "x"), ("policies",)]
+    spelled = [
+        ("memories", text)
+        for text in (f"{own}:", f"{own}\n", f"x:{own}", own.partition(":")[2], "", ":")
+    ]
+    around = [
+        (*mine, "x"),
+        ("memories", *own.split(":")),
+        ("", own),
+        mine[:1],
+        (),
+        (*policies(me.org_id), "x"),
+        ("policies",),
+    ]
     ours = [skills(ASSISTANT), namespaces.controls(me), namespaces.usage(me)]
-    assert [one for one in (others, *spelled, *around, *ours) if deployment.may_read(one, me, {})] == []
+    assert [
+        one for one in (others, *spelled, *around, *ours) if deployment.may_read(one, me, {})
+    ] == []
 
 
 async def check_first_run(server: DevServer, identity: str, org: str) -> None:
     """A first turn of this person, then the seeds in their namespace, over the store API."""
-    person, namespace = server.person(identity, org), namespaces.person().namespace(Actor(identity, org), AGENT)
+    person, namespace = (
+        server.person(identity, org),
+        namespaces.person().namespace(Actor(identity, org), AGENT),
+    )
     await person.turn(await person.thread(), "hello")
     for reader in (person, server.person("", headers=OPERATOR)):
         found = await reader.made("POST", "/store/items/search", {"namespace_prefix": namespace})
-        (seed,) = (item["value"]["content"] for item in found["items"] if item["key"] == "/preferences.md")
+        (seed,) = (
+            item["value"]["content"] for item in found["items"] if item["key"] == "/preferences.md"
+        )
         assert seed == starting_memory(deployed().folder)["/preferences.md"]
         assert {tuple(item["namespace"]) for item in found["items"]} == {namespace}
 
@@ -312,19 +412,36 @@ async def test_the_platform_gives_any_identity_a_memory_of_its_own(server: DevSe
 
 
 @pytest.mark.server
-async def test_an_operator_searches_everybody_s_memory_with_a_filter_and_people_do_not(server: DevServer, alice: str) -> None:
-    """As LangChain's document on long-term memory searches a store: below a prefix, with fields that have a value."""
+async def test_an_operator_searches_everybody_s_memory_with_a_filter_and_people_do_not(
+    server: DevServer, alice: str
+) -> None:
+    """As LangChain's document on long-term memory searches a store: below a prefix, with fields
+    that have a value.
+    """
     org = f"acme {uuid4().hex}"
-    operator, ada, bob = server.person("", headers=OPERATOR), server.person(alice, org), server.person("bob", org)
+    operator, ada, bob = (
+        server.person("", headers=OPERATOR),
+        server.person(alice, org),
+        server.person("bob", org),
+    )
     for person, kind in ((ada, "plan"), (ada, "list"), (bob, "plan")):
         namespace = namespaces.person().namespace(Actor(person.name, org), AGENT)
         value = {"content": f"a {kind} about leek", "encoding": "utf-8", "kind": f"{kind} {org}"}
-        await operator.made("PUT", "/store/items", {"namespace": namespace, "key": f"/{kind}.md", "value": value})
-    asked = {"namespace_prefix": ["memories"], "filter": {"kind": f"plan {org}"}, "query": "leek", "limit": 100}
+        await operator.made(
+            "PUT", "/store/items", {"namespace": namespace, "key": f"/{kind}.md", "value": value}
+        )
+    asked = {
+        "namespace_prefix": ["memories"],
+        "filter": {"kind": f"plan {org}"},
+        "query": "leek",
+        "limit": 100,
+    }
     found = (await operator.made("POST", "/store/items/search", asked))["items"]
     owners = sorted(item["namespace"][1].rpartition(":")[2] for item in found)
     assert {item["key"] for item in found} == {"/plan.md"}
-    assert owners == sorted(namespaces.person_label(Actor(name, org)).rpartition(":")[2] for name in (alice, "bob"))
+    assert owners == sorted(
+        namespaces.person_label(Actor(name, org)).rpartition(":")[2] for name in (alice, "bob")
+    )
     either = {**asked, "filter": {"kind": {"$ne": f"list {org}"}, "encoding": "utf-8"}}
     assert (await operator.ask("POST", "/store/items/search", either)).status_code == 200
     for person in (ada, bob):

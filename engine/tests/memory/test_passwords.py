@@ -9,32 +9,58 @@ from lasting_memory.credentials import PASSWORD, find_credential
 from lasting_memory.passwords import says_password
 from lasting_memory.validation import MAX_FILE_BYTES
 
-TEXTS: dict[str, list[str]] = yaml.safe_load(Path(__file__).with_name("passwords.yaml").read_text("utf-8"))
+TEXTS: dict[str, list[str]] = yaml.safe_load(
+    Path(__file__).with_name("passwords.yaml").read_text("utf-8")
+)
 
 
 @pytest.mark.parametrize("text", TEXTS["says"])
 def test_a_sentence_that_says_a_password_holds_one(text: str) -> None:
-    for around in ("{}", "# Notes\n\n- Likes leek\n- {}\n- Likes dill\n", "I like leek. {}\nI like dill."):
+    for around in (
+        "{}",
+        "# Notes\n\n- Likes leek\n- {}\n- Likes dill\n",
+        "I like leek. {}\nI like dill.",
+    ):
         assert find_credential(around.format(text)) == PASSWORD
 
 
 @pytest.mark.parametrize("text", TEXTS["ordinary"])
 def test_what_is_said_about_passwords_holds_none(text: str) -> None:
-    for around in ("{}", "# Notes\n\n- Likes leek\n- {}\n- Likes dill\n", "I like leek. {}\nI like dill."):
+    for around in (
+        "{}",
+        "# Notes\n\n- Likes leek\n- {}\n- Likes dill\n",
+        "I like leek. {}\nI like dill.",
+    ):
         assert find_credential(around.format(text)) is None
 
 
 def test_no_prompt_and_no_document_of_the_engine_says_one() -> None:
     engine = Path(__file__).parents[2]
-    texts = {path: path.read_text("utf-8") for folder in ("src", "docs") for path in (engine / folder).rglob("*.md")}
+    texts = {
+        path: path.read_text("utf-8")
+        for folder in ("src", "docs")
+        for path in (engine / folder).rglob("*.md")
+    }
     assert [path for path, text in texts.items() if says_password(text)] == []
     assert len(texts) > 20
 
 
 @pytest.mark.parametrize(
     "part",
-    ["password ", "password for a ", "my ", "password: ", "a password ", "x is my ", "a" * 99 + " is password ", "pin", "'`* "],
+    [
+        "password ",
+        "password for a ",
+        "my ",
+        "password: ",
+        "a password ",
+        "x is my ",
+        "a" * 99 + " is password ",
+        "pin",
+        "'`* ",
+    ],
 )
 def test_no_text_takes_longer_than_its_length(part: str) -> None:
-    """A search that looks again from every beginning in such a text takes minutes, and this test with it."""
+    """A search that looks again from every beginning in such a text takes minutes, and this test
+    with it.
+    """
     assert not says_password(part * (MAX_FILE_BYTES // len(part)))

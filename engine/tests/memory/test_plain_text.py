@@ -1,4 +1,6 @@
-"""Text as files have it: line ends, byte order marks and normal forms, by every way into a file and out of one."""
+"""Text as files have it: line ends, byte order marks and normal forms, by every way into a file and
+out of one.
+"""
 
 import unicodedata
 from typing import Any
@@ -47,7 +49,9 @@ def content(store: BaseStore, key: str = "/topics/tea.md") -> str:
 
 @pytest.mark.parametrize("text", SPELLED.values(), ids=SPELLED)
 @pytest.mark.parametrize("path", [FILE, "/scratch/tea.md"])
-async def test_what_was_read_can_be_edited_whatever_ends_its_lines(agent: Scripted, text: str, path: str) -> None:
+async def test_what_was_read_can_be_edited_whatever_ends_its_lines(
+    agent: Scripted, text: str, path: str
+) -> None:
     state = {}
     if path == FILE:
         agent.put(MEMORIES, "/topics/tea.md", text)
@@ -61,7 +65,9 @@ async def test_what_was_read_can_be_edited_whatever_ends_its_lines(agent: Script
     assert "- some sugar" in after
     assert "\r" not in shown + after
     if path == FILE:
-        assert content(agent.store) == SAID.replace("Grüntee", "Oolong").replace("no sugar", "some sugar")
+        assert content(agent.store) == SAID.replace("Grüntee", "Oolong").replace(
+            "no sugar", "some sugar"
+        )
 
 
 @pytest.mark.parametrize("end", ["\r\n", "\r"])
@@ -69,7 +75,10 @@ async def test_what_a_model_writes_ends_lines_as_everybody_s(agent: Scripted, en
     text = SAID.replace("\n", end)
     await agent.called(ToolCall("write_file", {"file_path": FILE, "content": text}))
     assert content(agent.store) == SAID
-    await agent.called(edit(FILE, f"- no sugar{end}", f"- no sugar{end}- no milk{end}"), append(f"- hot{end}- strong{end}"))
+    await agent.called(
+        edit(FILE, f"- no sugar{end}", f"- no sugar{end}- no milk{end}"),
+        append(f"- hot{end}- strong{end}"),
+    )
     assert content(agent.store) == f"{SAID}- no milk\n- hot\n- strong\n"
 
 
@@ -78,7 +87,9 @@ async def test_a_text_in_another_normal_form_is_found_and_kept_as_it_is(agent: S
     agent.put(MEMORIES, "/topics/tea.md", decomposed)
     (done,) = await agent.called(edit(FILE, "- mag Grüntee", "- mag Grüntee, kalt"))
     assert "Error" not in done
-    assert content(agent.store) == decomposed.replace("\n- no", ", kalt\n- no").replace("Gru\u0308ntee", "Grüntee")
+    assert content(agent.store) == decomposed.replace("\n- no", ", kalt\n- no").replace(
+        "Gru\u0308ntee", "Grüntee"
+    )
     (again,) = await agent.called(append("- mag Grüntee, kalt"))
     assert "Nothing was added" in again
 
@@ -86,14 +97,21 @@ async def test_a_text_in_another_normal_form_is_found_and_kept_as_it_is(agent: S
 async def test_what_stands_there_word_for_word_is_not_added_again(agent: Scripted) -> None:
     """As a model does that was told that a write, which was done, did not happen."""
     first, again, partly = await agent.called(
-        append("- mag Grüntee\n- no sugar"), append("- no sugar"), append("- no sugar\n- in the morning")
+        append("- mag Grüntee\n- no sugar"),
+        append("- no sugar"),
+        append("- no sugar\n- in the morning"),
     )
     assert "Added to" in first
     assert "Nothing was added" in again
     assert "Added to" in partly
     assert content(agent.store) == "- mag Grüntee\n- no sugar\n- in the morning\n"
     before = content(agent.store)
-    await agent.called(*[append(text) for text in ("- mag Grüntee\n- no sugar\n- in the morning", "- no sugar  \r\n")])
+    await agent.called(
+        *[
+            append(text)
+            for text in ("- mag Grüntee\n- no sugar\n- in the morning", "- no sugar  \r\n")
+        ]
+    )
     assert content(agent.store) == before
 
 
@@ -111,7 +129,9 @@ async def test_what_stands_there_word_for_word_is_not_added_again(agent: Scripte
     ("- Anna\n  - likes tea\n", "- Ben\n  - likes tea", "- Ben\n  - likes tea\n"),
     ("- Anna\n  - likes tea\n- Ben\n", "- Anna\n  - likes tea", ""),
 ])  # fmt: skip
-def test_of_an_addition_what_is_there_already_is_left_out(before: str, text: str, added: str) -> None:
+def test_of_an_addition_what_is_there_already_is_left_out(
+    before: str, text: str, added: str
+) -> None:
     assert lacking(before, text) == added
 
 
@@ -137,11 +157,15 @@ def test_plain_text_is_plain_and_stays_so(text: str) -> None:
     assert plain(plain(text)) == plain(text)
     assert "\r" not in plain(text)
     assert not plain(text).startswith("\ufeff")
-    assert plain(text).replace("\n", "") == text.lstrip("\ufeff").replace("\r", "").replace("\n", "")
+    assert plain(text).replace("\n", "") == text.lstrip("\ufeff").replace("\r", "").replace(
+        "\n", ""
+    )
 
 
 @given(st.text(max_size=20), st.text(max_size=20), st.sampled_from(["NFC", "NFD"]))
 def test_a_part_is_found_in_either_normal_form(before: str, part: str, form: Any) -> None:
     text = unicodedata.normalize(form, before) + " " + unicodedata.normalize(form, part)
     assert spelled_as_in(text, part) in text or unicodedata.normalize(form, part) not in text
-    assert compared(unicodedata.normalize("NFD", part)) == compared(unicodedata.normalize("NFC", part))
+    assert compared(unicodedata.normalize("NFD", part)) == compared(
+        unicodedata.normalize("NFC", part)
+    )

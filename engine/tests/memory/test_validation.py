@@ -28,11 +28,17 @@ AGENT = Author("agent")
 NOTE = "/memories/topics/note.md"
 
 _DICE = random.Random(7)  # made up once, the same every time
-WORD, LOWER_HEX, BASE32 = string.ascii_letters + string.digits, "0123456789abcdef", string.ascii_uppercase + "234567"
+WORD, LOWER_HEX, BASE32 = (
+    string.ascii_letters + string.digits,
+    "0123456789abcdef",
+    string.ascii_uppercase + "234567",
+)
 
 
 def made_up(alphabet: str, length: int) -> str:
-    """Random characters, put together only here: nothing that scans this repository finds a key in it."""
+    """Random characters, put together only here: nothing that scans this repository finds a key in
+    it.
+    """
     return "".join(_DICE.choice(alphabet) for _ in range(length))
 
 
@@ -48,22 +54,48 @@ SECRETS = [
     ("a Google API key", "AI" + "za" + made_up(WORD + "-_", 34) + "x"),
     ("an Anthropic API key", "sk-" + "ant-api03-" + made_up(WORD + "-_", 93) + "AA"),
     ("an OpenAI API key", "sk-" + "1" + made_up(LOWER_HEX, 31)),
-    ("an OpenAI API key", "sk-" + "proj-" + made_up(WORD + "-_", 74) + "T3Blbk" + "FJ" + made_up(WORD + "-_", 74)),
-    ("a LangSmith API key", "lsv" + "2_pt_" + made_up(LOWER_HEX, 32) + "_" + made_up(LOWER_HEX, 10)),
+    (
+        "an OpenAI API key",
+        "sk-" + "proj-" + made_up(WORD + "-_", 74) + "T3Blbk" + "FJ" + made_up(WORD + "-_", 74),
+    ),
+    (
+        "a LangSmith API key",
+        "lsv" + "2_pt_" + made_up(LOWER_HEX, 32) + "_" + made_up(LOWER_HEX, 10),
+    ),
     *(("a GitHub token", f"gh{kind}_" + made_up(WORD, 36)) for kind in "pousr"),
     ("a GitHub token", "github" + "_pat_" + made_up(WORD, 22) + "_" + made_up(WORD, 59)),
     ("a GitLab token", "gl" + "pat-" + made_up(WORD + "-_", 20)),
     ("a Slack token", "xo" + "xb-" + made_up(string.digits, 12) + "-" + made_up(WORD, 24)),
-    ("a Slack token", "xa" + "pp-1-A" + made_up(WORD, 10) + "-" + made_up(string.digits, 13) + "-" + made_up(LOWER_HEX, 64)),
+    (
+        "a Slack token",
+        "xa"
+        "pp-1-A"
+        + made_up(WORD, 10)
+        + "-"
+        + made_up(string.digits, 13)
+        + "-"
+        + made_up(LOWER_HEX, 64),
+    ),
     ("a Stripe key", "sk" + "_live_" + made_up(WORD, 24)),
     ("a Hugging Face token", "h" + "f_" + made_up(string.ascii_letters, 34)),
-    ("a JSON web token", f"{jwt_part({'alg': 'HS256'})}.{jwt_part({'sub': 'alice'})}.{made_up(WORD + '-_', 43)}"),
+    (
+        "a JSON web token",
+        f"{jwt_part({'alg': 'HS256'})}.{jwt_part({'sub': 'alice'})}.{made_up(WORD + '-_', 43)}",
+    ),
     *(
         ("a private key", f"-----BEGIN {kind}PRIVATE" + f" KEY{block}-----\n{made_up(WORD, 64)}")
         for kind, block in (("", ""), ("RSA ", ""), ("PGP ", " BLOCK"))
     ),
 ]
-AROUND = ["{}", "The key is {}.", 'export KEY="{}"', "KEY={}\n", "{{'key': '{}'}}", "https://x.example/?key={}&y=1", "é{}é"]
+AROUND = [
+    "{}",
+    "The key is {}.",
+    'export KEY="{}"',
+    "KEY={}\n",
+    "{{'key': '{}'}}",
+    "https://x.example/?key={}&y=1",
+    "é{}é",
+]
 digest = hashlib.sha256(b"x").hexdigest()
 ORDINARY = [
     "# Preferences\n\n- Prefers short answers. Sends keys by Signal, never by mail.\n- Ask-anything-you-like-about-boards.",
@@ -81,7 +113,9 @@ ORDINARY = [
     "The JWT starts with eyJ, then a dot: eyJhbGciOiJIUzI1NiJ9.",
     "Bearer tokens, AWS_SECRET_ACCESS_KEY and OPENAI_API_KEY come from the vault; password: ask Bob.",
     "price_1MoBy5LkdIwHu7ixZhnattbh is a Stripe price, pk_live_51H8 is public, acct_1032D82eZvKYlo2C an account.",
-    json.dumps({"id": "resp_" + digest, "thread": str(uuid.UUID(int=9)), "items": [1, 2, 3]}, indent=2),
+    json.dumps(
+        {"id": "resp_" + digest, "thread": str(uuid.UUID(int=9)), "items": [1, 2, 3]}, indent=2
+    ),
     "IBAN DE89 3704 0044 0532 0130 00, phone +49 30 901820, order 2024-0007-XK, ISBN 978-3-16-148410-0",
 ]
 
@@ -96,13 +130,23 @@ def test_every_shape_is_tested() -> None:
     assert {kind for kind, _ in SECRETS} == set(CREDENTIALS)
 
 
-@pytest.mark.parametrize(("kind", "secret"), SECRETS, ids=[f"{kind} {number}" for number, (kind, _) in enumerate(SECRETS)])
-def test_a_credential_is_refused_by_its_kind_and_its_value_is_not_repeated(kind: str, secret: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "secret"),
+    SECRETS,
+    ids=[f"{kind} {number}" for number, (kind, _) in enumerate(SECRETS)],
+)
+def test_a_credential_is_refused_by_its_kind_and_its_value_is_not_repeated(
+    kind: str, secret: str
+) -> None:
     for around in AROUND:
         reason = refusal(NOTE, around.format(secret))
         assert f"{kind};" in reason
         assert NOTE in reason
-        assert not any(secret[at : at + 8] in reason for at in range(len(secret) - 8) if not secret[at : at + 8].isalpha())
+        assert not any(
+            secret[at : at + 8] in reason
+            for at in range(len(secret) - 8)
+            if not secret[at : at + 8].isalpha()
+        )
 
 
 @pytest.mark.parametrize("text", ORDINARY)
@@ -111,17 +155,32 @@ def test_ordinary_text_holds_no_credential(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["sk-" * 80_000, "eyJ" * 80_000, "sk-a" + "-" * 200_000, "-----BEGIN " + "A " * 100_000, "eyJa.eyJ" * 30_000]
+    "text",
+    [
+        "sk-" * 80_000,
+        "eyJ" * 80_000,
+        "sk-a" + "-" * 200_000,
+        "-----BEGIN " + "A " * 100_000,
+        "eyJa.eyJ" * 30_000,
+    ],
 )
 def test_no_text_takes_the_shapes_longer_than_its_length(text: str) -> None:
-    """Shapes that look again from every beginning in such a text take minutes, and this test with them."""
+    """Shapes that look again from every beginning in such a text take minutes, and this test with
+    them.
+    """
     before_write(deployed(), NOTE, text[:MAX_FILE_BYTES], AGENT)
 
 
 def test_text_is_written_if_it_is_unicode_without_nul_and_has_room() -> None:
     for text in ("", "\u2028\ufeff📏", "x" * MAX_FILE_BYTES, "é" * (MAX_FILE_BYTES // 2)):
         before_write(deployed(), NOTE, text, AGENT)
-    for text in ("a\x00b", "a\ud800b", "\udfff", "x" * (MAX_FILE_BYTES + 1), "é" * (MAX_FILE_BYTES // 2) + "x"):
+    for text in (
+        "a\x00b",
+        "a\ud800b",
+        "\udfff",
+        "x" * (MAX_FILE_BYTES + 1),
+        "é" * (MAX_FILE_BYTES // 2) + "x",
+    ):
         assert NOTE in refusal(NOTE, text)
 
 
@@ -171,7 +230,9 @@ def test_a_skill_is_read_whatever_an_editor_put_around_its_fields(text: str) -> 
     ("---\nname: lettres\ndescription: d\n---\n", "its name is 'lettres', and its folder's is 'letters'"),
     ("---\n---\n", "between its two lines of --- are no fields"),
 ])  # fmt: skip
-def test_of_a_skill_that_cannot_be_read_the_line_and_the_fault_are_named(text: str, reason: str) -> None:
+def test_of_a_skill_that_cannot_be_read_the_line_and_the_fault_are_named(
+    text: str, reason: str
+) -> None:
     told = refusal("/skills/letters/SKILL.md", text)
     assert f"/skills/letters/SKILL.md is no valid skill: {reason}" in told
     assert "\n" not in told

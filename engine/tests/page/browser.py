@@ -1,4 +1,6 @@
-"""A real browser for tests of the page. Every test also checks that the page loads nothing from elsewhere and keeps nothing."""
+"""A real browser for tests of the page. Every test also checks that the page loads nothing from
+elsewhere and keeps nothing.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,28 @@ from typing import Any
 
 import axe_playwright_python
 import httpx
-from playwright.sync_api import Browser, BrowserContext, Dialog, Locator, Page, Route, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    Dialog,
+    Locator,
+    Page,
+    Route,
+    expect,
+    sync_playwright,
+)
 
 from lasting_memory.testing.people import dev_token
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-_FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+_FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+]
 _FLAGS += ["--disable-component-update", "--disable-sync"]
 WAIT_MILLISECONDS = 300_000  # a limit, not a wait: what takes longer does not come
 _AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text("utf-8")
@@ -26,7 +44,8 @@ _AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text("u
 _END_ANIMATIONS = """() => document.getAnimations()
   .filter((each) => each.effect.getComputedTiming().endTime !== Infinity).forEach((each) => each.finish())"""
 expect.set_options(timeout=WAIT_MILLISECONDS)
-# All that a reload finds again: on a development server, where people sign in at a provider, and until the server has it.
+# All that a reload finds again: on a development server, where people sign in at a provider, and
+# until the server has it.
 DEVELOPMENT_TOKEN, SIGNED_IN, UNSENT = "development token", "signed in", "unsent message"
 MISSING = "no Chromium is found; `apt-get install chromium`, or `.venv/bin/playwright install --with-deps chromium`"
 # In which place beside the conversation a button is.
@@ -42,7 +61,9 @@ _TEXT_ROLES = {"StaticText", "InlineTextBox", "LabelText", "RootWebArea"}
 
 @contextmanager
 def open_browser() -> Iterator[Browser | None]:
-    """A browser; None where there is none. With REQUIRE_BROWSER set that is an error, so that CI cannot skip by mistake."""
+    """A browser; None where there is none. With REQUIRE_BROWSER set that is an error, so that CI
+    cannot skip by mistake.
+    """
     with sync_playwright() as playwright:
         own = playwright.chromium.executable_path
         path = next(filter(None, map(shutil.which, _NAMES)), own if Path(own).exists() else None)
@@ -61,10 +82,14 @@ class Elsewhere(httpx.Client):
 
     def __init__(self, url: str, identity: str) -> None:
         headers = {"authorization": f"Bearer {dev_token('acme', identity)}"}
-        super().__init__(base_url=url, headers=headers, trust_env=False, timeout=WAIT_MILLISECONDS / 1000)
+        super().__init__(
+            base_url=url, headers=headers, trust_env=False, timeout=WAIT_MILLISECONDS / 1000
+        )
 
     def write(self, path: str, content: str) -> None:
-        self.put("/memory/file", params={"path": path}, json={"content": content}).raise_for_status()
+        self.put(
+            "/memory/file", params={"path": path}, json={"content": content}
+        ).raise_for_status()
 
     def remove(self, path: str) -> None:
         self.delete("/memory/file", params={"path": path}).raise_for_status()
@@ -75,7 +100,9 @@ class Elsewhere(httpx.Client):
 
 
 class Held:
-    """Requests to these addresses, with a method if one is named, which wait until a test takes them and lets them go on."""
+    """Requests to these addresses, with a method if one is named, which wait until a test takes
+    them and lets them go on.
+    """
 
     def __init__(self, page: Page, url: str, method: str | None = None) -> None:
         self.page = page
@@ -117,7 +144,9 @@ class Visitor:
     @classmethod
     def arrive(cls, browser: Browser, url: str, provider: str = "", **options: Any) -> Visitor:
         """Open a browser of one's own at the address of a server; the page is not open yet."""
-        context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, "locale": "en-GB", **options})
+        context = browser.new_context(
+            **{"viewport": {"width": 1280, "height": 800}, "locale": "en-GB", **options}
+        )
         visitor = cls(context, context.new_page(), url, provider)
         visitor.watch(visitor.page)
         return visitor
@@ -125,10 +154,18 @@ class Visitor:
     def watch(self, page: Page) -> None:
         page.set_default_timeout(WAIT_MILLISECONDS)
         allowed = tuple(filter(None, (self.url, "blob:", self.provider)))
-        page.on("request", lambda request: self._note(f"request to {request.url}", request.url.startswith(allowed)))
+        page.on(
+            "request",
+            lambda request: self._note(
+                f"request to {request.url}", request.url.startswith(allowed)
+            ),
+        )
         page.on("dialog", self._dismiss)
         page.on("pageerror", lambda error: self.wrong.append(f"error {error}"))
-        page.on("console", lambda message: self._note(message.text, "Content Security Policy" not in message.text))
+        page.on(
+            "console",
+            lambda message: self._note(message.text, "Content Security Policy" not in message.text),
+        )
         page.on("popup", lambda popup: self.wrong.append(f"popup {popup.url}"))
 
     def _dismiss(self, dialog: Dialog) -> None:
@@ -140,7 +177,9 @@ class Visitor:
             self.wrong.append(what)
 
     def sign_in(self, identity: str, organization: str = "acme", at: str = "") -> Page:
-        """Open the page, and sign in as on a development server, also while somebody is signed in there."""
+        """Open the page, and sign in as on a development server, also while somebody is signed in
+        there.
+        """
         if self.page.url.startswith(self.url):
             self.page.evaluate("() => sessionStorage.clear()")
             self.page.goto("about:blank")
@@ -165,7 +204,9 @@ class Visitor:
         dialog = self.page.locator("dialog[open]")
         if name in _PLACE_OF and not dialog.count():
             self.go(_PLACE_OF[name])
-        return (dialog if dialog.count() else self.page).get_by_role("button", name=name, exact=True)
+        return (dialog if dialog.count() else self.page).get_by_role(
+            "button", name=name, exact=True
+        )
 
     def file(self, path: str) -> Locator:
         """Open the dialog of files, and one of them; its place in the dialog."""
@@ -186,7 +227,9 @@ class Visitor:
         self.button("Send").wait_for()
 
     def send(self) -> Callable[[], None]:
-        """Send what is in the message box, until it can be stopped. The answer is not followed before the result is called."""
+        """Send what is in the message box, until it can be stopped. The answer is not followed
+        before the result is called.
+        """
         held = Held(self.page, "**/stream")
         self.button("Send").click()
         self.button("Stop").wait_for()
@@ -195,11 +238,16 @@ class Visitor:
         return stream.continue_
 
     def names(self, until: Collection[str]) -> Counter[str]:
-        """How often each accessible name is there, of all that is no mere text, once these are (the tree is made late).
+        """How often each accessible name is there, of all that is no mere text, once these are (the
+        tree is made late).
 
         Without a dialog it looks into every place; a name counts as often as it is there at once.
         """
-        goers = [] if self.page.locator("dialog[open]").count() else self._places().get_by_role("button").all()
+        goers = (
+            []
+            if self.page.locator("dialog[open]").count()
+            else self._places().get_by_role("button").all()
+        )
         names = Counter[str]()
         for _ in range(WAIT_MILLISECONDS // 100):
             names = self._names_shown()
@@ -215,7 +263,11 @@ class Visitor:
         session = self.context.new_cdp_session(self.page)
         nodes = session.send("Accessibility.getFullAXTree")["nodes"]
         session.detach()
-        shown = (node for node in nodes if not node["ignored"] and node["role"]["value"] not in _TEXT_ROLES)
+        shown = (
+            node
+            for node in nodes
+            if not node["ignored"] and node["role"]["value"] not in _TEXT_ROLES
+        )
         return Counter(str(node.get("name", {}).get("value", "")) for node in shown)
 
     def kept(self) -> Any:
@@ -227,7 +279,9 @@ class Visitor:
         return {**kept, "cookies": self.context.cookies()}
 
     def inaccessible(self) -> list[str]:
-        """The serious and critical findings of axe-core, once what lights up for a moment has done so."""
+        """The serious and critical findings of axe-core, once what lights up for a moment has done
+        so.
+        """
         self.page.evaluate(_END_ANIMATIONS)
         self.page.evaluate(f"() => {{ {_AXE} }}")
         violations = self.page.evaluate("() => axe.run()")["violations"]
@@ -247,4 +301,7 @@ class Visitor:
         assert token.startswith("dev:"), "any other token is in memory alone"
         kept.pop(UNSENT, None)  # of a message that the server had not answered yet
         assert kept.pop(SIGNED_IN, "") in ("", "at the provider" if self.provider else "")
-        assert kept in ({}, {"databases": [], "name": "", "caches": [], "workers": 0, "cookies": []}), kept
+        assert kept in (
+            {},
+            {"databases": [], "name": "", "caches": [], "workers": 0, "cookies": []},
+        ), kept

@@ -26,7 +26,9 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def visit(browser: Browser, url: str) -> Iterator[Visit]:
-    """Opens a browser of one's own; when the test ends, whatever should not have happened in it is an error."""
+    """Opens a browser of one's own; when the test ends, whatever should not have happened in it is
+    an error.
+    """
     visitors: list[Visitor] = []
 
     def arrive(**options: Any) -> Visitor:
@@ -62,7 +64,9 @@ def url(server_with: ServerWith) -> str:
 def put_item(url: str, namespace: namespaces.Namespace, key: str, content: str) -> None:
     """Put a file into the store as an operator, whom nothing checks."""
     item = {"namespace": namespace, "key": key, "value": {"content": content, "encoding": "utf-8"}}
-    httpx.put(f"{url}/store/items", json=item, headers={"x-auth-scheme": "langsmith"}, trust_env=False).raise_for_status()
+    httpx.put(
+        f"{url}/store/items", json=item, headers={"x-auth-scheme": "langsmith"}, trust_env=False
+    ).raise_for_status()
 
 
 @pytest.fixture
@@ -73,7 +77,11 @@ def elsewhere(url: str, me: str) -> Iterator[Elsewhere]:
 
 def answered(elsewhere: Elsewhere, text: str) -> str:
     """The id of a conversation with this answer, without a run."""
-    thread = str(elsewhere.post("/threads", json={"metadata": {"graph_id": "agent"}}).raise_for_status().json()["thread_id"])
+    thread = str(
+        elsewhere.post("/threads", json={"metadata": {"graph_id": "agent"}})
+        .raise_for_status()
+        .json()["thread_id"]
+    )
     messages = [{"role": "user", "content": "go on"}, {"role": "assistant", "content": text}]
     state = {"values": {"messages": messages}, "as_node": "__start__"}
     headers = {"x-auth-scheme": "langsmith"}

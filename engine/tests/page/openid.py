@@ -1,4 +1,6 @@
-"""A scripted OpenID provider: people sign in there on a page of its own, and its tokens are signed with a key of its own."""
+"""A scripted OpenID provider: people sign in there on a page of its own, and its tokens are signed
+with a key of its own.
+"""
 
 import base64
 import hashlib
@@ -19,9 +21,11 @@ PAGE = """<!doctype html><title>Provider</title>
 
 
 class OpenIDProvider(LoopbackServer):
-    """`person` is who signs in there next, and `is_known` says whether the provider's own session knows them already.
+    """`person` is who signs in there next, and `is_known` says whether the provider's own session
+    knows them already.
 
-    `asked` has the parameters of what browsers and the page sent, by the path's name. What a test may change is here, too.
+    `asked` has the parameters of what browsers and the page sent, by the path's name. What a test
+    may change is here, too.
     """
 
     def __init__(self) -> None:
@@ -45,16 +49,42 @@ class OpenIDProvider(LoopbackServer):
     @property
     def environ(self) -> dict[str, str]:
         """The settings by which the server believes this provider, and the page signs in there."""
-        keys = {"AUTH_JWKS_URL": f"{self.url}/keys", "AUTH_ISSUER": self.url, "AUTH_AUDIENCE": f"{AUDIENCE},{CLIENT}"}
+        keys = {
+            "AUTH_JWKS_URL": f"{self.url}/keys",
+            "AUTH_ISSUER": self.url,
+            "AUTH_AUDIENCE": f"{AUDIENCE},{CLIENT}",
+        }
         return {**keys, "AUTH_CLIENT_ID": CLIENT, "AUTH_SCOPE": "openid offline_access"}
 
     def tokens(self, nonce: str | None) -> dict[str, Any]:
         """What the token endpoint answers."""
-        claims = {"iss": self.url, "sub": self.person, "iat": int(time.time()), "exp": int(time.time()) + self.seconds}
-        access = {**claims, "aud": AUDIENCE, "org_id": "acme", "jti": str(uuid.uuid4()), **self.claims}
-        proof = {**claims, "aud": CLIENT, "org_id": "acme", **({"nonce": nonce} if nonce else {}), **self.answers}
+        claims = {
+            "iss": self.url,
+            "sub": self.person,
+            "iat": int(time.time()),
+            "exp": int(time.time()) + self.seconds,
+        }
+        access = {
+            **claims,
+            "aud": AUDIENCE,
+            "org_id": "acme",
+            "jti": str(uuid.uuid4()),
+            **self.claims,
+        }
+        proof = {
+            **claims,
+            "aud": CLIENT,
+            "org_id": "acme",
+            **({"nonce": nonce} if nonce else {}),
+            **self.answers,
+        }
         bearer = "opaque" if self.has_opaque_tokens else self._signed(access)
-        answer = {"access_token": bearer, "id_token": self._signed(proof), "token_type": "Bearer", "expires_in": self.seconds}
+        answer = {
+            "access_token": bearer,
+            "id_token": self._signed(proof),
+            "token_type": "Bearer",
+            "expires_in": self.seconds,
+        }
         if self.has_refresh_tokens:
             refresh_token = str(uuid.uuid4())
             self.refresh_tokens.add(refresh_token)
@@ -71,9 +101,17 @@ class OpenIDProvider(LoopbackServer):
 
     @property
     def configuration(self) -> dict[str, Any]:
-        endpoints = {"authorization": "authorize", "token": "token", "revocation": "revoke", "end_session": "leave"}
+        endpoints = {
+            "authorization": "authorize",
+            "token": "token",
+            "revocation": "revoke",
+            "end_session": "leave",
+        }
         known = {"issuer": self.url, "id_token_signing_alg_values_supported": ["ES256"]}
-        return {**known, **{f"{name}_endpoint": f"{self.url}/{path}" for name, path in endpoints.items()}}
+        return {
+            **known,
+            **{f"{name}_endpoint": f"{self.url}/{path}" for name, path in endpoints.items()},
+        }
 
 
 class _Handler(QuietHandler):
@@ -93,7 +131,12 @@ class _Handler(QuietHandler):
 
     def _redirect(self, address: str, **parameters: str | None) -> None:
         query = urlencode({name: value for name, value in parameters.items() if value is not None})
-        self.head(302, "text/plain", Location=f"{address}?{query}" if query else address, Content_Length="0")
+        self.head(
+            302,
+            "text/plain",
+            Location=f"{address}?{query}" if query else address,
+            Content_Length="0",
+        )
 
     def do_GET(self) -> None:  # noqa: N802  # the library's name
         query = urlsplit(self.path).query
@@ -117,7 +160,9 @@ class _Handler(QuietHandler):
         back, state = asked["redirect_uri"], asked.get("state")
         is_asked_again = asked.get("prompt") == "login"
         if self._name == "refuse":
-            self._redirect(back, error="access_denied", error_description="<b>They said no.</b>", state=state)
+            self._redirect(
+                back, error="access_denied", error_description="<b>They said no.</b>", state=state
+            )
         elif self._name == "approve" or (self.server.is_known and not is_asked_again):
             self.server.is_known = True
             code = str(uuid.uuid4())
@@ -145,9 +190,20 @@ class _Handler(QuietHandler):
     def _exchange(self, asked: dict[str, str]) -> None:
         """A code for tokens: once, and for whoever began (RFC 7636)."""
         begun = self.server.codes.pop(asked["code"], {})
-        challenge = base64.urlsafe_b64encode(hashlib.sha256(asked["code_verifier"].encode()).digest()).decode().rstrip("=")
-        is_same = challenge == begun.get("code_challenge") and begun.get("code_challenge_method") == "S256"
-        if is_same and asked["redirect_uri"] == begun["redirect_uri"] and asked["client_id"] == begun["client_id"] == CLIENT:
+        challenge = (
+            base64.urlsafe_b64encode(hashlib.sha256(asked["code_verifier"].encode()).digest())
+            .decode()
+            .rstrip("=")
+        )
+        is_same = (
+            challenge == begun.get("code_challenge")
+            and begun.get("code_challenge_method") == "S256"
+        )
+        if (
+            is_same
+            and asked["redirect_uri"] == begun["redirect_uri"]
+            and asked["client_id"] == begun["client_id"] == CLIENT
+        ):
             self._json(200, self.server.tokens(begun.get("nonce")))
         else:
             self._json(400, {"error": "invalid_grant"})

@@ -1,4 +1,6 @@
-"""The pictures of README and docs: `make screenshots` takes it, on a server of its own with the offline model."""
+"""The pictures of README and docs: `make screenshots` takes it, on a server of its own with the
+offline model.
+"""
 
 import subprocess
 import sys
@@ -25,7 +27,11 @@ def take(url: str) -> None:
         if browser is None:
             sys.exit(f"No picture was taken: {MISSING}.")
         visitor = Visitor.arrive(
-            browser, url, viewport={"width": 1280, "height": 760}, device_scale_factor=2, color_scheme="light"
+            browser,
+            url,
+            viewport={"width": 1280, "height": 760},
+            device_scale_factor=2,
+            color_scheme="light",
         )
         page = visitor.sign_in(WHO)
         for text in EARLIER:
@@ -42,9 +48,13 @@ def take(url: str) -> None:
         page.screenshot(path=DOCS / "screenshot.png")
         visitor.leave()
         small = {"width": 390, "height": 760}
-        phone = Visitor.arrive(browser, url, viewport=small, device_scale_factor=2, color_scheme="light")
+        phone = Visitor.arrive(
+            browser, url, viewport=small, device_scale_factor=2, color_scheme="light"
+        )
         phone.sign_in(WHO)
-        phone.page.get_by_role("navigation", name="Places").get_by_role("button", name="Facts").click()
+        phone.page.get_by_role("navigation", name="Places").get_by_role(
+            "button", name="Facts"
+        ).click()
         phone.page.wait_for_timeout(2_000)
         phone.page.screenshot(path=DOCS / "screenshot-phone.png")
         phone.leave()

@@ -1,4 +1,6 @@
-"""The page without a mouse, on a telephone, in the dark, or read aloud: its names, its keys, and what axe-core finds."""
+"""The page without a mouse, on a telephone, in the dark, or read aloud: its names, its keys, and
+what axe-core finds.
+"""
 
 import pytest
 from playwright.sync_api import expect
@@ -14,13 +16,31 @@ FOCUSED = """() => { const it = document.activeElement;
     return it.ariaLabel || it.labels?.[0]?.innerText.trim() || it.innerText; }"""
 
 
-def test_every_name_that_is_promised_is_there_once_while_it_is_shown(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
+def test_every_name_that_is_promised_is_there_once_while_it_is_shown(
+    visit: Visit, me: str, elsewhere: Elsewhere
+) -> None:
     visitor = visit()
     page = visitor.page
     page.goto(f"{visitor.url}/app")
     page.get_by_label("Identity").wait_for()
-    always = ["Message", "New conversation", "Search past conversations", "Memory", "Search in memory", "Policies"]
-    always += ["What the model sees", "Export", "Import", "Forget me", "Sign out", "Consolidation", "Files", "Trash"]
+    always = [
+        "Message",
+        "New conversation",
+        "Search past conversations",
+        "Memory",
+        "Search in memory",
+        "Policies",
+    ]
+    always += [
+        "What the model sees",
+        "Export",
+        "Import",
+        "Forget me",
+        "Sign out",
+        "Consolidation",
+        "Files",
+        "Trash",
+    ]
 
     def shown(*names: str) -> None:
         counts = visitor.names(until=names)
@@ -46,7 +66,16 @@ def test_every_name_that_is_promised_is_there_once_while_it_is_shown(visit: Visi
     visitor.button("History").click()
     visitor.button("Revision 1").click()
     visitor.button("Restore").wait_for()
-    names = ["New file", "Edit", "Delete", "History", "Restore", "/memories/a.md", "/memories/b.md", PREFERENCES]
+    names = [
+        "New file",
+        "Edit",
+        "Delete",
+        "History",
+        "Restore",
+        "/memories/a.md",
+        "/memories/b.md",
+        PREFERENCES,
+    ]
     shown(*names)
     page.keyboard.press("Escape")
     visitor.button("Consolidation").click()
@@ -70,7 +99,9 @@ def test_all_of_it_goes_by_keyboard_alone(visit: Visit, me: str, elsewhere: Else
             keys.press("Tab")
             focused = page.evaluate(FOCUSED)
             if str(focused).split("\n")[0] == name:
-                outline = page.evaluate("() => getComputedStyle(document.activeElement).outlineStyle")
+                outline = page.evaluate(
+                    "() => getComputedStyle(document.activeElement).outlineStyle"
+                )
                 assert outline != "none" or name == "Import"
                 return
         raise AssertionError(f"{name} is not reached by the keyboard")
@@ -109,7 +140,9 @@ def test_all_of_it_goes_by_keyboard_alone(visit: Visit, me: str, elsewhere: Else
     page.get_by_role("dialog").wait_for()
     for _ in range(6):  # the keyboard stays in the dialog
         keys.press("Tab")
-        assert page.evaluate("() => document.activeElement === document.body || !!document.activeElement.closest('dialog')")
+        assert page.evaluate(
+            "() => document.activeElement === document.body || !!document.activeElement.closest('dialog')"
+        )
     keys.press("Escape")
     expect(visitor.button("Forget me")).to_be_focused()
     go_to("New conversation")
@@ -117,22 +150,34 @@ def test_all_of_it_goes_by_keyboard_alone(visit: Visit, me: str, elsewhere: Else
     expect(page.get_by_text("What should it remember?")).to_be_visible()
 
 
-@pytest.mark.parametrize(("scheme", "width"), [pytest.param("light", 1280, marks=pytest.mark.proof), ("dark", 360)])
+@pytest.mark.parametrize(
+    ("scheme", "width"), [pytest.param("light", 1280, marks=pytest.mark.proof), ("dark", 360)]
+)
 def test_nothing_serious_is_in_the_way_of_people_with_a_disability(
     visit: Visit, me: str, elsewhere: Elsewhere, scheme: str, width: int
 ) -> None:
-    visitor = visit(color_scheme=scheme, viewport={"width": width, "height": 740}, reduced_motion="reduce")
+    visitor = visit(
+        color_scheme=scheme, viewport={"width": width, "height": 740}, reduced_motion="reduce"
+    )
     page = visitor.page
     page.goto(f"{visitor.url}/app")
     page.get_by_label("Identity").wait_for()
     problems = visitor.inaccessible()
-    elsewhere.write("/memories/a/rather/long/path/for/a/telephone/and-a-name-without-any-space-in-it.md", "x" * 300)
+    elsewhere.write(
+        "/memories/a/rather/long/path/for/a/telephone/and-a-name-without-any-space-in-it.md",
+        "x" * 300,
+    )
     visitor.sign_in(me)
     visitor.say("Remember that I prefer metric units, **really**.")
     problems += visitor.inaccessible()
     places = page.get_by_role("navigation", name="Places")
     if width < 900:
-        assert places.get_by_role("button", name="Conversation", exact=True).get_attribute("aria-current") == "page"
+        assert (
+            places.get_by_role("button", name="Conversation", exact=True).get_attribute(
+                "aria-current"
+            )
+            == "page"
+        )
         visitor.go("Past conversations")
         expect(visitor.button("New conversation")).to_be_visible()
         problems += visitor.inaccessible()

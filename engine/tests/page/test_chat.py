@@ -16,15 +16,22 @@ HEBREW = "שלום עולם"
 
 
 def long_answer() -> str:
-    """Some 100 kB as models write it: each list, table, paragraph and code is longer than one block may be."""
+    """Some 100 kB as models write it: each list, table, paragraph and code is longer than one block
+    may be.
+    """
     ones = "\n".join(f"1. step {number} is **strong**" for number in range(250))
     nested = "\n".join(f"   {number}. part {number} has `code`" for number in range(1, 351))
     loose = "\n\n".join(
-        f"{number}. point {number}\n\n   - under it\n\n   ```\n   # no heading\n   ```" for number in range(1, 61)
+        f"{number}. point {number}\n\n   - under it\n\n   ```\n   # no heading\n   ```"
+        for number in range(1, 61)
     )
     rows = "\n".join(f"| {number} | **{number}** | cell |" for number in range(900))
     table = f"| number | strong | text |\n|---|---|---|\n{rows}"
-    code = "```python\n" + "\n".join(f"value_{number} = 1  # no *sign* counts here" for number in range(3_000)) + "\n```"
+    code = (
+        "```python\n"
+        + "\n".join(f"value_{number} = 1  # no *sign* counts here" for number in range(3_000))
+        + "\n```"
+    )
     sentence = "They **rest** in the `shade` of a tree, *all* of them. "
     return "\n\n".join([
         "# Long", "The steps:\n" + ones, "## Nested", f"1. first\n2. second\n{nested}\n3. third", "## Loose", loose,
@@ -42,12 +49,20 @@ def test_a_long_answer_is_markdown_to_its_end(visitor: Visitor, elsewhere: Elsew
     expect(answer.locator("strong")).to_have_count(250 + 900 + 300)
     expect(answer.locator("code", has_text="shade")).to_have_count(300)
     expect(answer.locator("td")).to_have_count(2_700)
-    expect(answer.get_by_role("heading")).to_have_count(7 + 1)  # with the unseen one that says whose answer it is
-    left = answer.evaluate("(answer) => [...answer.querySelectorAll('.text')].map((text) => text.textContent)")
+    expect(answer.get_by_role("heading")).to_have_count(
+        7 + 1
+    )  # with the unseen one that says whose answer it is
+    left = answer.evaluate(
+        "(answer) => [...answer.querySelectorAll('.text')].map((text) => text.textContent)"
+    )
     assert left == [], "nothing of it is left as raw text"
     numbers = answer.evaluate("""(answer) => [...answer.querySelectorAll("ol")].map((list) => [list.start, list.children.length,
       (list.querySelector(":scope > li > p") ?? list.firstElementChild).textContent.trim().split("\\n")[0]])""")
-    assert numbers[:3] == [[1, 99, "step 0 is strong"], [100, 100, "step 99 is strong"], [200, 51, "step 199 is strong"]]
+    assert numbers[:3] == [
+        [1, 99, "step 0 is strong"],
+        [100, 100, "step 99 is strong"],
+        [200, 51, "step 199 is strong"],
+    ]
     parts = [(start, first) for start, _, first in numbers if re.match(r"part \d", first)]
     assert all(first == f"part {start} has code" for start, first in parts)
     assert len(parts) > 3
@@ -55,7 +70,9 @@ def test_a_long_answer_is_markdown_to_its_end(visitor: Visitor, elsewhere: Elsew
     points = [(start, first) for start, _, first in numbers if first.startswith("point")]
     assert all(first == f"point {start}" for start, first in points)
     expect(answer.locator("pre", has_text="# no heading")).to_have_count(60)
-    expect(answer.locator("pre", has_text="value_2999 = 1  # no *sign* counts here")).to_have_count(1)
+    expect(answer.locator("pre", has_text="value_2999 = 1  # no *sign* counts here")).to_have_count(
+        1
+    )
 
 
 def test_each_text_has_its_own_direction(visitor: Visitor, elsewhere: Elsewhere) -> None:
@@ -87,8 +104,8 @@ def direction(place: Locator) -> str:
     return str(place.evaluate("(element) => getComputedStyle(element).direction"))
 
 
-# What a keyboard does in the box, and whether that was for somebody who sends the message. An input method says so while its
-# words are chosen; Safari says it of its last Enter in another way.
+# What a keyboard does in the box, and whether that was for somebody who sends the message. An input
+# method says so while its words are chosen; Safari says it of its last Enter in another way.
 PRESS = """([more, code]) => {
   const box = document.getElementById("message");
   const event = new KeyboardEvent("keydown", { key: "Enter", bubbles: true, cancelable: true, ...more });
@@ -98,7 +115,9 @@ PRESS = """([more, code]) => {
 }"""
 
 
-def test_enter_sends_only_what_is_ready_and_on_a_phone_the_button_does(visit: Visit, visitor: Visitor, me: str) -> None:
+def test_enter_sends_only_what_is_ready_and_on_a_phone_the_button_does(
+    visit: Visit, visitor: Visitor, me: str
+) -> None:
     page = visitor.page
     page.get_by_label("Message").fill("東京")
     assert not page.evaluate(PRESS, [{"isComposing": True}, 0])
@@ -119,7 +138,10 @@ def test_enter_sends_only_what_is_ready_and_on_a_phone_the_button_does(visit: Vi
 
 def test_the_last_message_is_edited_and_asked_again(visitor: Visitor, elsewhere: Elsewhere) -> None:
     page, mine = visitor.page, visitor.page.locator(".mine")
-    edit, field = page.get_by_role("button", name="Edit and ask again"), page.get_by_label("Other words for it")
+    edit, field = (
+        page.get_by_role("button", name="Edit and ask again"),
+        page.get_by_label("Other words for it"),
+    )
     visitor.say("Remember that I like dill.")
     expect(page.get_by_role("button", name="Open: Remember that I like dill.")).to_be_visible()
     edit.click()
@@ -133,7 +155,9 @@ def test_the_last_message_is_edited_and_asked_again(visitor: Visitor, elsewhere:
     visitor.button("Send").wait_for()
     expect(mine).to_have_count(1)
     expect(page.get_by_role("button", name="Open: Remember that I like fennel.")).to_be_visible()
-    expect(page.get_by_role("list", name="Memory"), "what was remembered stays").to_contain_text("I like dill")
+    expect(page.get_by_role("list", name="Memory"), "what was remembered stays").to_contain_text(
+        "I like dill"
+    )
     visitor.say("What do you know about me?")
     expect(edit).to_have_count(1)
     page.route("**/runs", lambda request: request.fulfill(status=429, json={"detail": "Wait."}))
@@ -155,8 +179,14 @@ def test_the_last_message_is_edited_and_asked_again(visitor: Visitor, elsewhere:
 KEPT = f"sessionStorage.getItem('{UNSENT}')"
 
 
-def test_a_reload_loses_nothing_of_what_is_just_being_sent(visitor: Visitor, elsewhere: Elsewhere) -> None:
-    page, mine, message = visitor.page, visitor.page.locator(".mine"), visitor.page.get_by_label("Message")
+def test_a_reload_loses_nothing_of_what_is_just_being_sent(
+    visitor: Visitor, elsewhere: Elsewhere
+) -> None:
+    page, mine, message = (
+        visitor.page,
+        visitor.page.locator(".mine"),
+        visitor.page.get_by_label("Message"),
+    )
     threads = Held(page, "**/threads", "POST")
     message.fill("Remember that I like dill.")
     visitor.button("Send").click()
@@ -168,7 +198,9 @@ def test_a_reload_loses_nothing_of_what_is_just_being_sent(visitor: Visitor, els
     runs = Held(page, "**/runs", "POST")
     visitor.button("Send").click()
     run = runs.next()
-    expect(page, "the address has the conversation before its first answer begins").to_have_url(re.compile("#[0-9a-f-]{36}$"))
+    expect(page, "the address has the conversation before its first answer begins").to_have_url(
+        re.compile("#[0-9a-f-]{36}$")
+    )
     run.fetch()  # it arrives, and its answer does not
     page.reload()
     expect(mine).to_have_count(1)
@@ -206,7 +238,9 @@ def test_where_the_model_takes_no_pictures_the_page_says_so(visitor: Visitor) ->
     choose = page.get_by_label("Attach", exact=True)
     choose.set_input_files({"name": "a.png", "mimeType": "image/png", "buffer": b"x"})
     expect(page.get_by_role("alert")).to_contain_text("This model takes no pictures")
-    choose.set_input_files({"name": "notes.txt", "mimeType": "text/plain", "buffer": b"Remember that I like dill."})
+    choose.set_input_files(
+        {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"Remember that I like dill."}
+    )
     visitor.button("Send").click()
     expect(page.get_by_text("I cannot see pictures, and do not read files")).to_be_visible()
     visitor.button("Send").wait_for()
@@ -214,12 +248,20 @@ def test_where_the_model_takes_no_pictures_the_page_says_so(visitor: Visitor) ->
     expect(page.get_by_role("list", name="Changes")).to_have_count(0)
 
 
-def test_a_temporary_conversation_says_how_long_it_stays_and_a_phone_where_memory_is(visit: Visit, me: str) -> None:
+def test_a_temporary_conversation_says_how_long_it_stays_and_a_phone_where_memory_is(
+    visit: Visit, me: str
+) -> None:
     phone = visit(viewport={"width": 390, "height": 844})
     page = phone.sign_in(me)
     expect(page.get_by_text("appears under “Facts”")).to_be_visible()
-    expect(page.get_by_role("navigation", name="Places").get_by_role("button", name="Facts")).to_be_visible()
+    expect(
+        page.get_by_role("navigation", name="Places").get_by_role("button", name="Facts")
+    ).to_be_visible()
     expect(page.get_by_text("appears beside this conversation")).to_be_hidden()
     page.get_by_label("Temporary conversation").check()
     phone.say("hello")
-    expect(page.get_by_text("It stays for 24 hours, and is deleted when you begin another one after that.")).to_be_visible()
+    expect(
+        page.get_by_text(
+            "It stays for 24 hours, and is deleted when you begin another one after that."
+        )
+    ).to_be_visible()

@@ -1,4 +1,6 @@
-"""What a person decides: temporary, pause, review, consolidation. What the page says: why, what is left out or nearly full."""
+"""What a person decides: temporary, pause, review, consolidation. What the page says: why, what is
+left out or nearly full.
+"""
 
 import re
 
@@ -15,12 +17,16 @@ from tests.page.test_person import METRIC, PREFERENCES
 pytestmark = [pytest.mark.server, pytest.mark.browser]
 
 
-def test_a_temporary_conversation_is_shown_as_one_and_leaves_nothing(visitor: Visitor, me: str, elsewhere: Elsewhere) -> None:
+def test_a_temporary_conversation_is_shown_as_one_and_leaves_nothing(
+    visitor: Visitor, me: str, elsewhere: Elsewhere
+) -> None:
     page = visitor.page
     page.get_by_label("Temporary conversation").check()
     visitor.say(METRIC)
     expect(page.get_by_text("Temporary conversation: it knows nothing of you")).to_be_visible()
-    expect(page.get_by_text("This is a temporary conversation. Nothing of earlier ones").first).to_be_visible()
+    expect(
+        page.get_by_text("This is a temporary conversation. Nothing of earlier ones").first
+    ).to_be_visible()
     assert elsewhere.read(PREFERENCES) is None
     expect(page.get_by_role("list", name="Conversations")).to_contain_text(", temporary")
     visitor.sign_in(me)
@@ -30,7 +36,9 @@ def test_a_temporary_conversation_is_shown_as_one_and_leaves_nothing(visitor: Vi
     assert "metric" in str(elsewhere.read(PREFERENCES))
 
 
-def test_memory_is_paused_and_resumed_by_a_switch(visitor: Visitor, me: str, elsewhere: Elsewhere) -> None:
+def test_memory_is_paused_and_resumed_by_a_switch(
+    visitor: Visitor, me: str, elsewhere: Elsewhere
+) -> None:
     page = visitor.page
     visitor.go("Settings")
     page.get_by_label("Pause memory").check()
@@ -43,7 +51,9 @@ def test_memory_is_paused_and_resumed_by_a_switch(visitor: Visitor, me: str, els
     expect(page.get_by_text("The server cannot be reached")).to_be_visible()
     expect(page.get_by_label("Show me changes first")).not_to_be_checked()
     expect(page.get_by_text("waits for your yes")).to_have_count(0)
-    expect(page.get_by_label("Pause memory"), "a switch that failed says nothing of another").to_be_checked()
+    expect(
+        page.get_by_label("Pause memory"), "a switch that failed says nothing of another"
+    ).to_be_checked()
     page.unroute("**/memory/controls")
     page.get_by_label("Pause memory").uncheck()
     expect(page.get_by_text("Memory is paused: nothing new is remembered")).to_have_count(0)
@@ -58,7 +68,9 @@ SWITCHES = {
 }
 
 
-def test_a_switch_changes_at_once_and_goes_back_with_a_word_if_the_server_refuses(visitor: Visitor) -> None:
+def test_a_switch_changes_at_once_and_goes_back_with_a_word_if_the_server_refuses(
+    visitor: Visitor,
+) -> None:
     page = visitor.page
     alert = page.get_by_role("alert")
     held = Held(page, "**/memory/controls", "PUT")
@@ -84,7 +96,9 @@ def test_a_switch_changes_at_once_and_goes_back_with_a_word_if_the_server_refuse
         expect(page.get_by_label(label)).to_be_checked()
 
 
-def test_the_last_of_several_clicks_on_a_switch_counts(visitor: Visitor, elsewhere: Elsewhere) -> None:
+def test_the_last_of_several_clicks_on_a_switch_counts(
+    visitor: Visitor, elsewhere: Elsewhere
+) -> None:
     page = visitor.page
     pause = page.get_by_label("Pause memory")
     review = page.get_by_label("Show me changes first")
@@ -108,7 +122,9 @@ def test_the_last_of_several_clicks_on_a_switch_counts(visitor: Visitor, elsewhe
     assert (stored["paused"], stored["review"]) == (False, True)
 
 
-def test_a_message_waits_for_the_switch_that_was_clicked_before_it(visitor: Visitor, elsewhere: Elsewhere) -> None:
+def test_a_message_waits_for_the_switch_that_was_clicked_before_it(
+    visitor: Visitor, elsewhere: Elsewhere
+) -> None:
     page = visitor.page
     pause = page.get_by_label("Pause memory")
     held = Held(page, "**/memory/controls", "PUT")
@@ -118,7 +134,9 @@ def test_a_message_waits_for_the_switch_that_was_clicked_before_it(visitor: Visi
     visitor.button("Send").click()
     expect(visitor.button("Stop")).to_be_visible()
     held.next().fulfill(status=503, json={"detail": "Too much to do."})
-    expect(page.get_by_text("It was not sent, since a switch went back. Too much to do.")).to_be_visible()
+    expect(
+        page.get_by_text("It was not sent, since a switch went back. Too much to do.")
+    ).to_be_visible()
     expect(page.get_by_label("Message")).to_have_value(METRIC)
     pause.check()
     visitor.button("Send").click()
@@ -135,12 +153,18 @@ def test_each_line_of_a_file_says_why_it_is_known(visitor: Visitor, elsewhere: E
     thread = page.url.partition("#")[2]
     elsewhere.write(PREFERENCES, f"{elsewhere.read(PREFERENCES)}- in short sentences\n")
     visitor.button("New conversation").click()
-    fact = page.get_by_role("list", name="Preferences").get_by_role("listitem").filter(has_text="metric units")
+    fact = (
+        page.get_by_role("list", name="Preferences")
+        .get_by_role("listitem")
+        .filter(has_text="metric units")
+    )
     fact.get_by_role("button", name="Why").click()
     expect(fact.locator(".why")).to_contain_text("By the agent")
     expect(fact.locator(".excerpt").first).to_contain_text("metric units")
     expect(fact.locator(".excerpt b").first, "no role of a model's message").to_have_text("You")
-    assert str(fact.get_by_role("link", name="this conversation").get_attribute("href")).endswith(thread)
+    assert str(fact.get_by_role("link", name="this conversation").get_attribute("href")).endswith(
+        thread
+    )
     visitor.file(PREFERENCES)
     visitor.button("Why").click()
     lines = page.get_by_role("list", name="Why each line is known").get_by_role("listitem")
@@ -171,10 +195,13 @@ def test_what_the_model_does_not_see_is_named_and_that_memory_is_nearly_full_sai
     expect(full).to_contain_text("kB of 4,194.3 kB")
 
 
-# --- Consolidation --------------------------------------------------------------------------------------------------
+# --- Consolidation
+# --------------------------------------------------------------------------------------------------
 
 
-def test_consolidation_is_rehearsed_then_done_and_its_diff_shown(visitor: Visitor, elsewhere: Elsewhere) -> None:
+def test_consolidation_is_rehearsed_then_done_and_its_diff_shown(
+    visitor: Visitor, elsewhere: Elsewhere
+) -> None:
     page = visitor.page
     visitor.say("I play the cello.")
     visitor.button("Consolidation").click()
@@ -226,7 +253,9 @@ def test_what_the_agent_would_write_waits_as_well(visitor: Visitor, elsewhere: E
     page = visitor.page
     visitor.go("Settings")
     page.get_by_label("Also what it writes while we talk").check()
-    expect(page.get_by_text("waits for your yes")).to_contain_text("between conversations counts at once")
+    expect(page.get_by_text("waits for your yes")).to_contain_text(
+        "between conversations counts at once"
+    )
     visitor.say("Remember that I like fennel.")
     expect(page.get_by_text("not remembered before you accept it")).to_be_visible()
     expect(page.get_by_text("Wrote to memory (waits for your yes)")).to_be_visible()
@@ -245,8 +274,13 @@ def test_what_the_agent_would_write_waits_as_well(visitor: Visitor, elsewhere: E
     expect(page.get_by_label("Also what it writes while we talk")).to_be_checked()
 
 
-def test_memory_is_tidied_and_one_decides_line_by_line(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
-    elsewhere.write(PREFERENCES, "- Metric units\n- Short answers\n- Metric units.\n- Sources for numbers\n- Short answers!\n")
+def test_memory_is_tidied_and_one_decides_line_by_line(
+    visit: Visit, me: str, elsewhere: Elsewhere
+) -> None:
+    elsewhere.write(
+        PREFERENCES,
+        "- Metric units\n- Short answers\n- Metric units.\n- Sources for numbers\n- Short answers!\n",
+    )
     elsewhere.write("/memories/topics/home.md", "- Likes rain\n- Likes rain.\n")
     visitor = visit()
     page = visitor.sign_in(me)
@@ -262,20 +296,34 @@ def test_memory_is_tidied_and_one_decides_line_by_line(visit: Visit, me: str, el
     dialog.get_by_label("\N{MINUS SIGN} Metric units.").uncheck()
     dialog.get_by_role("button", name="Accept", exact=True).click()
     expect(dialog).to_contain_text("Nothing waits for you any more.")
-    assert elsewhere.read(PREFERENCES) == "- Metric units\n- Short answers\n- Metric units.\n- Sources for numbers\n"
-    assert elsewhere.read("/memories/topics/home.md") == "- Likes rain\n", "a file without a choice is accepted whole"
+    assert (
+        elsewhere.read(PREFERENCES)
+        == "- Metric units\n- Short answers\n- Metric units.\n- Sources for numbers\n"
+    )
+    assert elsewhere.read("/memories/topics/home.md") == "- Likes rain\n", (
+        "a file without a choice is accepted whole"
+    )
 
 
 @pytest.mark.parametrize(("path", "opens", "says"), [
     ("/memory/changes", "", "3 older changes are not shown here"),
     ("/memory/proposals", "Proposed changes 4", "3 more proposals will be shown once"),
 ])  # fmt: skip
-def test_what_an_answer_leaves_out_is_said(visit: Visit, me: str, path: str, opens: str, says: str) -> None:
+def test_what_an_answer_leaves_out_is_said(
+    visit: Visit, me: str, path: str, opens: str, says: str
+) -> None:
     visitor = visit()
 
     def with_more(route: Route) -> None:
         told = route.fetch().json()
-        one = {"id": "1", "at": "2026-01-01T00:00:00Z", "kind": "agent", "threads": [], "files": {}, "lines": {}}
+        one = {
+            "id": "1",
+            "at": "2026-01-01T00:00:00Z",
+            "kind": "agent",
+            "threads": [],
+            "files": {},
+            "lines": {},
+        }
         proposals = {"proposals": [one]} if "proposals" in told else {}
         route.fulfill(json={**told, **proposals, "more": 3})
 
@@ -287,7 +335,9 @@ def test_what_an_answer_leaves_out_is_said(visit: Visit, me: str, path: str, ope
     expect(page.get_by_text(says)).to_be_visible()
 
 
-def test_an_export_is_brought_as_a_file_and_what_is_left_out_is_said(visitor: Visitor, me: str) -> None:
+def test_an_export_is_brought_as_a_file_and_what_is_left_out_is_said(
+    visitor: Visitor, me: str
+) -> None:
     page = visitor.page
     visitor.button("Bring your memory").click()
     dialog = page.get_by_role("dialog", name="Bring your memory")
@@ -302,25 +352,36 @@ def test_an_export_is_brought_as_a_file_and_what_is_left_out_is_said(visitor: Vi
         file.set_input_files({"name": name, "mimeType": "text/plain", "buffer": data})
         show.click()
         expect(dialog).to_contain_text(says)
-    facts = [*(f"[2024-05-01] - fact number {number}" for number in range(300)), "[2024-05-01] - fact number 7"]
+    facts = [
+        *(f"[2024-05-01] - fact number {number}" for number in range(300)),
+        "[2024-05-01] - fact number 7",
+    ]
     text = "```\n" + "\n".join(facts) + "\n```\nLet me know!"
-    file.set_input_files({"name": "memory.txt", "mimeType": "text/plain", "buffer": text.encode("utf-16")})
+    file.set_input_files(
+        {"name": "memory.txt", "mimeType": "text/plain", "buffer": text.encode("utf-16")}
+    )
     show.click()
     became = dialog.get_by_role("region", name="What became of it")
     expect(became).to_contain_text("301 found, 300 proposed, 1 left out.")
-    expect(became).to_contain_text("1 left out, because they stand there more than once: fact number 7")
+    expect(became).to_contain_text(
+        "1 left out, because they stand there more than once: fact number 7"
+    )
     expect(became).to_contain_text("One line says nothing about you: Let me know!")
     assert visitor.inaccessible() == []
     dialog.get_by_role("button", name="Decline", exact=True).click()
     expect(dialog).to_contain_text("Decided.")
 
 
-def test_what_another_assistant_knows_is_brought_along_and_edited(visitor: Visitor, me: str, elsewhere: Elsewhere) -> None:
+def test_what_another_assistant_knows_is_brought_along_and_edited(
+    visitor: Visitor, me: str, elsewhere: Elsewhere
+) -> None:
     page = visitor.page
     visitor.button("Bring your memory").click()
     dialog = page.get_by_role("dialog", name="Bring your memory")
     expect(dialog).to_contain_text("Write down everything that you remember or know about me")
-    dialog.get_by_label("What it knows about you").fill("About me:\n- Plays the cello\n- Lives in Lyon\n- Likes leek")
+    dialog.get_by_label("What it knows about you").fill(
+        "About me:\n- Plays the cello\n- Lives in Lyon\n- Likes leek"
+    )
     visitor.button("Show what would be added").click()
     expect(dialog.get_by_role("heading", name="Preferences")).to_be_visible()
     assert "cello" not in str(elsewhere.read(PREFERENCES))

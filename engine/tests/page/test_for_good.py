@@ -1,4 +1,6 @@
-"""On the page: a fact is erased for good, with the conversation that it came from; what was imported is shown as that."""
+"""On the page: a fact is erased for good, with the conversation that it came from; what was
+imported is shown as that.
+"""
 
 from pathlib import Path
 
@@ -11,7 +13,9 @@ from tests.page.test_person import METRIC, PREFERENCES
 pytestmark = pytest.mark.server
 
 
-def test_a_fact_is_erased_for_good_with_the_conversation_that_it_came_from(visitor: Visitor, elsewhere: Elsewhere) -> None:
+def test_a_fact_is_erased_for_good_with_the_conversation_that_it_came_from(
+    visitor: Visitor, elsewhere: Elsewhere
+) -> None:
     page = visitor.page
     visitor.say(METRIC)
     lines = page.get_by_role("list", name="Preferences").get_by_role("listitem")
@@ -36,17 +40,24 @@ def test_an_earlier_wording_in_the_trash_is_erased(visitor: Visitor, elsewhere: 
     page.get_by_role("button", name="Delete it for good").click()
     expect(page.get_by_text("The line is gone for good.")).to_be_visible()
     expect(page.get_by_text("Nothing is in the trash.")).to_be_visible()
-    assert "leek" not in elsewhere.get("/memory/history", params={"path": "/memories/topics/food.md"}).text
+    assert (
+        "leek"
+        not in elsewhere.get("/memory/history", params={"path": "/memories/topics/food.md"}).text
+    )
 
 
-def test_what_was_imported_is_listed_searched_and_read(visitor: Visitor, elsewhere: Elsewhere, tmp_path: Path) -> None:
+def test_what_was_imported_is_listed_searched_and_read(
+    visitor: Visitor, elsewhere: Elsewhere, tmp_path: Path
+) -> None:
     page = visitor.page
     visitor.say("Remember that my zebra is called Quirin.")
     (tmp_path / "memory.json").write_text(elsewhere.get("/memory/export").text, "utf-8")
     elsewhere.delete("/memory").raise_for_status()
     page.reload()
     visitor.go("Settings")
-    (tmp_path / "conversations.json").write_text('[{"title": "another assistant\'s", "mapping": {}}]')
+    (tmp_path / "conversations.json").write_text(
+        '[{"title": "another assistant\'s", "mapping": {}}]'
+    )
     page.get_by_label("Import").set_input_files(tmp_path / "conversations.json")
     expect(page.get_by_role("alert")).to_contain_text("for “Bring your memory”")
     page.get_by_label("Import").set_input_files(tmp_path / "memory.json")

@@ -1,4 +1,6 @@
-"""What anybody may have written is shown as the text it is: nothing of it runs, loads, or leads elsewhere."""
+"""What anybody may have written is shown as the text it is: nothing of it runs, loads, or leads
+elsewhere.
+"""
 
 import json
 from pathlib import Path
@@ -43,7 +45,9 @@ def nothing_was_made_of_it(page: Page) -> None:
     assert page.evaluate(LINKS) == []
 
 
-def test_hostile_text_in_identity_chat_tool_calls_diffs_titles_and_search_is_text(visit: Visit, me: str) -> None:
+def test_hostile_text_in_identity_chat_tool_calls_diffs_titles_and_search_is_text(
+    visit: Visit, me: str
+) -> None:
     visitor = visit()
     identity = f"<img src=x onerror=alert(1)> {TURNED} {me}"
     page = visitor.sign_in(identity)
@@ -70,7 +74,9 @@ def test_hostile_text_in_identity_chat_tool_calls_diffs_titles_and_search_is_tex
     nothing_was_made_of_it(page)
 
 
-def test_hostile_text_in_paths_files_and_their_history_is_text(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
+def test_hostile_text_in_paths_files_and_their_history_is_text(
+    visit: Visit, me: str, elsewhere: Elsewhere
+) -> None:
     visitor = visit()
     texts = [text for text in HOSTILE if text != TURNED]
     paths = [f"/memories/{text.replace('//', '/ /').replace('/.', '/ .')}.md" for text in texts]
@@ -95,14 +101,20 @@ def test_hostile_text_in_paths_files_and_their_history_is_text(visit: Visit, me:
     visitor.button("/memories/injections.md").click()
     expect(page.locator(".file .text")).to_have_text(f"{everything}\n{TURNED}")
     nothing_was_made_of_it(page)
-    isolated = page.evaluate("() => getComputedStyle(document.querySelector('button.path')).unicodeBidi")
+    isolated = page.evaluate(
+        "() => getComputedStyle(document.querySelector('button.path')).unicodeBidi"
+    )
     assert isolated == "isolate", "a path could turn around what is beside it"
 
 
-def test_hostile_text_in_policies_imports_and_refusals_is_text(visit: Visit, me: str, tmp_path: Path) -> None:
+def test_hostile_text_in_policies_imports_and_refusals_is_text(
+    visit: Visit, me: str, tmp_path: Path
+) -> None:
     visitor = visit()
     organization = f"org-{me}"
-    put_item(visitor.url, namespaces.policies(organization), "/<img src=x onerror=alert(1)>.md", ALL)
+    put_item(
+        visitor.url, namespaces.policies(organization), "/<img src=x onerror=alert(1)>.md", ALL
+    )
     page = visitor.sign_in(me, organization)
     visitor.button("Policies").click()
     dialog = page.get_by_role("dialog")

@@ -1,4 +1,6 @@
-"""What a conversation waits for is shown as the data that it is, and is answered there by whom it is for."""
+"""What a conversation waits for is shown as the data that it is, and is answered there by whom it
+is for.
+"""
 
 import json
 import uuid
@@ -20,7 +22,9 @@ HOSTILE = "<img src=x onerror=alert(1)> [click](javascript:alert(1)) https://evi
 @pytest.fixture(scope="module")
 def url(server_with: ServerWith) -> str:
     """The server of tests/auth/test_interrupts.py: an agent with tools that ask."""
-    return server_with({"graphs": {"agent": GRAPH}}, OPERATORS="root", SHARED_WRITES="interrupt").url
+    return server_with(
+        {"graphs": {"agent": GRAPH}}, OPERATORS="root", SHARED_WRITES="interrupt"
+    ).url
 
 
 def asked(visitor: Visitor, model: ScriptedAnthropic, *calls: ToolCall) -> None:
@@ -37,7 +41,9 @@ def ask(question: Any) -> ToolCall:
 def results(elsewhere: Elsewhere, visitor: Visitor) -> list[str]:
     """What the tools of the conversation that is open have answered."""
     state = elsewhere.get(f"/threads/{visitor.page.url.partition('#')[2]}/state").json()
-    return [message["content"] for message in state["values"]["messages"] if message["type"] == "tool"]
+    return [
+        message["content"] for message in state["values"]["messages"] if message["type"] == "tool"
+    ]
 
 
 def test_a_question_is_answered_in_words_after_a_reload_too(
@@ -68,7 +74,11 @@ def test_json_answers_a_question_and_one_that_was_answered_meanwhile_says_so(
     visitor: Visitor, model: ScriptedAnthropic, elsewhere: Elsewhere
 ) -> None:
     page = visitor.page
-    asked(visitor, model, ask({"huge": "x" * 100_000, "__proto__": {"deep": [[[[[[[[[[["end"]]]]]]]]]]]}}))
+    asked(
+        visitor,
+        model,
+        ask({"huge": "x" * 100_000, "__proto__": {"deep": [[[[[[[[[[["end"]]]]]]]]]]]}}),
+    )
     question = page.get_by_label("The agent asks you")
     expect(question).to_contain_text("__proto__")
     assert len(question.inner_text()) < 25_000
@@ -108,7 +118,9 @@ def test_langchain_s_questions_have_a_button_for_each_answer_and_arguments_can_b
     field.fill('{"euros": 4}')
     page.get_by_role("button", name="Answer", exact=True).click()
     expect(page.get_by_text("All is done.")).to_be_visible()
-    answers = [json.loads(result) if result != "blue" else result for result in results(elsewhere, visitor)]
+    answers = [
+        json.loads(result) if result != "blue" else result for result in results(elsewhere, visitor)
+    ]
     edited = {"type": "edit", "args": {"action": "pay", "args": {"euros": 4}}}
     for answer in ("blue", {"decisions": [{"type": "approve"}]}, [edited]):
         assert answer in answers
@@ -140,21 +152,34 @@ def test_what_the_agent_would_write_is_accepted_or_declined_in_the_chat(
 ) -> None:
     page = visitor.page
     elsewhere.put("/memory/controls", json={"review_agent": True}).raise_for_status()
-    asked(visitor, model, ToolCall("append_memory", {"path": "/memories/preferences.md", "text": "- likes fennel"}))
+    asked(
+        visitor,
+        model,
+        ToolCall("append_memory", {"path": "/memories/preferences.md", "text": "- likes fennel"}),
+    )
     proposed = page.get_by_label("Waits for your yes")
     expect(proposed).to_contain_text("likes fennel")
-    expect(proposed.get_by_role("heading", name="Preferences"), "the title that the facts have").to_be_visible()
+    expect(
+        proposed.get_by_role("heading", name="Preferences"), "the title that the facts have"
+    ).to_be_visible()
     assert "fennel" not in str(elsewhere.read("/memories/preferences.md"))
     proposed.get_by_role("button", name=decision).click()
     expect(proposed).to_have_count(0)
     assert ("fennel" in str(elsewhere.read("/memories/preferences.md"))) == (decision == "Accept")
-    became = {"Accept": "Wrote to memory (you accepted it)", "Decline": "Wrote to memory (you declined it)"}
+    became = {
+        "Accept": "Wrote to memory (you accepted it)",
+        "Decline": "Wrote to memory (you declined it)",
+    }
     for _ in range(2):
         expect(page.get_by_text(became[decision], exact=True)).to_be_visible()
         expect(page.get_by_text("waits for your yes)")).to_have_count(0)
         page.reload()
     other = {"Accept": "Decline", "Decline": "Accept"}[decision]
-    asked(visitor, model, ToolCall("append_memory", {"path": "/memories/preferences.md", "text": "- likes dill"}))
+    asked(
+        visitor,
+        model,
+        ToolCall("append_memory", {"path": "/memories/preferences.md", "text": "- likes dill"}),
+    )
     expect(page.get_by_text("Wrote to memory (waits for your yes)", exact=True)).to_have_count(1)
     proposed.get_by_role("button", name=other).click()
     expect(page.get_by_text(became[other], exact=True)).to_have_count(1)

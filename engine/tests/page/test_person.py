@@ -28,7 +28,9 @@ PLACES_IN_VIEW = """(element) => new Promise((done) => {
 })"""
 
 
-def test_what_is_remembered_lights_up_beside_the_chat_and_is_undone(visitor: Visitor, elsewhere: Elsewhere) -> None:
+def test_what_is_remembered_lights_up_beside_the_chat_and_is_undone(
+    visitor: Visitor, elsewhere: Elsewhere
+) -> None:
     page = visitor.page
     visitor.say(METRIC)
     expect(page.get_by_text("I will remember that: I prefer metric units.").first).to_be_visible()
@@ -43,11 +45,15 @@ def test_what_is_remembered_lights_up_beside_the_chat_and_is_undone(visitor: Vis
     entry = page.get_by_role("list", name="Changes").locator("> li")
     expect(entry).to_contain_text("Changed by the agent")
     expect(entry).to_contain_text("+ I prefer metric units")
-    expect(page.get_by_role("complementary", name="Remembered")).to_contain_text("I prefer metric units")
+    expect(page.get_by_role("complementary", name="Remembered")).to_contain_text(
+        "I prefer metric units"
+    )
     assert "metric" in str(elsewhere.read(PREFERENCES))
     page.reload()
     visitor.go("Changes")
-    expect(entry, "it is pointed out until one has seen it").to_contain_text("+ I prefer metric units")
+    expect(entry, "it is pointed out until one has seen it").to_contain_text(
+        "+ I prefer metric units"
+    )
     visitor.button("Undo").click()
     expect(visitor.button("Undo")).to_have_count(0)
     expect(page.locator(":focus"), "the keyboard stays near").to_have_count(1)
@@ -64,9 +70,13 @@ def test_what_is_remembered_lights_up_beside_the_chat_and_is_undone(visitor: Vis
     assert "train" not in str(elsewhere.read(PREFERENCES))
 
 
-def test_a_line_is_changed_deleted_and_brought_back_from_the_trash(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
+def test_a_line_is_changed_deleted_and_brought_back_from_the_trash(
+    visit: Visit, me: str, elsewhere: Elsewhere
+) -> None:
     food = "/memories/topics/food.md"
-    text = f"# Food\n\n<!-- A comment. -->\n- likes dill\n- likes leek (2026-01-01, thread {THREAD})\n"
+    text = (
+        f"# Food\n\n<!-- A comment. -->\n- likes dill\n- likes leek (2026-01-01, thread {THREAD})\n"
+    )
     elsewhere.write(food, text)
     visitor = visit()
     page = visitor.sign_in(me)
@@ -75,7 +85,9 @@ def test_a_line_is_changed_deleted_and_brought_back_from_the_trash(visit: Visit,
     lines.first.get_by_role("button", name="Edit").click()
     expect(page.get_by_label("Fact")).to_be_focused()
     page.get_by_label("Fact").fill("likes dill, and\nfennel")
-    elsewhere.write(food, f"# Food\n\nA line above.\n{text.partition('A comment. -->')[2].strip()}\n")
+    elsewhere.write(
+        food, f"# Food\n\nA line above.\n{text.partition('A comment. -->')[2].strip()}\n"
+    )
     visitor.look()
     expect(lines, "what is being written stays").to_have_count(3)
     expect(page.get_by_label("Fact")).to_have_value("likes dill, and\nfennel")
@@ -99,9 +111,13 @@ def test_a_line_is_changed_deleted_and_brought_back_from_the_trash(visit: Visit,
     expect(lines).to_have_count(1)
 
 
-def test_of_many_titles_the_first_are_shown_and_the_search_finds_every_one(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
+def test_of_many_titles_the_first_are_shown_and_the_search_finds_every_one(
+    visit: Visit, me: str, elsewhere: Elsewhere
+) -> None:
     for number in range(110):
-        elsewhere.write(f"/memories/topics/topic-{number:03}.md", f"# Topic {number:03}\n\n- Said {number:03}\n")
+        elsewhere.write(
+            f"/memories/topics/topic-{number:03}.md", f"# Topic {number:03}\n\n- Said {number:03}\n"
+        )
     visitor = visit()
     page = visitor.sign_in(me)
     page.get_by_text("110 facts").wait_for()
@@ -114,7 +130,9 @@ def test_of_many_titles_the_first_are_shown_and_the_search_finds_every_one(visit
     expect(titles.last).to_contain_text("Said 109")
 
 
-def test_a_button_stays_where_it_came_into_view(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
+def test_a_button_stays_where_it_came_into_view(
+    visit: Visit, me: str, elsewhere: Elsewhere
+) -> None:
     for number in range(110):
         lines = "- a line of it\n" * 8
         elsewhere.write(f"/memories/topics/topic-{number:03}.md", f"# Topic {number:03}\n\n{lines}")
@@ -163,7 +181,9 @@ def test_a_conversation_that_is_being_opened_is_no_new_one(visitor: Visitor) -> 
     expect(page.get_by_role("status").filter(has_text="Opening the conversation.")).to_be_visible()
     expect(page.get_by_text("What should it remember?")).to_have_count(0)
     held.next().continue_()
-    expect(page.get_by_role("group", name="What was said").get_by_text("hello", exact=True)).to_be_visible()
+    expect(
+        page.get_by_role("group", name="What was said").get_by_text("hello", exact=True)
+    ).to_be_visible()
     expect(page.get_by_text("Opening the conversation.")).to_have_count(0)
 
 
@@ -195,7 +215,9 @@ def test_a_button_is_busy_until_the_server_has_answered_and_does_its_work_once(
     assert elsewhere.read(PREFERENCES) == "- Tee\n- Milk\n"
 
 
-def test_a_removed_conversation_goes_at_once_and_comes_back_with_a_word_if_the_server_refuses(visitor: Visitor) -> None:
+def test_a_removed_conversation_goes_at_once_and_comes_back_with_a_word_if_the_server_refuses(
+    visitor: Visitor,
+) -> None:
     page = visitor.page
     visitor.say("hello")
     talks = page.get_by_role("list", name="Conversations").get_by_role("listitem")
@@ -227,7 +249,10 @@ def test_the_profile_is_a_form_of_its_fields(visitor: Visitor, elsewhere: Elsewh
     page.get_by_role("textbox", name=re.compile("^Language")).fill("German")
     visitor.button("Save").click()
     expect(page.get_by_role("definition")).to_have_text(["Zoe", "German"])
-    assert json.loads(str(elsewhere.read("/memories/profile.json"))) == {"name": "Zoe", "language": "German"}
+    assert json.loads(str(elsewhere.read("/memories/profile.json"))) == {
+        "name": "Zoe",
+        "language": "German",
+    }
     visitor.button("Edit profile").click()
     page.get_by_role("textbox", name=re.compile("^Language")).fill("")
     elsewhere.write("/memories/profile.json", '{"name": "Zo\u00eb"}')
@@ -236,7 +261,9 @@ def test_the_profile_is_a_form_of_its_fields(visitor: Visitor, elsewhere: Elsewh
     expect(page.get_by_role("alert")).to_contain_text("is at revision 2 or later")
 
 
-def test_a_file_is_made_read_changed_deleted_and_brought_back(visitor: Visitor, elsewhere: Elsewhere) -> None:
+def test_a_file_is_made_read_changed_deleted_and_brought_back(
+    visitor: Visitor, elsewhere: Elsewhere
+) -> None:
     page = visitor.page
     visitor.button("Files").click()
     visitor.button("New file").click()
@@ -266,7 +293,9 @@ def test_a_file_is_made_read_changed_deleted_and_brought_back(visitor: Visitor, 
     assert elsewhere.read(NOTES) == "# Notes\n\n- Bread\n"
 
 
-def test_a_refusal_goes_with_the_next_action(visit: Visit, me: str, elsewhere: Elsewhere, tmp_path: Path) -> None:
+def test_a_refusal_goes_with_the_next_action(
+    visit: Visit, me: str, elsewhere: Elsewhere, tmp_path: Path
+) -> None:
     visitor = visit()
     elsewhere.write(PREFERENCES, "- Tea\n")
     page, alert = visitor.page, visitor.page.get_by_role("alert")
@@ -291,7 +320,9 @@ def test_a_refusal_goes_with_the_next_action(visit: Visit, me: str, elsewhere: E
     expect(alert).to_have_count(0)
 
 
-def test_the_history_says_who_and_when_links_the_conversation_and_restores(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
+def test_the_history_says_who_and_when_links_the_conversation_and_restores(
+    visit: Visit, me: str, elsewhere: Elsewhere
+) -> None:
     visitor = visit()
     elsewhere.write(PREFERENCES, "- Tea\n")
     page = visitor.sign_in(me)
@@ -326,8 +357,20 @@ def test_policies_are_shown_to_read_and_so_is_what_the_model_sees(visitor: Visit
     expect(dialog.get_by_role("button")).to_have_text(["Close"])
     visitor.button("Close").click()
     visitor.button("What the model sees").click()
-    texts = ("Agent", "Policies", "Nobody shares prices.", "Memory", "## /memories/preferences.md", "Skills", "of files fit")
-    for text in (*texts, "Together about", "append_memory, save_profile, search_past_conversations"):
+    texts = (
+        "Agent",
+        "Policies",
+        "Nobody shares prices.",
+        "Memory",
+        "## /memories/preferences.md",
+        "Skills",
+        "of files fit",
+    )
+    for text in (
+        *texts,
+        "Together about",
+        "append_memory, save_profile, search_past_conversations",
+    ):
         expect(dialog).to_contain_text(text)
 
 
@@ -351,7 +394,9 @@ def test_everything_is_exported_forgotten_and_imported_again(
     page.get_by_label("Identity", exact=True).fill(me)
     visitor.button("Forget me").click()
     dialog = page.get_by_role("dialog", name="You are forgotten")
-    expect(dialog, "the thread of a consolidation is none").to_contain_text(re.compile(r"Deleted\s*1 conversation(?!s)"))
+    expect(dialog, "the thread of a consolidation is none").to_contain_text(
+        re.compile(r"Deleted\s*1 conversation(?!s)")
+    )
     expect(dialog).to_contain_text("Traces, where this deployment sends them to LangSmith")
     visitor.button("Close").click()
     expect(visitor.button("Forget me")).to_be_focused()
@@ -361,7 +406,9 @@ def test_everything_is_exported_forgotten_and_imported_again(
 
     visitor.go("Settings")
     page.get_by_label("Import").set_input_files(tmp_path / "memory.json")
-    expect(page.get_by_role("dialog", name="What was imported")).to_contain_text(f"{PREFERENCES}is new")
+    expect(page.get_by_role("dialog", name="What was imported")).to_contain_text(
+        f"{PREFERENCES}is new"
+    )
     expect(page.get_by_role("dialog").get_by_role("heading", name="Preferences")).to_be_visible()
     visitor.button("Close").click()
     visitor.go("Facts")
@@ -369,13 +416,17 @@ def test_everything_is_exported_forgotten_and_imported_again(
     assert "metric" in str(elsewhere.read(PREFERENCES))
 
 
-def test_conversations_are_listed_searched_opened_after_a_reload_and_removed(visitor: Visitor, elsewhere: Elsewhere) -> None:
+def test_conversations_are_listed_searched_opened_after_a_reload_and_removed(
+    visitor: Visitor, elsewhere: Elsewhere
+) -> None:
     page = visitor.page
     visitor.say("Remember that my zebra is called Quirin.")
     visitor.button("New conversation").click()
     visitor.say("What are the policies?")
     expect(page.get_by_text("Nobody shares prices.")).to_be_visible()
-    elsewhere.patch(f"/threads/{page.url.split('#')[1]}", json={"metadata": {"title": "Send"}}).raise_for_status()
+    elsewhere.patch(
+        f"/threads/{page.url.split('#')[1]}", json={"metadata": {"title": "Send"}}
+    ).raise_for_status()
     visitor.say("Thanks.")
     expect(page.get_by_role("button", name="Open: Send")).to_be_visible()
     assert visitor.names(["Send"])["Send"] == 1, "no title takes the name of something else"
@@ -398,7 +449,9 @@ def test_conversations_are_listed_searched_opened_after_a_reload_and_removed(vis
     assert page.url == f"{visitor.url}/app"
 
 
-def test_another_person_sees_nothing_also_later_in_the_same_browser(visitor: Visitor, me: str) -> None:
+def test_another_person_sees_nothing_also_later_in_the_same_browser(
+    visitor: Visitor, me: str
+) -> None:
     page = visitor.page
     visitor.say("Remember that my zebra is called Quirin.")
     at = page.url.removeprefix(f"{visitor.url}/app")
@@ -413,9 +466,11 @@ def test_another_person_sees_nothing_also_later_in_the_same_browser(visitor: Vis
         visitor.button("Sign out").click()
 
 
-# --- Long answers ---------------------------------------------------------------------------------------------------
+# --- Long answers
+# ---------------------------------------------------------------------------------------------------
 
-# Of each 20,000 characters at most: what the library that reads Markdown takes seconds or minutes for.
+# Of each 20,000 characters at most: what the library that reads Markdown takes seconds or minutes
+# for.
 COSTLY = [
     "a." * 9_999 + "@",
     "-a" * 9_999 + "@",
@@ -444,17 +499,25 @@ NOTICED_MILLISECONDS = 50  # the shortest task that a browser calls long
 
 
 def longest_task(visitor: Visitor, thread: str) -> float:
-    """Milliseconds of the longest task while the page opens and shows this conversation; the least of three times."""
+    """Milliseconds of the longest task while the page opens and shows this conversation; the least
+    of three times.
+    """
     tries = list[float]()
     for _ in range(3):
         visitor.page.goto("about:blank")
         visitor.page.goto(f"{visitor.url}/app#{thread}")
         expect(visitor.page.get_by_role("heading", name="The end")).to_be_visible()
-        tries.append(visitor.page.evaluate("() => new Promise((done) => setTimeout(() => done(window.longest), 0))"))
+        tries.append(
+            visitor.page.evaluate(
+                "() => new Promise((done) => setTimeout(() => done(window.longest), 0))"
+            )
+        )
     return max(min(tries), NOTICED_MILLISECONDS)
 
 
-def test_no_text_of_an_answer_keeps_the_page_waiting(visitor: Visitor, elsewhere: Elsewhere) -> None:
+def test_no_text_of_an_answer_keeps_the_page_waiting(
+    visitor: Visitor, elsewhere: Elsewhere
+) -> None:
     costly = "\n\n".join(COSTLY)
     harmless = "\n\n".join(WORDS for _ in range(len(costly) // len(WORDS)))
     end = "\n\n# The end\n"
@@ -467,8 +530,13 @@ def test_no_text_of_an_answer_keeps_the_page_waiting(visitor: Visitor, elsewhere
         assert text.strip() in str(answer.text_content()), "it is shown as the text it is"
 
 
-def test_a_long_answer_is_made_of_markdown_in_slices(visitor: Visitor, elsewhere: Elsewhere) -> None:
-    parts = [f"## Part {n}\n\nSome **strong** words [of it][site], and `code`.\n\n- one\n- two\n" for n in range(300)]
+def test_a_long_answer_is_made_of_markdown_in_slices(
+    visitor: Visitor, elsewhere: Elsewhere
+) -> None:
+    parts = [
+        f"## Part {n}\n\nSome **strong** words [of it][site], and `code`.\n\n- one\n- two\n"
+        for n in range(300)
+    ]
     fenced = "```\n" + "let a = [1, 2]; // *no* [sign](x) counts here\n" * 1_000 + "```\n"
     text = "\n".join([*parts, fenced, "[site]: https://site.example/"])
     # A clock by which a slice is over after two blocks, and the times at which headings came.
@@ -484,9 +552,13 @@ def test_a_long_answer_is_made_of_markdown_in_slices(visitor: Visitor, elsewhere
     page.goto("about:blank")
     page.goto(f"{visitor.url}/app#{answered(elsewhere, text)}")
     answer = page.get_by_role("article").last
-    expect(answer.get_by_role("heading")).to_have_count(301)  # with the unseen one that says whose answer it is
+    expect(answer.get_by_role("heading")).to_have_count(
+        301
+    )  # with the unseen one that says whose answer it is
     expect(answer.locator("strong")).to_have_count(300)
-    expect(answer.get_by_role("link", name="of it").last).to_have_attribute("href", "https://site.example/")
+    expect(answer.get_by_role("link", name="of it").last).to_have_attribute(
+        "href", "https://site.example/"
+    )
     expect(answer.locator("pre")).to_contain_text("*no* [sign](x)")
     assert page.evaluate("() => window.batches") > 50
     log = page.get_by_role("group", name="What was said")
@@ -494,11 +566,14 @@ def test_a_long_answer_is_made_of_markdown_in_slices(visitor: Visitor, elsewhere
     assert end < 60, "who was at the end stays there"
 
 
-# --- On two pages at once -----------------------------------------------------------------------------------------
+# --- On two pages at once
+# -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.proof
-def test_what_is_being_written_stays_when_the_file_is_deleted_elsewhere(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
+def test_what_is_being_written_stays_when_the_file_is_deleted_elsewhere(
+    visit: Visit, me: str, elsewhere: Elsewhere
+) -> None:
     visitor = visit()
     page, content = visitor.page, visitor.page.get_by_label("Content")
     elsewhere.write(NOTES, "- Tea\n")
@@ -523,7 +598,9 @@ def test_what_is_being_written_stays_when_the_file_is_deleted_elsewhere(visit: V
 
 
 @pytest.mark.proof
-def test_a_conversation_that_is_removed_elsewhere_gives_way_to_a_new_one(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
+def test_a_conversation_that_is_removed_elsewhere_gives_way_to_a_new_one(
+    visit: Visit, me: str, elsewhere: Elsewhere
+) -> None:
     visitor = visit()
     page, message = visitor.sign_in(me), visitor.page.get_by_role("textbox", name="Message")
     visitor.say("hello")
@@ -541,14 +618,18 @@ def test_a_conversation_that_is_removed_elsewhere_gives_way_to_a_new_one(visit: 
     expect(page.get_by_role("article")).to_have_count(2)
 
 
-def test_no_other_line_is_taken_for_one_that_changed_meanwhile(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
+def test_no_other_line_is_taken_for_one_that_changed_meanwhile(
+    visit: Visit, me: str, elsewhere: Elsewhere
+) -> None:
     drinks = "/memories/topics/drinks.md"
     elsewhere.write(drinks, "# Drinks\n- I like tea\n- <!-- a note --> I like pie\n")
     visitor = visit()
     page = visitor.sign_in(me)
     lines = page.get_by_role("list", name="Drinks").get_by_role("listitem")
     expect(lines).to_have_count(2)
-    changed = "# Drinks\n- I like coffee\n- I like tea (only in winter)\n- <!-- a note --> I like pie\n"
+    changed = (
+        "# Drinks\n- I like coffee\n- I like tea (only in winter)\n- <!-- a note --> I like pie\n"
+    )
     elsewhere.write(drinks, changed)
     lines.first.get_by_role("button", name="Delete").click()
     expect(page.get_by_role("alert")).to_contain_text("Somebody else changed this line")
@@ -559,7 +640,9 @@ def test_no_other_line_is_taken_for_one_that_changed_meanwhile(visit: Visit, me:
     assert elsewhere.read(drinks) == "# Drinks\n- I like coffee\n- I like tea (only in winter)\n"
 
 
-def test_when_somebody_else_wrote_meanwhile_both_versions_are_there(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
+def test_when_somebody_else_wrote_meanwhile_both_versions_are_there(
+    visit: Visit, me: str, elsewhere: Elsewhere
+) -> None:
     visitor = visit()
     elsewhere.write(PREFERENCES, "- Tea\n")
     page = visitor.sign_in(me)

@@ -1,4 +1,6 @@
-"""The four places beside the conversation, and the words in them: people's own, in their language, and by keyboard."""
+"""The four places beside the conversation, and the words in them: people's own, in their language,
+and by keyboard.
+"""
 
 import re
 
@@ -38,14 +40,23 @@ def test_each_of_four_places_has_what_people_look_for_there(visitor: Visitor) ->
     for place, names in {
         "Facts": ["Say who you are"],
         "Changes": ["Consolidation", "Trash"],
-        "Settings": ["Export", "Forget me", "Bring your memory", "Files", "Policies", "What the model sees"],
+        "Settings": [
+            "Export",
+            "Forget me",
+            "Bring your memory",
+            "Files",
+            "Policies",
+            "What the model sees",
+        ],
     }.items():
         visitor.go(place)
         expect(places.filter(has_text=place)).to_have_attribute("aria-current", "page")
         for name in names:
             expect(page.get_by_role("button", name=name, exact=True)).to_be_visible()
     visitor.say(METRIC)
-    expect(places, "what is new is counted, and pushes nothing away").to_have_text(["Facts", "Changes 1", "Settings"])
+    expect(places, "what is new is counted, and pushes nothing away").to_have_text(
+        ["Facts", "Changes 1", "Settings"]
+    )
     visitor.go("Facts")
     expect(page.get_by_role("list", name="Preferences")).to_be_in_viewport()
     visitor.go("Changes")
@@ -53,16 +64,28 @@ def test_each_of_four_places_has_what_people_look_for_there(visitor: Visitor) ->
     expect(page.get_by_text("Nothing has changed since you last looked.")).to_be_visible()
 
 
-def test_facts_are_said_to_people_and_corrected_by_keyboard(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
+def test_facts_are_said_to_people_and_corrected_by_keyboard(
+    visit: Visit, me: str, elsewhere: Elsewhere
+) -> None:
     elsewhere.write(GARDEN, TEXT)
     visitor = visit()
     page = visitor.sign_in(me)
     facts = page.get_by_role("list", name="Garden").get_by_role("listitem")
-    said = ["Grows tomatoes on the balcony, 2*3*4 pots", ARABIC, "plant: leek, when: March", "npm run dev"]
+    said = [
+        "Grows tomatoes on the balcony, 2*3*4 pots",
+        ARABIC,
+        "plant: leek, when: March",
+        "npm run dev",
+    ]
     expect(facts.locator(".fact")).to_have_text(said)
     expect(facts.locator("strong")).to_have_text("tomatoes")
     expect(page.get_by_text("4 facts", exact=True)).to_be_visible()
-    assert [fact.evaluate(DIRECTION) for fact in facts.locator(".fact").all()] == ["ltr", "rtl", "ltr", "ltr"]
+    assert [fact.evaluate(DIRECTION) for fact in facts.locator(".fact").all()] == [
+        "ltr",
+        "rtl",
+        "ltr",
+        "ltr",
+    ]
     visitor.button("Edit: plant: leek, when: March").click()
     expect(page.get_by_label("Fact", exact=True)).to_have_value("| leek | March |")
     page.get_by_label("Fact", exact=True).fill("| leek | April |")
@@ -73,16 +96,22 @@ def test_facts_are_said_to_people_and_corrected_by_keyboard(visit: Visit, me: st
     visitor.button("Delete: npm run dev").click()
     expect(facts).to_have_count(3)
     visitor.button("Trash").click()
-    expect(page.get_by_role("list", name="Deleted lines")).to_contain_text("Taken out of Garden by you")
+    expect(page.get_by_role("list", name="Deleted lines")).to_contain_text(
+        "Taken out of Garden by you"
+    )
     page.keyboard.press("Escape")
     elsewhere.write(PREFERENCES, "".join(f"- line {number}\n" for number in range(410)))
     visitor.look()
     visitor.go("Facts")
     page.get_by_role("button", name="Show 10 more").click()
-    expect(page.get_by_role("button", name="Edit: line 400"), "the keyboard goes to the first new one").to_be_focused()
+    expect(
+        page.get_by_role("button", name="Edit: line 400"), "the keyboard goes to the first new one"
+    ).to_be_focused()
 
 
-def test_a_profile_is_fields_with_names_wherever_it_stands(visitor: Visitor, elsewhere: Elsewhere) -> None:
+def test_a_profile_is_fields_with_names_wherever_it_stands(
+    visitor: Visitor, elsewhere: Elsewhere
+) -> None:
     page = visitor.page
     page.get_by_text("Nothing yet.").wait_for()
     elsewhere.write(PROFILE, '{"name": "Anna", "language": "English"}\n')
@@ -104,7 +133,9 @@ def test_a_profile_is_fields_with_names_wherever_it_stands(visitor: Visitor, els
     expect(page.get_by_text(f"{PROFILE} is back.")).to_be_visible()
 
 
-def test_the_page_speaks_german_to_who_reads_german(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
+def test_the_page_speaks_german_to_who_reads_german(
+    visit: Visit, me: str, elsewhere: Elsewhere
+) -> None:
     elsewhere.write(PROFILE, '{"name": "Zoe", "timezone": "Europe/Vienna"}')
     elsewhere.write("/memories/preferences.md", "- kurze Sätze\n")
     visitor = visit(locale="de-AT")

@@ -29,7 +29,10 @@ def provider(opened: OpenIDProvider, me: str) -> OpenIDProvider:
 
 @pytest.fixture(scope="module")
 def url(server_with: ServerWith, opened: OpenIDProvider) -> str:
-    return server_with({"http": {"mount_prefix": "/below"}}, AGENT_MODEL="", **opened.environ).url + "/below"
+    return (
+        server_with({"http": {"mount_prefix": "/below"}}, AGENT_MODEL="", **opened.environ).url
+        + "/below"
+    )
 
 
 @pytest.fixture
@@ -54,8 +57,18 @@ def test_people_sign_in_at_the_provider_and_a_reload_finds_them_and_their_conver
     page = sign_in(visitor)
     expect(page.get_by_role("banner")).to_contain_text(me)
     asked = provider.asked["authorize"][0]
-    expected = {"client_id": CLIENT, "response_type": "code", "code_challenge_method": "S256", "audience": AUDIENCE}
-    assert {**asked, **expected, "redirect_uri": f"{visitor.url}/app", "scope": "openid offline_access"} == asked
+    expected = {
+        "client_id": CLIENT,
+        "response_type": "code",
+        "code_challenge_method": "S256",
+        "audience": AUDIENCE,
+    }
+    assert {
+        **asked,
+        **expected,
+        "redirect_uri": f"{visitor.url}/app",
+        "scope": "openid offline_access",
+    } == asked
     assert len({asked["state"], asked["nonce"], asked["code_challenge"]}) == 3
     visitor.say("hello")
     address = page.url
@@ -64,7 +77,9 @@ def test_people_sign_in_at_the_provider_and_a_reload_finds_them_and_their_conver
     assert "eyJ" not in kept
     assert not [token for token in provider.refresh_tokens if token in kept]
     page.reload()
-    expect(page.get_by_role("group", name="What was said").get_by_text("hello", exact=True)).to_be_visible()
+    expect(
+        page.get_by_role("group", name="What was said").get_by_text("hello", exact=True)
+    ).to_be_visible()
     assert page.url == address
     assert provider.asked["authorize"][-1]["prompt"] == "none"
     assert "sign-in under way" not in visitor.kept()
@@ -79,12 +94,16 @@ def test_who_opens_a_conversation_s_address_comes_back_to_it(
     other = Visitor.arrive(browser, visitor.url, provider.url)
     provider.is_known = False
     page = sign_in(other, at)
-    expect(page.get_by_role("group", name="What was said").get_by_text("hello", exact=True)).to_be_visible()
+    expect(
+        page.get_by_role("group", name="What was said").get_by_text("hello", exact=True)
+    ).to_be_visible()
     assert page.url.endswith(at)
     other.leave()
 
 
-def test_the_page_says_where_one_signs_in_before_and_why_one_was_not(visitor: Visitor, provider: OpenIDProvider) -> None:
+def test_the_page_says_where_one_signs_in_before_and_why_one_was_not(
+    visitor: Visitor, provider: OpenIDProvider
+) -> None:
     page, host = visitor.page, provider.url.partition("//")[2]
     page.goto(f"{visitor.url}/app")
     expect(page.get_by_text(f"You sign in at {host}, and come back here.")).to_be_visible()
@@ -92,17 +111,23 @@ def test_the_page_says_where_one_signs_in_before_and_why_one_was_not(visitor: Vi
     assert visitor.inaccessible() == []
     visitor.button("Sign in").click()
     page.get_by_role("link", name="Refuse").click()
-    expect(page.get_by_role("alert")).to_have_text(f"You were not signed in: it was refused at {host}.")
+    expect(page.get_by_role("alert")).to_have_text(
+        f"You were not signed in: it was refused at {host}."
+    )
     assert page.url == f"{visitor.url}/app"
     page.reload()
     expect(visitor.button("Sign in")).to_be_visible()
     expect(page.get_by_role("alert")).to_have_count(0)
     provider.is_down = True
     visitor.button("Sign in").click()
-    expect(page.get_by_role("alert")).to_have_text(f"{host} cannot be reached from here; try again.")
+    expect(page.get_by_role("alert")).to_have_text(
+        f"{host} cannot be reached from here; try again."
+    )
 
 
-def test_who_comes_back_by_the_browser_s_button_may_sign_in_again(visitor: Visitor, me: str) -> None:
+def test_who_comes_back_by_the_browser_s_button_may_sign_in_again(
+    visitor: Visitor, me: str
+) -> None:
     page = visitor.page
     page.goto(f"{visitor.url}/app")
     visitor.button("Sign in").click()
@@ -113,7 +138,9 @@ def test_who_comes_back_by_the_browser_s_button_may_sign_in_again(visitor: Visit
     expect(page.get_by_role("banner")).to_contain_text(me)
 
 
-def test_an_answer_that_this_page_did_not_ask_for_signs_nobody_in(visitor: Visitor, provider: OpenIDProvider) -> None:
+def test_an_answer_that_this_page_did_not_ask_for_signs_nobody_in(
+    visitor: Visitor, provider: OpenIDProvider
+) -> None:
     """Neither one that somebody else began, nor one with another state, nor the same one twice."""
     page = visitor.page
     stale = "This sign-in did not begin on this page, or was used before; sign in again."
@@ -136,7 +163,9 @@ def test_an_answer_that_this_page_did_not_ask_for_signs_nobody_in(visitor: Visit
     assert len(provider.asked["token"]) == 1
 
 
-@pytest.mark.parametrize("wrong", [{"nonce": "another"}, {"aud": "another"}, {"iss": "https://evil.example"}, {"exp": 1}])
+@pytest.mark.parametrize(
+    "wrong", [{"nonce": "another"}, {"aud": "another"}, {"iss": "https://evil.example"}, {"exp": 1}]
+)
 def test_a_proof_that_is_not_for_this_sign_in_signs_nobody_in(
     visitor: Visitor, provider: OpenIDProvider, wrong: dict[str, str]
 ) -> None:
@@ -145,11 +174,15 @@ def test_a_proof_that_is_not_for_this_sign_in_signs_nobody_in(
     page.goto(f"{visitor.url}/app")
     visitor.button("Sign in").click()
     page.get_by_role("link", name="Sign in at the provider").click()
-    expect(page.get_by_role("alert")).to_contain_text("cannot be used; ask whoever runs this server")
+    expect(page.get_by_role("alert")).to_contain_text(
+        "cannot be used; ask whoever runs this server"
+    )
     expect(visitor.button("Sign in")).to_be_visible()
 
 
-def test_a_token_that_the_server_refuses_is_no_endless_way(visitor: Visitor, provider: OpenIDProvider) -> None:
+def test_a_token_that_the_server_refuses_is_no_endless_way(
+    visitor: Visitor, provider: OpenIDProvider
+) -> None:
     provider.claims = {"aud": "another"}
     page = visitor.page
     page.goto(f"{visitor.url}/app")
@@ -173,9 +206,13 @@ def test_tokens_are_renewed_before_they_end_once_for_all_requests_and_where_the_
     visitor.look()
     visitor.say("hello again")
     expect(page.get_by_role("banner")).to_contain_text(me)
-    renewals = [asked for asked in provider.asked["token"] if asked["grant_type"] == "refresh_token"]
+    renewals = [
+        asked for asked in provider.asked["token"] if asked["grant_type"] == "refresh_token"
+    ]
     assert len(provider.asked["token"]) == used + 1
-    assert len({asked["refresh_token"] for asked in renewals}) == len(renewals), "none is used twice"
+    assert len({asked["refresh_token"] for asked in renewals}) == len(renewals), (
+        "none is used twice"
+    )
     assert len(provider.refresh_tokens) == 1
     held = Held(page, "**/memory/facts")
     page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
@@ -193,31 +230,45 @@ def test_who_cannot_be_renewed_is_told_so_and_signs_in_again_in_the_same_view(
     visitor.say("hello")
     address = page.url
     provider.refresh_tokens.clear()
-    page.route("**/memory/facts", lambda route: route.fulfill(status=401, json={"detail": "The token is over."}))
+    page.route(
+        "**/memory/facts",
+        lambda route: route.fulfill(status=401, json={"detail": "The token is over."}),
+    )
     page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
     expect(page.get_by_role("alert")).to_have_text("Your sign-in is over; sign in again.")
     page.unroute("**/memory/facts")
     visitor.button("Sign in").click()
-    expect(page.get_by_role("group", name="What was said").get_by_text("hello", exact=True)).to_be_visible()
+    expect(
+        page.get_by_role("group", name="What was said").get_by_text("hello", exact=True)
+    ).to_be_visible()
     assert page.url == address
 
 
-def test_without_a_refresh_token_what_the_server_says_ends_the_session(visitor: Visitor, provider: OpenIDProvider) -> None:
+def test_without_a_refresh_token_what_the_server_says_ends_the_session(
+    visitor: Visitor, provider: OpenIDProvider
+) -> None:
     provider.has_refresh_tokens = False
     page = sign_in(visitor)
-    page.route("**/memory/facts", lambda route: route.fulfill(status=401, json={"detail": "The token is over."}))
+    page.route(
+        "**/memory/facts",
+        lambda route: route.fulfill(status=401, json={"detail": "The token is over."}),
+    )
     page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
     expect(page.get_by_role("alert")).to_have_text("The token is over.")
     expect(visitor.button("Sign in")).to_be_visible()
 
 
-def test_while_the_provider_is_away_nobody_is_signed_out(visitor: Visitor, provider: OpenIDProvider, me: str) -> None:
+def test_while_the_provider_is_away_nobody_is_signed_out(
+    visitor: Visitor, provider: OpenIDProvider, me: str
+) -> None:
     provider.seconds = 2
     page = sign_in(visitor)
     page.wait_for_timeout(2_000)
     provider.is_down = True
     page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
-    expect(page.get_by_role("alert").first).to_contain_text("cannot be reached from here; try again.")
+    expect(page.get_by_role("alert").first).to_contain_text(
+        "cannot be reached from here; try again."
+    )
     provider.is_down = False
     provider.seconds = 300
     visitor.look()
@@ -225,22 +276,30 @@ def test_while_the_provider_is_away_nobody_is_signed_out(visitor: Visitor, provi
     expect(page.get_by_role("banner")).to_contain_text(me)
 
 
-def test_who_signs_out_is_so_at_the_provider_too_and_nothing_is_left(visitor: Visitor, provider: OpenIDProvider) -> None:
+def test_who_signs_out_is_so_at_the_provider_too_and_nothing_is_left(
+    visitor: Visitor, provider: OpenIDProvider
+) -> None:
     page = sign_in(visitor)
     visitor.say("hello")
     with page.expect_request(re.compile("/leave")) as left:
         visitor.button("Sign out").click()
     expect(visitor.button("Sign in")).to_be_visible()
     assert page.url == f"{visitor.url}/app"
-    assert provider.asked["leave"] == [{"client_id": CLIENT, "post_logout_redirect_uri": f"{visitor.url}/app"}]
+    assert provider.asked["leave"] == [
+        {"client_id": CLIENT, "post_logout_redirect_uri": f"{visitor.url}/app"}
+    ]
     assert "eyJ" not in left.value.url
     assert provider.refresh_tokens == set()
     page.reload()
     visitor.button("Sign in").click()
-    expect(page.get_by_role("link", name="Sign in at the provider"), "the provider asks again").to_be_visible()
+    expect(
+        page.get_by_role("link", name="Sign in at the provider"), "the provider asks again"
+    ).to_be_visible()
 
 
-def test_a_reload_asks_nobody_whom_the_provider_knows_no_more(visitor: Visitor, provider: OpenIDProvider) -> None:
+def test_a_reload_asks_nobody_whom_the_provider_knows_no_more(
+    visitor: Visitor, provider: OpenIDProvider
+) -> None:
     page = sign_in(visitor)
     provider.is_known = False
     page.reload()
@@ -259,7 +318,9 @@ def test_where_the_access_token_is_no_json_web_token_the_id_token_signs_in(
     expect(page.get_by_role("banner")).to_contain_text(me)
 
 
-def test_a_token_in_the_address_replaces_nobody_whom_the_provider_knows(visitor: Visitor, me: str) -> None:
+def test_a_token_in_the_address_replaces_nobody_whom_the_provider_knows(
+    visitor: Visitor, me: str
+) -> None:
     page = sign_in(visitor)
     page.goto("about:blank")
     page.goto(f"{visitor.url}/app#token=junk")

@@ -1,4 +1,6 @@
-"""The page of deployments unlike the shipped one: shared memory, a group's folder, a second agent, operators."""
+"""The page of deployments unlike the shipped one: shared memory, a group's folder, a second agent,
+operators.
+"""
 
 from pathlib import Path
 from urllib.parse import quote
@@ -21,7 +23,9 @@ def url(server_with: ServerWith) -> str:
     return server_with(AGENT_MODEL="", MEMORY_SCOPE="assistant").url
 
 
-def test_where_memory_is_shared_the_page_says_so_and_offers_no_files(visitor: Visitor, me: str) -> None:
+def test_where_memory_is_shared_the_page_says_so_and_offers_no_files(
+    visitor: Visitor, me: str
+) -> None:
     page = visitor.page
     expect(page.get_by_text("Memory is shared here by everybody")).to_be_visible()
     expect(page.get_by_role("list", name="Memory")).to_have_count(0)
@@ -41,7 +45,9 @@ def test_where_memory_is_shared_the_page_says_so_and_offers_no_files(visitor: Vi
     assert "MEMORY_SCOPE" not in page.content()
 
 
-def test_where_there_is_no_memory_the_page_says_so_and_offers_no_files(browser: Browser, url: str, me: str) -> None:
+def test_where_there_is_no_memory_the_page_says_so_and_offers_no_files(
+    browser: Browser, url: str, me: str
+) -> None:
     visitor = Visitor.arrive(browser, url)
 
     def without_memory(route: Route) -> None:
@@ -63,10 +69,14 @@ def test_where_there_is_no_memory_the_page_says_so_and_offers_no_files(browser: 
 
 @pytest.fixture(scope="module")
 def fork_url(server_with: ServerWith) -> str:
-    return server_with({"graphs": {"support": "./agent.py:agent"}}, '"/team/": group("team_id")', AGENT_MODEL="").url
+    return server_with(
+        {"graphs": {"support": "./agent.py:agent"}}, '"/team/": group("team_id")', AGENT_MODEL=""
+    ).url
 
 
-def test_a_group_s_folder_is_shown_to_its_members_beside_their_own_memory(browser: Browser, fork_url: str, me: str) -> None:
+def test_a_group_s_folder_is_shown_to_its_members_beside_their_own_memory(
+    browser: Browser, fork_url: str, me: str
+) -> None:
     put_item(fork_url, ("groups", "acme:team_id:red"), "/plan.md", "# Plan\n\n- Ship on Monday\n")
     for team in ("red", "blue"):
         visitor = Visitor.arrive(browser, fork_url)
@@ -97,11 +107,15 @@ def test_one_signs_in_with_a_claim_of_a_group(browser: Browser, fork_url: str, m
     assert visitor.inaccessible() == []
     claims.fill("\n team_id = red & blue \n")
     visitor.button("Sign in").click()
-    expect(page.get_by_role("region", name="Shared with red & blue")).to_contain_text("Ship on Tuesday")
+    expect(page.get_by_role("region", name="Shared with red & blue")).to_contain_text(
+        "Ship on Tuesday"
+    )
     visitor.leave()
 
 
-def test_one_chooses_whom_a_conversation_is_with_and_finds_all_of_them_again(browser: Browser, fork_url: str, me: str) -> None:
+def test_one_chooses_whom_a_conversation_is_with_and_finds_all_of_them_again(
+    browser: Browser, fork_url: str, me: str
+) -> None:
     visitor = Visitor.arrive(browser, fork_url)
     page = visitor.sign_in(me)
     visitor.say("Remember that I prefer metric units.")
@@ -126,5 +140,7 @@ def test_operators_see_what_is_due(browser: Browser, tmp_path: Path) -> None:
         page = visitor.sign_in("root")
         visitor.say("hello")
         visitor.button("Operations").click()
-        expect(page.get_by_role("region", name="Due")).to_contain_text("1 conversation of 1 person, the oldest since")
+        expect(page.get_by_role("region", name="Due")).to_contain_text(
+            "1 conversation of 1 person, the oldest since"
+        )
         visitor.leave()

@@ -1,4 +1,6 @@
-"""Answers as they come, whatever becomes of the connection, behind tokens and below a prefix, on the scripted model."""
+"""Answers as they come, whatever becomes of the connection, behind tokens and below a prefix, on
+the scripted model.
+"""
 
 import base64
 import threading
@@ -13,7 +15,14 @@ import pytest
 from playwright.sync_api import FilePayload, Page, expect
 
 from lasting_memory.people.identity import WRITE_POLICIES
-from lasting_memory.testing.scripted_anthropic import DELTA_CHARACTERS, Changed, Ended, Failure, ScriptedAnthropic, Text
+from lasting_memory.testing.scripted_anthropic import (
+    DELTA_CHARACTERS,
+    Changed,
+    Ended,
+    Failure,
+    ScriptedAnthropic,
+    Text,
+)
 from tests.conftest import ServerWith
 from tests.page.browser import Visitor
 from tests.page.conftest import Visit
@@ -29,12 +38,16 @@ SAYING = "The quick brown fox jumps over the lazy dog, and then it rests. " * 12
 
 @pytest.fixture(scope="module")
 def url(server_with: ServerWith) -> str:
-    server = server_with({"http": {"mount_prefix": "/below"}}, AUTH_JWT_SECRET=SECRET, MEMORY_WRITES="background")
+    server = server_with(
+        {"http": {"mount_prefix": "/below"}}, AUTH_JWT_SECRET=SECRET, MEMORY_WRITES="background"
+    )
     return f"{server.url}/below"
 
 
 def token(identity: str, seconds: float = 600, **claims: Any) -> str:
-    return jwt.encode({"sub": identity, "org_id": "acme", "exp": time.time() + seconds, **claims}, SECRET, "HS256")
+    return jwt.encode(
+        {"sub": identity, "org_id": "acme", "exp": time.time() + seconds, **claims}, SECRET, "HS256"
+    )
 
 
 def enter(visitor: Visitor, identity: str, **claims: Any) -> None:
@@ -65,7 +78,8 @@ def to_the_end() -> Iterator[threading.Event]:
 
 
 def slowly(to_the_end: threading.Event, may_come: threading.Semaphore | None = None) -> Changed:
-    """The saying, which ends when the test says so, however slow the browser is. Until then spaces come.
+    """The saying, which ends when the test says so, however slow the browser is. Until then spaces
+    come.
 
     With `may_come` each piece of it waits for the test as well.
     """
@@ -95,7 +109,9 @@ def refuse(page: Page, route: str) -> None:
     page.route(route, lambda request: request.fulfill(status=401, json={"detail": OVER}))
 
 
-def test_a_token_signs_in_by_field_or_by_address_after_a_yes_and_is_erased_from_there(visit: Visit, me: str) -> None:
+def test_a_token_signs_in_by_field_or_by_address_after_a_yes_and_is_erased_from_there(
+    visit: Visit, me: str
+) -> None:
     visitor, asked, mallory = visit(), "Sign in as {} of acme?", f"mallory-{me}"
     page = visitor.page
     page.goto(f"{visitor.url}/app")
@@ -142,7 +158,9 @@ def test_a_token_in_the_address_replaces_nobody_who_is_signed_in(visitor: Visito
     assert f"Bearer {other}" not in used
 
 
-def test_a_message_that_met_the_end_of_a_token_is_in_the_box_again_for_the_same_person(visitor: Visitor, me: str) -> None:
+def test_a_message_that_met_the_end_of_a_token_is_in_the_box_again_for_the_same_person(
+    visitor: Visitor, me: str
+) -> None:
     page, message = visitor.page, visitor.page.get_by_label("Message")
     visitor.say("hello")
     address = page.url
@@ -160,7 +178,9 @@ def test_a_message_that_met_the_end_of_a_token_is_in_the_box_again_for_the_same_
     expect(message).to_have_value("")
 
 
-def test_nobody_else_finds_what_was_not_sent_and_who_signs_out_leaves_nothing(visitor: Visitor, me: str) -> None:
+def test_nobody_else_finds_what_was_not_sent_and_who_signs_out_leaves_nothing(
+    visitor: Visitor, me: str
+) -> None:
     page, message = visitor.page, visitor.page.get_by_label("Message")
     refuse(page, "**/memory/policies")
     message.fill("a secret")
@@ -201,7 +221,11 @@ def test_an_answer_that_grows_is_taken_up_after_a_reload_and_a_lost_connection_o
     expect(page.get_by_label("Message")).to_be_focused()
     visitor.say("go on")
     expect(page.get_by_role("article").nth(1)).to_have_text(stopped.replace("\n", ""))
-    shown = [message for message in model.requests_for("go on")[-1]["messages"] if message["role"] == "assistant"]
+    shown = [
+        message
+        for message in model.requests_for("go on")[-1]["messages"]
+        if message["role"] == "assistant"
+    ]
     assert "The quick" in str(shown), "the model sees what the page shows"
     page.reload()
     sign_in(visitor, token(me))
@@ -268,7 +292,11 @@ def test_an_answer_that_is_none_says_why_and_one_that_was_cut_says_so(
     page = visitor.page
     model.script("refuse", Ended([], "refusal"))
     visitor.say("refuse")
-    expect(page.get_by_text("There is no answer. The model refused to answer (refusal); say it in other words")).to_be_visible()
+    expect(
+        page.get_by_text(
+            "There is no answer. The model refused to answer (refusal); say it in other words"
+        )
+    ).to_be_visible()
     model.script("refuse", Ended([Text("Of wombats I know")], "max_tokens"))
     visitor.button("Retry").click()
     expect(page.get_by_text("Of wombats I know")).to_be_visible()
@@ -328,7 +356,8 @@ HUGE = {
 }
 
 
-# Renders the first characters of a text, more of them, and all, for many such numbers; and, to compare with, all at once.
+# Renders the first characters of a text, more of them, and all, for many such numbers; and, to
+# compare with, all at once.
 PIECES = r"""async (text) => {
   const { html, render } = await import(new URL("app/lib/preact.js", document.baseURI));
   const { Markdown } = await import(new URL("app/markdown.js", document.baseURI));
@@ -363,7 +392,9 @@ def test_an_answer_reads_the_same_whatever_pieces_it_came_in(visitor: Visitor, t
     assert seen["others"] == []
 
 
-def test_answers_are_markdown_with_links_that_open_apart(visitor: Visitor, model: ScriptedAnthropic) -> None:
+def test_answers_are_markdown_with_links_that_open_apart(
+    visitor: Visitor, model: ScriptedAnthropic
+) -> None:
     page, answer = visitor.page, visitor.page.get_by_role("article").last
     model.script("show", [Text(MARKDOWN)])
     visitor.say("show")
@@ -385,20 +416,36 @@ def test_answers_are_markdown_with_links_that_open_apart(visitor: Visitor, model
     visitor.button("Copy").click()
     assert page.evaluate("() => navigator.clipboard.readText()") == 'rm -rf "<tent>"'
     assert visitor.inaccessible() == []
-    model.script("lie", [Text("[https://good.example/?to=evil.example](https://evil.example/login) <https://good.example/>")])
+    model.script(
+        "lie",
+        [
+            Text(
+                "[https://good.example/?to=evil.example](https://evil.example/login) <https://good.example/>"
+            )
+        ],
+    )
     visitor.say("lie")
-    expect(answer).to_contain_text("https://good.example/?to=evil.example (evil.example) https://good.example/")
+    expect(answer).to_contain_text(
+        "https://good.example/?to=evil.example (evil.example) https://good.example/"
+    )
 
 
 def png(width: int, height: int) -> bytes:
     """A picture of one color."""
 
     def chunk(name: bytes, data: bytes) -> bytes:
-        return len(data).to_bytes(4, "big") + name + data + zlib.crc32(name + data).to_bytes(4, "big")
+        return (
+            len(data).to_bytes(4, "big") + name + data + zlib.crc32(name + data).to_bytes(4, "big")
+        )
 
     head = width.to_bytes(4, "big") + height.to_bytes(4, "big") + bytes([8, 2, 0, 0, 0])
     rows = (b"\0" + b"\x20\x80\x40" * width) * height
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", head)
+        + chunk(b"IDAT", zlib.compress(rows))
+        + chunk(b"IEND", b"")
+    )
 
 
 def test_pictures_and_text_files_go_with_a_message_and_are_shown_in_it(
@@ -407,14 +454,24 @@ def test_pictures_and_text_files_go_with_a_message_and_are_shown_in_it(
     page, choose = visitor.page, visitor.page.get_by_label("Attach", exact=True)
     files: list[FilePayload] = [
         {"name": "meadow.png", "mimeType": "image/png", "buffer": png(3_000, 1_500)},
-        {"name": "notes.md", "mimeType": "text/markdown", "buffer": b"# Wombats\n\n```\ncode\n```\n"},
+        {
+            "name": "notes.md",
+            "mimeType": "text/markdown",
+            "buffer": b"# Wombats\n\n```\ncode\n```\n",
+        },
     ]
     choose.set_input_files(files)
     attached = page.get_by_role("list", name="Attached")
     expect(attached.get_by_role("listitem")).to_have_count(2)
-    choose.set_input_files({"name": "plan.pdf", "mimeType": "application/pdf", "buffer": b"%PDF-\xff\xfe"})
-    expect(page.get_by_role("alert")).to_have_text("plan.pdf is no text in UTF-8; save it as plain text.")
-    choose.set_input_files({"name": "x.svg", "mimeType": "image/svg+xml", "buffer": b"<svg onload='alert(1)'/>"})
+    choose.set_input_files(
+        {"name": "plan.pdf", "mimeType": "application/pdf", "buffer": b"%PDF-\xff\xfe"}
+    )
+    expect(page.get_by_role("alert")).to_have_text(
+        "plan.pdf is no text in UTF-8; save it as plain text."
+    )
+    choose.set_input_files(
+        {"name": "x.svg", "mimeType": "image/svg+xml", "buffer": b"<svg onload='alert(1)'/>"}
+    )
     expect(page.get_by_role("alert")).to_contain_text("x.svg is no PNG")
     choose.set_input_files({"name": "long.txt", "mimeType": "text/plain", "buffer": b"x" * 200_001})
     expect(page.get_by_role("alert")).to_contain_text("long.txt is larger than")
@@ -424,7 +481,9 @@ def test_pictures_and_text_files_go_with_a_message_and_are_shown_in_it(
     choose.set_input_files(files[1])
     expect(attached.get_by_role("listitem")).to_have_count(2)
     visitor.say("what is this?")
-    (said,) = (one for one in model.requests_for("what is this?")[-1]["messages"] if one["role"] == "user")
+    (said,) = (
+        one for one in model.requests_for("what is this?")[-1]["messages"] if one["role"] == "user"
+    )
     text, picture, file = said["content"]
     assert text["text"] == "what is this?"
     assert picture["source"]["media_type"] == "image/png"
@@ -446,17 +505,25 @@ def test_pictures_and_text_files_go_with_a_message_and_are_shown_in_it(
     expect(page.locator(".mine")).to_contain_text("and what is that?")
     visitor.button("Send").wait_for()
     again = model.requests_for("and what is that?")[-1]["messages"]
-    assert [len(one["content"]) for one in again if one["role"] == "user"] == [3], "what is attached stays"
+    assert [len(one["content"]) for one in again if one["role"] == "user"] == [3], (
+        "what is attached stays"
+    )
 
 
 def test_a_picture_is_what_its_bytes_are(visitor: Visitor, model: ScriptedAnthropic) -> None:
     page, choose = visitor.page, visitor.page.get_by_label("Attach", exact=True)
-    choose.set_input_files({"name": "notes.gif", "mimeType": "image/gif", "buffer": b"GIF89a is how they begin"})
-    expect(page.get_by_role("alert")).to_have_text("notes.gif cannot be read as a picture; choose another one.")
+    choose.set_input_files(
+        {"name": "notes.gif", "mimeType": "image/gif", "buffer": b"GIF89a is how they begin"}
+    )
+    expect(page.get_by_role("alert")).to_have_text(
+        "notes.gif cannot be read as a picture; choose another one."
+    )
     choose.set_input_files({"name": "meadow.gif", "mimeType": "image/gif", "buffer": png(20, 10)})
     expect(page.get_by_role("list", name="Attached").get_by_role("listitem")).to_have_count(1)
     visitor.say("what is in it?")
-    (said,) = (one for one in model.requests_for("what is in it?")[-1]["messages"] if one["role"] == "user")
+    (said,) = (
+        one for one in model.requests_for("what is in it?")[-1]["messages"] if one["role"] == "user"
+    )
     assert said["content"][1]["source"]["media_type"] == "image/png"
 
 
@@ -472,7 +539,9 @@ COUNT_READ = """async () => {
 }"""
 
 
-def test_only_the_part_of_an_answer_that_grows_is_read_again(visitor: Visitor, model: ScriptedAnthropic) -> None:
+def test_only_the_part_of_an_answer_that_grows_is_read_again(
+    visitor: Visitor, model: ScriptedAnthropic
+) -> None:
     page = visitor.page
     text = "\n\n".join(f"Part **{number}** of it." for number in range(100))
     page.evaluate(COUNT_READ)
@@ -498,7 +567,9 @@ def test_no_trick_of_markdown_does_anything(visitor: Visitor, model: ScriptedAnt
         assert page.evaluate("() => document.querySelectorAll('article').length") >= 4
 
 
-def test_who_may_changes_policies_through_the_store_and_is_told_of_a_refusal(visit: Visit, me: str) -> None:
+def test_who_may_changes_policies_through_the_store_and_is_told_of_a_refusal(
+    visit: Visit, me: str
+) -> None:
     visitor = visit()
     enter(visitor, me, permissions=[WRITE_POLICIES], org_id=f"org-{me}")
     page = visitor.page
@@ -520,4 +591,6 @@ def test_who_may_changes_policies_through_the_store_and_is_told_of_a_refusal(vis
         headers={"authorization": f"Bearer {token(me, org_id=f'org-{me}')}"},
         trust_env=False,
     ).json()
-    assert [(file["key"], file["content"]) for file in told["files"]] == [("/travel.md", "Take the night train.")]
+    assert [(file["key"], file["content"]) for file in told["files"]] == [
+        ("/travel.md", "Take the night train.")
+    ]

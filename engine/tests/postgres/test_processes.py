@@ -26,17 +26,22 @@ pytestmark = pytest.mark.postgres
 FILES = ("memories", "acme:alice")
 PATH = "/a.md"
 WRITERS = 8
-# Forked from a process that has imported everything: a start costs milliseconds, and no thread of pytest comes along.
+# Forked from a process that has imported everything: a start costs milliseconds, and no thread of
+# pytest comes along.
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["tests.postgres.test_processes"])
 
 
 def files_of(store: BaseStore, name: str) -> ScopedFiles:
-    return ScopedFiles(deployed(), lambda _: FILES, author=Author("agent", run_id=name), store=store)
+    return ScopedFiles(
+        deployed(), lambda _: FILES, author=Author("agent", run_id=name), store=store
+    )
 
 
 def write(uri: str, name: str, edits: int, told: Path) -> None:
-    """One process: edits of the file in two ways, each noted in `told` as soon as it was acknowledged or refused."""
+    """One process: edits of the file in two ways, each noted in `told` as soon as it was
+    acknowledged or refused.
+    """
     asyncio.run(_write(uri, name, edits, told))
 
 

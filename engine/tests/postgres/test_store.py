@@ -1,4 +1,6 @@
-"""The store on Postgres: what fits, many who write, index or start at once, meaning, wrong addresses."""
+"""The store on Postgres: what fits, many who write, index or start at once, meaning, wrong
+addresses.
+"""
 
 import asyncio
 import multiprocessing
@@ -18,7 +20,13 @@ from psycopg_pool import AsyncConnectionPool
 
 from lasting_memory.dev.server import ON_POSTGRES
 from lasting_memory.people import identity
-from lasting_memory.postgres.store import _SETUP_LOCK, EMBEDDINGS_AT_ONCE, Checkpointer, _open, open_store
+from lasting_memory.postgres.store import (
+    _SETUP_LOCK,
+    EMBEDDINGS_AT_ONCE,
+    Checkpointer,
+    _open,
+    open_store,
+)
 from lasting_memory.recall import index as segments
 from lasting_memory.recall.conversations import conversation
 from lasting_memory.settings import Settings, SettingsError
@@ -47,11 +55,16 @@ def database(postgres_uri: str) -> Iterator[Settings]:
 
 def random_text(size: int) -> str:
     """Text of `size` bytes that is nothing but escapes in a label."""
-    return "".join(chr(0x4E00 + secrets.randbelow(0x5000)) for _ in range(size // 3)) + "|" * (size % 3)
+    return "".join(chr(0x4E00 + secrets.randbelow(0x5000)) for _ in range(size // 3)) + "|" * (
+        size % 3
+    )
 
 
-async def test_the_longest_namespace_with_the_longest_path_fits_an_index_entry(database: Settings) -> None:
-    # Text that does not compress: Postgres compresses what it can before it says that an entry is too long.
+async def test_the_longest_namespace_with_the_longest_path_fits_an_index_entry(
+    database: Settings,
+) -> None:
+    # Text that does not compress: Postgres compresses what it can before it says that an entry is
+    # too long.
     user = random_text(identity.MAX_IDENTITY_BYTES)
     person = identity.Actor(user, random_text(identity.MAX_IDENTITY_BYTES))
     identity.check_person(person)
@@ -64,13 +77,18 @@ async def test_the_longest_namespace_with_the_longest_path_fits_an_index_entry(d
 
 @pytest.mark.parametrize("worlds", [8, pytest.param(200, marks=pytest.mark.proof)])
 async def test_writers_with_a_connection_each_lose_nothing(postgres_uri: str, worlds: int) -> None:
-    """The journal's worlds, where batches of different writers really are on their way at once, and some writers die."""
+    """The journal's worlds, where batches of different writers really are on their way at once, and
+    some writers die.
+    """
     acknowledged = 0
     for seed in range(worlds):
         async with stores.emptied(postgres_uri):
             pass
         found = await world.throw(
-            seed, lambda: AsyncPostgresStore.from_conn_string(postgres_uri), tight=seed % 2 == 1, patience=0.003
+            seed,
+            lambda: AsyncPostgresStore.from_conn_string(postgres_uri),
+            tight=seed % 2 == 1,
+            patience=0.003,
         )
         acknowledged += found.acknowledged
     assert acknowledged > 5 * worlds
@@ -87,7 +105,9 @@ async def test_servers_that_start_at_once_all_find_their_tables(database: Settin
 
 
 async def test_a_session_keeps_nothing_between_transactions(database: Settings) -> None:
-    """A pooler in transaction mode gives a session's next transaction to another one, and the session to others."""
+    """A pooler in transaction mode gives a session's next transaction to another one, and the
+    session to others.
+    """
     kept = """SELECT (SELECT count(*) FROM pg_prepared_statements) AS statements,
         (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory') AS locks"""
     config: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
@@ -99,7 +119,10 @@ async def test_a_session_keeps_nothing_between_transactions(database: Settings) 
             assert await checkpointer.aget_tuple(config)
         for pool in (store.conn, checkpointer.conn):
             async with cast("AsyncConnectionPool[Any]", pool).connection() as connection:
-                assert await (await connection.execute(kept)).fetchone() == {"statements": 0, "locks": 0}
+                assert await (await connection.execute(kept)).fetchone() == {
+                    "statements": 0,
+                    "locks": 0,
+                }
 
 
 async def test_who_waits_too_long_for_another_server_s_tables_says_for_what(
@@ -108,7 +131,10 @@ async def test_who_waits_too_long_for_another_server_s_tables_says_for_what(
     monkeypatch.setattr("lasting_memory.postgres.store._SETUP_SECONDS", 0.2)
     async with await psycopg.AsyncConnection.connect(str(database.memory_postgres_uri)) as other:
         await other.execute("SELECT pg_advisory_xact_lock(%s)", (_SETUP_LOCK,))
-        with pytest.raises(SettingsError, match=r"^MEMORY_POSTGRES_URI: another server has been creating tables .*lock\.$"):
+        with pytest.raises(
+            SettingsError,
+            match=r"^MEMORY_POSTGRES_URI: another server has been creating tables .*lock\.$",
+        ):
             await open_store(database).__aenter__()
     async with open_store(database) as store:
         await store.aput(("a",), "/a.md", {})
@@ -122,7 +148,9 @@ async def test_a_wrong_address_is_named_and_its_password_is_not(postgres_uri: st
     port = free_port()
     for uri, told in {
         unreachable(port): f"port {port} failed",
-        postgres_uri.replace(":@/postgres?", ":hunter2%40@/nothing?"): 'database "nothing" does not exist',
+        postgres_uri.replace(
+            ":@/postgres?", ":hunter2%40@/nothing?"
+        ): 'database "nothing" does not exist',
         "postgresql://user:hunter2%zz@127.0.0.1:1/db": "percent-encode",
         "postgresql://user@127.0.0.1:1/db?passwort=hunter2": "percent-encode",
     }.items():
@@ -159,8 +187,12 @@ async def _index(uri: str, start: int) -> None:
 
 
 @pytest.mark.parametrize("store", ["postgres"], indirect=True)
-async def test_two_processes_that_index_at_once_lose_nothing(store: BaseStore, postgres_uri: str) -> None:
-    running = [PROCESSES.Process(target=index, args=(postgres_uri, start)) for start in (0, 60)]  # 40 are indexed by both
+async def test_two_processes_that_index_at_once_lose_nothing(
+    store: BaseStore, postgres_uri: str
+) -> None:
+    running = [
+        PROCESSES.Process(target=index, args=(postgres_uri, start)) for start in (0, 60)
+    ]  # 40 are indexed by both
     for process in running:
         process.start()
     for process in running:
@@ -175,7 +207,9 @@ async def test_two_processes_that_index_at_once_lose_nothing(store: BaseStore, p
     assert threads.messages == 10  # of the threads shown: none was read to be indexed again
 
 
-async def test_meaning_is_asked_on_postgres_too_whatever_is_in_the_text(threads: Platform, database: Settings) -> None:
+async def test_meaning_is_asked_on_postgres_too_whatever_is_in_the_text(
+    threads: Platform, database: Settings
+) -> None:
     say(threads, "odd", "bread \0 \ud800", days=0)
     async with open_store(database, INDEX) as store:
         assert (await hits(store, threads, "vehicle"))[0] == "car"
@@ -183,7 +217,9 @@ async def test_meaning_is_asked_on_postgres_too_whatever_is_in_the_text(threads:
 
 
 class SlowEmbedding:
-    """Embeds what says "slow" once it may; counts how many calls wait, and the connections that are in use meanwhile."""
+    """Embeds what says "slow" once it may; counts how many calls wait, and the connections that are
+    in use meanwhile.
+    """
 
     def __init__(self) -> None:
         self.may = asyncio.Event()
@@ -210,10 +246,22 @@ async def test_who_embeds_much_and_slowly_holds_no_connection_and_stops_nobody(
     monkeypatch.setattr("lasting_memory.postgres.store._CONNECTIONS", 2)
     embedding = SlowEmbedding()
     alice, bob = ("memories", "acme:alice"), ("memories", "acme:bob")
-    async with open_store(database, cast("Any", {**INDEX, "embed": embedding})) as store, asyncio.timeout(300):
-        await carried_out(store, PutOp(alice, "/dog.md", {"content": "a dog"}), PutOp(bob, "/car.md", {"content": "a car"}))
-        searches = [asyncio.create_task(carried_out(store, SearchOp(alice, query=f"slow puppy {n}"))) for n in range(30)]
-        put = asyncio.create_task(carried_out(store, PutOp(alice, "/slow.md", {"content": "slow bread"})))
+    async with (
+        open_store(database, cast("Any", {**INDEX, "embed": embedding})) as store,
+        asyncio.timeout(300),
+    ):
+        await carried_out(
+            store,
+            PutOp(alice, "/dog.md", {"content": "a dog"}),
+            PutOp(bob, "/car.md", {"content": "a car"}),
+        )
+        searches = [
+            asyncio.create_task(carried_out(store, SearchOp(alice, query=f"slow puppy {n}")))
+            for n in range(30)
+        ]
+        put = asyncio.create_task(
+            carried_out(store, PutOp(alice, "/slow.md", {"content": "slow bread"}))
+        )
         while embedding.waiting < EMBEDDINGS_AT_ONCE:  # noqa: ASYNC110  # of the tasks above
             await asyncio.sleep(0)
         pool = cast("AsyncConnectionPool[Any]", store.conn)
@@ -223,8 +271,12 @@ async def test_who_embeds_much_and_slowly_holds_no_connection_and_stops_nobody(
         for _ in range(10):
             ((found,),) = await carried_out(store, SearchOp(bob, query="vehicle", limit=1))
             assert found.key == "/car.md"
-            await carried_out(store, PutOp(bob, "/new.md", {"content": "a puppy"}), GetOp(alice, "/dog.md"))
-            await carried_out(store, PutOp(alice, "/plain.md", {"content": "not embedded"}, index=False))
+            await carried_out(
+                store, PutOp(bob, "/new.md", {"content": "a puppy"}), GetOp(alice, "/dog.md")
+            )
+            await carried_out(
+                store, PutOp(alice, "/plain.md", {"content": "not embedded"}, index=False)
+            )
         assert not any(task.done() for task in searches)
         assert embedding.most_waiting == EMBEDDINGS_AT_ONCE, "a person's others wait in turn"
         embedding.may.set()
@@ -249,7 +301,11 @@ async def test_a_batch_of_everything_is_embedded_as_the_library_does(database: S
         SearchOp(place),
     ]
     for fields in (["content"], None):
-        index: Any = {**INDEX, "fields": fields} if fields else {name: of for name, of in INDEX.items() if name != "fields"}
+        index: Any = (
+            {**INDEX, "fields": fields}
+            if fields
+            else {name: of for name, of in INDEX.items() if name != "fields"}
+        )
         async with open_store(database, index) as store:
             await carried_out(store, *ops)
             (found,) = await carried_out(store, SearchOp(place, query="baking", limit=9))
@@ -257,7 +313,9 @@ async def test_a_batch_of_everything_is_embedded_as_the_library_does(database: S
             assert not fields or found[0].key == "/parts.md"
 
 
-async def test_an_embedding_that_fails_fails_its_batch_alone_and_puts_nothing(database: Settings) -> None:
+async def test_an_embedding_that_fails_fails_its_batch_alone_and_puts_nothing(
+    database: Settings,
+) -> None:
     async def broken(texts: Sequence[str]) -> list[list[float]]:
         if "broken" in texts:
             raise OSError("the provider is away")
@@ -266,6 +324,13 @@ async def test_an_embedding_that_fails_fails_its_batch_alone_and_puts_nothing(da
     place = ("memories", "acme:alice")
     async with open_store(database, cast("Any", {**INDEX, "embed": broken})) as store:
         with pytest.raises(OSError, match="away"):
-            await carried_out(store, PutOp(place, "/a.md", {"content": "broken"}), PutOp(place, "/b.md", {}, index=False))
-        assert await carried_out(store, GetOp(place, "/a.md"), GetOp(place, "/b.md")) == [None, None]
+            await carried_out(
+                store,
+                PutOp(place, "/a.md", {"content": "broken"}),
+                PutOp(place, "/b.md", {}, index=False),
+            )
+        assert await carried_out(store, GetOp(place, "/a.md"), GetOp(place, "/b.md")) == [
+            None,
+            None,
+        ]
         await carried_out(store, PutOp(place, "/a.md", {"content": "a dog"}))

@@ -1,4 +1,6 @@
-"""Who may do what. People may do what is listed here, each on what is theirs; everything else is for operators."""
+"""Who may do what. People may do what is listed here, each on what is theirs; everything else is
+for operators.
+"""
 
 from deployment import DEPLOYMENT
 
@@ -15,7 +17,8 @@ auth = build_auth(
         "threads:read",
         "threads:search",
         "threads:update",
-        # Their own memory and their organization's policies. With the permission `policies:write` also to write the policies.
+        # Their own memory and their organization's policies. With the permission `policies:write`
+        # also to write the policies.
         "store:delete",
         "store:get",
         "store:list_namespaces",

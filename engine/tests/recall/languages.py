@@ -1,4 +1,6 @@
-"""Conversations and questions in many languages, as a history of one person, and what a search and plain BM25 find in it."""
+"""Conversations and questions in many languages, as a history of one person, and what a search and
+plain BM25 find in it.
+"""
 
 import random
 from collections.abc import Sequence
@@ -17,14 +19,18 @@ from lasting_memory.testing.platform import Platform
 from tests.recall.talks import ALICE, NOW
 
 _LANGUAGES = Path(__file__).parents[1] / "languages"
-SETS: dict[str, Any] = {path.stem: yaml.safe_load(path.read_text("utf-8")) for path in sorted(_LANGUAGES.glob("*.yaml"))}
+SETS: dict[str, Any] = {
+    path.stem: yaml.safe_load(path.read_text("utf-8")) for path in sorted(_LANGUAGES.glob("*.yaml"))
+}
 # Conversations of a long history, and sentences around what is said in each of their turns.
 MANY, AROUND = 100, 12
 
 
 @dataclass
 class Found:
-    """Of so many questions: those whose conversation comes first, is among the first three, and whose turn is quoted."""
+    """Of so many questions: those whose conversation comes first, is among the first three, and
+    whose turn is quoted.
+    """
 
     questions: int
     first: int = 0
@@ -32,7 +38,9 @@ class Found:
     quoted: int = 0
     missed: list[str] = field(default_factory=list)
 
-    def add(self, question: str, ranked: Sequence[str], expected: str, *, is_quoted: bool = False) -> None:
+    def add(
+        self, question: str, ranked: Sequence[str], expected: str, *, is_quoted: bool = False
+    ) -> None:
         self.first += ranked[:1] == [expected]
         self.first_three += expected in ranked[:3]
         self.quoted += is_quoted
@@ -58,14 +66,21 @@ async def found_by_us(name: str, history: Sequence[Sequence[str]]) -> Found:
     """What a search finds in this history."""
     threads, store, questions = Platform(), InMemoryStore(), SETS[name]["questions"]
     for number, said in enumerate(history, 1):
-        spoken = [{"type": "ai" if n % 2 else "human", "id": str(n), "content": text} for n, text in enumerate(said)]
+        spoken = [
+            {"type": "ai" if n % 2 else "human", "id": str(n), "content": text}
+            for n, text in enumerate(said)
+        ]
         threads.put(ALICE, str(number), (NOW - timedelta(number)).isoformat(), spoken)
     found = Found(len(questions))
     for question, expected, turn in questions:
-        results = await search(store, threads, ALICE, question, 3, agents=["agent"], today=NOW.date())
+        results = await search(
+            store, threads, ALICE, question, 3, agents=["agent"], today=NOW.date()
+        )
         ranked = [match.conversation.thread_id for match in results.matches]
         said = SETS[name]["conversations"][expected - 1][turn - 1]
-        found.add(question, ranked, str(expected), is_quoted=said in results_text(question, results))
+        found.add(
+            question, ranked, str(expected), is_quoted=said in results_text(question, results)
+        )
     return found
 
 
@@ -81,6 +96,8 @@ def found_by_bm25(name: str, history: Sequence[Sequence[str]]) -> Found:
     for question, expected, _ in questions:
         words = [term.text for term in search_stems(question, spoken)]
         scores = index.get_scores(words)
-        ranked = [str(1 + place) for place in np.argsort(-scores, kind="stable")[:3] if scores[place] > 0]
+        ranked = [
+            str(1 + place) for place in np.argsort(-scores, kind="stable")[:3] if scores[place] > 0
+        ]
         found.add(question, ranked, str(expected))
     return found

@@ -18,7 +18,12 @@ from lasting_memory.recall.lexical import period
 from lasting_memory.recall.retrieval import Results, page_text
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.platform import Platform
-from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, tool_results
+from lasting_memory.testing.scripted_anthropic import (
+    ScriptedAnthropic,
+    Text,
+    ToolCall,
+    tool_results,
+)
 from tests.conftest import Scripted
 from tests.recall.talks import ALICE
 
@@ -31,7 +36,9 @@ def message(kind: str, text: str, at: str = "") -> dict[str, Any]:
 
 
 def thread(*messages: dict[str, Any], thread_id: str = "t") -> dict[str, Any]:
-    values = {"messages": [{**one, "id": f"{thread_id}-{number}"} for number, one in enumerate(messages)]}
+    values = {
+        "messages": [{**one, "id": f"{thread_id}-{number}"} for number, one in enumerate(messages)]
+    }
     return {
         "thread_id": thread_id,
         "status": "idle",
@@ -53,26 +60,47 @@ def test_in_a_batch_each_turn_stands_under_the_day_on_which_it_was_said() -> Non
         "2026-09-01 thread_id=t", "user: My test is tomorrow.", "assistant: Good luck!",
         "2026-11-02 thread_id=t", "user: I have a new bicycle.", "assistant: Nice.",
     ]  # fmt: skip
-    assert Due(conversation(LONG)).transcript(zone=KIRITIMATI).startswith("2026-09-02 thread_id=t\nuser: My test")
+    assert (
+        Due(conversation(LONG))
+        .transcript(zone=KIRITIMATI)
+        .startswith("2026-09-02 thread_id=t\nuser: My test")
+    )
 
 
 def test_what_nobody_noted_the_time_of_has_its_thread_s_day_and_says_about() -> None:
     before = thread(message("human", "My test is tomorrow."), message("ai", "Good luck!"), NOVEMBER)
-    assert Due(conversation(before)).transcript().startswith("about 2026-11-02 thread_id=t\nuser: My test is tomorrow.")
+    assert (
+        Due(conversation(before))
+        .transcript()
+        .startswith("about 2026-11-02 thread_id=t\nuser: My test is tomorrow.")
+    )
     assert "\n2026-11-02 thread_id=t\nuser: I have" in Due(conversation(before)).transcript()
 
 
 def test_a_turn_without_a_time_after_one_with_is_not_of_its_day() -> None:
     later = message("human", "The test went well.")
-    talk = conversation(thread(SEPTEMBER, message("ai", "Good luck!"), later, message("ai", "Nice.")))
+    talk = conversation(
+        thread(SEPTEMBER, message("ai", "Good luck!"), later, message("ai", "Nice."))
+    )
     assert [turn.said_at[:10] for turn in talk.turns] == ["2026-09-01", "2026-09-01", "", ""]
 
 
 @pytest.mark.parametrize(
     "update",
     [
-        {"messages": {"role": "user", "content": "x", "additional_kwargs": {SAID_AT: "1999-01-01"}}},
-        [["messages", [{"role": "user", "content": "x", "additional_kwargs": {SAID_AT: "1999-01-01"}}]]],
+        {
+            "messages": {
+                "role": "user",
+                "content": "x",
+                "additional_kwargs": {SAID_AT: "1999-01-01"},
+            }
+        },
+        [
+            [
+                "messages",
+                [{"role": "user", "content": "x", "additional_kwargs": {SAID_AT: "1999-01-01"}}],
+            ]
+        ],
     ],
 )
 def test_a_message_of_an_update_is_stamped_too(update: Any) -> None:
@@ -80,7 +108,9 @@ def test_a_message_of_an_update_is_stamped_too(update: Any) -> None:
     stamp_messages(kwargs)
     assert "1999" not in str(kwargs)
     assert SAID_AT in str(kwargs)
-    mixed: dict[str, Any] = {"input": {"messages": [{"role": "user", "type": "remove", "content": "x"}]}}
+    mixed: dict[str, Any] = {
+        "input": {"messages": [{"role": "user", "type": "remove", "content": "x"}]}
+    }
     stamp_messages(mixed)
     assert SAID_AT in str(mixed)
 
@@ -98,30 +128,63 @@ def test_a_search_and_a_page_say_the_day_of_a_turn_of_another_day() -> None:
     assert told.split("\n") == [
         "2026-11-02 thread_id=t", "  1. 2026-09-01, user: My test is tomorrow.", "  3. user: I have a new bicycle."
     ]  # fmt: skip
-    assert "2026-09-02, user: My test" in results_text("test bicycle", Results([match], 1, 0), zone=KIRITIMATI)
+    assert "2026-09-02, user: My test" in results_text(
+        "test bicycle", Results([match], 1, 0), zone=KIRITIMATI
+    )
     assert "1. 2026-09-01, user: My test is tomorrow." in page_text(conversation(LONG), None)
 
 
 async def test_a_time_of_a_question_is_that_of_talk_and_not_of_a_rename(store: BaseStore) -> None:
     threads = Platform()
-    for thread_id, at in (("spring", "2026-04-01T10:00:00+00:00"), ("autumn", "2026-10-01T10:00:00+00:00")):
-        talk = thread(message("human", "The plan for the garden is ready.", at), thread_id=thread_id)
-        threads.kept[thread_id] = {**talk, "created_at": at, "updated_at": "2026-10-20T10:00:00+00:00"}
-    for since, until, first in (("2026-03-15", "2026-04-15", "spring"), ("2026-09-15", "2026-10-15", "autumn")):
-        found = await search(store, threads, ALICE, "garden plan", 2, agents=["agent"], period=period(since, until))
+    for thread_id, at in (
+        ("spring", "2026-04-01T10:00:00+00:00"),
+        ("autumn", "2026-10-01T10:00:00+00:00"),
+    ):
+        talk = thread(
+            message("human", "The plan for the garden is ready.", at), thread_id=thread_id
+        )
+        threads.kept[thread_id] = {
+            **talk,
+            "created_at": at,
+            "updated_at": "2026-10-20T10:00:00+00:00",
+        }
+    for since, until, first in (
+        ("2026-03-15", "2026-04-15", "spring"),
+        ("2026-09-15", "2026-10-15", "autumn"),
+    ):
+        found = await search(
+            store, threads, ALICE, "garden plan", 2, agents=["agent"], period=period(since, until)
+        )
         assert found.matches[0].conversation.thread_id == first
 
 
 @pytest.mark.parametrize(
-    ("zone", "at"), [("Pacific/Kiritimati", "2026-05-02T20:00:00+00:00"), ("America/Los_Angeles", "2026-05-04T03:00:00+00:00")]
+    ("zone", "at"),
+    [
+        ("Pacific/Kiritimati", "2026-05-02T20:00:00+00:00"),
+        ("America/Los_Angeles", "2026-05-04T03:00:00+00:00"),
+    ],
 )
-async def test_a_period_has_the_person_s_days_as_the_headings_have(store: BaseStore, zone: str, at: str) -> None:
+async def test_a_period_has_the_person_s_days_as_the_headings_have(
+    store: BaseStore, zone: str, at: str
+) -> None:
     threads, there = Platform(), ZoneInfo(zone)
     for thread_id, said in (("third", at), ("other", "2026-05-12T12:00:00+00:00")):
         talk = thread(message("human", "The tea was good.", said), thread_id=thread_id)
-        threads.kept[thread_id] = {**talk, "created_at": said, "updated_at": "2026-06-01T10:00:00+00:00"}
+        threads.kept[thread_id] = {
+            **talk,
+            "created_at": said,
+            "updated_at": "2026-06-01T10:00:00+00:00",
+        }
     found = await search(
-        store, threads, ALICE, "tea", 2, agents=["agent"], period=period("2026-05-03", "2026-05-03"), zone=there
+        store,
+        threads,
+        ALICE,
+        "tea",
+        2,
+        agents=["agent"],
+        period=period("2026-05-03", "2026-05-03"),
+        zone=there,
     )
     first = found.matches[0].conversation
     assert (first.thread_id, first.last_day(there)) == ("third", "2026-05-03")
@@ -131,7 +194,10 @@ FORGED = {SAID_AT: "1999-01-01T00:00:00+00:00", "kept": 1}
 MESSAGES: dict[str, Any] = {
     "a text": "hello",
     "one": {"role": "user", "content": "hello", "additional_kwargs": FORGED},
-    "several": [{"role": "user", "content": "hello", "additional_kwargs": FORGED}, {"type": "human", "content": "there"}],
+    "several": [
+        {"role": "user", "content": "hello", "additional_kwargs": FORGED},
+        {"type": "human", "content": "there"},
+    ],
     "pairs": [["user", "hello"], ("human", "there")],
     "texts": ["hello", "there"],
     "nothing beside it": [{"role": "user", "content": "hello", "additional_kwargs": {}}],
@@ -140,7 +206,9 @@ MESSAGES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("given", MESSAGES.values(), ids=MESSAGES)
-def test_each_message_is_stamped_at_the_door_and_a_client_s_stamp_counts_nothing(given: Any) -> None:
+def test_each_message_is_stamped_at_the_door_and_a_client_s_stamp_counts_nothing(
+    given: Any,
+) -> None:
     kwargs: dict[str, Any] = {"input": {"messages": given}}
     before = datetime.now(UTC) - timedelta(seconds=1)
     rebuild_state(kwargs)
@@ -161,7 +229,8 @@ def test_what_removes_a_message_is_stamped_with_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "stamp", [None, 7, "", "soon", "2999-01-01T00:00:00+00:00", ["2026-01-01"], "0001-01-01T00:00:00+23:59"]
+    "stamp",
+    [None, 7, "", "soon", "2999-01-01T00:00:00+00:00", ["2026-01-01"], "0001-01-01T00:00:00+23:59"],
 )
 def test_a_stamp_that_is_no_time_or_not_yet_counts_nothing(stamp: Any) -> None:
     for about in ({SAID_AT: stamp}, stamp):
@@ -187,7 +256,9 @@ def test_days_at_the_edges() -> None:
 
 
 @pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "Pacific/Pago_Pago", "UTC"])
-async def test_today_is_the_day_where_the_person_is_and_says_which_zone(agent: Scripted, zone: str) -> None:
+async def test_today_is_the_day_where_the_person_is_and_says_which_zone(
+    agent: Scripted, zone: str
+) -> None:
     agent.put(("memories", "acme:alice"), "/profile.json", json.dumps({"timezone": zone}))
     days = {datetime.now(ZoneInfo(zone)).date() + timedelta(days=ahead) for ahead in (0, 1)}
     text = await agent.shown()
@@ -198,7 +269,9 @@ async def test_without_a_time_zone_today_is_utc_s_and_says_so(agent: Scripted) -
     assert "(UTC)" in (await agent.shown()).partition("Today is")[2][:40]
 
 
-async def test_a_time_zone_that_is_none_is_refused_by_its_value_with_an_example(agent: Scripted) -> None:
+async def test_a_time_zone_that_is_none_is_refused_by_its_value_with_an_example(
+    agent: Scripted,
+) -> None:
     refused, done = await agent.called(
         ToolCall("save_profile", {"profile": {"timezone": "Berlin", "name": "Ann"}}),
         ToolCall("save_profile", {"profile": {"timezone": "Europe/Berlin"}}),
@@ -208,10 +281,15 @@ async def test_a_time_zone_that_is_none_is_refused_by_its_value_with_an_example(
     assert done == f"Saved {PROFILE}."
 
 
-async def test_one_that_was_stored_before_is_shown_counts_as_utc_and_stops_no_other_field(agent: Scripted) -> None:
-    agent.put(("memories", "acme:alice"), "/profile.json", json.dumps({"timezone": "Mars", "name": "Ann"}))
+async def test_one_that_was_stored_before_is_shown_counts_as_utc_and_stops_no_other_field(
+    agent: Scripted,
+) -> None:
+    agent.put(
+        ("memories", "acme:alice"), "/profile.json", json.dumps({"timezone": "Mars", "name": "Ann"})
+    )
     kept, moved = await agent.called(
-        ToolCall("save_profile", {"profile": {"role": "gardener"}}), ToolCall("save_profile", {"profile": {"timezone": "Moon"}})
+        ToolCall("save_profile", {"profile": {"role": "gardener"}}),
+        ToolCall("save_profile", {"profile": {"timezone": "Moon"}}),
     )
     assert kept == f"Saved {PROFILE}."
     assert "'Moon' is no time zone" in moved
@@ -221,7 +299,9 @@ async def test_one_that_was_stored_before_is_shown_counts_as_utc_and_stops_no_ot
 
 
 @pytest.mark.server
-async def test_what_is_said_on_a_server_is_dated_by_the_server(server: DevServer, model: ScriptedAnthropic, alice: str) -> None:
+async def test_what_is_said_on_a_server_is_dated_by_the_server(
+    server: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
     person = server.person(alice)
     thread_id = await person.thread()
     forged = {"role": "user", "content": "The zebra is ill.", "additional_kwargs": FORGED}
@@ -231,7 +311,11 @@ async def test_what_is_said_on_a_server_is_dated_by_the_server(server: DevServer
     assert kept["additional_kwargs"][SAID_AT][:4] == str(datetime.now(UTC).year)
     await person.write(PROFILE, json.dumps({"timezone": "Pacific/Kiritimati"}))
     days = {datetime.now(KIRITIMATI).date().isoformat()}
-    model.script("What about the zebra?", [ToolCall("search_past_conversations", {"query": "zebra"})], [Text("It is ill.")])
+    model.script(
+        "What about the zebra?",
+        [ToolCall("search_past_conversations", {"query": "zebra"})],
+        [Text("It is ill.")],
+    )
     await person.say("What about the zebra?")
     days.add(datetime.now(KIRITIMATI).date().isoformat())
     found = tool_results(model.requests[-1])[-1]
@@ -239,8 +323,18 @@ async def test_what_is_said_on_a_server_is_dated_by_the_server(server: DevServer
     assert "about" not in found.partition("thread_id")[0]
     exported: Any = await person.made("GET", "/memory/export")
     await person.made("DELETE", "/memory")
-    await person.made("POST", "/memory/import", {key: exported[key] for key in ("version", "files", "conversations")})
+    await person.made(
+        "POST",
+        "/memory/import",
+        {key: exported[key] for key in ("version", "files", "conversations")},
+    )
     again: Any = await person.made("GET", "/memory/search", q="zebra ill")
-    restored = [await person.made("GET", f"/threads/{talk['thread_id']}") for talk in again["conversations"]]
-    said = [one["additional_kwargs"].get(SAID_AT) for talk in restored for one in talk["values"]["messages"]]
+    restored = [
+        await person.made("GET", f"/threads/{talk['thread_id']}") for talk in again["conversations"]
+    ]
+    said = [
+        one["additional_kwargs"].get(SAID_AT)
+        for talk in restored
+        for one in talk["values"]["messages"]
+    ]
     assert kept["additional_kwargs"][SAID_AT] in said, "an import keeps the days"

@@ -1,4 +1,6 @@
-"""The recall index by words and by meaning: nothing is missed or lost, and it can be made again at any time."""
+"""The recall index by words and by meaning: nothing is missed or lost, and it can be made again at
+any time.
+"""
 
 import asyncio
 import zlib
@@ -25,7 +27,9 @@ from lasting_memory.testing.stores import INDEX, SUBJECTS, WrappedStore, embed
 from tests.recall.talks import ALICE, conversations, hits, human, left, many, say
 
 
-async def test_many_conversations_are_in_few_items_and_each_is_found(store: BaseStore, threads: Platform) -> None:
+async def test_many_conversations_are_in_few_items_and_each_is_found(
+    store: BaseStore, threads: Platform
+) -> None:
     many(threads, 700)
     assert conversations(await catch_up(store, threads, ALICE, agents=["agent"])) == 703
     new = await store.asearch(namespaces.recall(ALICE, "new"), limit=1_000)
@@ -35,7 +39,8 @@ async def test_many_conversations_are_in_few_items_and_each_is_found(store: Base
     for number in (0, 63, 64, 350, 699):
         assert await hits(store, threads, f"Word{number}") == [f"t{number}"]
     assert len(await hits(store, threads, "thing3", limit=20)) == 20
-    # What is said in one of them later is found, what is no longer said in it is not, and each is there once.
+    # What is said in one of them later is found, what is no longer said in it is not, and each is
+    # there once.
     say(threads, "t64", "a zebra", days=0)
     assert await hits(store, threads, "zebra") == ["t64"]
     assert await hits(store, threads, "word64") == []
@@ -43,7 +48,9 @@ async def test_many_conversations_are_in_few_items_and_each_is_found(store: Base
     assert (await search(store, threads, ALICE, "word64", 5, agents=["agent"])).searched == 703
 
 
-async def test_a_search_asks_for_few_threads_and_a_long_backlog_is_worked_off(store: BaseStore) -> None:
+async def test_a_search_asks_for_few_threads_and_a_long_backlog_is_worked_off(
+    store: BaseStore,
+) -> None:
     threads = Platform()
     many(threads, 230)
     first = await search(store, threads, ALICE, "word229", 5, agents=["agent"])
@@ -56,9 +63,13 @@ async def test_a_search_asks_for_few_threads_and_a_long_backlog_is_worked_off(st
     assert (threads.calls["threads.search"], threads.messages) == (2, 2)
 
 
-@pytest.mark.parametrize("damage", [{}, {"format": 0}, {"table": 7, "postings": "AAAA", "words": "!"}], ids=str)
+@pytest.mark.parametrize(
+    "damage", [{}, {"format": 0}, {"table": 7, "postings": "AAAA", "words": "!"}], ids=str
+)
 @pytest.mark.parametrize("part", ["documents", "new", "segments"])
-async def test_an_item_that_is_damaged_or_of_another_format_is_made_again(part: Any, damage: dict[str, Any]) -> None:
+async def test_an_item_that_is_damaged_or_of_another_format_is_made_again(
+    part: Any, damage: dict[str, Any]
+) -> None:
     store, threads = InMemoryStore(), Platform()
     for start, count in ((0, segments.MERGE_AT), (segments.MERGE_AT, 10)):
         many(threads, count, start=start)
@@ -66,21 +77,42 @@ async def test_an_item_that_is_damaged_or_of_another_format_is_made_again(part: 
     items = await store.asearch(namespaces.recall(ALICE, part), limit=1_000)
     assert items
     for item in items:
-        await store.aput(item.namespace, item.key, {**item.value, **damage} if damage else {}, index=False)
+        await store.aput(
+            item.namespace, item.key, {**item.value, **damage} if damage else {}, index=False
+        )
     for number in (0, segments.MERGE_AT + 9):
         await hits(store, threads, f"word{number}")  # notices
         assert await hits(store, threads, f"word{number}") == [f"t{number}"]
-    assert (await search(store, threads, ALICE, "usual", 5, agents=["agent"])).searched == segments.MERGE_AT + 10
+    assert (
+        await search(store, threads, ALICE, "usual", 5, agents=["agent"])
+    ).searched == segments.MERGE_AT + 10
 
 
-async def test_a_clock_that_was_once_ahead_hides_nothing_that_is_said_later(store: BaseStore) -> None:
+async def test_a_clock_that_was_once_ahead_hides_nothing_that_is_said_later(
+    store: BaseStore,
+) -> None:
     threads, now = Platform(), datetime.now(UTC)
-    threads.put(ALICE, "ahead", (now + timedelta(days=400)).isoformat(), [human("said when the clock was ahead")])
+    threads.put(
+        ALICE,
+        "ahead",
+        (now + timedelta(days=400)).isoformat(),
+        [human("said when the clock was ahead")],
+    )
     for number in range(30):
-        threads.put(ALICE, f"t{number}", (now - timedelta(days=number + 1)).isoformat(), [human(f"word{number}")])
+        threads.put(
+            ALICE,
+            f"t{number}",
+            (now - timedelta(days=number + 1)).isoformat(),
+            [human(f"word{number}")],
+        )
     assert await hits(store, threads, "ahead") == ["ahead"]
     for number in range(30):
-        threads.put(ALICE, f"new{number}", (now - timedelta(seconds=number)).isoformat(), [human(f"later{number}")])
+        threads.put(
+            ALICE,
+            f"new{number}",
+            (now - timedelta(seconds=number)).isoformat(),
+            [human(f"later{number}")],
+        )
     assert await hits(store, threads, "later0") == ["new0"]
     assert await hits(store, threads, "later29") == ["new29"]
 
@@ -112,8 +144,12 @@ class OverError(Exception):
     """A search has fewer batches."""
 
 
-async def answered_while(meanwhile: Callable[[BaseStore], Awaitable[None]], nth: int, told: int) -> tuple[int, list[Any]]:
-    """What a search finds where something happens before its batch of that number, and what is left in the index."""
+async def answered_while(
+    meanwhile: Callable[[BaseStore], Awaitable[None]], nth: int, told: int
+) -> tuple[int, list[Any]]:
+    """What a search finds where something happens before its batch of that number, and what is left
+    in the index.
+    """
     inner, threads, batches, began = InMemoryStore(), Platform(), 0, journal.Began(ALICE)
     many(threads, told)
     await catch_up(inner, threads, ALICE, agents=["agent"])
@@ -148,12 +184,15 @@ async def test_a_search_is_answered_whatever_others_do_to_the_index_meanwhile(
                 assert in_index == [], nth
     assert nth > 15, "it was tried between all batches"
     if meanwhile is not forget_person:
-        # What `drop` was told to be deleted is there still: it may be found, or be indexed with the next search.
+        # What `drop` was told to be deleted is there still: it may be found, or be indexed with the
+        # next search.
         least = told + 6 - (meanwhile is drop_one)
         assert [nth for nth, count in enumerate(found, 1) if not least <= count <= told + 6] == []
 
 
-async def test_a_segment_that_another_process_makes_while_the_index_is_read_is_not_missed(threads: Platform) -> None:
+async def test_a_segment_that_another_process_makes_while_the_index_is_read_is_not_missed(
+    threads: Platform,
+) -> None:
     inner = InMemoryStore()
     await catch_up(inner, threads, ALICE, agents=["agent"])
     places = list[str]()
@@ -204,7 +243,8 @@ LONG = 300
 
 
 class Embedding:
-    """The tests' embedding, in which texts of no subject are unlike each other, too, as slow or as broken as a test wants it.
+    """The tests' embedding, in which texts of no subject are unlike each other, too, as slow or as
+    broken as a test wants it.
 
     `texts` are the passages that it was given.
     """
@@ -214,7 +254,9 @@ class Embedding:
         self.may_go_on = asyncio.Event()
         self.may_go_on.set()
         self.error: Exception | None = None
-        self.store = InMemoryStore(index=IndexConfig(embed=self.embed, dims=_DIMS, fields=["content"]))
+        self.store = InMemoryStore(
+            index=IndexConfig(embed=self.embed, dims=_DIMS, fields=["content"])
+        )
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         passages = [text for text in texts if text.startswith("user:")]
@@ -223,8 +265,14 @@ class Embedding:
             if self.error:
                 raise self.error
         self.texts += passages
-        own = [np.random.default_rng(zlib.crc32(text.encode())).normal(size=_DIMS - len(SUBJECTS)) for text in texts]
-        return [subject + (0.01 * noise).tolist() for subject, noise in zip(embed(texts), own, strict=True)]
+        own = [
+            np.random.default_rng(zlib.crc32(text.encode())).normal(size=_DIMS - len(SUBJECTS))
+            for text in texts
+        ]
+        return [
+            subject + (0.01 * noise).tolist()
+            for subject, noise in zip(embed(texts), own, strict=True)
+        ]
 
 
 async def test_what_is_about_nothing_that_was_said_finds_nothing(threads: Platform) -> None:
@@ -235,15 +283,22 @@ async def test_what_is_about_nothing_that_was_said_finds_nothing(threads: Platfo
     assert results_text("giraffe", results) == "Nothing found in 3 earlier conversations."
 
 
-async def test_a_conversation_that_only_its_meaning_found_is_named_as_one(threads: Platform) -> None:
+async def test_a_conversation_that_only_its_meaning_found_is_named_as_one(
+    threads: Platform,
+) -> None:
     results = await search(Embedding().store, threads, ALICE, "pet, belt", 5, agents=["agent"])
-    heads = [line for line in results_text("pet, belt", results).splitlines() if "thread_id=" in line]
+    heads = [
+        line for line in results_text("pet, belt", results).splitlines() if "thread_id=" in line
+    ]
     heads = [line.partition("thread_id=")[2] for line in heads]
     assert heads == ["car", "dog (none of the words; alike in meaning)"]
 
 
 async def test_of_a_longer_conversation_only_what_is_new_is_embedded(threads: Platform) -> None:
-    embedding, said = Embedding(), [f"turn {number} " + "about the car " * 50 for number in range(10)]
+    embedding, said = (
+        Embedding(),
+        [f"turn {number} " + "about the car " * 50 for number in range(10)],
+    )
     say(threads, "long", *said, days=1)
     await hits(embedding.store, threads, "car")
     assert len([text for text in embedding.texts if "turn" in text]) == 10
@@ -253,7 +308,9 @@ async def test_of_a_longer_conversation_only_what_is_new_is_embedded(threads: Pl
     assert [text[:17] for text in embedding.texts] == ["user: and a puppy"]
 
 
-async def test_a_search_waits_for_embeddings_only_a_moment(threads: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_search_waits_for_embeddings_only_a_moment(
+    threads: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(retrieval, "EMBED_SECONDS", 0.05)
     embedding = Embedding()
     embedding.may_go_on.clear()
@@ -261,7 +318,9 @@ async def test_a_search_waits_for_embeddings_only_a_moment(threads: Platform, mo
         results = await search(embedding.store, threads, ALICE, "belt", 5, agents=["agent"])
     assert [item.conversation.thread_id for item in results.matches] == ["car"]
     assert results.outstanding == 3
-    assert "[3 older conversations are not indexed yet; search again]" in results_text("belt", results)
+    assert "[3 older conversations are not indexed yet; search again]" in results_text(
+        "belt", results
+    )
     embedding.may_go_on.set()
     async with asyncio.timeout(LONG):
         await asyncio.gather(*segments._embedding.values())
@@ -276,12 +335,16 @@ async def test_while_embedding_fails_words_find_and_nothing_is_lost(
     embedding = Embedding()
     embedding.error = TimeoutError("the provider is away")
     assert await hits(embedding.store, threads, "belt") == ["car"]
-    assert "Past conversations were not embedded: TimeoutError('the provider is away')" in caplog.text
+    assert (
+        "Past conversations were not embedded: TimeoutError('the provider is away')" in caplog.text
+    )
     embedding.error = None
     assert await hits(embedding.store, threads, "pet") == ["dog"]
 
 
-async def test_a_semantic_index_that_is_switched_on_later_has_every_conversation(threads: Platform) -> None:
+async def test_a_semantic_index_that_is_switched_on_later_has_every_conversation(
+    threads: Platform,
+) -> None:
     embedding = Embedding()
     embedding.store.index_config, index = None, embedding.store.index_config
     assert await hits(embedding.store, threads, "pet") == []
@@ -298,12 +361,17 @@ async def test_what_was_said_twice_is_embedded(threads: Platform) -> None:
 
 def long_talk(threads: Platform, turns: int, days: float = 1, *, start: int = 0) -> None:
     """A conversation with a word of its own in each turn, and much that is said in all."""
-    texts = [f"Turn about the garden and the rain, zq{number}, and what else" for number in range(start, start + turns)]
+    texts = [
+        f"Turn about the garden and the rain, zq{number}, and what else"
+        for number in range(start, start + turns)
+    ]
     say(threads, "long", *texts, days=days)
 
 
 @pytest.mark.parametrize("place", [0, 1, 700, 2_500, 4_969, 4_999])
-async def test_every_word_of_a_conversation_of_five_thousand_turns_is_found(endless: BaseStore, place: int) -> None:
+async def test_every_word_of_a_conversation_of_five_thousand_turns_is_found(
+    endless: BaseStore, place: int
+) -> None:
     threads = endless_threads()
     say(threads, "other", "Turn about the garden")
     results = await search(endless, threads, ALICE, f"zq{place}", 5, agents=["agent"])
@@ -328,7 +396,9 @@ def endless() -> BaseStore:
     return InMemoryStore()
 
 
-async def test_a_conversation_that_gets_shorter_leaves_nothing_in_the_index(store: BaseStore, monkeypatch: Any) -> None:
+async def test_a_conversation_that_gets_shorter_leaves_nothing_in_the_index(
+    store: BaseStore, monkeypatch: Any
+) -> None:
     monkeypatch.setattr(formats, "MAX_PASSAGES", 10)
     threads = Platform()
     long_talk(threads, 35)
@@ -345,12 +415,18 @@ async def test_a_conversation_that_gets_shorter_leaves_nothing_in_the_index(stor
     threads.remove("long")
     assert await hits(store, threads, "zq32") == []
     where = namespaces.recall(ALICE, "documents")
-    assert [await store.aget(where, f"{key_of('long') + number:016x}") for number in range(4)] == [None] * 4
+    assert [await store.aget(where, f"{key_of('long') + number:016x}") for number in range(4)] == [
+        None
+    ] * 4
     assert await store.aget(where, f"{key_of('long'):016x}/count") is None
 
 
-async def test_a_change_of_a_long_conversation_is_no_loss_of_the_index(store: BaseStore, monkeypatch: Any) -> None:
-    """Fewer documents than before are what is new of it; without that a search would make the whole index anew."""
+async def test_a_change_of_a_long_conversation_is_no_loss_of_the_index(
+    store: BaseStore, monkeypatch: Any
+) -> None:
+    """Fewer documents than before are what is new of it; without that a search would make the whole
+    index anew.
+    """
     monkeypatch.setattr(formats, "MAX_PASSAGES", 10)
     monkeypatch.setattr(segments, "MERGE_AT", 2)
     threads = Platform()
@@ -362,7 +438,9 @@ async def test_a_change_of_a_long_conversation_is_no_loss_of_the_index(store: Ba
         assert await hits(store, threads, f"zq{turns - 1}") == ["long"]
 
 
-async def test_what_of_a_conversation_is_not_indexed_is_told(store: BaseStore, monkeypatch: Any) -> None:
+async def test_what_of_a_conversation_is_not_indexed_is_told(
+    store: BaseStore, monkeypatch: Any
+) -> None:
     monkeypatch.setattr(formats, "MAX_PASSAGES", 10)
     monkeypatch.setattr(formats, "MAX_DOCUMENTS", 2)
     threads = Platform()
@@ -372,9 +450,17 @@ async def test_what_of_a_conversation_is_not_indexed_is_told(store: BaseStore, m
     assert "its first 20 turns are not indexed" in results_text("zq30", results)
 
 
-async def test_what_a_long_conversation_says_again_itself_repeats_nobody(store: BaseStore, monkeypatch: Any) -> None:
+async def test_what_a_long_conversation_says_again_itself_repeats_nobody(
+    store: BaseStore, monkeypatch: Any
+) -> None:
     monkeypatch.setattr(formats, "MAX_PASSAGES", 10)
     threads = Platform()
-    say(threads, "long", "The spare key is with Ottilie", *["It rains"] * 30, "The spare key is with Ottilie, I said")
+    say(
+        threads,
+        "long",
+        "The spare key is with Ottilie",
+        *["It rains"] * 30,
+        "The spare key is with Ottilie, I said",
+    )
     say(threads, "other", "A key is a small thing, and a spare one is dear to me", days=0.5)
     assert (await hits(store, threads, "spare key Ottilie"))[0] == "long"

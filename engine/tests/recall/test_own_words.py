@@ -1,4 +1,6 @@
-"""Only text that its author wrote is words: files, thoughts, calls and their results are none, in whatever form they come."""
+"""Only text that its author wrote is words: files, thoughts, calls and their results are none, in
+whatever form they come.
+"""
 
 from typing import Any
 
@@ -53,14 +55,22 @@ BLOCKS: dict[str, tuple[Block, str]] = {
 
 
 def thread(*messages: Block) -> Block:
-    return {"thread_id": "t", "updated_at": "2026-05-13T12:00:00+00:00", "values": {"messages": list(messages)}}
+    return {
+        "thread_id": "t",
+        "updated_at": "2026-05-13T12:00:00+00:00",
+        "values": {"messages": list(messages)},
+    }
 
 
 @pytest.mark.parametrize("speaker", ["human", "ai"])
 @pytest.mark.parametrize("form", BLOCKS)
 def test_a_block_that_its_author_did_not_write_is_no_words(form: str, speaker: str) -> None:
     block, shown = BLOCKS[form]
-    message = {"type": speaker, "id": "1", "content": [{"type": "text", "text": "I like dill"}, block, "and rye"]}
+    message = {
+        "type": speaker,
+        "id": "1",
+        "content": [{"type": "text", "text": "I like dill"}, block, "and rye"],
+    }
     expected = "\n".join(filter(None, ["I like dill", shown, "and rye"]))
     assert own_text(message) == expected
     talk = conversation(thread(message))
@@ -75,7 +85,9 @@ def test_a_block_that_its_author_did_not_write_is_no_words(form: str, speaker: s
 @pytest.mark.parametrize("form", BLOCKS)
 def test_a_message_of_nothing_else_says_nothing_but_its_files_name(form: str) -> None:
     block, shown = BLOCKS[form]
-    assert [turn.text for turn in conversation(thread({"type": "human", "content": [block]})).turns] == [shown] * bool(shown)
+    assert [
+        turn.text for turn in conversation(thread({"type": "human", "content": [block]})).turns
+    ] == [shown] * bool(shown)
 
 
 WORDS = {
@@ -85,7 +97,9 @@ WORDS = {
     "OpenAI's question": [{"type": "input_text", "text": "I like dill"}],
     "OpenAI's answer": [{"type": "output_text", "text": "I like dill", "annotations": []}],
     "a refusal": [{"type": "refusal", "refusal": "I like dill"}],
-    "a wrapped refusal": [{"type": "non_standard", "value": {"type": "refusal", "refusal": "I like dill"}}],
+    "a wrapped refusal": [
+        {"type": "non_standard", "value": {"type": "refusal", "refusal": "I like dill"}}
+    ],
     "a signed text": [{"type": "text", "text": "I like dill", "extras": {"signature": "x"}}],
 }
 
@@ -97,9 +111,20 @@ def test_words_are_words_in_every_form(form: str) -> None:
 
 
 def test_what_is_attached_by_number_has_its_name() -> None:
-    about = {"attachments": [{"name": "letter.txt", "block": 1}, {"name": "", "block": 2}, {"block": 3}, "x", {"block": [1]}]}
+    about = {
+        "attachments": [
+            {"name": "letter.txt", "block": 1},
+            {"name": "", "block": 2},
+            {"block": 3},
+            "x",
+            {"block": [1]},
+        ]
+    }
     blocks = [{"type": "text", "text": text} for text in ("Read this", SECRET, SECRET, SECRET)]
-    assert own_text({"type": "human", "content": blocks, "additional_kwargs": about}) == f"Read this\n{LETTER}"
+    assert (
+        own_text({"type": "human", "content": blocks, "additional_kwargs": about})
+        == f"Read this\n{LETTER}"
+    )
 
 
 THOUGHTS = {
@@ -121,5 +146,7 @@ def test_what_a_model_thought_in_its_text_is_no_words(text: str) -> None:
     for content in (text, [{"type": "text", "text": text}]):
         message = {"type": "ai", "id": "1", "content": content}
         assert own_text(message) == THOUGHTS[text]
-        assert [turn.text for turn in conversation(thread(message)).turns] == [THOUGHTS[text]] * bool(THOUGHTS[text])
+        assert [turn.text for turn in conversation(thread(message)).turns] == [
+            THOUGHTS[text]
+        ] * bool(THOUGHTS[text])
     assert own_text({"type": "human", "content": text}) == text, "a person writes what they want"

@@ -1,4 +1,6 @@
-"""What benchmarks.recall reads and prints, and the blocks of docs/semantic-search.md, which the platform loads."""
+"""What benchmarks.recall reads and prints, and the blocks of docs/semantic-search.md, which the
+platform loads.
+"""
 
 import json
 import os
@@ -34,14 +36,31 @@ QA = [
 ]
 
 
-def test_conversations_are_read_with_their_questions_and_the_figures_are_json(tmp_path: Path) -> None:
+def test_conversations_are_read_with_their_questions_and_the_figures_are_json(
+    tmp_path: Path,
+) -> None:
     data = tmp_path / "locomo10.json"
     data.write_text(json.dumps([{"sample_id": "x", "conversation": SAID, "qa": QA}] * 2))
     (person,) = SETS["locomo"](data, range(2, 3))
-    assert [(question.id, len(question.evidence)) for question in person.questions] == [("2-0", 1), ("2-2", 2)]
+    assert [(question.id, len(question.evidence)) for question in person.questions] == [
+        ("2-0", 1),
+        ("2-2", 2),
+    ]
     assert person.turns[person.questions[0].evidence[0]][1] == "My zebra is called Zoe"
-    command = [sys.executable, "-m", "benchmarks.recall", "--set", "locomo", "--data", str(data), "--only", "1"]
-    output = subprocess.run(command, cwd=Path(__file__).parents[2], check=True, capture_output=True, text=True).stdout
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.recall",
+        "--set",
+        "locomo",
+        "--data",
+        str(data),
+        "--only",
+        "1",
+    ]
+    output = subprocess.run(
+        command, cwd=Path(__file__).parents[2], check=True, capture_output=True, text=True
+    ).stdout
     figures = json.loads(output.splitlines()[-1])
     assert (figures["set"], figures["questions"]) == ("locomo", 2)
     assert figures["turn@answer"] > 0
@@ -49,9 +68,17 @@ def test_conversations_are_read_with_their_questions_and_the_figures_are_json(tm
 
 
 PAGE = (Path(__file__).parents[2] / "docs" / "semantic-search.md").read_text("utf-8")
-INDEXES = [json.loads(block)["store"]["index"] for block in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)]
+INDEXES = [
+    json.loads(block)["store"]["index"]
+    for block in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
+]
 CODE = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-CLASSES = ["OpenAIEmbeddings", "OllamaEmbeddings", "GoogleGenerativeAIEmbeddings", "EmbeddingsLambda"]
+CLASSES = [
+    "OpenAIEmbeddings",
+    "OllamaEmbeddings",
+    "GoogleGenerativeAIEmbeddings",
+    "EmbeddingsLambda",
+]
 # In place of a package that the project does not have.
 SENTENCE_TRANSFORMERS = """
 import numpy as np
@@ -80,13 +107,22 @@ for index in json.load(sys.stdin):
 
 @pytest.mark.proof
 def test_each_block_loads_the_model_it_names_in_the_dimensions_it_names(tmp_path: Path) -> None:
-    written = {"google_embedding": CODE[0], "local_embedding": CODE[1], "sentence_transformers": SENTENCE_TRANSFORMERS}
+    written = {
+        "google_embedding": CODE[0],
+        "local_embedding": CODE[1],
+        "sentence_transformers": SENTENCE_TRANSFORMERS,
+    }
     for name, text in written.items():
         (tmp_path / f"{name}.py").write_text(text)
     keys = {"OPENAI_API_KEY": "test", "GOOGLE_API_KEY": "test", "PYTHONPATH": str(tmp_path)}
     server = {"DATABASE_URI": ":memory:", "REDIS_URI": "fake", "LANGGRAPH_RUNTIME_EDITION": "inmem"}
     env = {**os.environ, **keys, **server}
-    given: dict[str, Any] = {"input": json.dumps(INDEXES), "cwd": tmp_path, "env": env, "text": True}
+    given: dict[str, Any] = {
+        "input": json.dumps(INDEXES),
+        "cwd": tmp_path,
+        "env": env,
+        "text": True,
+    }
     done = subprocess.run([sys.executable, "-c", LOAD], **given, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
     loaded = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
@@ -95,5 +131,7 @@ def test_each_block_loads_the_model_it_names_in_the_dimensions_it_names(tmp_path
         assert dims in {None, index["dims"]}
         assert index["fields"] == ["content"], "memory files, too"
         configured = platform.embedding_model(SimpleNamespace(index_config=index))  # type: ignore[arg-type]
-        own = "google" in index["embed"]  # an object has the name of its model, a configuration that of the object
+        own = (
+            "google" in index["embed"]
+        )  # an object has the name of its model, a configuration that of the object
         assert name == ("gemini-embedding-001, 1536 dimensions" if own else configured)

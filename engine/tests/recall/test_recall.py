@@ -1,4 +1,6 @@
-"""Search of past conversations: what was said is found in any language, and nobody else's, in a result small enough to read."""
+"""Search of past conversations: what was said is found in any language, and nobody else's, in a
+result small enough to read.
+"""
 
 # ruff: noqa: RUF001  # letters of other scripts are meant
 import json
@@ -35,7 +37,9 @@ async def test_queries_that_match_nothing_find_nothing(store: BaseStore, threads
     assert await hits(store, threads, "umbrella") == ["trip"]
 
 
-async def test_only_one_s_own_past_conversations_are_found(store: BaseStore, threads: Platform) -> None:
+async def test_only_one_s_own_past_conversations_are_found(
+    store: BaseStore, threads: Platform
+) -> None:
     say(threads, "other", "puppies of somebody else", actor=Actor("bob", "acme"))
     say(threads, "elsewhere", "puppies of the other organization", actor=Actor("alice", "globex"))
     say(threads, "now", "where are the puppies", days=0)
@@ -61,7 +65,9 @@ async def test_what_was_said_a_moment_ago_is_found(store: BaseStore, threads: Pl
     assert set(await hits(store, threads, "okapi ocelot")) == {"equal", "late"}
 
 
-async def test_the_thread_that_is_searched_from_is_indexed_later_not_never(store: BaseStore, threads: Platform) -> None:
+async def test_the_thread_that_is_searched_from_is_indexed_later_not_never(
+    store: BaseStore, threads: Platform
+) -> None:
     say(threads, "now", "a zebra", days=0.02)
     say(threads, "newer", "an okapi", days=0)
     assert await hits(store, threads, "zebra", current="now") == []
@@ -71,7 +77,9 @@ async def test_the_thread_that_is_searched_from_is_indexed_later_not_never(store
     assert await hits(store, threads, "zebra") == ["now"]
 
 
-async def test_a_thread_that_is_gone_is_not_shown_and_leaves_the_index(store: BaseStore, threads: Platform) -> None:
+async def test_a_thread_that_is_gone_is_not_shown_and_leaves_the_index(
+    store: BaseStore, threads: Platform
+) -> None:
     assert await hits(store, threads, "puppies") == ["dog"]
     threads.remove("dog")
     assert await hits(store, threads, "puppies") == []
@@ -81,17 +89,34 @@ async def test_a_thread_that_is_gone_is_not_shown_and_leaves_the_index(store: Ba
     assert (await search(store, threads, ALICE, "puppies", 5, agents=["agent"])).searched == 2
 
 
-async def test_alternatives_find_but_count_less_than_the_query_s_own_words(store: BaseStore, threads: Platform) -> None:
+async def test_alternatives_find_but_count_less_than_the_query_s_own_words(
+    store: BaseStore, threads: Platform
+) -> None:
     assert await hits(store, threads, "vehicle") == []
-    assert await hits(store, threads, "vehicle", alternatives=["engine trouble", "brakes"]) == ["car"]
-    assert await hits(store, threads, "umbrella", alternatives=["engine", "belt"]) == ["trip", "car"]
+    assert await hits(store, threads, "vehicle", alternatives=["engine trouble", "brakes"]) == [
+        "car"
+    ]
+    assert await hits(store, threads, "umbrella", alternatives=["engine", "belt"]) == [
+        "trip",
+        "car",
+    ]
     # What repeats the query changes nothing, and no amount of them does harm.
     many_words = [f"word{number}" for number in range(50_000)]
-    assert await hits(store, threads, "puppies", alternatives=["puppies", *many_words, "engine"]) == ["dog"]
+    assert await hits(
+        store, threads, "puppies", alternatives=["puppies", *many_words, "engine"]
+    ) == ["dog"]
 
 
-async def test_long_messages_are_found_by_what_is_at_their_end(store: BaseStore, threads: Platform) -> None:
-    say(threads, "paste", "filler " * 7_000 + "the zebra is striped", "ok", *["lorem ipsum " * 4_000] * 3)
+async def test_long_messages_are_found_by_what_is_at_their_end(
+    store: BaseStore, threads: Platform
+) -> None:
+    say(
+        threads,
+        "paste",
+        "filler " * 7_000 + "the zebra is striped",
+        "ok",
+        *["lorem ipsum " * 4_000] * 3,
+    )
     results = await search(store, threads, ALICE, "zebra", 5, agents=["agent"])
     assert [item.conversation.thread_id for item in results.matches] == ["paste"]
     assert "zebra is striped" in results_text("zebra", results)
@@ -114,7 +139,11 @@ async def test_the_step_that_worked_is_found_among_tool_calls_and_images() -> No
         {"type": "strange", "content": {"x": 1}},
         human("not a message"),
     ])  # fmt: skip
-    (item,) = (await search(InMemoryStore(), threads, ALICE, "how did we fix the build?", 5, agents=["agent"])).matches
+    (item,) = (
+        await search(
+            InMemoryStore(), threads, ALICE, "how did we fix the build?", 5, agents=["agent"]
+        )
+    ).matches
     assert [turn.text for turn in item.conversation.turns][:5] == [
         "fix the build please",
         'called sh {"c": "make"}',
@@ -130,20 +159,40 @@ async def test_the_step_that_worked_is_found_among_tool_calls_and_images() -> No
 async def test_a_name_finds_what_its_owner_said_among_many_speakers(store: BaseStore) -> None:
     threads = Platform()
     for number, name in enumerate(("Ann", "Bo", "Cy", "Di")):
-        threads.put(ALICE, name, (NOW - timedelta(number)).isoformat(), [{**human("I love the piano"), "name": name}])
+        threads.put(
+            ALICE,
+            name,
+            (NOW - timedelta(number)).isoformat(),
+            [{**human("I love the piano"), "name": name}],
+        )
     assert (await hits(store, threads, "which instrument, the piano, does Cy love?"))[0] == "Cy"
 
 
 async def test_what_the_person_said_comes_before_a_long_explanation_of_it(store: BaseStore) -> None:
     threads = Platform()
-    advice = "A marathon plan has a long run. " + "Each week you rest, eat well and stretch your legs in the morning. " * 20
-    threads.put(ALICE, "told", NOW.isoformat(), [human("I train for a marathon"), {"type": "ai", "id": "2", "content": "Good"}])
-    threads.put(ALICE, "asked", NOW.isoformat(), [human("What now?"), {"type": "ai", "id": "2", "content": advice}])
+    advice = (
+        "A marathon plan has a long run. "
+        + "Each week you rest, eat well and stretch your legs in the morning. " * 20
+    )
+    threads.put(
+        ALICE,
+        "told",
+        NOW.isoformat(),
+        [human("I train for a marathon"), {"type": "ai", "id": "2", "content": "Good"}],
+    )
+    threads.put(
+        ALICE,
+        "asked",
+        NOW.isoformat(),
+        [human("What now?"), {"type": "ai", "id": "2", "content": advice}],
+    )
     assert await hits(store, threads, "marathon") == ["told", "asked"]
 
 
 async def answered(threads: Platform, query: str, limit: int = 5) -> str:
-    return results_text(query, await search(InMemoryStore(), threads, ALICE, query, limit, agents=["agent"]))
+    return results_text(
+        query, await search(InMemoryStore(), threads, ALICE, query, limit, agents=["agent"])
+    )
 
 
 async def test_a_result_is_bounded_whatever_was_said() -> None:
@@ -156,7 +205,10 @@ async def test_a_result_is_bounded_whatever_was_said() -> None:
 
 async def test_twenty_conversations_are_named_and_still_the_best_turns_are_quoted() -> None:
     filler = "We talked about the weather and the news for a long time. " * 4
-    needle = "My zebra is called Zoe, and she sleeps in the garden behind the old mill when the summer is warm. " * 2
+    needle = (
+        "My zebra is called Zoe, and she sleeps in the garden behind the old mill when the summer is warm. "
+        * 2
+    )
     threads = Platform()
     for number in range(19):
         say(threads, f"{number:036}", filler, f"A zebra, number {number}", filler)
@@ -168,7 +220,9 @@ async def test_twenty_conversations_are_named_and_still_the_best_turns_are_quote
 
 
 def talk(thread_id: str, *texts: str) -> Conversation:
-    return Conversation(thread_id, "2026-01-01", tuple(Turn("user", text, str(n)) for n, text in enumerate(texts)))
+    return Conversation(
+        thread_id, "2026-01-01", tuple(Turn("user", text, str(n)) for n, text in enumerate(texts))
+    )
 
 
 def test_a_page_has_the_turn_asked_for_in_full() -> None:
@@ -183,7 +237,9 @@ def test_a_page_has_the_turn_asked_for_in_full() -> None:
     assert "has no text" in page_text(talk("empty"), None)
 
 
-async def test_words_are_found_where_no_space_divides_them(store: BaseStore, threads: Platform) -> None:
+async def test_words_are_found_where_no_space_divides_them(
+    store: BaseStore, threads: Platform
+) -> None:
     say(threads, "th", "ฉันอยากไปเที่ยวทะเลที่ภูเก็ต")
     assert await hits(store, threads, "ภูเก็ต") == ["th"]
 
@@ -205,16 +261,27 @@ async def test_words_are_found_where_no_space_divides_them(store: BaseStore, thr
     ("hello", "\ufeffHello there"),
     ("ปู", "เมื่อวานฉันกินปูม้า"),
 ])  # fmt: skip
-async def test_a_word_is_found_however_it_is_written(store: BaseStore, query: str, said: str) -> None:
+async def test_a_word_is_found_however_it_is_written(
+    store: BaseStore, query: str, said: str
+) -> None:
     threads = Platform()
     for number, text in enumerate(
-        ("We learn C at night", "C# and Go", "the net is torn", "بيت جميل", "ฉันชอบทะเล", "दही अच्छा है")
+        (
+            "We learn C at night",
+            "C# and Go",
+            "the net is torn",
+            "بيت جميل",
+            "ฉันชอบทะเล",
+            "दही अच्छा है",
+        )
     ):
         say(threads, f"other-{number}", text)
     say(threads, "told", said, "fine. " * 400 + said)
     results = await search(store, threads, ALICE, query, 5, agents=["agent"], today=NOW.date())
     assert results.matches[0].conversation.thread_id == "told"
-    assert said.replace("\ufeff", "") in results_text(query, results).replace("\ufeff", ""), "where it stands is quoted"
+    assert said.replace("\ufeff", "") in results_text(query, results).replace("\ufeff", ""), (
+        "where it stands is quoted"
+    )
 
 
 @pytest.mark.parametrize(("query", "said"), [
@@ -224,7 +291,9 @@ async def test_a_word_is_found_however_it_is_written(store: BaseStore, query: st
     ("মোনা", ["মীনা এসেছে"]),
     ("மோனா", ["மீனா வந்தாள்"]),
 ])  # fmt: skip
-async def test_a_word_that_was_never_said_is_not_found(store: BaseStore, query: str, said: list[str]) -> None:
+async def test_a_word_that_was_never_said_is_not_found(
+    store: BaseStore, query: str, said: list[str]
+) -> None:
     threads = Platform()
     for number, text in enumerate(said):
         say(threads, str(number), text)
@@ -240,7 +309,9 @@ async def test_the_spelling_of_the_question_comes_first(query: str) -> None:
         say(threads, "same", f"The {query} is on the table by the door", days=10 + order)
         say(threads, "other", f"The {other} is on the table by the lamp", days=10 - order)
         assert await hits(InMemoryStore(), threads, query) == ["same", "other"]
-        assert [place for place, _ in lexical.rank(query, [f"a {other} there", f"a {query} there"])] == [1, 0]
+        assert [
+            place for place, _ in lexical.rank(query, [f"a {other} there", f"a {query} there"])
+        ] == [1, 0]
 
 
 async def test_the_end_of_a_long_question_without_spaces_is_read(store: BaseStore) -> None:
@@ -253,10 +324,22 @@ async def test_the_end_of_a_long_question_without_spaces_is_read(store: BaseStor
 
 async def test_a_short_answer_without_spaces_is_no_long_explanation(store: BaseStore) -> None:
     """Sixty characters are twenty words or so, and four hundred are an explanation."""
-    answer = "好的，医生说豆豆的脚没有骨折，只要每天换一次绷带，十天以后去拆线就可以，药在早饭以后吃。"
+    answer = (
+        "好的，医生说豆豆的脚没有骨折，只要每天换一次绷带，十天以后去拆线就可以，药在早饭以后吃。"
+    )
     threads = Platform()
-    threads.put(ALICE, "short", NOW.isoformat(), [human("记一下"), {"type": "ai", "id": "2", "content": answer}])
-    threads.put(ALICE, "long", NOW.isoformat(), [human("怎么办"), {"type": "ai", "id": "2", "content": answer * 8}])
+    threads.put(
+        ALICE,
+        "short",
+        NOW.isoformat(),
+        [human("记一下"), {"type": "ai", "id": "2", "content": answer}],
+    )
+    threads.put(
+        ALICE,
+        "long",
+        NOW.isoformat(),
+        [human("怎么办"), {"type": "ai", "id": "2", "content": answer * 8}],
+    )
     assert await hits(store, threads, "绷带几天换一次？") == ["short", "long"]
 
 
@@ -295,16 +378,26 @@ async def test_a_time_finds_the_conversations_of_then(store: BaseStore, threads:
     (None, "2025-12-31", "old"),
     ("2026-05-01", "2026-05-08", "week"),
 ])  # fmt: skip
-async def test_days_say_when_in_any_language(store: BaseStore, since: str | None, until: str | None, first: str) -> None:
+async def test_days_say_when_in_any_language(
+    store: BaseStore, since: str | None, until: str | None, first: str
+) -> None:
     threads = Platform()
     for name, days in (("old", 400), ("week", 7), ("new", 0)):
-        say(threads, name, "La reunión fue sobre el presupuesto y las oficinas de la empresa", days=days)
-    found = await hits(store, threads, "¿de qué trató la reunión?", period=lexical.period(since, until))
+        say(
+            threads,
+            name,
+            "La reunión fue sobre el presupuesto y las oficinas de la empresa",
+            days=days,
+        )
+    found = await hits(
+        store, threads, "¿de qué trató la reunión?", period=lexical.period(since, until)
+    )
     assert (found[0], len(found)) == (first, 3)
 
 
-# Of the questions in a language: those whose conversation comes first, and those whose turn an answer of three conversations
-# quotes. They are 30 in the first four languages, and 20 in the others.
+# Of the questions in a language: those whose conversation comes first, and those whose turn an
+# answer of three conversations quotes. They are 30 in the first four languages, and 20 in the
+# others.
 FLOORS = {
     "de": (24, 24), "es": (28, 29), "ja": (27, 29), "zh": (28, 29), "bn": (19, 19), "fa": (19, 19), "hi": (19, 19),
     "ta": (19, 19), "te": (19, 19), "th": (19, 19), "uk": (19, 19), "vi": (19, 19),
@@ -328,7 +421,9 @@ async def test_the_right_conversation_and_turn_are_found_in_this_language(langua
 
 @pytest.mark.proof
 @pytest.mark.parametrize("language", FLOORS)
-async def test_among_a_hundred_conversations_of_long_turns_they_are_found_too(language: str) -> None:
+async def test_among_a_hundred_conversations_of_long_turns_they_are_found_too(
+    language: str,
+) -> None:
     """One question of twenty is left to chance: it has no word that only its conversation has."""
     history = long_history(language)
     found, plain = await found_by_us(language, history), found_by_bm25(language, history)
@@ -337,10 +432,17 @@ async def test_among_a_hundred_conversations_of_long_turns_they_are_found_too(la
     assert found.quoted >= FLOORS[language][1] - 1, found.missed
 
 
-async def test_neighbouring_words_of_a_question_count_more_where_they_stand_together(store: BaseStore) -> None:
+async def test_neighbouring_words_of_a_question_count_more_where_they_stand_together(
+    store: BaseStore,
+) -> None:
     threads = Platform()
     say(threads, "together", "The water, while it is warm, turns blue and the whale swims", days=2)
-    say(threads, "apart", "The whale swims while it is warm, and the water turns blue, while a blue sail", days=1)
+    say(
+        threads,
+        "apart",
+        "The whale swims while it is warm, and the water turns blue, while a blue sail",
+        days=1,
+    )
     assert (await hits(store, threads, "blue whale"))[0] == "together"
 
 
@@ -353,10 +455,14 @@ def reading(thread: str) -> ToolCall:
 
 
 @pytest.mark.server
-async def test_own_conversations_are_found_and_nobody_else_s(server: DevServer, ada: Person, bob: Person) -> None:
+async def test_own_conversations_are_found_and_nobody_else_s(
+    server: DevServer, ada: Person, bob: Person
+) -> None:
     own = await ada.chat("my zebra is called Zoe")
     other = await bob.chat("the zebra of somebody else")
-    elsewhere = await server.person(ada.name, org="globex", model=ada.model).chat("the zebra of the other organization")
+    elsewhere = await server.person(ada.name, org="globex", model=ada.model).chat(
+        "the zebra of the other organization"
+    )
     here = await ada.thread()
     found, otherwise, bad = await ada.called(
         searching("zebra"),
@@ -369,12 +475,19 @@ async def test_own_conversations_are_found_and_nobody_else_s(server: DevServer, 
     assert not [thread for thread in (other, elsewhere, here) if thread in found]
     assert own in otherwise
     assert "2023-05-01" in bad, "a day that is none is answered with one"
-    told = {tool["name"]: tool["description"] for tool in ada.model.requests[-1]["tools"]}["search_past_conversations"]
+    told = {tool["name"]: tool["description"] for tool in ada.model.requests[-1]["tools"]}[
+        "search_past_conversations"
+    ]
     assert told == (ENGINE / "prompts" / "search_past_conversations.md").read_text("utf-8").strip()
-    topic: Any = {"params": {"path": "/memories/topics/zebra.md"}, "json": {"content": "- Her zebra was born in Kenya\n"}}
+    topic: Any = {
+        "params": {"path": "/memories/topics/zebra.md"},
+        "json": {"content": "- Her zebra was born in Kenya\n"},
+    }
     await ada.http.put("/memory/file", **topic)
     reads = [reading(thread) for thread in (own, other, elsewhere, "../x")]
-    found, known, mine, *refused = await ada.called(searching("zebra born in Kenya"), searching("zebra called Zoe"), *reads)
+    found, known, mine, *refused = await ada.called(
+        searching("zebra born in Kenya"), searching("zebra called Zoe"), *reads
+    )
     assert found.endswith("[/memories/topics/zebra.md may say more; read it]")
     assert "may say more" not in known
     assert "1. user: my zebra is called Zoe" in mine
@@ -383,7 +496,9 @@ async def test_own_conversations_are_found_and_nobody_else_s(server: DevServer, 
 
 
 @pytest.mark.server
-async def test_an_operator_s_run_finds_its_person_s_conversations(server: DevServer, ada: Person, bob: Person) -> None:
+async def test_an_operator_s_run_finds_its_person_s_conversations(
+    server: DevServer, ada: Person, bob: Person
+) -> None:
     own = await ada.chat("my zebra is called Zoe")
     other = await bob.chat("the zebra of somebody else")
     context = {"user_id": ada.name, "org_id": "acme"}
@@ -395,11 +510,17 @@ async def test_an_operator_s_run_finds_its_person_s_conversations(server: DevSer
 
 
 @pytest.mark.server
-async def test_what_was_asked_often_does_not_hide_what_was_said_once(server: DevServer, ada: Person) -> None:
+async def test_what_was_asked_often_does_not_hide_what_was_said_once(
+    server: DevServer, ada: Person
+) -> None:
     question, asked = "What did we say about the spare key?", list[str]()
     told = await ada.chat("My spare key is with the neighbour called Ottilie.")
     for _ in range(16):
-        ada.model.script(question, [searching("spare key", alternatives=["neighbour"])], [Text("I found something.")])
+        ada.model.script(
+            question,
+            [searching("spare key", alternatives=["neighbour"])],
+            [Text("I found something.")],
+        )
         asked.append(await ada.chat(question))
     found = await ada.made("GET", "/memory/search", q=question, limit=3)
     assert told in [talk["thread_id"] for talk in found["conversations"]]
@@ -410,7 +531,10 @@ async def test_what_was_asked_often_does_not_hide_what_was_said_once(server: Dev
     found = await ada.made("GET", "/memory/search", q="Ottilie spare key", limit=20)
     assert found["searched"] >= 17
     assert "Ottilie" not in json.dumps(found["conversations"])
-    assert {turn["speaker"] for talk in found["conversations"] for turn in talk["turns"]} <= {"user", "assistant"}
+    assert {turn["speaker"] for talk in found["conversations"] for turn in talk["turns"]} <= {
+        "user",
+        "assistant",
+    }
     shown, again = await ada.called(reading(asked[-1]), searching("Ottilie"))
     assert "Ottilie" not in shown
     assert "1. user: What did we say" in shown

@@ -1,4 +1,6 @@
-"""Recall does not feed itself: what asks for the past, or repeats it, is not found in place of what told it."""
+"""Recall does not feed itself: what asks for the past, or repeats it, is not found in place of what
+told it.
+"""
 
 # ruff: noqa: RUF001  # other scripts are meant
 from collections.abc import Sequence
@@ -31,8 +33,16 @@ def answer(text: str) -> Message:
 def looked_up(name: str, result: str, number: str = "1", **args: Any) -> list[Message]:
     """A tool call and its result."""
     call = {"name": name, "args": args, "id": f"call-{number}", "type": "tool_call"}
-    result_message = {"type": "tool", "id": f"result-{number}", "tool_call_id": f"call-{number}", "content": result}
-    return [{"type": "ai", "id": f"calls-{number}", "content": "", "tool_calls": [call]}, {**result_message, "name": name}]
+    result_message = {
+        "type": "tool",
+        "id": f"result-{number}",
+        "tool_call_id": f"call-{number}",
+        "content": result,
+    }
+    return [
+        {"type": "ai", "id": f"calls-{number}", "content": "", "tool_calls": [call]},
+        {**result_message, "name": name},
+    ]
 
 
 def put(threads: Platform, thread_id: str, *messages: Message, days: float) -> None:
@@ -57,22 +67,43 @@ TOOLS: dict[str, dict[str, Any]] = {
 }
 
 
-def ask(threads: Platform, count: int, questions: Sequence[str], said: str, tool: str = "search_past_conversations") -> None:
+def ask(
+    threads: Platform,
+    count: int,
+    questions: Sequence[str],
+    said: str,
+    tool: str = "search_past_conversations",
+) -> None:
     """So many conversations that ask for the key, newer than all others."""
     for number in range(count):
         question = questions[number % len(questions)]
         looked = looked_up(tool, LINE, **TOOLS[tool])
-        put(threads, f"asked-{number}", human(question), *looked, answer(said), days=1 - number / 1_000)
+        put(
+            threads,
+            f"asked-{number}",
+            human(question),
+            *looked,
+            answer(said),
+            days=1 - number / 1_000,
+        )
 
 
 def tell(threads: Platform, *, within: int = 0) -> None:
-    """The conversation that told it, by itself or within so many turns about something else, in a long paragraph."""
+    """The conversation that told it, by itself or within so many turns about something else, in a
+    long paragraph.
+    """
     other = "We talked about gardens, roofs and the weather of {}, and which of the trains would be late that evening. "
     talk = [human(f"{number} {other.format(number)}") for number in range(within)]
     talk[within // 2 : within // 2] = [human((other.format(0) * 2 if within else "") + STATEMENT)]
     put(threads, "told", *talk, days=12)
     for number in range(5):
-        say(threads, f"other-{number}", f"The key of the piano piece {number} is minor", "How is the house?", days=9)
+        say(
+            threads,
+            f"other-{number}",
+            f"The key of the piano piece {number} is minor",
+            "How is the house?",
+            days=9,
+        )
 
 
 REPEATED = STATEMENT.replace("My", "Your")
@@ -102,8 +133,12 @@ async def told_is_found(count: int, questions: list[str], said: str, within: int
     await catch_up(store, threads, ALICE, agents=["agent"])
     for query in [*questions, "the spare key", "Ottilie"]:
         assert "told" in await hits(store, threads, query, limit=3), query
-        assert "told" in await hits(store, threads, query, limit=3, alternatives=["neighbour", "door", "lock"]), query
-    results = await search(store, threads, ALICE, "spare key", 12, agents=["agent"], today=NOW.date())
+        assert "told" in await hits(
+            store, threads, query, limit=3, alternatives=["neighbour", "door", "lock"]
+        ), query
+    results = await search(
+        store, threads, ALICE, "spare key", 12, agents=["agent"], today=NOW.date()
+    )
     assert STATEMENT in results_text("spare key", results)
 
 
@@ -129,7 +164,14 @@ async def test_in_any_script(statement: str, question: str) -> None:
     put(threads, "told", human(statement), days=12)
     for number in range(30):
         looked = looked_up("search_past_conversations", f"told: {statement}", query=question)
-        put(threads, f"asked-{number}", human(question), *looked, answer(statement), days=1 - number / 1_000)
+        put(
+            threads,
+            f"asked-{number}",
+            human(question),
+            *looked,
+            answer(statement),
+            days=1 - number / 1_000,
+        )
     assert "told" in await hits(store, threads, question, limit=3)
 
 
@@ -137,11 +179,22 @@ async def test_by_meaning_alone_the_one_that_told_is_found_among_those_that_aske
     store, threads = InMemoryStore(index=INDEX), Platform()
     put(threads, "told", human("Our puppy sleeps in the attic"), days=12)
     for number in range(60):
-        looked = looked_up("search_past_conversations", "told: Our puppy sleeps in the attic", query="pet")
-        put(threads, f"asked-{number}", human("Where does my pet sleep at night?"), *looked, answer("?"), days=1)
+        looked = looked_up(
+            "search_past_conversations", "told: Our puppy sleeps in the attic", query="pet"
+        )
+        put(
+            threads,
+            f"asked-{number}",
+            human("Where does my pet sleep at night?"),
+            *looked,
+            answer("?"),
+            days=1,
+        )
     assert "told" in await hits(store, threads, "pet at night", limit=3)
     embedded = await store.asearch(namespaces.recall(ALICE, "texts"), limit=1_000)
-    assert [item.value["text"] for item in embedded if "text" in item.value] == ["user: Our puppy sleeps in the attic"]
+    assert [item.value["text"] for item in embedded if "text" in item.value] == [
+        "user: Our puppy sleeps in the attic"
+    ]
 
 
 @pytest.mark.parametrize("question", [
@@ -159,12 +212,21 @@ async def test_what_is_new_beside_a_question_stays_findable(question: str) -> No
     assert "news" in await hits(store, threads, "Is the key with Bob?", limit=12)
 
 
-async def test_a_statement_counts_in_full_where_the_agent_looked_something_up_to_remember_it() -> None:
+async def test_a_statement_counts_in_full_where_the_agent_looked_something_up_to_remember_it() -> (
+    None
+):
     store, threads = InMemoryStore(), Platform()
     read = looked_up("read_file", "- likes tea", "1", file_path="/memories/topics/home.md")
     noted = looked_up("append_memory", "Added.", "2", path="/memories/topics/home.md", text="x")
     put(threads, "told", human(STATEMENT), *read, *noted, answer("Noted."), days=3)
-    put(threads, "asked", human("Tell me of the spare key"), *read, answer("I found nothing."), days=0)
+    put(
+        threads,
+        "asked",
+        human("Tell me of the spare key"),
+        *read,
+        answer("I found nothing."),
+        days=0,
+    )
     assert (await hits(store, threads, "spare key"))[0] == "told"
 
 
@@ -187,15 +249,31 @@ LOOKED_UP = [
 
 
 @pytest.mark.parametrize(("name", "args"), LOOKED_UP, ids=str)
-async def test_calls_and_results_that_repeat_memory_are_no_turns(name: str, args: dict[str, Any]) -> None:
-    threads, store, routes = Platform(), InMemoryStore(index=INDEX), ["/memories/", "/skills/", "/policies/", "/team/"]
-    put(threads, "t", human("hello"), *looked_up(name, "a quetzal with feathers", **args), answer("Hello."), days=1)
+async def test_calls_and_results_that_repeat_memory_are_no_turns(
+    name: str, args: dict[str, Any]
+) -> None:
+    threads, store, routes = (
+        Platform(),
+        InMemoryStore(index=INDEX),
+        ["/memories/", "/skills/", "/policies/", "/team/"],
+    )
+    put(
+        threads,
+        "t",
+        human("hello"),
+        *looked_up(name, "a quetzal with feathers", **args),
+        answer("Hello."),
+        days=1,
+    )
     assert await hits(store, threads, "quetzal", routes=routes) == []
     assert await hits(store, threads, "feathers", routes=routes) == []
     items = await store.asearch(namespaces.recall(ALICE, "texts"), limit=100)
     assert "quetzal" not in str([item.value for item in items])
     talk = conversation(threads.kept["t"], routes=routes)
-    assert [(turn.speaker, turn.text) for turn in talk.turns] == [("user", "hello"), ("assistant", "Hello.")]
+    assert [(turn.speaker, turn.text) for turn in talk.turns] == [
+        ("user", "hello"),
+        ("assistant", "Hello."),
+    ]
     assert "quetzal" not in page_text(talk, None)
     (due,) = await find_due(deployed(), threads, store, Owner(ALICE))  # type: ignore[arg-type]
     assert "quetzal" not in due.transcript()
@@ -210,19 +288,30 @@ async def test_calls_and_results_that_repeat_memory_are_no_turns(name: str, args
 ], ids=str)  # fmt: skip
 async def test_what_other_calls_found_is_still_found(name: str, args: dict[str, Any]) -> None:
     store, threads = InMemoryStore(), Platform()
-    put(threads, "t", human("hello"), *looked_up(name, "feathers", **args), answer("Hello."), days=1)
+    put(
+        threads, "t", human("hello"), *looked_up(name, "feathers", **args), answer("Hello."), days=1
+    )
     assert await hits(store, threads, "quetzal") == ["t"]
     assert await hits(store, threads, "feathers") == ["t"]
 
 
 async def test_of_a_subagent_s_report_only_what_it_was_asked_is_found() -> None:
     store, threads = InMemoryStore(), Platform()
-    put(threads, "t", human("hello"), *looked_up("task", "a quetzal", description="find my bird"), answer("Hello."), days=1)
+    put(
+        threads,
+        "t",
+        human("hello"),
+        *looked_up("task", "a quetzal", description="find my bird"),
+        answer("Hello."),
+        days=1,
+    )
     assert await hits(store, threads, "quetzal") == []
     assert await hits(store, threads, "bird") == ["t"]
 
 
-async def test_the_words_of_a_deleted_conversation_go_but_for_what_an_assistant_said_elsewhere(store: BaseStore) -> None:
+async def test_the_words_of_a_deleted_conversation_go_but_for_what_an_assistant_said_elsewhere(
+    store: BaseStore,
+) -> None:
     threads = Platform()
     tell(threads)
     ask(threads, 16, [*SAME, *VARIED], "I found it.")
@@ -233,14 +322,23 @@ async def test_the_words_of_a_deleted_conversation_go_but_for_what_an_assistant_
     put(threads, "again", human(SAME[0]), *looked, answer("It is with Ottilie."), days=0)
     found = (await search(store, threads, ALICE, "Ottilie", 5, agents=["agent"])).matches
     assert [item.conversation.thread_id for item in found] == ["again"]
-    assert [turn.text for turn in found[0].conversation.turns if "Ottilie" in turn.text] == ["It is with Ottilie."]
+    assert [turn.text for turn in found[0].conversation.turns if "Ottilie" in turn.text] == [
+        "It is with Ottilie."
+    ]
 
 
 async def test_conversations_that_were_indexed_before_are_indexed_again(
     store: BaseStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads = Platform()
-    put(threads, "t", human("hello"), *looked_up("search_memories", "a quetzal", query="bird"), answer("Hello."), days=1)
+    put(
+        threads,
+        "t",
+        human("hello"),
+        *looked_up("search_memories", "a quetzal", query="bird"),
+        answer("Hello."),
+        days=1,
+    )
     with monkeypatch.context() as before:
         before.setattr(formats, "FORMAT", formats.FORMAT - 1)
         before.setattr(repetition, "repeats", lambda *_: False)
@@ -263,17 +361,31 @@ ASKED = {
         "Hi! I need my insurance papers. Where did I put them?",
         "At which notary are my insurance papers?",
     ],
-    "without a mark": ["where are my insurance papers kept", "where are my insurance papers", "insurance papers"],
+    "without a mark": [
+        "where are my insurance papers kept",
+        "where are my insurance papers",
+        "insurance papers",
+    ],
     "about everything": ["What do you know about me?"],
 }
 
 
 def answer_from_the_prompt(
-    threads: Platform, questions: Sequence[str], answers: Sequence[str], *, count: int = 30, seconds: float = 0
+    threads: Platform,
+    questions: Sequence[str],
+    answers: Sequence[str],
+    *,
+    count: int = 30,
+    seconds: float = 0,
 ) -> None:
-    """So many conversations that ask, newer than all others; so many seconds apart, or else some minutes."""
+    """So many conversations that ask, newer than all others; so many seconds apart, or else some
+    minutes.
+    """
     for number in range(count):
-        messages = [human(questions[number % len(questions)]), answer(answers[number % len(answers)])]
+        messages = [
+            human(questions[number % len(questions)]),
+            answer(answers[number % len(answers)]),
+        ]
         apart = seconds / 86_400 or 1 / 1_000
         put(threads, f"from-prompt-{number}", *messages, days=0.2 - number * apart)
 
@@ -293,11 +405,18 @@ async def test_a_question_answered_without_a_tool_does_not_push_out_the_one_that
     store, threads = InMemoryStore(index=index), Platform()
     put(threads, "told", human(PAPERS), answer("I will remember that."), days=days)
     answer_from_the_prompt(threads, ASKED[questions], answers, seconds=10)
-    searched = ["insurance papers", "Where are my insurance papers kept?", "notary Brindlemoor", *ASKED[questions]]
+    searched = [
+        "insurance papers",
+        "Where are my insurance papers kept?",
+        "notary Brindlemoor",
+        *ASKED[questions],
+    ]
     for query in searched:
         if query not in ASKED["about everything"]:
             assert "told" in await hits(store, threads, query, limit=3), query
-            assert "told" in await hits(store, threads, query, limit=3, alternatives=["documents", "policy"]), query
+            assert "told" in await hits(
+                store, threads, query, limit=3, alternatives=["documents", "policy"]
+            ), query
 
 
 async def test_nor_do_more_of_them_without_a_tool_than_are_ranked() -> None:
@@ -313,10 +432,22 @@ async def test_a_correction_is_found_beside_what_it_corrects() -> None:
     store, threads = InMemoryStore(), Platform()
     put(threads, "told", human(PAPERS), answer("Noted."), days=12)
     answer_from_the_prompt(threads, ASKED["varied"], [KNOWN])
-    put(threads, "corrected", human("Actually the insurance papers are now at the bank."), answer("Noted."), days=0.1)
+    put(
+        threads,
+        "corrected",
+        human("Actually the insurance papers are now at the bank."),
+        answer("Noted."),
+        days=0.1,
+    )
     for number in range(30):
         asks = human(ASKED["varied"][number % 6])
-        put(threads, f"after-{number}", asks, answer("Your insurance papers are at the bank."), days=0.05)
+        put(
+            threads,
+            f"after-{number}",
+            asks,
+            answer("Your insurance papers are at the bank."),
+            days=0.05,
+        )
     for query in ["insurance papers", ASKED["same"][0]]:
         assert {"told", "corrected"} <= set(await hits(store, threads, query, limit=3)), query
     assert (await hits(store, threads, "insurance papers bank"))[0] == "corrected"
@@ -333,7 +464,9 @@ async def test_a_correction_is_found_beside_what_it_corrects() -> None:
      "Deine Versicherungspapiere liegen beim Notar Brindlemoor."),
     (PAPERS, ASKED["same"][0], KNOWN),
 ], ids=["hi", "ar", "zh", "de", "en"])  # fmt: skip
-async def test_without_a_tool_in_any_script(statement: str, question: str, repeated: str, mark: bool) -> None:
+async def test_without_a_tool_in_any_script(
+    statement: str, question: str, repeated: str, mark: bool
+) -> None:
     store, threads = InMemoryStore(), Platform()
     put(threads, "told", human(statement), days=12)
     asks = question if mark else question[:-1]
@@ -344,8 +477,26 @@ async def test_without_a_tool_in_any_script(statement: str, question: str, repea
 
 async def test_what_a_person_asked_and_what_was_answered_stay_findable() -> None:
     store, threads = InMemoryStore(), Platform()
-    put(threads, "party", human("There was wine at the party, and my shirt has stains."), answer("Oh no."), days=9)
-    advice = "Blot the wine stains with a cloth, then use salt and soda water, and wash it cold. " * 6
-    put(threads, "asked", human("How do I get wine stains out of a white shirt?"), answer(advice), days=5)
-    for query in ["wine stains", "how to get wine stains out of a white shirt", "salt and soda water"]:
+    put(
+        threads,
+        "party",
+        human("There was wine at the party, and my shirt has stains."),
+        answer("Oh no."),
+        days=9,
+    )
+    advice = (
+        "Blot the wine stains with a cloth, then use salt and soda water, and wash it cold. " * 6
+    )
+    put(
+        threads,
+        "asked",
+        human("How do I get wine stains out of a white shirt?"),
+        answer(advice),
+        days=5,
+    )
+    for query in [
+        "wine stains",
+        "how to get wine stains out of a white shirt",
+        "salt and soda water",
+    ]:
         assert "asked" in await hits(store, threads, query, limit=2), query

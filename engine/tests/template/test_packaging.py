@@ -1,4 +1,6 @@
-"""The engine as a wheel, without which a template runs as well as with the folder; and the engine without a template."""
+"""The engine as a wheel, without which a template runs as well as with the folder; and the engine
+without a template.
+"""
 
 from __future__ import annotations
 
@@ -41,11 +43,22 @@ def forked(folder: Path) -> Path:
 def test_a_wheel_holds_all_that_the_engine_reads_and_tells_its_changes(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         held = set(archive.namelist())
-        (metadata,) = (archive.read(name).decode() for name in held if name.endswith(".dist-info/METADATA"))
+        (metadata,) = (
+            archive.read(name).decode() for name in held if name.endswith(".dist-info/METADATA")
+        )
     source = ENGINE / "src"
-    files = {path.relative_to(source).as_posix() for path in (source / "lasting_memory").rglob("*") if path.is_file()}
+    files = {
+        path.relative_to(source).as_posix()
+        for path in (source / "lasting_memory").rglob("*")
+        if path.is_file()
+    }
     assert {name for name in files if "__pycache__" not in name} - held == set()
-    for kind in ("py.typed", "prompts/agent.md", "http/static/index.html", "http/static/lib/preact.js"):
+    for kind in (
+        "py.typed",
+        "prompts/agent.md",
+        "http/static/index.html",
+        "http/static/lib/preact.js",
+    ):
         assert f"lasting_memory/{kind}" in held
     assert any(name.endswith(".yaml") for name in held)
     assert {name.partition("/")[0].partition("-")[0] for name in held} == {"lasting_memory"}
@@ -56,21 +69,31 @@ def test_a_wheel_holds_all_that_the_engine_reads_and_tells_its_changes(wheel: Pa
 
 @pytest.mark.proof
 def test_the_template_runs_on_the_wheel_without_the_folder(wheel: Path, tmp_path: Path) -> None:
-    """`make upgrade-engine FROM=<wheel>` in a copy with an environment of its own: its tests pass, and the graphs load."""
+    """`make upgrade-engine FROM=<wheel>` in a copy with an environment of its own: its tests pass,
+    and the graphs load.
+    """
     fork = forked(tmp_path / "fork")
     own = {
         path: path.read_bytes()
         for path in fork.rglob("*")
         if path.is_file() and path.parts[len(fork.parts)] not in {"engine", ".git"}
     }
-    subprocess.run(["make", "upgrade-engine", f"FROM={wheel}"], cwd=fork, env={**CLEAN, **MODEL}, check=True)  # noqa: S607
+    command = ["make", "upgrade-engine", f"FROM={wheel}"]
+    subprocess.run(command, cwd=fork, env={**CLEAN, **MODEL}, check=True)
     assert not (fork / "engine").exists()
-    changed = {path.relative_to(fork).as_posix() for path, before in own.items() if path.read_bytes() != before}
+    changed = {
+        path.relative_to(fork).as_posix()
+        for path, before in own.items()
+        if path.read_bytes() != before
+    }
     assert changed == {"langgraph.json", "pyproject.toml"}
     python = str(fork / ".venv" / "bin" / "python")
     load(python, fork)
     where = subprocess.run(
-        [python, "-c", "import lasting_memory as m; print(m.__file__)"], capture_output=True, text=True, check=True
+        [python, "-c", "import lasting_memory as m; print(m.__file__)"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert "site-packages" in where.stdout
 
@@ -81,10 +104,25 @@ def test_the_image_installs_the_wheel(wheel: Path, tmp_path: Path) -> None:
     if not UV:
         pytest.skip("the image has uv; this machine does not")
     fork = forked(tmp_path / "fork")
-    subprocess.run([sys.executable, "-m", "lasting_memory.dev.upgrade", wheel], cwd=fork, env=CLEAN, check=True)
-    subprocess.run([UV, "venv", "--quiet", "--python", sys.executable, tmp_path / "venv"], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "lasting_memory.dev.upgrade", wheel], cwd=fork, env=CLEAN, check=True
+    )
+    subprocess.run(
+        [UV, "venv", "--quiet", "--python", sys.executable, tmp_path / "venv"], check=True
+    )
     python = str(tmp_path / "venv" / "bin" / "python")
-    install = [UV, "pip", "install", "--quiet", "--python", python, "-c", str(PROJECT / "constraints.txt"), "-e", "."]
+    install = [
+        UV,
+        "pip",
+        "install",
+        "--quiet",
+        "--python",
+        python,
+        "-c",
+        str(PROJECT / "constraints.txt"),
+        "-e",
+        ".",
+    ]
     subprocess.run(install, cwd=fork, env=CLEAN, check=True)
     load(python, fork)
 
@@ -96,7 +134,19 @@ QUICK = "not proof and not server and not postgres and not browser"
 @pytest.mark.proof
 def test_the_engine_s_own_tests_pass_in_a_folder_without_a_template(tmp_path: Path) -> None:
     engine = copied(ENGINE, tmp_path / "engine")
-    command = [sys.executable, "-m", "pytest", "--ignore=tests/template", "-q", "-m", QUICK, "-n", "2", "--dist", "loadfile"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "--ignore=tests/template",
+        "-q",
+        "-m",
+        QUICK,
+        "-n",
+        "2",
+        "--dist",
+        "loadfile",
+    ]
     env = {**os.environ, "PYTHONPATH": str(engine / "src")}
     done = subprocess.run(command, cwd=engine, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-8_000:]

@@ -1,4 +1,6 @@
-"""Each row of README's "Making it yours", made in a copy of the template: it still loads, and a fork's own tests stay green."""
+"""Each row of README's "Making it yours", made in a copy of the template: it still loads, and a
+fork's own tests stay green.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,16 @@ import pytest
 
 from tests.template.test_deploy import CLEAN, MODEL, PROJECT, copied, load
 
-# Paths are from the root; a text that is replaced must be there once: the row has to follow the template.
+# Paths are from the root; a text that is replaced must be there once: the row has to follow the
+# template.
 Edit = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
 class Change:
-    """A change to a copy of the template, and an expression about its deployment `d` and `tools` that is then true."""
+    """A change to a copy of the template, and an expression about its deployment `d` and `tools`
+    that is then true.
+    """
 
     edits: Sequence[Edit] = ()
     holds: str = "True"
@@ -37,13 +42,19 @@ class Change:
             (folder / path).write_text(text, "utf-8")
         for path, old, new in self.edits:
             text = (folder / path).read_text("utf-8")
-            assert text.count(old) == 1, f"{path} has {text.count(old)} times {old!r}; change the row, and README's, with it."
+            assert text.count(old) == 1, (
+                f"{path} has {text.count(old)} times {old!r}; change the row, and README's, with it."
+            )
             (folder / path).write_text(text.replace(old, new), "utf-8")
 
 
 def decided(argument: str, above: str = "") -> Edit:
     """An argument more of `Deployment(...)`, and code above it."""
-    return ("deployment.py", "DEPLOYMENT = Deployment(", f"{above}\n\nDEPLOYMENT = Deployment({argument}, ")
+    return (
+        "deployment.py",
+        "DEPLOYMENT = Deployment(",
+        f"{above}\n\nDEPLOYMENT = Deployment({argument}, ",
+    )
 
 
 PROFILE = """from lasting_memory import Profile
@@ -110,7 +121,11 @@ async def test_the_tool_knows_whose_run_it_is() -> None:
     assert model.answers() == "alice finds Emma on the third shelf."
 '''
 READING: Sequence[Edit] = [
-    ("agent.py", "from deployment import DEPLOYMENT\n", "from deployment import DEPLOYMENT\nimport library\n"),
+    (
+        "agent.py",
+        "from deployment import DEPLOYMENT\n",
+        "from deployment import DEPLOYMENT\nimport library\n",
+    ),
     ("agent.py", "tools=[*memory_tools(d)", "tools=[library.find_shelf, *memory_tools(d)"),
 ]
 CHECKER = """
@@ -159,7 +174,9 @@ app = build_http(DEPLOYMENT, routes=[Route("/hello", hello)])
 '''
 GREETING = "---\nname: greeting\ndescription: How to greet.\n---\n\nSay hello.\n"
 INDEX = '{"embed": "openai:text-embedding-3-small", "dims": 1536}'
-(OPENAI_PIN,) = re.findall(r'^openai = \["(.*)"\]', (PROJECT / "pyproject.toml").read_text("utf-8"), re.MULTILINE)
+(OPENAI_PIN,) = re.findall(
+    r'^openai = \["(.*)"\]', (PROJECT / "pyproject.toml").read_text("utf-8"), re.MULTILINE
+)
 OPENAI = {"AGENT_MODEL": "openai:gpt-5.1", "OPENAI_API_KEY": "test"}
 CONFIG = (PROJECT / "langgraph.json").read_text("utf-8")
 (CONSOLIDATING,) = re.findall(r',\n    "consolidation_agent": .*', CONFIG)
@@ -168,7 +185,11 @@ SEEDED = "'{}' in str(__import__('lasting_memory.seeding').seeding.folder_files(
 
 # By what README calls them.
 ROWS: dict[str, list[Change]] = {
-    "the model": [Change(env=OPENAI, holds="__import__('lasting_memory').build_model(d).model_name == 'gpt-5.1'")],
+    "the model": [
+        Change(
+            env=OPENAI, holds="__import__('lasting_memory').build_model(d).model_name == 'gpt-5.1'"
+        )
+    ],
     "another provider than Anthropic": [
         Change(
             [("pyproject.toml", "\ndependencies = [", f'\ndependencies = [\n  "{OPENAI_PIN}",')],
@@ -180,8 +201,16 @@ ROWS: dict[str, list[Change]] = {
         Change(
             [
                 ("agent.py", "    build_model,\n", ""),
-                ("agent.py", "\nfrom deployment import", "from langchain_openai import ChatOpenAI\n\nfrom deployment import"),
-                ("agent.py", "WRITER: SubAgent", 'MODEL = ChatOpenAI(model="gpt-5.1", temperature=0)\n\nWRITER: SubAgent'),
+                (
+                    "agent.py",
+                    "\nfrom deployment import",
+                    "from langchain_openai import ChatOpenAI\n\nfrom deployment import",
+                ),
+                (
+                    "agent.py",
+                    "WRITER: SubAgent",
+                    'MODEL = ChatOpenAI(model="gpt-5.1", temperature=0)\n\nWRITER: SubAgent',
+                ),
                 ("agent.py", "model=model or build_model(d)", "model=model or MODEL"),
             ],
             "__import__('agent').MODEL.model_name == 'gpt-5.1'",
@@ -197,9 +226,18 @@ ROWS: dict[str, list[Change]] = {
             holds="d.prompt('agent.md').startswith('You are a lib') and 'The house' in d.prompt('policies_block.md')",
         )
     ],
-    "the rules": [Change(files={"policies/umbrella/rules.md": "# Rules\n\n1. Be kind.\n"}, holds=SEEDED.format("rules.md"))],
+    "the rules": [
+        Change(
+            files={"policies/umbrella/rules.md": "# Rules\n\n1. Be kind.\n"},
+            holds=SEEDED.format("rules.md"),
+        )
+    ],
     "skills": [
-        Change(gone=["seeds/skills"], files={"seeds/skills/greeting/SKILL.md": GREETING}, holds=SEEDED.format("greeting"))
+        Change(
+            gone=["seeds/skills"],
+            files={"seeds/skills/greeting/SKILL.md": GREETING},
+            holds=SEEDED.format("greeting"),
+        )
     ],
     "a new person's memory": [
         Change(
@@ -215,11 +253,20 @@ ROWS: dict[str, list[Change]] = {
         )
     ],
     "what a profile holds": [
-        Change([decided('schemas={"/memories/profile.json": MyProfile}', PROFILE)], "'pronouns' in d.profile.model_fields")
+        Change(
+            [decided('schemas={"/memories/profile.json": MyProfile}', PROFILE)],
+            "'pronouns' in d.profile.model_fields",
+        )
     ],
     "what may be written": [
-        Change([decided("checks=[no_card_numbers]", CARDS)], "d.checks[0].__name__ == 'no_card_numbers'"),
-        Change([decided("checks=[nothing_shorter]", SHRINKING)], "d.checks[0].__name__ == 'nothing_shorter'"),
+        Change(
+            [decided("checks=[no_card_numbers]", CARDS)],
+            "d.checks[0].__name__ == 'no_card_numbers'",
+        ),
+        Change(
+            [decided("checks=[nothing_shorter]", SHRINKING)],
+            "d.checks[0].__name__ == 'nothing_shorter'",
+        ),
     ],
     "a folder of a team": [
         Change(
@@ -231,7 +278,10 @@ ROWS: dict[str, list[Change]] = {
         )
     ],
     "limits": [
-        Change([decided("limits=Limits(busy_threads=2)", "from lasting_memory import Limits\n")], "d.limits.busy_threads == 2")
+        Change(
+            [decided("limits=Limits(busy_threads=2)", "from lasting_memory import Limits\n")],
+            "d.limits.busy_threads == 2",
+        )
     ],
     "how consolidation works": [
         Change(
@@ -240,17 +290,34 @@ ROWS: dict[str, list[Change]] = {
         )
     ],
     "what consolidation may change": [
-        Change([("deployment.py", "Consolidation()", 'Consolidation(may={"add"})')], "d.consolidation.may == {'add'}")
+        Change(
+            [("deployment.py", "Consolidation()", 'Consolidation(may={"add"})')],
+            "d.consolidation.may == {'add'}",
+        )
     ],
     "a tool, or what one of memory is told to be": [
         Change(
-            [("agent.py", "*memory_tools(d)", '*memory_tools(d, descriptions={"search_memories": "Search the card."})')],
+            [
+                (
+                    "agent.py",
+                    "*memory_tools(d)",
+                    '*memory_tools(d, descriptions={"search_memories": "Search the card."})',
+                )
+            ],
             "tools['search_memories'].description == 'Search the card.'",
         ),
         Change(
             [
-                ("agent.py", "from deployment import DEPLOYMENT\n", "from deployment import DEPLOYMENT\nimport library\n"),
-                ("agent.py", "tools=[*memory_tools(d)", "tools=[library.find_book, *memory_tools(d)"),
+                (
+                    "agent.py",
+                    "from deployment import DEPLOYMENT\n",
+                    "from deployment import DEPLOYMENT\nimport library\n",
+                ),
+                (
+                    "agent.py",
+                    "tools=[*memory_tools(d)",
+                    "tools=[library.find_book, *memory_tools(d)",
+                ),
             ],
             "'find_book' in tools",
             files={"library.py": LIBRARY},
@@ -259,7 +326,10 @@ ROWS: dict[str, list[Change]] = {
             Change(
                 READING,
                 "'find_shelf' in tools",
-                files={"library.py": READER.format(runtime=runtime), "tests/test_library.py": ASKED},
+                files={
+                    "library.py": READER.format(runtime=runtime),
+                    "tests/test_library.py": ASKED,
+                },
             )
             for runtime in ("ToolRuntime[Context]", "ToolRuntime")
         ),
@@ -275,7 +345,13 @@ ROWS: dict[str, list[Change]] = {
     ],
     "another agent": [
         Change(
-            [("langgraph.json", '"graphs": {\n', '"graphs": {\n    "support": {"path": "./support.py:support"},\n')],
+            [
+                (
+                    "langgraph.json",
+                    '"graphs": {\n',
+                    '"graphs": {\n    "support": {"path": "./support.py:support"},\n',
+                )
+            ],
             "d.agents == ('support', 'agent')",
             files={"support.py": SUPPORT},
         )
@@ -286,9 +362,19 @@ ROWS: dict[str, list[Change]] = {
         Change(env={"MEMORY_SCOPE": "assistant"}, holds="d.memory.is_shared"),
         Change(env={"MEMORY_SCOPE": "user+assistant"}, holds="d.memory.per_assistant"),
     ],
-    "semantic search": [Change([("langgraph.json", '  "auth":', f'  "store": {{"index": {INDEX}}},\n  "auth":')])],
+    "semantic search": [
+        Change([("langgraph.json", '  "auth":', f'  "store": {{"index": {INDEX}}},\n  "auth":')])
+    ],
     "a front end of your own": [
-        Change([("langgraph.json", '"allow_origins": []', '"allow_origins": ["https://chat.example.com"]')])
+        Change(
+            [
+                (
+                    "langgraph.json",
+                    '"allow_origins": []',
+                    '"allow_origins": ["https://chat.example.com"]',
+                )
+            ]
+        )
     ],
     "the page's words, or another language": [
         Change(
@@ -297,8 +383,20 @@ ROWS: dict[str, list[Change]] = {
             " == 'Take it with you'",
         )
     ],
-    "no page": [Change([("http_api.py", "app = build_http(DEPLOYMENT", "app = build_http(DEPLOYMENT, page=False")])],
-    "no skills": [Change([("deployment.py", '"/skills/": assistant(), ', "")], "'/skills/' not in d.routes")],
+    "no page": [
+        Change(
+            [
+                (
+                    "http_api.py",
+                    "app = build_http(DEPLOYMENT",
+                    "app = build_http(DEPLOYMENT, page=False",
+                )
+            ]
+        )
+    ],
+    "no skills": [
+        Change([("deployment.py", '"/skills/": assistant(), ', "")], "'/skills/' not in d.routes")
+    ],
     "no memory, only skills and policies": [
         Change(
             [
@@ -313,27 +411,45 @@ ROWS: dict[str, list[Change]] = {
     ],
     "no search of past conversations": [
         Change(
-            [("agent.py", ", *conversation_tools(d)", ""), ("agent.py", "    conversation_tools,\n", "")],
+            [
+                ("agent.py", ", *conversation_tools(d)", ""),
+                ("agent.py", "    conversation_tools,\n", ""),
+            ],
             "not {'search_past_conversations', 'read_conversation'} & {*tools}",
         )
     ],
     "no writer": [
-        Change([("agent.py", "subagents(d, WRITER)", "subagents(d)")], "'- writer: ' not in tools['task'].description")
+        Change(
+            [("agent.py", "subagents(d, WRITER)", "subagents(d)")],
+            "'- writer: ' not in tools['task'].description",
+        )
     ],
     "no offline model": [Change([decided("offline_model=False")], "not d.offline_model")],
     "no consolidation": [
         Change(
-            [("langgraph.json", CONSOLIDATING, ""), ("deployment.py", "consolidation=Consolidation()", "consolidation=None")],
+            [
+                ("langgraph.json", CONSOLIDATING, ""),
+                ("deployment.py", "consolidation=Consolidation()", "consolidation=None"),
+            ],
             "d.consolidation is None",
             gone=["consolidation_agent.py"],
         )
     ],
 }
-CHANGES = [pytest.param(change, id=f"{row} {number}") for row, of in ROWS.items() for number, change in enumerate(of, 1)]
+CHANGES = [
+    pytest.param(change, id=f"{row} {number}")
+    for row, of in ROWS.items()
+    for number, change in enumerate(of, 1)
+]
 
 
 def test_every_row_of_the_readme_is_made_here() -> None:
-    table = (PROJECT / "README.md").read_text("utf-8").partition("\n## Making it yours\n")[2].partition("\n## ")[0]
+    table = (
+        (PROJECT / "README.md")
+        .read_text("utf-8")
+        .partition("\n## Making it yours\n")[2]
+        .partition("\n## ")[0]
+    )
     assert re.findall(r"^\| ([^|]+) \|", table, re.MULTILINE)[1:] == [*ROWS]
 
 
@@ -346,13 +462,25 @@ def test_each_change_has_its_place_in_the_template(change: Change, tmp_path: Pat
 
 @pytest.mark.proof
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_fork_with_one_change_loads_and_passes_its_own_tests(change: Change, tmp_path: Path) -> None:
+def test_a_fork_with_one_change_loads_and_passes_its_own_tests(
+    change: Change, tmp_path: Path
+) -> None:
     fork, given = tmp_path / "fork", {**MODEL, **change.env}
     change.make(fork)
     load(sys.executable, fork, given=given)
     named = "{name: tool for node in agent.nodes.values() for name, tool in getattr(node.bound, 'tools_by_name', {}).items()}"
     code = f"from deployment import DEPLOYMENT as d; from agent import agent; tools = {named}; assert {change.holds}"
-    for command in (["-W", "ignore", "-c", code], ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", "tests"]):
+    for command in (
+        ["-W", "ignore", "-c", code],
+        ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", "tests"],
+    ):
         env = {**CLEAN, **given, "PYTHONPATH": str(fork)}
-        done = subprocess.run([sys.executable, *command], cwd=fork, env=env, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [sys.executable, *command],
+            cwd=fork,
+            env=env,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert done.returncode == 0, f"{done.stdout[-8_000:]}\n{done.stderr[-4_000:]}"

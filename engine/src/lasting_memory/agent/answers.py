@@ -1,6 +1,8 @@
-"""One answer of a model: how each provider's protocol ends it, and the errors for what is no answer.
+"""One answer of a model: how each provider's protocol ends it, and the errors for what is no
+answer.
 
-A text that was cut is kept, and its metadata say so. An answer without text and tool calls is an error that says why.
+A text that was cut is kept, and its metadata say so. An answer without text and tool calls is an
+error that says why.
 """
 
 import json
@@ -21,10 +23,11 @@ from lasting_memory.attachments import without_thoughts
 
 @dataclass(frozen=True)
 class Endings:
-    """How an integration's answers end: where their metadata have the reason, and the reasons of whole answers.
+    """How an integration's answers end: where their metadata have the reason, and the reasons of
+    whole answers.
 
-    After another reason, such as a limit of tokens, the last tool call may be cut. What an integration that is not `known`
-    calls a whole answer is not known either.
+    After another reason, such as a limit of tokens, the last tool call may be cut. What an
+    integration that is not `known` calls a whole answer is not known either.
     """
 
     keys: tuple[str, ...]
@@ -34,12 +37,18 @@ class Endings:
 
 # By package.
 ENDINGS: dict[str, Endings] = {
-    "langchain_anthropic": Endings(("stop_reason",), frozenset({"end_turn", "tool_use", "stop_sequence"})),
-    "langchain_openai": Endings(("finish_reason", "status"), frozenset({"stop", "tool_calls", "function_call", "completed"})),
+    "langchain_anthropic": Endings(
+        ("stop_reason",), frozenset({"end_turn", "tool_use", "stop_sequence"})
+    ),
+    "langchain_openai": Endings(
+        ("finish_reason", "status"), frozenset({"stop", "tool_calls", "function_call", "completed"})
+    ),
     "langchain_google_genai": Endings(("finish_reason",), frozenset({"STOP"})),
     "langchain_ollama": Endings(("done_reason",), frozenset({"stop"})),
 }
-_UNKNOWN = Endings(("finish_reason", "stop_reason", "done_reason", "status"), frozenset(), known=False)
+_UNKNOWN = Endings(
+    ("finish_reason", "stop_reason", "done_reason", "status"), frozenset(), known=False
+)
 # What all providers' other reasons mean, in small letters.
 _LIMITS = {
     "length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded", "continuation", "incomplete",
@@ -77,10 +86,12 @@ _SILENT_BY = {
 SILENT = "The model ended its answer without a word; try again, or ask for what is missing."
 # Blocks of an answer that a person can see or hear, though they are no text.
 _SHOWN = {"image", "image_url", "audio", "video", "file"}
-# Invisible, though Unicode calls them letters, marks or symbols: fillers, selectors of variants, Braille's blank.
+# Invisible, though Unicode calls them letters, marks or symbols: fillers, selectors of variants,
+# Braille's blank.
 _BLANK = "\u034f\u115f\u1160\u2800\u3164\uffa0\ufe0e\ufe0f"
 _REASON_CHARS = 60
-# Of one answer with its calls, which some integrations repeat in the content: a stream without an end would fill the memory.
+# Of one answer with its calls, which some integrations repeat in the content: a stream without an
+# end would fill the memory.
 MAX_ANSWER_CHARS = 2_000_000
 
 
@@ -90,11 +101,15 @@ class CutAnswerError(ModelConnectionError, RuntimeError):
 
 
 class BadAnswerError(ModelError, RuntimeError):
-    """An answer is too long, or a tool call of it is cut, e.g. at a token limit, or of no use. A retry would not help."""
+    """An answer is too long, or a tool call of it is cut, e.g. at a token limit, or of no use. A
+    retry would not help.
+    """
 
 
 class FilteredAnswerError(ModelError, RuntimeError):
-    """The provider filtered an answer, or the model refused to give one: there is no text. A retry would not help."""
+    """The provider filtered an answer, or the model refused to give one: there is no text. A retry
+    would not help.
+    """
 
 
 class EmptyAnswerError(ModelError, RuntimeError):
@@ -102,7 +117,9 @@ class EmptyAnswerError(ModelError, RuntimeError):
 
 
 class SilentModelError(ModelTimeoutError, RuntimeError):
-    """A model sent nothing for too long. There is no automatic retry: the person has waited long enough to decide."""
+    """A model sent nothing for too long. There is no automatic retry: the person has waited long
+    enough to decide.
+    """
 
     is_retryable = False
 
@@ -139,8 +156,8 @@ class Answer:
     def add(self, message: BaseMessage, info: Mapping[str, Any] | None) -> None:
         """Take in a chunk, or a whole answer that was not streamed. It may change the message.
 
-        A refusal becomes text, and where the ending says that the answer was cut, so do the metadata (`CUT`). Raises
-        `BadAnswerError` if the answer is too long.
+        A refusal becomes text, and where the ending says that the answer was cut, so do the
+        metadata (`CUT`). Raises `BadAnswerError` if the answer is too long.
         """
         self.has_begun = True
         if _refusal_to_text(message):
@@ -148,20 +165,30 @@ class Answer:
         self._add_calls(message)
         self._chars += len(str(message.content))
         if self._chars > MAX_ANSWER_CHARS:
-            raise BadAnswerError(f"The model's answer has more than {MAX_ANSWER_CHARS:,} characters.")
+            raise BadAnswerError(
+                f"The model's answer has more than {MAX_ANSWER_CHARS:,} characters."
+            )
         self._texts.append(str(message.text))
         self._shows_something = self._shows_something or _shows_something(message)
-        self._add_ending({**(info or {}), **message.response_metadata}, has_content=bool(message.content))
+        self._add_ending(
+            {**(info or {}), **message.response_metadata}, has_content=bool(message.content)
+        )
         if self._reason and not self._is_noted:  # once: the texts of chunks are added up
             self._note_cut(message)
 
     def check_end(self, *, needs_reason: bool = True) -> None:
-        """Raise one of the errors above unless the answer says or calls something, and can be trusted to be all of it."""
+        """Raise one of the errors above unless the answer says or calls something, and can be
+        trusted to be all of it.
+        """
         kind = self._kind()
         if needs_reason and self._endings.known and not self._reason:
-            raise CutAnswerError(f"The model's answer broke off: it ended without {' or '.join(self._endings.keys)}.")
+            raise CutAnswerError(
+                f"The model's answer broke off: it ended without {' or '.join(self._endings.keys)}."
+            )
         if kind == "malformed":
-            raise CutAnswerError(f"The model's answer broke off: its provider cannot read it ({self._shown_reason()}).")
+            raise CutAnswerError(
+                f"The model's answer broke off: its provider cannot read it ({self._shown_reason()})."
+            )
         if self._calls:
             self._check_calls()
         elif kind != "whole" and not self._says_something():
@@ -190,7 +217,9 @@ class Answer:
         reasons = [str(metadata[key]) for key in self._endings.keys if metadata.get(key)]
         if reasons:
             self._reason = reasons[0]
-            self._detail = _text_of(metadata.get("incomplete_details"), "reason")  # of OpenAI's Responses
+            self._detail = _text_of(
+                metadata.get("incomplete_details"), "reason"
+            )  # of OpenAI's Responses
         elif has_content:
             self._reason = ""  # more after the end
         blocked = _text_of(metadata.get("prompt_feedback"), "block_reason")  # of Gemini
@@ -205,11 +234,15 @@ class Answer:
             message.response_metadata[CUT] = cut.format(self._shown_reason())
 
     def _will_fail(self) -> bool:
-        """Whether `check_end` raises for the ending that is known now: then its error says why, and nothing else does."""
+        """Whether `check_end` raises for the ending that is known now: then its error says why, and
+        nothing else does.
+        """
         return self._has_half_call() if self._calls else not self._says_something()
 
     def _has_half_call(self) -> bool:
-        return self._endings.known and bool(self._reason) and self._reason not in self._endings.whole
+        return (
+            self._endings.known and bool(self._reason) and self._reason not in self._endings.whole
+        )
 
     def _kind(self) -> str:
         """How it ended: whole, malformed, or as in `_CUT_BY`."""
@@ -230,14 +263,19 @@ class Answer:
         """The provider's own words, as far as they are words."""
         if self._is_refused:
             return "refusal"
-        parts = [re.sub(r"[^\w.-]", "", part)[:_REASON_CHARS] for part in (self._reason, self._detail)]
+        parts = [
+            re.sub(r"[^\w.-]", "", part)[:_REASON_CHARS] for part in (self._reason, self._detail)
+        ]
         return ": ".join(part for part in parts if part)
 
     def _check_calls(self) -> None:
         if self._has_half_call():
-            raise BadAnswerError(f"The model's answer ended with {self._shown_reason()}, in which a tool call may be half.")
+            raise BadAnswerError(
+                f"The model's answer ended with {self._shown_reason()}, in which a tool call may be half."
+            )
         try:
-            # langchain would complete a half. A thread with NaN, long integers or deep nesting can never be read again.
+            # langchain would complete a half. A thread with NaN, long integers or deep nesting can
+            # never be read again.
             for text in self._calls.values():
                 orjson.dumps(from_json(text or "{}", allow_inf_nan=False))
         except (ValueError, TypeError):
@@ -251,8 +289,13 @@ def says_something(message: BaseMessage) -> bool:
 
 
 def has_words(text: str) -> bool:
-    """Whether a person can see something of a whole text of a model, which is no thought that its server left in it."""
-    return any(unicodedata.category(char)[0] not in "ZC" and char not in _BLANK for char in without_thoughts(text))
+    """Whether a person can see something of a whole text of a model, which is no thought that its
+    server left in it.
+    """
+    return any(
+        unicodedata.category(char)[0] not in "ZC" and char not in _BLANK
+        for char in without_thoughts(text)
+    )
 
 
 def _shows_something(message: BaseMessage) -> bool:
@@ -263,8 +306,12 @@ def _shows_something(message: BaseMessage) -> bool:
 
 
 def check_said(message: BaseMessage) -> None:
-    """Raise `EmptyAnswerError` for an answer that ended as whole ones do, without text and without calls."""
-    is_calling = isinstance(message, AIMessage) and (message.tool_calls or message.invalid_tool_calls)
+    """Raise `EmptyAnswerError` for an answer that ended as whole ones do, without text and without
+    calls.
+    """
+    is_calling = isinstance(message, AIMessage) and (
+        message.tool_calls or message.invalid_tool_calls
+    )
     if not is_calling and not says_something(message):
         raise EmptyAnswerError(SILENT)
 

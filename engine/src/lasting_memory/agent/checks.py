@@ -1,7 +1,8 @@
 """Whether an agent has all the parts that keep it safe.
 
-deepagents builds the agent, and each part of this library sees itself alone. So these checks look at the graph that came out:
-when the server starts (`check_graph`), and where a run first needs the part that is missing.
+deepagents builds the agent, and each part of this library sees itself alone. So these checks look
+at the graph that came out: when the server starts (`check_graph`), and where a run first needs the
+part that is missing.
 """
 
 import inspect
@@ -41,7 +42,9 @@ _NO_FILES = f"The agent's files are not those of the deployment's routes; {_FILE
 class GuardedState(AgentState[Any]):
     """The state of a graph with policies: the mark by which it is known."""
 
-    _policies_shown: NotRequired[Annotated[bool, UntrackedValue(bool, guard=False), PrivateStateAttr]]
+    _policies_shown: NotRequired[
+        Annotated[bool, UntrackedValue(bool, guard=False), PrivateStateAttr]
+    ]
 
 
 class LimitedState(AgentState[Any]):
@@ -51,8 +54,8 @@ class LimitedState(AgentState[Any]):
 
 
 class ShownFiles(list[str]):
-    """Paths for `create_deep_agent(memory=...)`. deepagents' own memory middleware reads them in a run, unless
-    `middleware(d, ...)` takes its place.
+    """Paths for `create_deep_agent(memory=...)`. deepagents' own memory middleware reads them in a
+    run, unless `middleware(d, ...)` takes its place.
     """
 
     def __iter__(self) -> Iterator[str]:
@@ -69,9 +72,11 @@ class _Agent(NamedTuple):
 
 
 def offered_tools(graph: Graph) -> list[str]:
-    """Names of the tools that the model of an agent is offered, in order: without those that its files cannot do.
+    """Names of the tools that the model of an agent is offered, in order: without those that its
+    files cannot do.
 
-    deepagents gives every agent with files the tool `execute`, and takes it out of each call where nothing can execute it.
+    deepagents gives every agent with files the tool `execute`, and takes it out of each call where
+    nothing can execute it.
     """
     tools = _tools(graph)
     names = list(dict.fromkeys(tool.name for tool in tools))
@@ -82,11 +87,11 @@ def offered_tools(graph: Graph) -> list[str]:
 
 
 def check_graph(graph: Graph) -> None:
-    """Raise `SettingsError` for a graph one of whose agents lacks a part of `middleware(d, ...)`, `file_system(d)` or
-    `subagents(d, ...)`.
+    """Raise `SettingsError` for a graph one of whose agents lacks a part of `middleware(d, ...)`,
+    `file_system(d)` or `subagents(d, ...)`.
 
-    Its agents are itself, its nodes that are agents, and their subagents, at all levels. If none of them has any part of this
-    library, the graph is none of its own, and passes.
+    Its agents are itself, its nodes that are agents, and their subagents, at all levels. If none of
+    them has any part of this library, the graph is none of its own, and passes.
     """
     agents = list(_agents(graph))
     if not any(_has_a_part(agent.graph) for agent in agents):
@@ -112,14 +117,21 @@ def _agents(graph: Graph) -> Iterator[_Agent]:
         for tool in tools:
             for name, subagent in _subagents(tool).items():
                 if (found := _unwrapped(subagent)) is not None:
-                    waiting.append(_Agent(found, f"The subagent {name!r}", "give it by subagents(d, ...)"))
+                    waiting.append(
+                        _Agent(found, f"The subagent {name!r}", "give it by subagents(d, ...)")
+                    )
         for name, node in agent.graph.nodes.items():
             inner = [found for found in node.subgraphs if isinstance(found, Pregel)]
-            waiting += [_Agent(found, f"The node {name!r}", "build its agent with middleware(d, ...)") for found in inner]
+            waiting += [
+                _Agent(found, f"The node {name!r}", "build its agent with middleware(d, ...)")
+                for found in inner
+            ]
 
 
 def has_approvals(graph: Graph) -> bool:
-    """Whether calls of tools wait for an approval somewhere in a graph, as `interrupt_on` names them."""
+    """Whether calls of tools wait for an approval somewhere in a graph, as `interrupt_on` names
+    them.
+    """
     return bool(approved_calls(graph))
 
 
@@ -130,20 +142,33 @@ def approved_calls(graph: Graph) -> set[str]:
 
 def _has_a_part(graph: Graph) -> bool:
     tools = _tools(graph)
-    if _is_guarded(graph) or _is_limited(graph) or _has_routes(tools) or any(_is_of_library(tool) for tool in tools):
+    if (
+        _is_guarded(graph)
+        or _is_limited(graph)
+        or _has_routes(tools)
+        or any(_is_of_library(tool) for tool in tools)
+    ):
         return True
-    return any(isinstance(getattr(middleware, "sources", None), ShownFiles) for middleware in _hooks(graph))
+    return any(
+        isinstance(getattr(middleware, "sources", None), ShownFiles) for middleware in _hooks(graph)
+    )
 
 
 def _check_middleware(agent: _Agent) -> None:
     if not _is_guarded(agent.graph):
-        raise SettingsError(_NO_MIDDLEWARE if agent.who == "The agent" else f"{agent.who} sees no policies; {agent.fix}.")
+        raise SettingsError(
+            _NO_MIDDLEWARE
+            if agent.who == "The agent"
+            else f"{agent.who} sees no policies; {agent.fix}."
+        )
     if not _is_limited(agent.graph):
         raise SettingsError(f"{agent.who} has no limits; {agent.fix}, with all that it returns.")
 
 
 def _check_file_system(agent: _Agent) -> None:
-    """Raise `SettingsError` for an agent with file tools, but not on all routes, by their rules and with their approvals."""
+    """Raise `SettingsError` for an agent with file tools, but not on all routes, by their rules and
+    with their approvals.
+    """
     tools = _tools(agent.graph)
     files = _files(tools)
     if files is None:
@@ -152,7 +177,9 @@ def _check_file_system(agent: _Agent) -> None:
     routes = _routes(files)
     ours = [route for route in routes.values() if isinstance(route, RouteFiles)]
     if not ours:
-        raise SettingsError(f"{agent.who} has files that are not those of the deployment's routes; {_FILES_FIX}.")
+        raise SettingsError(
+            f"{agent.who} has files that are not those of the deployment's routes; {_FILES_FIX}."
+        )
     deployment = ours[0].deployment
     for path in deployment.routes:
         if not isinstance(routes.get(path), RouteFiles):
@@ -165,19 +192,33 @@ def _check_file_system(agent: _Agent) -> None:
         approved |= _WRITERS
     missing = {tool.name for tool in tools} & approved - _interrupted(agent.graph)
     if missing:
-        raise SettingsError(f"{agent.who} writes shared files by {min(missing)} without an approval; {fix}.")
+        raise SettingsError(
+            f"{agent.who} writes shared files by {min(missing)} without an approval; {fix}."
+        )
 
 
 def _check_approvals(agent: _Agent) -> None:
-    """Raise `SettingsError` for approvals that a tool's own node asks for: who may answer is told by the node."""
-    asking = [middleware for middleware in _hooks(agent.graph) if isinstance(middleware, HumanInTheLoopMiddleware)]
+    """Raise `SettingsError` for approvals that a tool's own node asks for: who may answer is told
+    by the node.
+    """
+    asking = [
+        middleware
+        for middleware in _hooks(agent.graph)
+        if isinstance(middleware, HumanInTheLoopMiddleware)
+    ]
     if any(middleware.interrupt_mode != "batched" for middleware in asking):
         fix = "build its HumanInTheLoopMiddleware with interrupt_mode='batched'"
-        raise SettingsError(f"{agent.who} asks for approvals as a tool asks a person, who could then approve; {fix}.")
+        raise SettingsError(
+            f"{agent.who} asks for approvals as a tool asks a person, who could then approve; {fix}."
+        )
 
 
-def _holds(permissions: Sequence[FilesystemPermission], rules: Sequence[FilesystemPermission]) -> bool:
-    """Whether permissions, of which the first that matches counts, are at least as strict as these rules."""
+def _holds(
+    permissions: Sequence[FilesystemPermission], rules: Sequence[FilesystemPermission]
+) -> bool:
+    """Whether permissions, of which the first that matches counts, are at least as strict as these
+    rules.
+    """
     left = list(rules)
     for permission in permissions:
         if not left:
@@ -191,34 +232,48 @@ def _holds(permissions: Sequence[FilesystemPermission], rules: Sequence[Filesyst
 
 def _interrupted(graph: Graph) -> set[str]:
     """Names of the tools whose calls wait for an approval."""
-    found = [middleware for middleware in _hooks(graph) if isinstance(middleware, HumanInTheLoopMiddleware)]
+    found = [
+        middleware
+        for middleware in _hooks(graph)
+        if isinstance(middleware, HumanInTheLoopMiddleware)
+    ]
     return {name for middleware in found for name in middleware.interrupt_on}
 
 
 def _hooks(graph: Graph) -> list[object]:
     """The middleware that has a node of its own: what runs before or after the agent or the model."""
-    functions = [getattr(node.bound, "func", None) or getattr(node.bound, "afunc", None) for node in graph.nodes.values()]
+    functions = [
+        getattr(node.bound, "func", None) or getattr(node.bound, "afunc", None)
+        for node in graph.nodes.values()
+    ]
     return [function.__self__ for function in functions if inspect.ismethod(function)]
 
 
 def check_files(tools: Sequence[object]) -> None:
-    """Raise `SettingsError` if these tools of an agent with policies are those of other files. Other tools pass."""
+    """Raise `SettingsError` if these tools of an agent with policies are those of other files.
+    Other tools pass.
+    """
     if _has_routes(tools) is False:
         raise SettingsError(_NO_FILES)
 
 
 def check_subagent(tool: object, name: object) -> None:
-    """Raise `SettingsError` if a tool would call a subagent of this name that sees no policies, or has no limits.
+    """Raise `SettingsError` if a tool would call a subagent of this name that sees no policies, or
+    has no limits.
 
     A subagent without a model of its own, or one that is no graph of this process, passes.
     """
     subagent = _unwrapped(_subagents(tool).get(str(name)))
     if subagent is not None and "model" in subagent.nodes:
-        _check_middleware(_Agent(subagent, f"The subagent {name!r}", "give it by subagents(d, ...)"))
+        _check_middleware(
+            _Agent(subagent, f"The subagent {name!r}", "give it by subagents(d, ...)")
+        )
 
 
 def _unwrapped(runnable: object) -> Graph | None:
-    """The graph of this process that a subagent is, maybe with a configuration or retries around it."""
+    """The graph of this process that a subagent is, maybe with a configuration or retries around
+    it.
+    """
     while isinstance(runnable, RunnableBindingBase):
         runnable = runnable.bound
     return runnable if isinstance(runnable, Pregel) else None
@@ -234,7 +289,9 @@ def _is_limited(graph: Graph) -> bool:
 
 def _tools(graph: Graph) -> list[BaseTool]:
     """The tools that nodes of this graph call."""
-    by_name: list[Mapping[str, BaseTool]] = [getattr(node.bound, "tools_by_name", {}) for node in graph.nodes.values()]
+    by_name: list[Mapping[str, BaseTool]] = [
+        getattr(node.bound, "tools_by_name", {}) for node in graph.nodes.values()
+    ]
     return [tool for tools in by_name for tool in tools.values()]
 
 
@@ -244,9 +301,15 @@ def _is_of_library(tool: BaseTool) -> bool:
 
 
 def _has_routes(tools: Sequence[object]) -> bool | None:
-    """Whether the file tools among these reach routes of this library; None if there are no file tools."""
+    """Whether the file tools among these reach routes of this library; None if there are no file
+    tools.
+    """
     files = _files(tools)
-    return None if files is None else any(isinstance(route, RouteFiles) for route in _routes(files).values())
+    return (
+        None
+        if files is None
+        else any(isinstance(route, RouteFiles) for route in _routes(files).values())
+    )
 
 
 def _files(tools: Sequence[object]) -> FilesystemMiddleware | None:
@@ -269,6 +332,12 @@ def _subagents(tool: object) -> Mapping[str, object]:
 
 
 def _enclosed(tool: object, name: str) -> object:
-    """What a tool's coroutine has of this name from the function around it. deepagents shows it in no other way."""
+    """What a tool's coroutine has of this name from the function around it. deepagents shows it in
+    no other way.
+    """
     coroutine = getattr(tool, "coroutine", None)
-    return inspect.getclosurevars(coroutine).nonlocals.get(name) if inspect.isfunction(coroutine) else None
+    return (
+        inspect.getclosurevars(coroutine).nonlocals.get(name)
+        if inspect.isfunction(coroutine)
+        else None
+    )

@@ -1,8 +1,9 @@
 """The chat model that the settings name, with complete answers in bounded time.
 
-An integration takes any stream that ends as a complete answer, tool calls included. Here an answer must end as its provider's
-protocol ends. Another one is retried, and then fails the run: its tool calls are never executed, and no message is stored. An
-answer without text and tool calls is an error that says why. A text that was cut is kept, and its metadata say so.
+An integration takes any stream that ends as a complete answer, tool calls included. Here an answer
+must end as its provider's protocol ends. Another one is retried, and then fails the run: its tool
+calls are never executed, and no message is stored. An answer without text and tool calls is an
+error that says why. A text that was cut is kept, and its metadata say so.
 """
 
 import asyncio
@@ -55,10 +56,11 @@ _OF_RESPONSES = "_convert_responses_chunk_to_generation_chunk"
 
 
 def build_model(d: Deployment, *, consolidating: bool = False) -> BaseChatModel:
-    """The chat model that `AGENT_MODEL` names, or, `consolidating`, `CONSOLIDATION_MODEL`; its answers are whole and in time.
+    """The chat model that `AGENT_MODEL` names, or, `consolidating`, `CONSOLIDATION_MODEL`; its
+    answers are whole and in time.
 
-    Without a name it is the offline one, on `langgraph dev`. Raises `SettingsError` if there is no model, the provider is
-    unknown, or its package or key is missing.
+    Without a name it is the offline one, on `langgraph dev`. Raises `SettingsError` if there is no
+    model, the provider is unknown, or its package or key is missing.
     """
     name, variable = d.settings.agent_model, "AGENT_MODEL"
     if consolidating and d.settings.consolidation_model:
@@ -71,16 +73,22 @@ def build_model(d: Deployment, *, consolidating: bool = False) -> BaseChatModel:
     try:
         return whole_answers(init_chat_model(name), d.limits)
     except Exception as error:  # noqa: BLE001  # a provider's client raises any error if its key is missing
-        reason = " ".join(str(error.errors()[0]["msg"] if isinstance(error, ValidationError) else error).split())[:200]
+        reason = " ".join(
+            str(error.errors()[0]["msg"] if isinstance(error, ValidationError) else error).split()
+        )[:200]
         if isinstance(error, ImportError):
             extra = name.partition(":")[0]
             fix = f"install it (make install EXTRA={extra}), and for a deployment name it in dependencies of pyproject.toml."
-        raise SettingsError(f"{variable} is {name!r}, which cannot be used: {reason.rstrip('.')}; {fix}") from None
+        raise SettingsError(
+            f"{variable} is {name!r}, which cannot be used: {reason.rstrip('.')}; {fix}"
+        ) from None
 
 
 @cache
 def takes_pictures(name: str | None) -> bool:
-    """Whether the model of this name (`AGENT_MODEL`) looks at pictures, as langchain's profile of it says."""
+    """Whether the model of this name (`AGENT_MODEL`) looks at pictures, as langchain's profile of
+    it says.
+    """
     try:
         profile = init_chat_model(name).profile if name else None
     except Exception:  # noqa: BLE001  # as above: `build_model` says what is missing
@@ -89,10 +97,11 @@ def takes_pictures(name: str | None) -> bool:
 
 
 def whole_answers(model: BaseChatModel, limits: Limits) -> BaseChatModel:
-    """Wraps a model: an asynchronous answer that breaks off raises `CutAnswerError`, or another of the errors above.
+    """Wraps a model: an asynchronous answer that breaks off raises `CutAnswerError`, or another of
+    the errors above.
 
-    Every call streams, to tell silence from a long answer. Of a model that does not stream only the ending is looked at:
-    `Bounds` limits its calls. A wrapped one is returned as it is.
+    Every call streams, to tell silence from a long answer. Of a model that does not stream only the
+    ending is looked at: `Bounds` limits its calls. A wrapped one is returned as it is.
     """
     if "_agenerate" in vars(model):
         return model
@@ -108,7 +117,9 @@ def whole_answers(model: BaseChatModel, limits: Limits) -> BaseChatModel:
 
 def _streams(model: BaseChatModel) -> bool:
     kind = type(model)
-    has_stream = kind._astream is not BaseChatModel._astream or kind._stream is not BaseChatModel._stream  # noqa: SLF001
+    has_stream = (
+        kind._astream is not BaseChatModel._astream or kind._stream is not BaseChatModel._stream  # noqa: SLF001
+    )
     return has_stream and model.disable_streaming is not True
 
 
@@ -116,18 +127,26 @@ def _wrap_streamed(copy: BaseChatModel, endings: Endings, limits: Limits) -> Non
     streamed = copy._astream  # noqa: SLF001  # what an integration implements
 
     async def astream(
-        messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: Any = None,
+        **kwargs: Any,
     ) -> AsyncIterator[ChatGenerationChunk]:
         answer = Answer(endings)
         async with aclosing(streamed(messages, stop, run_manager, **kwargs)) as chunks:  # type: ignore[type-var]
-            while chunk := await _following(chunks, limits.model_silence_seconds, began=answer.has_begun):
+            while chunk := await _following(
+                chunks, limits.model_silence_seconds, began=answer.has_begun
+            ):
                 answer.add(chunk.message, chunk.generation_info)
                 yield chunk
                 await asyncio.sleep(0)  # buffered chunks must not block other tasks
         answer.check_end()
 
     async def agenerate(
-        messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: Any = None,
+        **kwargs: Any,
     ) -> ChatResult:
         result = await agenerate_from_stream(astream(messages, stop, run_manager, **kwargs))
         match (message := result.generations[0].message).content:
@@ -142,7 +161,10 @@ def _wrap_unstreamed(copy: BaseChatModel, endings: Endings) -> None:
     generate = copy._agenerate  # noqa: SLF001
 
     async def agenerate(
-        messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: Any = None,
+        **kwargs: Any,
     ) -> ChatResult:
         result = (await generate(messages, stop, run_manager, **kwargs)).model_copy(deep=True)
         for generation in result.generations:
@@ -155,7 +177,9 @@ def _wrap_unstreamed(copy: BaseChatModel, endings: Endings) -> None:
 
 
 def _keep_refusals(copy: BaseChatModel) -> None:
-    """Has langchain_openai read the refusals of Chat Completions, which come beside the content, in pieces too."""
+    """Has langchain_openai read the refusals of Chat Completions, which come beside the content, in
+    pieces too.
+    """
     convert = getattr(copy, "_convert_chunk_to_generation_chunk", None)
     if convert is None:
         return
@@ -174,13 +198,17 @@ def _keep_refusals(copy: BaseChatModel) -> None:
 async def _following(
     chunks: AsyncIterator[ChatGenerationChunk], silence_seconds: float, *, began: bool
 ) -> ChatGenerationChunk | None:
-    """The next chunk, None after the last. The provider's client has already retried errors before the first one."""
+    """The next chunk, None after the last. The provider's client has already retried errors before
+    the first one.
+    """
     try:
         async with asyncio.timeout(silence_seconds) as silence:
             return await anext(chunks, None)
     except Exception as error:
         if silence.expired():
-            raise SilentModelError(f"The model said nothing for {silence_seconds:g} seconds.") from error
+            raise SilentModelError(
+                f"The model said nothing for {silence_seconds:g} seconds."
+            ) from error
         if began:
             raise CutAnswerError(f"The model's answer broke off: {_why_cut(error)}.") from error
         if _came_in_stream(error):
@@ -192,23 +220,31 @@ def _why_cut(error: Exception) -> str:
     """What ended an answer that had begun, for people. The classes are their client's or Python's."""
     if isinstance(error, (httpx.TransportError, ModelConnectionError, OSError)):
         return "the connection to its provider was lost"
-    if isinstance(error, (json.JSONDecodeError, ValidationError, LookupError, TypeError, AttributeError)):
+    if isinstance(
+        error, (json.JSONDecodeError, ValidationError, LookupError, TypeError, AttributeError)
+    ):
         return "its provider sent what cannot be read"
     return _REPORTED
 
 
 def _came_in_stream(error: Exception) -> bool:
-    """Whether a provider reported an error as the first event of an answer: its client makes no other attempt then."""
+    """Whether a provider reported an error as the first event of an answer: its client makes no
+    other attempt then.
+    """
     status = getattr(error, "status_code", None)
     if status is not None:
         return status in _BEGUN
-    if type(error).__name__ == "APIError":  # of OpenAI's client; its errors before a stream have other names
+    if (
+        type(error).__name__ == "APIError"
+    ):  # of OpenAI's client; its errors before a stream have other names
         return True
     frames = [frame.f_code.co_name for frame, _ in walk_tb(error.__traceback__)]
     return isinstance(error, ValueError) and frames[-1:] == [_OF_RESPONSES]
 
 
-if __name__ == "__main__":  # `make dev` checks the deployment of the current directory before it starts a server
+if (
+    __name__ == "__main__"
+):  # `make dev` checks the deployment of the current directory before it starts a server
     try:
         adopt_local_environ()
         own: Deployment = import_module("deployment").DEPLOYMENT

@@ -1,7 +1,9 @@
-"""The built-in chat model that answers while AGENT_MODEL is unset: no key, no network, no intelligence.
+"""The built-in chat model that answers while AGENT_MODEL is unset: no key, no network, no
+intelligence.
 
-What it understands and says is data, in `offline.yaml`. Its answers come from what it is shown (prompt, tool results), and it
-drives the real tools. What it says once a tool has answered follows from the call and the result.
+What it understands and says is data, in `offline.yaml`. Its answers come from what it is shown
+(prompt, tool results), and it drives the real tools. What it says once a tool has answered follows
+from the call and the result.
 """
 
 import json
@@ -25,24 +27,32 @@ from lasting_memory.files.backends import WAITS
 from lasting_memory.recall import message_text
 from lasting_memory.words import words
 
-# Characters of a message that are matched (offline.yaml says so, too): a pattern's time grows with them.
+# Characters of a message that are matched (offline.yaml says so, too): a pattern's time grows with
+# them.
 MAX_CHARS = 4_000
 # Where new lines go.
 FILE = "/memories/preferences.md"
 _DATA: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("offline.yaml").read_text("utf-8"))
 _LEAD, _GERMAN = (re.compile(_DATA[name], re.IGNORECASE) for name in ("lead", "german"))
 _HEAR = {
-    do: [re.compile(each.format(**_DATA["slots"]).replace("'", "['\u2019]"), re.IGNORECASE) for each in patterns]
+    do: [
+        re.compile(each.format(**_DATA["slots"]).replace("'", "['\u2019]"), re.IGNORECASE)
+        for each in patterns
+    ]
     for do, patterns in _DATA["hear"].items()
 }
 _FRAMING = [re.compile(each.replace("'", "['\u2019]"), re.IGNORECASE) for each in _DATA["framing"]]
-# A line, but a heading or what says what is left out: with the end of the line before it, and without its bullet.
+# A line, but a heading or what says what is left out: with the end of the line before it, and
+# without its bullet.
 _LINE = re.compile(r"(?:^|\n)(?![#\[])(?:[^\S\n]*(?:[-*+]|\d+\.) )?(.*\w.*)")
 Call = dict[str, Any]
 # Acts that tell a fact.
 _TOLD = {"remember", "name", "noted"}
 # In the prompt: a policy without its path, a skill with what it is for.
-_SHOWN = {"policies": r"(?s)\n## /policies/\S+\n+(.+?)(?=\n+## /policies/|\Z)", "skills": r"(?m)^- \*\*.+"}
+_SHOWN = {
+    "policies": r"(?s)\n## /policies/\S+\n+(.+?)(?=\n+## /policies/|\Z)",
+    "skills": r"(?m)^- \*\*.+",
+}
 
 
 class OfflineModel(BaseChatModel):
@@ -56,14 +66,23 @@ class OfflineModel(BaseChatModel):
         return self.bind(tools=[tool.name for tool in tools if hasattr(tool, "name")])
 
     def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
-        return ChatResult(generations=[ChatGeneration(message=answer(messages, kwargs.get("tools", [])))])
+        return ChatResult(
+            generations=[ChatGeneration(message=answer(messages, kwargs.get("tools", [])))]
+        )
 
 
 def answer(messages: Sequence[BaseMessage], tools: Collection[str]) -> AIMessage:
     """The next message of a conversation, or of a consolidation."""
     prompt = "\n".join(message.text for message in messages if isinstance(message, SystemMessage))
-    asked = max((at for at, message in enumerate(messages) if isinstance(message, HumanMessage)), default=len(messages))
-    results = {message.tool_call_id: str(message.text) for message in messages[asked:] if isinstance(message, ToolMessage)}
+    asked = max(
+        (at for at, message in enumerate(messages) if isinstance(message, HumanMessage)),
+        default=len(messages),
+    )
+    results = {
+        message.tool_call_id: str(message.text)
+        for message in messages[asked:]
+        if isinstance(message, ToolMessage)
+    }
     if "search_recent_conversations" in tools:
         return consolidate(prompt, [*results.values()])
     own = [message for message in messages if isinstance(message, AIMessage)]
@@ -72,7 +91,9 @@ def answer(messages: Sequence[BaseMessage], tools: Collection[str]) -> AIMessage
     turn = Turn(prompt, tools, "de" if _GERMAN.search(text[:MAX_CHARS]) else "en")
     is_answered = isinstance(messages[-1], AIMessage)
     if results and not is_answered:
-        return _message(turn.told(call, results.get(str(call["id"]), "")) for call in own[-1].tool_calls)
+        return _message(
+            turn.told(call, results.get(str(call["id"]), "")) for call in own[-1].tool_calls
+        )
     if is_answered or asked == len(messages):  # a request without messages
         heard = [("nothing", "")]
     elif "<temporary>" in prompt and "<memory>" not in prompt:
@@ -89,11 +110,15 @@ def answer(messages: Sequence[BaseMessage], tools: Collection[str]) -> AIMessage
 def _message(answers: Iterable[str | Call]) -> AIMessage:
     given = list(answers)
     said = dict.fromkeys(each for each in given if isinstance(each, str))
-    return AIMessage("\n\n".join(said), tool_calls=[each for each in given if not isinstance(each, str)])
+    return AIMessage(
+        "\n\n".join(said), tool_calls=[each for each in given if not isinstance(each, str)]
+    )
 
 
 class Known(NamedTuple):
-    """A line of a file under `/memories/`, or a field of the profile: its text, what stands there, and what does without it."""
+    """A line of a file under `/memories/`, or a field of the profile: its text, what stands there,
+    and what does without it.
+    """
 
     text: str
     path: str
@@ -118,30 +143,52 @@ class Turn:
             case "forget":
                 return self.forget(what)
             case "recall" | "about":
-                return _call({"recall": "search_past_conversations", "about": "search_memories"}[do], query=what)
+                return _call(
+                    {"recall": "search_past_conversations", "about": "search_memories"}[do],
+                    query=what,
+                )
             case "known" | "policies" | "skills":
-                shown = "\n".join(re.findall(_SHOWN[do], _block(self.prompt, do))) if do in _SHOWN else _listed(self.known)
+                shown = (
+                    "\n".join(re.findall(_SHOWN[do], _block(self.prompt, do)))
+                    if do in _SHOWN
+                    else _listed(self.known)
+                )
                 return self.text(do if shown else f"no_{do}", shown)
             case "ask":
                 words = content(what)
-                found = _listed(one for one in self.known if words and 2 * len(words & content(one.text)) >= len(words))
+                found = _listed(
+                    one
+                    for one in self.known
+                    if words and 2 * len(words & content(one.text)) >= len(words)
+                )
                 return self.text("ask" if found else "unknown", found)
         return self.text(do)
 
     def remember(self, do: str, what: str) -> str | Call:
         if do == "name" and "save_profile" in self.tools:
-            name = next(match["name"] for pattern in _HEAR["name"] if (match := pattern.fullmatch(what)))
+            name = next(
+                match["name"] for pattern in _HEAR["name"] if (match := pattern.fullmatch(what))
+            )
             return _call("save_profile", profile={"name": name})
         if "append_memory" not in self.tools:
             return self.text("read_only")
         known = plain(what) in [plain(one.text) for one in self.known]
-        return self.text("already", what) if known else _call("append_memory", path=FILE, text=f"- {what}")
+        return (
+            self.text("already", what)
+            if known
+            else _call("append_memory", path=FILE, text=f"- {what}")
+        )
 
     def forget(self, what: str) -> str | Call:
         """Take out the one line, or the one field, that is meant."""
         meant = [one for one in self.known if content(what) and plain(what) in plain(one.text)]
         if len(meant) == 1:
-            return _call("edit_file", file_path=meant[0].path, old_string=meant[0].old, new_string=meant[0].without)
+            return _call(
+                "edit_file",
+                file_path=meant[0].path,
+                old_string=meant[0].old,
+                new_string=meant[0].without,
+            )
         return self.text("several" if meant else "not_known", _listed(meant) or what)
 
     def told(self, call: Any, result: str) -> str:
@@ -164,7 +211,9 @@ class Turn:
     def talked(self, what: str, result: str) -> str:
         """What the person said about it in the conversations found, but questions."""
         date, found = "", dict[str, str]()
-        for began, said in re.findall(r"(?m)^(?:about )?(\d{4}-\d\d-\d\d) thread_id=|^ +\d+\. user: (.+[^?\s])\s*$", result):
+        for began, said in re.findall(
+            r"(?m)^(?:about )?(\d{4}-\d\d-\d\d) thread_id=|^ +\d+\. user: (.+[^?\s])\s*$", result
+        ):
             date = began or date
             if content(what) & content(said):
                 found.setdefault(said.rstrip("."), date)
@@ -172,12 +221,15 @@ class Turn:
 
 
 def consolidate(prompt: str, results: Sequence[str]) -> AIMessage:
-    """Read what there is, then add what memory lacks: facts of conversations, lines of a text that was brought. In memory that
-    is to be tidied, take out lines that stand there twice.
+    """Read what there is, then add what memory lacks: facts of conversations, lines of a text that
+    was brought. In memory that is to be tidied, take out lines that stand there twice.
     """
     if not results:
         return _message([_call("search_recent_conversations")])
-    text, calls = re.split(r"\n\n# (?:Taken back|Files about the same)\n", results[0])[0], list[Call]()
+    text, calls = (
+        re.split(r"\n\n# (?:Taken back|Files about the same)\n", results[0])[0],
+        list[Call](),
+    )
     if text.startswith("## /memories/"):
         calls = [_call("edit_file", **edit) for edit in _without_doubles(text)]
     else:
@@ -185,7 +237,9 @@ def consolidate(prompt: str, results: Sequence[str]) -> AIMessage:
         known = {_same(one.text) for one in _known(prompt)}
         lines = _facts(re.findall(r"(?m)^user: (.+)", text))
         lines += [line for line in re.findall(r"(?m)^- (.+)", brought) if not _is_framing(line)]
-        lines = [line for line in lines if not find_credential(line)]  # the whole write would be refused
+        lines = [
+            line for line in lines if not find_credential(line)
+        ]  # the whole write would be refused
         if new := {_same(line): f"- {line}" for line in lines if _same(line) not in known}:
             calls = [_call("append_memory", path=FILE, text="\n".join(new.values()))]
     return _message(calls if calls and len(results) == 1 else ["Done."])
@@ -197,7 +251,9 @@ def _same(line: str) -> str:
 
 
 def _is_framing(line: str) -> bool:
-    """Whether a line of a text that was brought is what an assistant says around the facts, such as a greeting."""
+    """Whether a line of a text that was brought is what an assistant says around the facts, such as
+    a greeting.
+    """
     return any(pattern.fullmatch(line.strip(" *_")) for pattern in _FRAMING)
 
 
@@ -217,12 +273,18 @@ def _facts(said: Iterable[str]) -> list[str]:
 
 
 def _without_doubles(memory: str) -> Iterator[dict[str, str]]:
-    """What `edit_file` takes to take out of each file the lines that stood before, in the same words."""
+    """What `edit_file` takes to take out of each file the lines that stood before, in the same
+    words.
+    """
     seen = set[str]()
     for path, file in _files(memory):
         kept = list[str]()
         for line in file.split("\n"):
-            kept += [line] if line.startswith(("#", "[")) or not plain(line).strip() or plain(line) not in seen else []
+            kept += (
+                [line]
+                if line.startswith(("#", "[")) or not plain(line).strip() or plain(line) not in seen
+                else []
+            )
             seen.add(plain(line))
         if (new := "\n".join(kept)) not in {file, ""}:
             yield {"file_path": path, "old_string": file, "new_string": new}
@@ -239,7 +301,9 @@ def hear(text: str) -> list[tuple[str, str]]:
 def _meanings(sentence: str) -> Iterator[tuple[str, str]]:
     bare = sentence.rstrip(".!?\u2026 ")
     for do, patterns in _HEAR.items():
-        for pattern, form in product(patterns, dict.fromkeys((bare, _LEAD.sub("", bare), sentence))):
+        for pattern, form in product(
+            patterns, dict.fromkeys((bare, _LEAD.sub("", bare), sentence))
+        ):
             if match := pattern.fullmatch(form):
                 yield do, match.groupdict().get("what", form)
     yield "not_understood", bare
@@ -284,4 +348,8 @@ def plain(text: str) -> str:
 
 def content(text: str) -> set[str]:
     """The words that a text is about, by their beginnings."""
-    return {word[:5] for word in plain(text).split() if len(word) > 1 and word not in _DATA["stop"].split()}
+    return {
+        word[:5]
+        for word in plain(text).split()
+        if len(word) > 1 and word not in _DATA["stop"].split()
+    }

@@ -1,7 +1,9 @@
-"""What of a conversation's messages is sent to a model: no cache marks of clients, and no media that its provider refused.
+"""What of a conversation's messages is sent to a model: no cache marks of clients, and no media
+that its provider refused.
 
-A thread keeps each message as it came. A provider that refuses one picture would refuse every later request with it, too. So
-an answer that came without the media is preceded by a note for the person, which also names the messages whose media stay out.
+A thread keeps each message as it came. A provider that refuses one picture would refuse every later
+request with it, too. So an answer that came without the media is preceded by a note for the person,
+which also names the messages whose media stay out.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +27,9 @@ _NOTE = "The model's provider refused {}. It answers without that, now and later
 
 
 def sent_messages(messages: Sequence[AnyMessage], thread: Iterable[Any]) -> list[AnyMessage]:
-    """These messages as a model gets them. `thread` are all messages of the thread, whose notes say which media stay out."""
+    """These messages as a model gets them. `thread` are all messages of the thread, whose notes say
+    which media stay out.
+    """
     refused = set[str]()
     for message in thread:
         refused.update(_refused_in(message))
@@ -48,7 +52,9 @@ def _sent(message: AnyMessage, refused: set[str]) -> AnyMessage:
 
 
 def is_refused_request(error: BaseException) -> bool:
-    """Whether a provider did not take a request as it was. A request that is too long is summarized, and asked again."""
+    """Whether a provider did not take a request as it was. A request that is too long is
+    summarized, and asked again.
+    """
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ContextOverflowError):
@@ -61,16 +67,24 @@ def is_refused_request(error: BaseException) -> bool:
 
 def _status(error: BaseException) -> object:
     status = getattr(error, "status_code", None)
-    return getattr(error, "code", None) if status is None else status  # Google's clients call it a code
+    return (
+        getattr(error, "code", None) if status is None else status
+    )  # Google's clients call it a code
 
 
-def requests_without_media(messages: Sequence[AnyMessage]) -> Iterator[tuple[list[AnyMessage], AIMessage]]:
-    """The same request with fewer media, and the note for an answer to it: first without those of the turn, then without any.
+def requests_without_media(
+    messages: Sequence[AnyMessage],
+) -> Iterator[tuple[list[AnyMessage], AIMessage]]:
+    """The same request with fewer media, and the note for an answer to it: first without those of
+    the turn, then without any.
 
-    Media of the turn are those that no answer of the model has followed. Where the model was changed for one that looks at no
-    pictures, all of them are refused.
+    Media of the turn are those that no answer of the model has followed. Where the model was
+    changed for one that looks at no pictures, all of them are refused.
     """
-    answered = max((number for number, message in enumerate(messages) if isinstance(message, AIMessage)), default=-1)
+    answered = max(
+        (number for number, message in enumerate(messages) if isinstance(message, AIMessage)),
+        default=-1,
+    )
     with_media = [number for number, message in enumerate(messages) if media_nouns(message.content)]
     of_turn = [number for number in with_media if number > answered]
     if of_turn:
@@ -79,10 +93,14 @@ def requests_without_media(messages: Sequence[AnyMessage]) -> Iterator[tuple[lis
         yield _without(messages, with_media)
 
 
-def _without(messages: Sequence[AnyMessage], numbers: Sequence[int]) -> tuple[list[AnyMessage], AIMessage]:
+def _without(
+    messages: Sequence[AnyMessage], numbers: Sequence[int]
+) -> tuple[list[AnyMessage], AIMessage]:
     changed = list(messages)
     for number in numbers:
-        changed[number] = changed[number].model_copy(update={"content": without_media(changed[number].content)})
+        changed[number] = changed[number].model_copy(
+            update={"content": without_media(changed[number].content)}
+        )
     return changed, _note([messages[number] for number in numbers])
 
 

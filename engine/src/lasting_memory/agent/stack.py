@@ -1,17 +1,28 @@
-"""What `create_deep_agent` takes from this library: files, middleware and subagents, in an order that is safe.
+"""What `create_deep_agent` takes from this library: files, middleware and subagents, in an order
+that is safe.
 
-Policies, memory and limits are in every stack made here, whatever a fork puts beside them. What would take them away is refused
-where the graph is built.
+Policies, memory and limits are in every stack made here, whatever a fork puts beside them. What
+would take them away is refused where the graph is built.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
-from deepagents import FilesystemMiddleware, FilesystemPermission, MemoryMiddleware, SubAgent, SubAgentMiddleware
+from deepagents import (
+    FilesystemMiddleware,
+    FilesystemPermission,
+    MemoryMiddleware,
+    SubAgent,
+    SubAgentMiddleware,
+)
 from deepagents.backends import CompositeBackend
 from deepagents.middleware.skills import SkillsMiddleware
 from deepagents.middleware.subagents import GENERAL_PURPOSE_SUBAGENT
-from langchain.agents.middleware import HumanInTheLoopMiddleware, InterruptOnConfig, ModelRetryMiddleware
+from langchain.agents.middleware import (
+    HumanInTheLoopMiddleware,
+    InterruptOnConfig,
+    ModelRetryMiddleware,
+)
 from langchain.agents.middleware.types import AgentMiddleware
 
 from lasting_memory.agent.checks import ShownFiles
@@ -23,8 +34,8 @@ from lasting_memory.files.seeded import load_starting_memory
 
 Middleware = AgentMiddleware[Any, Any, Any]
 
-# deepagents replaces its own middleware by these names: another one would take policies, gates or approval away, or
-# (`SkillsMiddleware`) show texts that a client put into the thread.
+# deepagents replaces its own middleware by these names: another one would take policies, gates or
+# approval away, or (`SkillsMiddleware`) show texts that a client put into the thread.
 _INSTEAD: dict[type[Middleware], str] = {
     MemoryMiddleware: "policies and memory are in it already: leave it out",
     SkillsMiddleware: "use skills(d)",
@@ -37,7 +48,9 @@ _INSTEAD: dict[type[Middleware], str] = {
 
 
 class FileSystem(TypedDict):
-    """Arguments of `create_deep_agent`: the routes, who may write there, and the files that prompts show."""
+    """Arguments of `create_deep_agent`: the routes, who may write there, and the files that prompts
+    show.
+    """
 
     backend: CompositeBackend
     permissions: list[FilesystemPermission]
@@ -45,11 +58,13 @@ class FileSystem(TypedDict):
     memory: list[str]
 
 
-def file_system(d: Deployment, interrupt_on: Mapping[str, bool | InterruptOnConfig] | None = None) -> FileSystem:
+def file_system(
+    d: Deployment, interrupt_on: Mapping[str, bool | InterruptOnConfig] | None = None
+) -> FileSystem:
     """The agent's files, to be given as `create_deep_agent(**file_system(d), ...)`.
 
-    `interrupt_on` names tools of your own that wait for an operator's approval, beside those that write shared memory. A tool
-    that asks the person calls `interrupt()` itself.
+    `interrupt_on` names tools of your own that wait for an operator's approval, beside those that
+    write shared memory. A tool that asks the person calls `interrupt()` itself.
     """
     return {
         "backend": build_backend(d),
@@ -61,34 +76,46 @@ def file_system(d: Deployment, interrupt_on: Mapping[str, bool | InterruptOnConf
 
 
 def middleware(d: Deployment, *extra: Middleware | None) -> list[Middleware]:
-    """The agent's middleware: policies and memory, then `extra` in its order (None is left out), then limits and retries.
+    """The agent's middleware: policies and memory, then `extra` in its order (None is left out),
+    then limits and retries.
 
-    A model of your own is held to whole answers and to limits here, too. Raises `TypeError` for what is no middleware and
-    `ValueError` for one that would take the place of another here.
+    A model of your own is held to whole answers and to limits here, too. Raises `TypeError` for
+    what is no middleware and `ValueError` for one that would take the place of another here.
     """
-    return _stack(d, "middleware(d, ...)", extra, memory_files(d), d.limits.max_run_seconds, titles=True)
+    return _stack(
+        d, "middleware(d, ...)", extra, memory_files(d), d.limits.max_run_seconds, titles=True
+    )
 
 
 def subagents(d: Deployment, *own: SubAgent) -> list[SubAgent]:
-    """`own` subagents and the helper (deepagents' `general-purpose`, with the skills), each with policies, memory and limits.
+    """`own` subagents and the helper (deepagents' `general-purpose`, with the skills), each with
+    policies, memory and limits.
 
-    Each is also shown a memory of its own, `/memories/agents/<name>/MEMORY.md`, once it exists. Its own middleware and
-    permissions come beside the agent's; approvals are the agent's, or its own beside those of shared memory. Raises
-    `ValueError` for a subagent into which no policies could be put.
+    Each is also shown a memory of its own, `/memories/agents/<name>/MEMORY.md`, once it exists. Its
+    own middleware and permissions come beside the agent's; approvals are the agent's, or its own
+    beside those of shared memory. Raises `ValueError` for a subagent into which no policies could
+    be put.
     """
     listed: list[Any] = [skills(d)]
     helper: SubAgent = {**GENERAL_PURPOSE_SUBAGENT, "middleware": listed}
     named = {spec["name"] for spec in own}
-    return [_with_policies(d, spec) for spec in ([] if helper["name"] in named else [helper]) + list(own)]
+    return [
+        _with_policies(d, spec)
+        for spec in ([] if helper["name"] in named else [helper]) + list(own)
+    ]
 
 
 def _with_policies(d: Deployment, spec: SubAgent) -> SubAgent:
     name = spec["name"]
     if "system_prompt" not in spec:  # a compiled or remote graph
         fix = "build its graph with middleware(d) and add it beside: [*subagents(d), it]"
-        raise ValueError(f"subagents(d, ...): no policies can be put into {name!r}, which has no system_prompt; {fix}.")
+        raise ValueError(
+            f"subagents(d, ...): no policies can be put into {name!r}, which has no system_prompt; {fix}."
+        )
     if "skills" in spec:
-        raise ValueError(f"subagents(d, ...): {name!r} names skills, which a client could replace; use middleware=[skills(d)].")
+        raise ValueError(
+            f"subagents(d, ...): {name!r} names skills, which a client could replace; use middleware=[skills(d)]."
+        )
     files = [*memory_files(d), f"/memories/agents/{name}/MEMORY.md"] if d.has_memory else []
     safe: SubAgent = {
         **spec,
@@ -96,7 +123,9 @@ def _with_policies(d: Deployment, spec: SubAgent) -> SubAgent:
         # The first rule that matches counts.
         "permissions": [*build_permissions(d), *spec.get("permissions", ())],
     }
-    if "interrupt_on" in spec:  # deepagents gives the agent's approvals to a subagent that names none
+    if (
+        "interrupt_on" in spec
+    ):  # deepagents gives the agent's approvals to a subagent that names none
         safe["interrupt_on"] = {**spec["interrupt_on"], **interrupted_tools(d)}
     return safe
 
@@ -113,9 +142,13 @@ def _stack(
     given = [part for part in extra if part is not None]
     for part in given:
         if not isinstance(part, AgentMiddleware):
-            raise TypeError(f"{where} was given {part!r:.80}; use instances of AgentMiddleware, or None.")
+            raise TypeError(
+                f"{where} was given {part!r:.80}; use instances of AgentMiddleware, or None."
+            )
         for kind, instead in _INSTEAD.items():
-            if (isinstance(part, kind) or part.name == kind.__name__) and not isinstance(part, FreshSkills):
+            if (isinstance(part, kind) or part.name == kind.__name__) and not isinstance(
+                part, FreshSkills
+            ):
                 raise ValueError(f"{where} was given a second {part.name}; {instead}.")
     load_starting_memory(d)
     d.load_prompts()

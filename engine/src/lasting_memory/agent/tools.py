@@ -22,16 +22,22 @@ INDEX_PATH = "/memories/topics/index.md"
 MEMORY_TOOLS = ("append_memory", "save_profile", "search_memories")
 
 
-def memory_tools(d: Deployment, descriptions: Mapping[str, str] = MappingProxyType({})) -> list[BaseTool]:
-    """`search_memories`; `append_memory`, if the agent may write `/memories/`; `save_profile`, if there are profiles.
+def memory_tools(
+    d: Deployment, descriptions: Mapping[str, str] = MappingProxyType({})
+) -> list[BaseTool]:
+    """`search_memories`; `append_memory`, if the agent may write `/memories/`; `save_profile`, if
+    there are profiles.
 
     There are none of them where there is no `/memories/`.
 
-    `descriptions` are a fork's own, by tool, in place of the whole of what the model is told of it; of a tool that the settings
-    leave out one may be there. Raises `ValueError` for a name that is none of the three.
+    `descriptions` are a fork's own, by tool, in place of the whole of what the model is told of it;
+    of a tool that the settings leave out one may be there. Raises `ValueError` for a name that is
+    none of the three.
     """
     if unknown := descriptions.keys() - MEMORY_TOOLS:
-        raise ValueError(f"memory_tools(d, descriptions=...) names {min(unknown)!r}; use {', '.join(MEMORY_TOOLS)}.")
+        raise ValueError(
+            f"memory_tools(d, descriptions=...) names {min(unknown)!r}; use {', '.join(MEMORY_TOOLS)}."
+        )
     if not d.has_memory:
         return []
     tools, backend = [_search_memories(d)], build_backend(d)
@@ -45,11 +51,14 @@ def memory_tools(d: Deployment, descriptions: Mapping[str, str] = MappingProxyTy
 
 
 def append_memory_tool(backend: CompositeBackend, d: Deployment) -> BaseTool:
-    """`append_memory` on a graph's filesystem. Doing it twice is doing it once: what stands there is not added again."""
+    """`append_memory` on a graph's filesystem. Doing it twice is doing it once: what stands there
+    is not added again.
+    """
 
     @tool
     async def append_memory(path: str, text: str) -> str:
-        """Add text at the end of a file under /memories/, which is created if need be. Nothing already there is changed.
+        """Add text at the end of a file under /memories/, which is created if need be. Nothing
+        already there is changed.
 
         Args:
             path: the file, e.g. /memories/topics/cooking.md.
@@ -77,9 +86,11 @@ def append_memory_tool(backend: CompositeBackend, d: Deployment) -> BaseTool:
 
 
 def lacking(before: str, text: str) -> str:
-    """What of a text is to be added to a file, as whole lines: a line of it that stands there word for word is not.
+    """What of a text is to be added to a file, as whole lines: a line of it that stands there word
+    for word is not.
 
-    What has titles, nested items, code or a table in it is added whole, or not at all: its lines mean something together.
+    What has titles, nested items, code or a table in it is added whole, or not at all: its lines
+    mean something together.
     """
     lines = plain(text).rstrip().strip("\n").split("\n")
     whole = "\n".join(lines) + "\n"
@@ -95,18 +106,28 @@ def lacking(before: str, text: str) -> str:
 
 
 def _belongs(line: str) -> bool:
-    """Whether a line means something by what it stands under or over: a title, what is indented, code, a table."""
+    """Whether a line means something by what it stands under or over: a title, what is indented,
+    code, a table.
+    """
     return is_form(line) or line.startswith(("#", "|", " ", "\t"))
 
 
 async def _not_shown(backend: CompositeBackend, d: Deployment, path: str, size: int) -> str:
-    """What the model is told where prompts will not show all of a file, of so many bytes now; "" where they will."""
+    """What the model is told where prompts will not show all of a file, of so many bytes now; ""
+    where they will.
+    """
     paths, budget = memory_files(d), d.limits.memory_block_bytes
     if path not in paths:
-        return f" Prompts do not show this file: see that {INDEX_PATH} names it." if INDEX_PATH in paths else ""
+        return (
+            f" Prompts do not show this file: see that {INDEX_PATH} names it."
+            if INDEX_PATH in paths
+            else ""
+        )
     if size <= budget // len(paths):
         return ""
-    files = await backend.routes["/memories/"].adownload_files([path.removeprefix("/memories") for path in paths])
+    files = await backend.routes["/memories/"].adownload_files(
+        [path.removeprefix("/memories") for path in paths]
+    )
     rooms = shared_room([len(file.content or b"") for file in files], budget)
     room = rooms[paths.index(path)]
     if size <= room:
@@ -124,8 +145,15 @@ def _save_profile(backend: CompositeBackend, schema: type[BaseModel]) -> BaseToo
             try:
                 known = schema.model_validate_json(before) if before.strip() else schema()
             except ValidationError:
-                raise RefusedWrite(f"{PROFILE_PATH} holds no profile; delete it, then save again.") from None
-            return known.model_copy(update=given).model_dump_json(indent=2, exclude_none=True, by_alias=True) + "\n"
+                raise RefusedWrite(
+                    f"{PROFILE_PATH} holds no profile; delete it, then save again."
+                ) from None
+            return (
+                known.model_copy(update=given).model_dump_json(
+                    indent=2, exclude_none=True, by_alias=True
+                )
+                + "\n"
+            )
 
         await _change(backend, PROFILE_PATH, updated)
         return f"Saved {PROFILE_PATH}."
@@ -134,13 +162,17 @@ def _save_profile(backend: CompositeBackend, schema: type[BaseModel]) -> BaseToo
     return StructuredTool.from_function(
         coroutine=save_profile,
         description=f"Save what the user says about themselves: {fields}. What is left out stays as it is.",
-        args_schema=create_model("save_profile", profile=(schema, Field(description="the fields to set"))),
+        args_schema=create_model(
+            "save_profile", profile=(schema, Field(description="the fields to set"))
+        ),
         handle_tool_error=True,
     )
 
 
 async def _change(backend: CompositeBackend, path: str, change: Callable[[str], str]) -> None:
-    """Change a file under /memories/. What is refused, or waits, is an error of the tool: nobody takes it for written."""
+    """Change a file under /memories/. What is refused, or waits, is an error of the tool: nobody
+    takes it for written.
+    """
     files = cast("ScopedFiles", backend.routes["/memories/"])
     if reason := await files.achange(path.removeprefix("/memories"), change):
         raise ToolException(reason)

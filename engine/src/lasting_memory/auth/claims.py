@@ -1,7 +1,8 @@
 """Claims of a token: where a name or path leads, and what a value of each shape counts as.
 
-Settings and routes name claims. Identity providers put them at the top (`org_id`), under names with periods of their own
-(`https://example.com/org`), or within objects (`o.id`, `app_metadata.org_id`, `realm_access.roles`).
+Settings and routes name claims. Identity providers put them at the top (`org_id`), under names with
+periods of their own (`https://example.com/org`), or within objects (`o.id`, `app_metadata.org_id`,
+`realm_access.roles`).
 """
 
 import re
@@ -12,14 +13,17 @@ from lasting_memory.people.identity import MAX_IDENTITY_BYTES, IdentityError, la
 
 
 class UnreadableClaimError(ValueError):
-    """A claim is there, in a shape that cannot be read. The message names the claim and the shape, and never the value."""
+    """A claim is there, in a shape that cannot be read. The message names the claim and the shape,
+    and never the value.
+    """
 
 
 def claim_at(claims: Mapping[str, Any], path: str) -> Any:
     """The value of a claim; None where it is not there. A null counts as not there.
 
-    A period separates levels, and may be a part of a name: at each level the longest name that is there comes first. Raises
-    `UnreadableClaimError` if the path leads through a value that is no object.
+    A period separates levels, and may be a part of a name: at each level the longest name that is
+    there comes first. Raises `UnreadableClaimError` if the path leads through a value that is no
+    object.
     """
     levels = path.split(".")
     unreadable: UnreadableClaimError | None = None
@@ -32,7 +36,9 @@ def claim_at(claims: Mapping[str, Any], path: str) -> Any:
         if length == len(levels):
             return value
         if not isinstance(value, Mapping):
-            unreadable = unreadable or UnreadableClaimError(f"{path!r} leads through {name!r}, which is {shape_of(value)}")
+            unreadable = unreadable or UnreadableClaimError(
+                f"{path!r} leads through {name!r}, which is {shape_of(value)}"
+            )
             continue
         try:
             found = claim_at(value, rest)
@@ -49,24 +55,26 @@ def claim_at(claims: Mapping[str, Any], path: str) -> Any:
 def name_at(claims: Mapping[str, Any], path: str) -> str | None:
     """The name that a claim holds, such as an organization's; None where the claim is not there.
 
-    A list with one text counts as that text, and an object with one name as that name if an object stands under it, as
-    Keycloak writes organizations: `{"acme": {"id": "..."}}`. Raises `UnreadableClaimError` for other shapes, and for a text
-    that cannot be a part of a namespace.
+    A list with one text counts as that text, and an object with one name as that name if an object
+    stands under it, as Keycloak writes organizations: `{"acme": {"id": "..."}}`. Raises
+    `UnreadableClaimError` for other shapes, and for a text that cannot be a part of a namespace.
     """
     value = claim_at(claims, path)
     if value is None:
         return None
     name = next(iter(value)) if _is_named_objects(value) and len(value) == 1 else _only_item(value)
     if not _can_be_name(name):
-        raise UnreadableClaimError(f"{path!r} is {shape_of(value)}; use {_A_TEXT}, or a list or an object with one")
+        raise UnreadableClaimError(
+            f"{path!r} is {shape_of(value)}; use {_A_TEXT}, or a list or an object with one"
+        )
     return str(name)
 
 
 def identity_at(claims: Mapping[str, Any], path: str) -> str | None:
     """The identity that a claim holds; None where the claim is not there.
 
-    An integer counts as its decimal text, and a list with one value as that value. Raises `UnreadableClaimError` for other
-    shapes, and for a text that cannot be a part of a namespace.
+    An integer counts as its decimal text, and a list with one value as that value. Raises
+    `UnreadableClaimError` for other shapes, and for a text that cannot be a part of a namespace.
     """
     value = claim_at(claims, path)
     if value is None:
@@ -80,10 +88,11 @@ def identity_at(claims: Mapping[str, Any], path: str) -> str | None:
 
 
 def texts_at(claims: Mapping[str, Any], path: str) -> list[str]:
-    """The printable texts of a claim: of a list, or of OAuth's `scope`, one string with spaces. None where it is not there.
+    """The printable texts of a claim: of a list, or of OAuth's `scope`, one string with spaces.
+    None where it is not there.
 
-    Of an object whose values are objects the names count, as ZITADEL writes roles: `{"admin": {"<org>": "<domain>"}}`. Raises
-    `UnreadableClaimError` for other shapes.
+    Of an object whose values are objects the names count, as ZITADEL writes roles: `{"admin":
+    {"<org>": "<domain>"}}`. Raises `UnreadableClaimError` for other shapes.
     """
     value = claim_at(claims, path)
     if value is None:
@@ -94,12 +103,16 @@ def texts_at(claims: Mapping[str, Any], path: str) -> list[str]:
     elif _is_named_objects(value):
         values = list(value)
     if not isinstance(values, list):
-        raise UnreadableClaimError(f"{path!r} is {shape_of(value)}; use a list of texts, or one text with spaces")
+        raise UnreadableClaimError(
+            f"{path!r} is {shape_of(value)}; use a list of texts, or one text with spaces"
+        )
     return [text for text in values if isinstance(text, str) and text.isprintable()]
 
 
 def verification_of(path: str) -> str | None:
-    """The path of the claim that says whether the email address at `path` is verified; None if that is no email address."""
+    """The path of the claim that says whether the email address at `path` is verified; None if that
+    is no email address.
+    """
     name = _LAST_NAME.search(path)
     if name is None or "mail" not in name[0].casefold():
         return None
@@ -138,7 +151,11 @@ def shape_of(value: object) -> str:
     if isinstance(value, list):
         if not value:
             return "an empty list"
-        return f"a list with {shape_of(value[0])}" if len(value) == 1 else f"a list of {len(value)} values"
+        return (
+            f"a list with {shape_of(value[0])}"
+            if len(value) == 1
+            else f"a list of {len(value)} values"
+        )
     if isinstance(value, Mapping):
         return "an object"
     if isinstance(value, bool):

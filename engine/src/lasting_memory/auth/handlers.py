@@ -1,9 +1,10 @@
 """Authorization for every route of the platform.
 
-Custom auth on this platform fails open: it allows a resource or action without a handler. So one handler denies everything to
-everybody except operators, and each further one is for an action that a deployment may open to people. `tokens.py` verifies
-tokens, `run_requests.py` decides what of a request reaches a run, `people/identity.py` decides whom a run acts as; the handlers
-stamp the evidence where clients cannot write.
+Custom auth on this platform fails open: it allows a resource or action without a handler. So one
+handler denies everything to everybody except operators, and each further one is for an action that
+a deployment may open to people. `tokens.py` verifies tokens, `run_requests.py` decides what of a
+request reaches a run, `people/identity.py` decides whom a run acts as; the handlers stamp the
+evidence where clients cannot write.
 """
 
 import logging
@@ -41,12 +42,22 @@ from lasting_memory.controls import (
 from lasting_memory.deployment import Change, Deployment
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.caller import Caller
-from lasting_memory.people.identity import Actor, Author, Context, IdentityError, User, acting, check_person, claim
+from lasting_memory.people.identity import (
+    Actor,
+    Author,
+    Context,
+    IdentityError,
+    User,
+    acting,
+    check_person,
+    claim,
+)
 from lasting_memory.settings import CONSOLIDATION_GRAPH, SettingsError
 from lasting_memory.validation import RefusedWrite, check_change, check_policy, check_text, text_of
 
-# With this key in `config.configurable`, langgraph fails a run that answers an interrupt which is not pending. Without it the
-# run ignores the answer and continues. With any other key than ids of interrupts it takes a whole resume as one answer to any.
+# With this key in `config.configurable`, langgraph fails a run that answers an interrupt which is
+# not pending. Without it the run ignores the answer and continues. With any other key than ids of
+# interrupts it takes a whole resume as one answer to any.
 STRICT_RESUME = "__pregel_strict_resume"
 # Where in a thread's history a run begins.
 _CHECKPOINT = ("checkpoint_id", "checkpoint_ns", "checkpoint_map")
@@ -65,22 +76,30 @@ HTTPException = Auth.exceptions.HTTPException
 AuthContext = Auth.types.AuthContext
 
 Handler = Callable[..., Coroutine[Any, Any, Any]]
-# What is done in a person's name for their runs: finding the thread and those that are busy, and marking it during a pause.
+# What is done in a person's name for their runs: finding the thread and those that are busy, and
+# marking it during a pause.
 _FOR_RUNS = {"threads:read", "threads:search", "threads:update"}
 
 
 def build_auth(deployment: Deployment, *, open_to_people: Collection[str]) -> Auth:
     """What `auth.path` in langgraph.json names: who signs in, and who may do what.
 
-    `open_to_people` has the actions that people may do, such as "threads:create", each on what is theirs. All others are for
-    operators alone. Raises `SettingsError` for an action that no rule keeps apart for people.
+    `open_to_people` has the actions that people may do, such as "threads:create", each on what is
+    theirs. All others are for operators alone. Raises `SettingsError` for an action that no rule
+    keeps apart for people.
     """
     auth, handlers = Auth(), _Handlers(deployment)
     rules = handlers.rules()
-    for name in sorted({*open_to_people} - rules.keys()):  # of crons, and for changes of assistants, there is no owner
-        raise SettingsError(f"open_to_people has {name!r}, which has no rule for people; use one of {', '.join(rules)}.")
+    for name in sorted(
+        {*open_to_people} - rules.keys()
+    ):  # of crons, and for changes of assistants, there is no owner
+        raise SettingsError(
+            f"open_to_people has {name!r}, which has no rule for people; use one of {', '.join(rules)}."
+        )
     if "threads:create_run" in open_to_people and (lacks := sorted(_FOR_RUNS - {*open_to_people})):
-        raise SettingsError(f"open_to_people has 'threads:create_run' without {lacks[0]!r}, which runs need; add it.")
+        raise SettingsError(
+            f"open_to_people has 'threads:create_run' without {lacks[0]!r}, which runs need; add it."
+        )
     auth.authenticate(handlers.authenticate)
     auth.on(handlers.for_operators(handlers.allow))
     for name, handler in rules.items():
@@ -93,7 +112,9 @@ def build_auth(deployment: Deployment, *, open_to_people: Collection[str]) -> Au
 
 
 class _Handlers:
-    """What each action does and allows; a handler returns the filter of what the caller sees, or False to refuse."""
+    """What each action does and allows; a handler returns the filter of what the caller sees, or
+    False to refuse.
+    """
 
     def __init__(self, deployment: Deployment) -> None:
         self._deployment, self._settings = deployment, deployment.settings
@@ -109,7 +130,10 @@ class _Handlers:
             "threads:create": self.create_thread,
             "threads:update": self.update_thread,
             "threads:create_run": self.create_run,
-            **{f"store:{action}": self.use_store for action in ("get", "search", "list_namespaces", "put", "delete")},
+            **{
+                f"store:{action}": self.use_store
+                for action in ("get", "search", "list_namespaces", "put", "delete")
+            },
         }
 
     def for_operators(self, handler: Handler) -> Handler:
@@ -123,12 +147,18 @@ class _Handlers:
     async def authenticate(self, authorization: str | None) -> dict[str, Any]:
         """The user behind a request, once admitted."""
         user = await self._tokens.user(authorization)
-        if user["identity"] not in self._settings.operators and identity.OPERATE not in user["permissions"]:
-            await share_of(Actor(user["identity"], user["org_id"]), self._deployment.limits).request()
+        if (
+            user["identity"] not in self._settings.operators
+            and identity.OPERATE not in user["permissions"]
+        ):
+            await share_of(
+                Actor(user["identity"], user["org_id"]), self._deployment.limits
+            ).request()
         return user
 
     def _caller(self, user: User, context: Mapping[str, Any] | None = None) -> Caller:
-        """Who acts in a request, or in a run with this context. Raises `HTTPException` 403 if that is nobody.
+        """Who acts in a request, or in a run with this context. Raises `HTTPException` 403 if that
+        is nobody.
 
         One request asks several handlers: it is worked out once, where no context names somebody.
         """
@@ -148,14 +178,20 @@ class _Handlers:
         return self._caller(user).is_operator
 
     def _owner(self, user: User, context: Mapping[str, Any] | None = None) -> Actor:
-        """The owner of this user's new threads, and of a run with this context. Raises `HTTPException` 403 if there is none."""
+        """The owner of this user's new threads, and of a run with this context. Raises
+        `HTTPException` 403 if there is none.
+        """
         return self._caller(user, context).actor
 
     async def allow(self, ctx: AuthContext, value: Any) -> None:
-        """Everybody may read assistants and talk to them, and operators do what no other handler is for."""
+        """Everybody may read assistants and talk to them, and operators do what no other handler is
+        for.
+        """
 
     async def create_thread(self, ctx: AuthContext, value: Any) -> dict[str, str] | None:
-        """A new thread belongs to the person of the token. The client's metadata cannot change that."""
+        """A new thread belongs to the person of the token. The client's metadata cannot change
+        that.
+        """
         if not self._is_operator(ctx.user):
             share_of(self._owner(ctx.user), self._deployment.limits).charge(THREAD_IN_REQUESTS)
         if value.get("metadata") is None:  # a copy: the platform copies the owner, too
@@ -166,18 +202,24 @@ class _Handlers:
         return await self.use_own_threads(ctx, value)
 
     async def use_own_threads(self, ctx: AuthContext, value: Any) -> dict[str, str] | None:
-        """People read, find and delete their own threads: those with this metadata. Operators see all of them."""
+        """People read, find and delete their own threads: those with this metadata. Operators see
+        all of them.
+        """
         return None if self._is_operator(ctx.user) else asdict(self._owner(ctx.user))
 
     async def delete_threads(self, ctx: AuthContext, value: Any) -> dict[str, str] | None:
-        """People delete their own threads, and runs of these. The runs are stopped first, and write nothing afterwards."""
+        """People delete their own threads, and runs of these. The runs are stopped first, and write
+        nothing afterwards.
+        """
         owner, request = await self.use_own_threads(ctx, value), of_request.get()
         if (run_id := value.get("run_id")) is not None:  # the thread stays
             if request is not None and str(run_id) not in request.stopped:
                 await platform.as_nobody(_end_run(str(value["thread_id"]), str(run_id), owner))
                 request.stopped.add(str(run_id))
             return owner
-        thread_ids = {str(thread_id) for thread_id in value.get("thread_ids") or [value.get("thread_id")]}
+        thread_ids = {
+            str(thread_id) for thread_id in value.get("thread_ids") or [value.get("thread_id")]
+        }
         if request is not None:  # of many threads the platform asks for all, and then for each
             thread_ids -= request.stopped
         if thread_ids:
@@ -185,10 +227,18 @@ class _Handlers:
         return owner
 
     async def update_thread(self, ctx: AuthContext, value: Any) -> dict[str, str] | None:
-        """An update never changes the owner. Only operators write state where approvals depend on it."""
-        if "metadata" in value and "action" not in value:  # with an action it cancels runs: `metadata` says which
-            run_requests.rebuild_thread_metadata(value["metadata"], self._deployment.agents, new=False)
-        elif "action" not in value:  # a state update or supersteps, of which the platform shows only the thread's id
+        """An update never changes the owner. Only operators write state where approvals depend on
+        it.
+        """
+        if (
+            "metadata" in value and "action" not in value
+        ):  # with an action it cancels runs: `metadata` says which
+            run_requests.rebuild_thread_metadata(
+                value["metadata"], self._deployment.agents, new=False
+            )
+        elif (
+            "action" not in value
+        ):  # a state update or supersteps, of which the platform shows only the thread's id
             self._check_state_write(ctx.user)
             if thread := await _thread_of(value.get("thread_id")):
                 _check_continues(thread)
@@ -197,22 +247,32 @@ class _Handlers:
         return await self.use_own_threads(ctx, value)
 
     async def create_run(self, ctx: AuthContext, value: Any) -> dict[str, str] | None:
-        """A run on one's own thread or a new one. Stamps the owner, and on an operator's run the person that it acts as.
+        """A run on one's own thread or a new one. Stamps the owner, and on an operator's run the
+        person that it acts as.
 
-        Every way to start or resume a run arrives here: runs, streams, batches, stateless ones, event-stream commands, MCP,
-        A2A and crons.
+        Every way to start or resume a run arrives here: runs, streams, batches, stateless ones,
+        event-stream commands, MCP, A2A and crons.
         """
         kwargs, operator = value["kwargs"], self._is_operator(ctx.user)
-        command, told = kwargs.get("command") or {}, (value["metadata"], (kwargs.get("config") or {}).get("metadata"))
+        command, told = (
+            kwargs.get("command") or {},
+            (value["metadata"], (kwargs.get("config") or {}).get("metadata")),
+        )
         resumes = command.get("resume") is not None
-        asks_temporary = any(isinstance(metadata, Mapping) and metadata.get(TEMPORARY) is True for metadata in told)
+        asks_temporary = any(
+            isinstance(metadata, Mapping) and metadata.get(TEMPORARY) is True for metadata in told
+        )
         if any(command.get(name) is not None for name in ("update", "goto")):
             self._check_state_write(ctx.user)
         run_requests.rebuild_run(value, operator=operator)
         await platform.in_thread(run_requests.rebuild_state, kwargs)
         run_requests.stamp_messages(kwargs)
         if str(value["assistant_id"]) == _CONSOLIDATION:
-            kwargs["durability"] = "exit"  # earlier checkpoints would keep what it read, also of conversations that are deleted
+            kwargs["durability"] = (
+                # Earlier checkpoints would keep what it read, also of conversations that are
+                # deleted
+                "exit"
+            )
         # A run decides whether its new thread is temporary. An existing thread keeps what it is.
         thread = await _thread_of(value["thread_id"])
         _check_continues(thread)
@@ -241,40 +301,61 @@ class _Handlers:
     async def _check_continuation(
         self, user: User, thread: Thread | None, kwargs: MutableMapping[str, Any], *, resumes: bool
     ) -> None:
-        """Raise `HTTPException` where a person's run would answer what is not theirs, or make an approved call once more."""
+        """Raise `HTTPException` where a person's run would answer what is not theirs, or make an
+        approved call once more.
+        """
         if resumes:
             await self._check_answers(user, thread, kwargs)
         goes_on = resumes or kwargs.get("input") is None
         if thread and goes_on and self._has_approvals:
             await self._check_repeated(thread, kwargs)
 
-    async def _check_answers(self, user: User, thread: Thread | None, kwargs: MutableMapping[str, Any]) -> None:
-        """Rebuild a person's answers to what waits in their thread: each by the id of its interrupt.
+    async def _check_answers(
+        self, user: User, thread: Thread | None, kwargs: MutableMapping[str, Any]
+    ) -> None:
+        """Rebuild a person's answers to what waits in their thread: each by the id of its
+        interrupt.
 
-        The run takes these ids or fails: whatever happens meanwhile, it answers what was looked at here.
+        The run takes these ids or fails: whatever happens meanwhile, it answers what was looked at
+        here.
         """
         if thread is None:
             self._check_state_write(user)
-            raise HTTPException(404, "There is no such thread of yours in which something waits for an answer.")
+            raise HTTPException(
+                404, "There is no such thread of yours in which something waits for an answer."
+            )
         configurable = kwargs["config"].setdefault("configurable", {})
         checkpoint_id, waiting = await interrupts.pending(str(thread["thread_id"]))
-        if configurable.get("checkpoint_id") not in (None, checkpoint_id) or configurable.get("checkpoint_ns"):
-            raise HTTPException(409, "The thread has gone on since this checkpoint; answer what waits in its latest state.")
+        if configurable.get("checkpoint_id") not in (None, checkpoint_id) or configurable.get(
+            "checkpoint_ns"
+        ):
+            raise HTTPException(
+                409,
+                "The thread has gone on since this checkpoint; answer what waits in its latest state.",
+            )
         for name in _CHECKPOINT:
             configurable.pop(name, None)
         resume = kwargs["command"]["resume"]
-        kwargs["command"]["resume"] = await platform.in_thread(interrupts.checked_answers, resume, waiting)
+        kwargs["command"]["resume"] = await platform.in_thread(
+            interrupts.checked_answers, resume, waiting
+        )
         configurable[STRICT_RESUME] = True
 
     async def _check_repeated(self, thread: Thread, kwargs: Mapping[str, Any]) -> None:
-        """Where operators approve calls, a person's run makes none that was approved and begun before: it may be done.
+        """Where operators approve calls, a person's run makes none that was approved and begun
+        before: it may be done.
 
-        Such a call is at an earlier checkpoint, or at the latest of a run that was stopped, or that was copied meanwhile.
+        Such a call is at an earlier checkpoint, or at the latest of a run that was stopped, or that
+        was copied meanwhile.
         """
         configurable = kwargs["config"].setdefault("configurable", {})
-        if configurable.get("checkpoint_ns") or any(configurable.get("checkpoint_map") or {}):  # inside of a subagent
+        if configurable.get("checkpoint_ns") or any(
+            configurable.get("checkpoint_map") or {}
+        ):  # inside of a subagent
             raise HTTPException(403, _REPEATED)
-        calls, is_latest = await platform.calls_to_make(str(thread["thread_id"]), configurable.get("checkpoint_id"))
+        calls, is_latest = await platform.calls_to_make(
+            str(thread["thread_id"]), configurable.get("checkpoint_id")
+        )
         if calls and (self._approved_calls is None or calls & self._approved_calls):
             raise HTTPException(403, _REPEATED)
         if is_latest:  # it goes on there without the name, too
@@ -282,14 +363,19 @@ class _Handlers:
                 configurable.pop(name, None)
 
     async def _act_as(self, user: User, thread: Thread | None, kwargs: Mapping[str, Any]) -> Actor:
-        """Stamp an operator's run with the operator's claims, and with the owner of a thread that it continues. Returns the
-        person that it acts as.
+        """Stamp an operator's run with the operator's claims, and with the owner of a thread that
+        it continues. Returns the person that it acts as.
 
-        An approval names the pending interrupts that it answers, so it is for the write that the operator saw: an interrupt's
-        id comes from its checkpoint, and another write has another one.
+        An approval names the pending interrupts that it answers, so it is for the write that the
+        operator saw: an interrupt's id comes from its checkpoint, and another write has another
+        one.
         """
         resume = (kwargs.get("command") or {}).get("resume")
-        config, context, metadata = kwargs["config"], kwargs["context"], (thread["metadata"] or {}) if thread else {}
+        config, context, metadata = (
+            kwargs["config"],
+            kwargs["context"],
+            (thread["metadata"] or {}) if thread else {},
+        )
         is_owned = all(isinstance(metadata.get(key), str) for key in OWNER_KEYS)
         if resume is not None and not is_owned:
             raise HTTPException(404, "There is no such thread with an owner to resume it for.")
@@ -300,19 +386,32 @@ class _Handlers:
                 or not all(interrupts.INTERRUPT_ID.fullmatch(key) for key in resume)
             ):
                 how = '{"resume": {"<id>": {"decisions": [...]}}}'
-                raise HTTPException(422, f"Operators approve writes here: a resume names the interrupts it answers: {how}.")
+                raise HTTPException(
+                    422,
+                    f"Operators approve writes here: a resume names the interrupts it answers: {how}.",
+                )
             config.setdefault("configurable", {})[STRICT_RESUME] = True
-        if is_owned and (resume is not None or kwargs.get("input") is None):  # without input a stopped or failed run goes on
+        if is_owned and (
+            resume is not None or kwargs.get("input") is None
+        ):  # without input a stopped or failed run goes on
             owner = {key: metadata[key] for key in OWNER_KEYS}
             # The claims with which the run began that this one continues.
-            last = await get_client().runs.list(thread["thread_id"], limit=1) if thread and self._deployment.claims else []
+            last = (
+                await get_client().runs.list(thread["thread_id"], limit=1)
+                if thread and self._deployment.claims
+                else []
+            )
             began_with = (last[0]["metadata"] or {}) if last else {}
-            groups = {"claims": began_with.get(GROUP_CLAIMS) or {}, "expires_at": began_with.get(GROUP_CLAIMS_EXPIRE_AT, 0)}
+            groups = {
+                "claims": began_with.get(GROUP_CLAIMS) or {},
+                "expires_at": began_with.get(GROUP_CLAIMS_EXPIRE_AT, 0),
+            }
             self._stamp(config, user, thread_owner={**owner, **groups}, **self._proved(user))
             return Actor(**owner)
         resumed = claim(user, "thread_owner")
         if resumed and all(context[key] == resumed[key] for key in OWNER_KEYS):
-            # The engine plans a consolidation for the owner, in a run that the operator resumed: that may outlive the token.
+            # The engine plans a consolidation for the owner, in a run that the operator resumed:
+            # that may outlive the token.
             self._stamp(config, user, thread_owner=resumed, **self._proved(user))
         else:
             self._stamp(config, user, **self._proved(user))
@@ -324,30 +423,45 @@ class _Handlers:
         return actor
 
     def _stamp(self, config: MutableMapping[str, Any], user: User, **more: Any) -> None:
-        """Put an operator's claims into a run's config. A StudioUser comes there as a plain user: the permission says operator.
+        """Put an operator's claims into a run's config. A StudioUser comes there as a plain user:
+        the permission says operator.
 
-        Only there: with `langgraph_auth_permissions` beside them, every firing of a cron with a context fails.
+        Only there: with `langgraph_auth_permissions` beside them, every firing of a cron with a
+        context fails.
         """
         permissions = sorted({*(claim(user, "permissions") or ()), identity.OPERATE})
-        claims = {"identity": user.identity, "org_id": self._settings.fallback_org, "permissions": permissions, **more}
+        claims = {
+            "identity": user.identity,
+            "org_id": self._settings.fallback_org,
+            "permissions": permissions,
+            **more,
+        }
         config.setdefault("configurable", {})["langgraph_auth_user"] = claims
 
     def _proved(self, user: User) -> dict[str, Any]:
-        """What holds for an operator's run within the lifetime of the operator's token: groups, and the permission to operate.
+        """What holds for an operator's run within the lifetime of the operator's token: groups, and
+        the permission to operate.
 
-        The firings of a cron are not stamped with it: they have no groups, and operate until the cron is deleted.
+        The firings of a cron are not stamped with it: they have no groups, and operate until the
+        cron is deleted.
         """
         proved: dict[str, Any] = {}
-        if groups := claim(user, "claims"):  # the operator's own, also in a run that it resumed for somebody
+        if groups := claim(
+            user, "claims"
+        ):  # the operator's own, also in a run that it resumed for somebody
             proved["claims"] = {**groups}
         if (expires_at := claim(user, "expires_at")) is not None:
             proved["expires_at"] = expires_at
         return proved
 
     async def _delete_temporary(self, user: User) -> None:
-        """Delete the person's expired temporary conversations. A failure is for the log, and does not concern the request."""
+        """Delete the person's expired temporary conversations. A failure is for the log, and does
+        not concern the request.
+        """
         try:
-            await delete_temporary(get_client(), self._deployment.limits.temporary_hours, self._owner(user))
+            await delete_temporary(
+                get_client(), self._deployment.limits.temporary_hours, self._owner(user)
+            )
         except Exception as error:  # noqa: BLE001  # whatever it is, the next conversation or the sweep tries again
             self._note_failure(error)
 
@@ -357,11 +471,19 @@ class _Handlers:
         if monotonic() - self._noted_at < _NOTED_SECONDS:
             return
         what = "Expired temporary conversations were not deleted; they stay until the next try"
-        logger.warning("%s. Failures since this was last said: %d. %r", what, self._failures, error, exc_info=error)
+        logger.warning(
+            "%s. Failures since this was last said: %d. %r",
+            what,
+            self._failures,
+            error,
+            exc_info=error,
+        )
         self._failures, self._noted_at = 0, monotonic()
 
     async def _note_pause(self, owner: Actor, thread: Thread | None) -> bool:
-        """Whether the person's memory is paused. Then marks the thread: consolidation skips what was said during the pause."""
+        """Whether the person's memory is paused. Then marks the thread: consolidation skips what
+        was said during the pause.
+        """
         paused = (await controls(await platform.store(), owner, self._deployment)).paused
         if paused and thread:
             await keep_out(thread["thread_id"], thread["metadata"])
@@ -369,7 +491,9 @@ class _Handlers:
 
     @cached_property
     def _has_approvals(self) -> bool:
-        """Whether an operator approves calls of tools somewhere. A graph that is made anew for each run cannot be looked at."""
+        """Whether an operator approves calls of tools somewhere. A graph that is made anew for each
+        run cannot be looked at.
+        """
         if self._deployment.has_approvals:
             return True
         graphs = [platform.loaded_graph(name) for name in self._deployment.agents]
@@ -377,28 +501,42 @@ class _Handlers:
 
     @cached_property
     def _approved_calls(self) -> frozenset[str] | None:
-        """Names of the tools whose calls, or calls in whose subagents, operators approve; None: any may be one."""
+        """Names of the tools whose calls, or calls in whose subagents, operators approve; None: any
+        may be one.
+        """
         graphs = [platform.loaded_graph(name) for name in self._deployment.agents]
         if None in graphs:
             return None
-        return frozenset({"", "task"}).union(*(approved_calls(graph) for graph in graphs if graph is not None))
+        return frozenset({"", "task"}).union(
+            *(approved_calls(graph) for graph in graphs if graph is not None)
+        )
 
     def _check_state_write(self, user: User) -> None:
-        """Where operators approve writes, nobody else may change the state that an operator approves."""
+        """Where operators approve writes, nobody else may change the state that an operator
+        approves.
+        """
         if self._has_approvals and not self._is_operator(user):
-            raise HTTPException(403, "Operators approve writes here: only they may go to a node or write a thread's state.")
+            raise HTTPException(
+                403,
+                "Operators approve writes here: only they may go to a node or write a thread's state.",
+            )
 
     async def stamp_cron(self, ctx: AuthContext, value: Any) -> None:
-        """A firing of an operator's cron knows only its creator's identity, so the creator's claims are stamped into it."""
+        """A firing of an operator's cron knows only its creator's identity, so the creator's claims
+        are stamped into it.
+        """
         payload = value.get("payload")
-        if ctx.action == "create" or (payload and payload.get("config") is not None):  # an update with a config replaces it
+        if ctx.action == "create" or (
+            payload and payload.get("config") is not None
+        ):  # an update with a config replaces it
             payload["config"] = payload.get("config") or {}
             run_requests.rebuild_config(payload["config"], operator=True)
             self._stamp(payload["config"], ctx.user)
 
     async def use_store(self, ctx: AuthContext, value: Any) -> None:
-        """People read their own memory and their organization's policies. The agent or an operator writes them; with the
-        permission `policies:write` people also write the policies of their own organization, and the log says so.
+        """People read their own memory and their organization's policies. The agent or an operator
+        writes them; with the permission `policies:write` people also write the policies of their
+        own organization, and the log says so.
         """
         namespace = tuple(value.get("namespace") or ())
         try:
@@ -410,25 +548,46 @@ class _Handlers:
             actor = self._owner(ctx.user)
             if ctx.action in {"put", "delete"} and namespace == namespaces.policies(actor.org_id):
                 if not identity.may_write_policies(ctx.user, self._settings):
-                    raise HTTPException(403, f"Changing policies takes the permission {identity.WRITE_POLICIES}.")
+                    raise HTTPException(
+                        403, f"Changing policies takes the permission {identity.WRITE_POLICIES}."
+                    )
                 check_policy(value["key"], value.get("value"))
                 await self._check_policy_change(actor, namespace, value)
                 if ctx.action == "put":
                     policy = {"content": value["value"]["content"], "encoding": "utf-8"}
                     value.update(value=policy, index=False, ttl=None)
                 # A warning, so that no usual log level hides it.
-                logger.warning("AUDIT policies.%s org=%r by=%r key=%r", ctx.action, actor.org_id, actor.user_id, value["key"])
+                logger.warning(
+                    "AUDIT policies.%s org=%r by=%r key=%r",
+                    ctx.action,
+                    actor.org_id,
+                    actor.user_id,
+                    value["key"],
+                )
                 return
         except RefusedWrite as error:
             raise HTTPException(422, str(error)) from None
         reads = ctx.action in {"get", "search", "list_namespaces"}
-        if not reads or not self._deployment.may_read(namespace, actor, identity.claims_of(ctx.user)):
-            raise HTTPException(403, "You may read your own memory and your organization's policies here, nothing else.")
-        if any(isinstance(wanted, Mapping | list) for wanted in (value.get("filter") or {}).values()):
-            raise HTTPException(422, "A filter takes texts, numbers and booleans.")  # "$gt" and others fail for some values
+        if not reads or not self._deployment.may_read(
+            namespace, actor, identity.claims_of(ctx.user)
+        ):
+            raise HTTPException(
+                403,
+                "You may read your own memory and your organization's policies here, nothing else.",
+            )
+        if any(
+            isinstance(wanted, Mapping | list) for wanted in (value.get("filter") or {}).values()
+        ):
+            raise HTTPException(
+                422, "A filter takes texts, numbers and booleans."
+            )  # "$gt" and others fail for some values
 
-    async def _check_policy_change(self, actor: Actor, namespace: namespaces.Namespace, value: Mapping[str, Any]) -> None:
-        """Raise `RefusedWrite` if a check of the deployment refuses what a person makes of a policy."""
+    async def _check_policy_change(
+        self, actor: Actor, namespace: namespaces.Namespace, value: Mapping[str, Any]
+    ) -> None:
+        """Raise `RefusedWrite` if a check of the deployment refuses what a person makes of a
+        policy.
+        """
         item = await (await platform.store()).aget(namespace, value["key"])
         after = (value.get("value") or {}).get("content")
         before = text_of(item) if item else None
@@ -439,18 +598,23 @@ class _Handlers:
 def _check_continues(thread: Thread | None) -> None:
     """Raise `HTTPException` 409 for a conversation that is history alone."""
     if thread is not None and is_imported(thread):
-        raise HTTPException(409, "This conversation was imported: it is there to read; start a new one.")
+        raise HTTPException(
+            409, "This conversation was imported: it is there to read; start a new one."
+        )
 
 
 async def _end_threads(thread_ids: set[str], owner: dict[str, str] | None) -> None:
-    """Stop the runs of an owner's threads, or of anybody's, before these are deleted; not where another's is among them.
+    """Stop the runs of an owner's threads, or of anybody's, before these are deleted; not where
+    another's is among them.
 
     Outside of a request a run deletes its own thread, and is at its end.
     """
     client, store, request = get_client(), await platform.store(), of_request.get()
     found = list[Thread]()
     for some in slices(thread_ids):
-        found += await client.threads.search(ids=some, metadata=owner, limit=len(some), select=["thread_id", "metadata"])
+        found += await client.threads.search(
+            ids=some, metadata=owner, limit=len(some), select=["thread_id", "metadata"]
+        )
     if owner is not None and len(found) < len(thread_ids):  # the platform refuses it
         return
     await note_deleted(store, found)
@@ -461,12 +625,16 @@ async def _end_threads(thread_ids: set[str], owner: dict[str, str] | None) -> No
 
 
 async def _end_run(thread_id: str, run_id: str, owner: dict[str, str] | None) -> None:
-    """Stop a run of an owner's thread, or of anybody's, before a request deletes it; not a run of another's.
+    """Stop a run of an owner's thread, or of anybody's, before a request deletes it; not a run of
+    another's.
 
-    A request that rolls runs back deletes those that have not begun: they are cancelled here, and there is nothing to wait for.
+    A request that rolls runs back deletes those that have not begun: they are cancelled here, and
+    there is nothing to wait for.
     """
     client = get_client()
-    found = await client.threads.search(ids=[thread_id], metadata=owner, limit=1, select=["thread_id", "metadata"])
+    found = await client.threads.search(
+        ids=[thread_id], metadata=owner, limit=1, select=["thread_id", "metadata"]
+    )
     if not found:  # the platform refuses it
         return
     try:
@@ -481,6 +649,9 @@ async def _thread_of(thread_id: object) -> Thread | None:
     """The thread, or None if it does not exist or the caller may not see it."""
     if not thread_id:
         return None
-    # A search, because `get` of a thread that a run is about to create logs a warning, and reads the whole conversation.
-    found = await get_client().threads.search(ids=[str(thread_id)], limit=1, select=["thread_id", "metadata"])
+    # A search, because `get` of a thread that a run is about to create logs a warning, and reads
+    # the whole conversation.
+    found = await get_client().threads.search(
+        ids=[str(thread_id)], limit=1, select=["thread_id", "metadata"]
+    )
     return found[0] if found else None

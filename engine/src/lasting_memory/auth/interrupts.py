@@ -1,8 +1,9 @@
 """Interrupts of runs: what waits in a thread, who may answer it, and what an answer may be.
 
-A fork's own tool, or a node of its graph, asks the person whose conversation it is (`interrupt()`). What `interrupt_on` names
-waits for an operator. Which of the two it is, the node says that raised the interrupt: the value is data, which a hostile text
-can make look like the other kind. An answer is rebuilt by the shape of the question, where langchain has one for it.
+A fork's own tool, or a node of its graph, asks the person whose conversation it is (`interrupt()`).
+What `interrupt_on` names waits for an operator. Which of the two it is, the node says that raised
+the interrupt: the value is data, which a hostile text can make look like the other kind. An answer
+is rebuilt by the shape of the question, where langchain has one for it.
 """
 
 import re
@@ -21,8 +22,8 @@ HTTPException = Auth.exceptions.HTTPException
 
 # Bytes of a person's answer as JSON, and its levels of nesting.
 MAX_ANSWER_BYTES, MAX_ANSWER_DEPTH = 100_000, 20
-# Of what a person is shown of a question: characters of one text, items of one list or object, levels, and all characters.
-# The complete value is in the thread's state.
+# Of what a person is shown of a question: characters of one text, items of one list or object,
+# levels, and all characters. The complete value is in the thread's state.
 _MOST_CHARS, _MOST_ITEMS, _MOST_LEVELS, _MOST_TEXT = 4_000, 50, 8, 20_000
 # Characters of the name of an action or a field, and of a choice.
 _MOST_NAME_CHARS = 200
@@ -34,7 +35,8 @@ _MOST_REQUESTS, _MOST_CHOICES = 20, 12
 _CUT = "…"
 
 INTERRUPT_ID = re.compile("[0-9a-f]{32}")
-# Nodes of middleware: `HumanInTheLoopMiddleware.after_model` is that of `interrupt_on`, also under another class's name.
+# Nodes of middleware: `HumanInTheLoopMiddleware.after_model` is that of `interrupt_on`, also under
+# another class's name.
 _HOOK = re.compile(r"\.(?:before|after)_(?:agent|model)$")
 
 OPERATORS = "Operators approve writes here: only they may answer the interrupt {}."
@@ -43,7 +45,9 @@ Kind = Literal["decisions", "responses", "response", "value"]
 
 
 class Pending(NamedTuple):
-    """An interrupt that waits for an answer: its id, its value, the JSON schema of answers, and whether it is an operator's."""
+    """An interrupt that waits for an answer: its id, its value, the JSON schema of answers, and
+    whether it is an operator's.
+    """
 
     id: str
     value: object
@@ -52,12 +56,16 @@ class Pending(NamedTuple):
 
 
 async def pending(thread_id: str) -> tuple[str, list[Pending]]:
-    """The id of a thread's latest checkpoint, and what waits there. The caller has seen to it that the thread may be read."""
+    """The id of a thread's latest checkpoint, and what waits there. The caller has seen to it that
+    the thread may be read.
+    """
     checkpoint_id, found = await platform.pending_interrupts(thread_id)
     waiting = list[Pending]()
     for interrupt, node in found:
         schema = interrupt.response_schema if isinstance(interrupt.response_schema, Mapping) else {}
-        is_operators = not node or _HOOK.search(node) is not None  # what cannot be proved is an operator's, too
+        is_operators = (
+            not node or _HOOK.search(node) is not None
+        )  # what cannot be proved is an operator's, too
         waiting.append(Pending(interrupt.id, interrupt.value, schema, is_operators))
     return checkpoint_id, waiting
 
@@ -66,7 +74,8 @@ async def pending(thread_id: str) -> tuple[str, list[Pending]]:
 
 
 def checked_answers(resume: object, waiting: Sequence[Pending]) -> dict[str, Any]:
-    """A person's answers by the ids of the interrupts, rebuilt. Raises `HTTPException` for what is not theirs to answer.
+    """A person's answers by the ids of the interrupts, rebuilt. Raises `HTTPException` for what is
+    not theirs to answer.
 
     It reads all of the answers: call it outside of the event loop.
     """
@@ -75,28 +84,43 @@ def checked_answers(resume: object, waiting: Sequence[Pending]) -> dict[str, Any
     for interrupt_id in named:
         if interrupt_id not in by_id:
             raise HTTPException(
-                409, f"The interrupt {interrupt_id} does not wait for an answer; read what does, and answer that."
+                409,
+                f"The interrupt {interrupt_id} does not wait for an answer; read what does, and answer that.",
             )
         if by_id[interrupt_id].is_operators:
             raise HTTPException(403, OPERATORS.format(interrupt_id))
-    return {interrupt_id: _checked_answer(answer, by_id[interrupt_id]) for interrupt_id, answer in named.items()}
+    return {
+        interrupt_id: _checked_answer(answer, by_id[interrupt_id])
+        for interrupt_id, answer in named.items()
+    }
 
 
 def _named(resume: object, waiting: Sequence[Pending]) -> dict[str, Any]:
     """Answers by the ids of interrupts. Without ids, the answer is to the only one that waits."""
-    ids = [key for key in resume if isinstance(key, str) and INTERRUPT_ID.fullmatch(key)] if isinstance(resume, Mapping) else []
+    ids = (
+        [key for key in resume if isinstance(key, str) and INTERRUPT_ID.fullmatch(key)]
+        if isinstance(resume, Mapping)
+        else []
+    )
     if isinstance(resume, Mapping) and ids:
         if len(ids) < len(resume):
             raise HTTPException(
-                422, "command.resume has other keys beside ids of interrupts; name each answer by its id alone."
+                422,
+                "command.resume has other keys beside ids of interrupts; name each answer by its id alone.",
             )
         return dict(resume)
     if not waiting:
-        raise HTTPException(409, "Nothing waits for an answer in this thread; send input in place of command.resume.")
+        raise HTTPException(
+            409,
+            "Nothing waits for an answer in this thread; send input in place of command.resume.",
+        )
     if all(interrupt.is_operators for interrupt in waiting):
         raise HTTPException(403, OPERATORS.format(waiting[0].id))
     if len(waiting) > 1:
-        raise HTTPException(422, f'{len(waiting)} interrupts wait here; name each in command.resume: {{"<id>": <answer>}}.')
+        raise HTTPException(
+            422,
+            f'{len(waiting)} interrupts wait here; name each in command.resume: {{"<id>": <answer>}}.',
+        )
     return {waiting[0].id: resume}
 
 
@@ -125,7 +149,9 @@ class _EditedCall(TypedDict):
 
 
 class _Decisions(TypedDict):
-    decisions: list[Annotated[_Approve | _Reject | _Respond | _EditedCall, Field(discriminator="type")]]
+    decisions: list[
+        Annotated[_Approve | _Reject | _Respond | _EditedCall, Field(discriminator="type")]
+    ]
 
 
 class _Accept(TypedDict):
@@ -148,8 +174,12 @@ class _EditedAction(TypedDict):
 
 
 _DECISIONS = TypeAdapter[Any](_Decisions)
-_RESPONSE = TypeAdapter[Any](Annotated[_Accept | _Response | _EditedAction, Field(discriminator="type")])
-_RESPONSES = TypeAdapter[Any](list[Annotated[_Accept | _Response | _EditedAction, Field(discriminator="type")]])
+_RESPONSE = TypeAdapter[Any](
+    Annotated[_Accept | _Response | _EditedAction, Field(discriminator="type")]
+)
+_RESPONSES = TypeAdapter[Any](
+    list[Annotated[_Accept | _Response | _EditedAction, Field(discriminator="type")]]
+)
 
 
 class Request(NamedTuple):
@@ -162,7 +192,9 @@ class Request(NamedTuple):
 
 
 def form(value: object) -> tuple[Kind, list[Request]]:
-    """The kind of answer that a question takes: by langchain's `HITLRequest` or `HumanInterrupt`, or any value."""
+    """The kind of answer that a question takes: by langchain's `HITLRequest` or `HumanInterrupt`,
+    or any value.
+    """
     if requests := _hitl_requests(value):
         return "decisions", requests
     if request := _human_request(value):
@@ -177,7 +209,11 @@ def _hitl_requests(value: object) -> list[Request]:
     """The actions of a `HITLRequest` (`langchain.agents.middleware`); none of another value."""
     actions = value.get("action_requests") if isinstance(value, Mapping) else None
     configs = value.get("review_configs") if isinstance(value, Mapping) else None
-    if not isinstance(actions, list) or not isinstance(configs, list) or len(actions) > _MOST_REQUESTS:
+    if (
+        not isinstance(actions, list)
+        or not isinstance(configs, list)
+        or len(actions) > _MOST_REQUESTS
+    ):
         return []
     allowed = dict[str, object]()
     for config in configs:
@@ -185,23 +221,40 @@ def _hitl_requests(value: object) -> list[Request]:
             allowed[config["action_name"]] = config.get("allowed_decisions")
     requests = list[Request]()
     for action in actions:
-        name, args = (action.get("name"), action.get("args")) if isinstance(action, Mapping) else (None, None)
+        name, args = (
+            (action.get("name"), action.get("args"))
+            if isinstance(action, Mapping)
+            else (None, None)
+        )
         decisions = allowed.get(name) if isinstance(name, str) else None
-        if not isinstance(name, str) or not isinstance(args, Mapping) or not isinstance(decisions, list):
+        if (
+            not isinstance(name, str)
+            or not isinstance(args, Mapping)
+            or not isinstance(decisions, list)
+        ):
             return []
         may = tuple(kind for kind in ("approve", "edit", "reject", "respond") if kind in decisions)
         requests.append(Request(name, args, _text(action.get("description")), may))
     return requests
 
 
-_MAY = {"accept": "allow_accept", "edit": "allow_edit", "response": "allow_respond", "ignore": "allow_ignore"}
+_MAY = {
+    "accept": "allow_accept",
+    "edit": "allow_edit",
+    "response": "allow_respond",
+    "ignore": "allow_ignore",
+}
 
 
 def _human_request(value: object) -> Request | None:
     """The action of a `HumanInterrupt` (`langgraph.prebuilt.interrupt`); None of another value."""
     action = value.get("action_request") if isinstance(value, Mapping) else None
     config = value.get("config") if isinstance(value, Mapping) else None
-    if not isinstance(value, Mapping) or not isinstance(action, Mapping) or not isinstance(config, Mapping):
+    if (
+        not isinstance(value, Mapping)
+        or not isinstance(action, Mapping)
+        or not isinstance(config, Mapping)
+    ):
         return None
     name, args = action.get("action"), action.get("args")
     if not isinstance(name, str) or not isinstance(args, Mapping):
@@ -222,7 +275,13 @@ def _checked_answer(answer: object, interrupt: Pending) -> Any:
         return answer
     if kind == "decisions":
         rebuilt = _rebuilt(_DECISIONS, answer)
-        _check_each([(one["type"], one.get("edited_action", {}).get("name")) for one in rebuilt["decisions"]], requests)
+        _check_each(
+            [
+                (one["type"], one.get("edited_action", {}).get("name"))
+                for one in rebuilt["decisions"]
+            ],
+            requests,
+        )
         return rebuilt
     if kind == "response" and not isinstance(answer, list):
         rebuilt = _rebuilt(_RESPONSE, answer)
@@ -238,15 +297,26 @@ def _kind_and_action(response: Mapping[str, Any]) -> tuple[str, str | None]:
 
 
 def _check_each(answers: Sequence[tuple[str, str | None]], requests: Sequence[Request]) -> None:
-    """Raise `HTTPException` unless there is one answer to each request, of an allowed type, about the same action."""
+    """Raise `HTTPException` unless there is one answer to each request, of an allowed type, about
+    the same action.
+    """
     if len(answers) != len(requests):
-        raise HTTPException(422, f"command.resume has {len(answers)} answers to {len(requests)} actions; send one for each.")
+        raise HTTPException(
+            422,
+            f"command.resume has {len(answers)} answers to {len(requests)} actions; send one for each.",
+        )
     for (kind, name), request in zip(answers, requests, strict=True):
         if kind not in request.may:
             allowed = ", ".join(request.may) or "none: ask an operator"
-            raise HTTPException(422, f"command.resume answers {request.name[:100]!r} by {kind!r}; allowed are: {allowed}.")
+            raise HTTPException(
+                422,
+                f"command.resume answers {request.name[:100]!r} by {kind!r}; allowed are: {allowed}.",
+            )
         if name is not None and name != request.name:
-            raise HTTPException(422, f"command.resume edits {name[:100]!r}; the question is about {request.name[:100]!r}.")
+            raise HTTPException(
+                422,
+                f"command.resume edits {name[:100]!r}; the question is about {request.name[:100]!r}.",
+            )
 
 
 def _rebuilt(shape: TypeAdapter[Any], answer: object) -> Any:
@@ -255,17 +325,22 @@ def _rebuilt(shape: TypeAdapter[Any], answer: object) -> Any:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         path = ".".join(str(part)[:100] for part in ("command.resume.<id>", *first["loc"]))
-        raise HTTPException(422, f"{path} is no answer to this question: {first['msg'][:200]}.") from None
+        raise HTTPException(
+            422, f"{path} is no answer to this question: {first['msg'][:200]}."
+        ) from None
 
 
 def _check_bounds(answer: object) -> None:
-    """Raise `HTTPException` for an answer that is too large, too deep, or no JSON that a database keeps."""
+    """Raise `HTTPException` for an answer that is too large, too deep, or no JSON that a database
+    keeps.
+    """
     level, parts = 0, [answer]
     while parts:
         level += 1
         if level > MAX_ANSWER_DEPTH:
             raise HTTPException(
-                422, f"command.resume has an answer of more than {MAX_ANSWER_DEPTH} levels; send a flatter one."
+                422,
+                f"command.resume has an answer of more than {MAX_ANSWER_DEPTH} levels; send a flatter one.",
             )
         inner = list[object]()
         for part in parts:
@@ -281,17 +356,23 @@ def _check_bounds(answer: object) -> None:
         raise HTTPException(422, f"command.resume: {error}") from None
     except (TypeError, ValueError):
         raise HTTPException(
-            422, "command.resume has an answer that is no JSON; send texts, numbers, lists and objects."
+            422,
+            "command.resume has an answer that is no JSON; send texts, numbers, lists and objects.",
         ) from None
     if size > MAX_ANSWER_BYTES:
-        raise HTTPException(422, f"command.resume has an answer of {size:,} bytes; send {MAX_ANSWER_BYTES:,} at most.")
+        raise HTTPException(
+            422,
+            f"command.resume has an answer of {size:,} bytes; send {MAX_ANSWER_BYTES:,} at most.",
+        )
 
 
 # --- What a person is shown
 
 
 def shown(interrupt: Pending) -> dict[str, Any]:
-    """An interrupt as the page shows it: texts within bounds, and the kind of answer that it takes. It computes."""
+    """An interrupt as the page shows it: texts within bounds, and the kind of answer that it takes.
+    It computes.
+    """
     kind, requests = form(interrupt.value)
     about: dict[str, Any] = {
         "id": interrupt.id,
@@ -310,7 +391,12 @@ def _shown_request(request: Request) -> dict[str, Any]:
     # Nobody edits what they see a part of: the rest would be lost.
     may = [kind for kind in request.may if kind != "edit" or not bounded.is_cut]
     description = _Bounded().text_of(request.description)
-    return {"name": request.name[:_MOST_NAME_CHARS], "args": args, "description": description, "may": may}
+    return {
+        "name": request.name[:_MOST_NAME_CHARS],
+        "args": args,
+        "description": description,
+        "may": may,
+    }
 
 
 def _choices(schema: Mapping[str, Any]) -> list[Any]:
@@ -320,12 +406,17 @@ def _choices(schema: Mapping[str, Any]) -> list[Any]:
     choices = schema.get("enum")
     if not isinstance(choices, list) or not 0 < len(choices) <= _MOST_CHOICES:
         return []
-    is_short = all(isinstance(choice, str | int | float) and len(str(choice)) <= _MOST_NAME_CHARS for choice in choices)
+    is_short = all(
+        isinstance(choice, str | int | float) and len(str(choice)) <= _MOST_NAME_CHARS
+        for choice in choices
+    )
     return choices if is_short else []
 
 
 class _Bounded:
-    """Turns any value into a text within bounds. `is_cut` says whether something of it was left out."""
+    """Turns any value into a text within bounds. `is_cut` says whether something of it was left
+    out.
+    """
 
     def __init__(self) -> None:
         self.is_cut = False
@@ -333,7 +424,11 @@ class _Bounded:
     def text_of(self, value: object) -> str:
         """A text as it is, and anything else as JSON."""
         part = self._part(value, _MOST_LEVELS)
-        text = part if isinstance(part, str) else orjson.dumps(part, option=orjson.OPT_INDENT_2).decode()
+        text = (
+            part
+            if isinstance(part, str)
+            else orjson.dumps(part, option=orjson.OPT_INDENT_2).decode()
+        )
         return self._cut(text, _MOST_TEXT)
 
     def _part(self, value: object, levels: int) -> object:
@@ -353,7 +448,10 @@ class _Bounded:
         return _CUT
 
     def _object(self, value: Mapping[Any, Any], levels: int) -> dict[str, object]:
-        parts = {self._cut(str(key), _MOST_NAME_CHARS): self._part(of, levels) for key, of in list(value.items())[:_MOST_ITEMS]}
+        parts = {
+            self._cut(str(key), _MOST_NAME_CHARS): self._part(of, levels)
+            for key, of in list(value.items())[:_MOST_ITEMS]
+        }
         if len(value) > _MOST_ITEMS:
             self.is_cut = True
             parts[_CUT] = _CUT

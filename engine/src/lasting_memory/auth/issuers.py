@@ -4,14 +4,17 @@ import re
 from collections.abc import Sequence
 
 # Microsoft's two versions of tokens name the same tenant in two ways.
-_ENTRA = re.compile(r"https://(?:sts\.windows\.net|login\.microsoftonline\.com)/([0-9a-f-]+)(?:/v2\.0)?")
+_ENTRA = re.compile(
+    r"https://(?:sts\.windows\.net|login\.microsoftonline\.com)/([0-9a-f-]+)(?:/v2\.0)?"
+)
 _SCHEME_AND_HOST = re.compile(r"https?://[^/]*", re.IGNORECASE)
 
 
 def issuer_of(spelling: str) -> str:
     """The one name of the issuer that this spelling names.
 
-    `accounts.google.com` and `https://accounts.google.com/` are one issuer, and so are the two names of an Entra tenant.
+    `accounts.google.com` and `https://accounts.google.com/` are one issuer, and so are the two
+    names of an Entra tenant.
     """
     name = spelling.removesuffix("/")
     if "://" not in name:
@@ -34,7 +37,8 @@ class Issuers:
         return self._issuers.get(spelling.removesuffix("/"))
 
     def identity(self, issuer: str, name: str) -> str:
-        """A person's identity: the name that the issuer gives them. With several issuers, the issuer stands before it.
+        """A person's identity: the name that the issuer gives them. With several issuers, the
+        issuer stands before it.
 
         A name is unique with one issuer alone: the `alice` of another is somebody else.
         """

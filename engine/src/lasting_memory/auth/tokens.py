@@ -33,13 +33,27 @@ RESERVED_PREFIX = "langgraph-"
 MAX_TOKEN_CHARS = 16_384
 # Accepted difference between the clocks of this server and of a token's issuer.
 CLOCK_SKEW_SECONDS = 30
-# Seconds for the provider's whole answer. Seconds between two fetches, and so the longest refusal of a new key.
+# Seconds for the provider's whole answer. Seconds between two fetches, and so the longest refusal
+# of a new key.
 FETCH_SECONDS, COOLDOWN_SECONDS = 5, 5
-# Ages of keys, in seconds: from the first on they are refreshed in the background, after the second they are no longer used.
+# Ages of keys, in seconds: from the first on they are refreshed in the background, after the second
+# they are no longer used.
 REFRESH_SECONDS, KEPT_SECONDS = 150, 300
-# The latest time of expiry that is passed on, in seconds since 1970: the end of the year 9999. JSON takes no larger numbers.
+# The latest time of expiry that is passed on, in seconds since 1970: the end of the year 9999. JSON
+# takes no larger numbers.
 _LATEST = 253_402_300_799
-ASYMMETRIC = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
+ASYMMETRIC = [
+    "RS256",
+    "RS384",
+    "RS512",
+    "PS256",
+    "PS384",
+    "PS512",
+    "ES256",
+    "ES384",
+    "ES512",
+    "EdDSA",
+]
 
 logger = logging.getLogger("auth")
 
@@ -51,11 +65,15 @@ def _refused(detail: str) -> Auth.exceptions.HTTPException:
 class KeySet:
     """An identity provider's public keys, cached; one task at a time fetches them.
 
-    Not `jwt.PyJWKClient`: its lock would make people with a known key wait for a slow provider, as long as its answer drips.
+    Not `jwt.PyJWKClient`: its lock would make people with a known key wait for a slow provider, as
+    long as its answer drips.
     """
 
     def __init__(self, url: str) -> None:
-        self._url, self._tls = url, ssl.create_default_context()  # reads files, so not in the event loop
+        self._url, self._tls = (
+            url,
+            ssl.create_default_context(),
+        )  # reads files, so not in the event loop
         self._keys: list[jwt.PyJWK] = []
         self._fetched_at = self._tried_at = float("-inf")
         self._fetching: asyncio.Task[None] | None = None
@@ -63,12 +81,15 @@ class KeySet:
     async def key(self, key_id: str | None, algorithm: str | None = None) -> jwt.PyJWK:
         """The key of this id; without an id, the only key of the token's algorithm.
 
-        A known key needs no waiting; for an unknown one, the keys are fetched unless they just were. Raises `ServerError` 503
-        if the keys cannot be fetched, `jwt.PyJWTError` if there is no such key.
+        A known key needs no waiting; for an unknown one, the keys are fetched unless they just
+        were. Raises `ServerError` 503 if the keys cannot be fetched, `jwt.PyJWTError` if there is
+        no such key.
         """
         now = time.monotonic()
         known = self._find(key_id, algorithm) is not None and now - self._fetched_at < KEPT_SECONDS
-        if (not known or now - self._fetched_at > REFRESH_SECONDS) and now - self._tried_at > COOLDOWN_SECONDS:
+        if (
+            not known or now - self._fetched_at > REFRESH_SECONDS
+        ) and now - self._tried_at > COOLDOWN_SECONDS:
             if self._fetching is None or self._fetching.done():
                 self._fetching = asyncio.create_task(self._fetch())
             if not known:  # callers share one fetch, which goes on when one of them hangs up
@@ -77,7 +98,9 @@ class KeySet:
             raise ServerError(503, "The identity provider's keys cannot be fetched; try again.")
         key = self._find(key_id, algorithm)
         if key is None and key_id is None:
-            raise jwt.PyJWTError("its header has no 'kid', and not exactly one of the identity provider's keys is of its 'alg'")
+            raise jwt.PyJWTError(
+                "its header has no 'kid', and not exactly one of the identity provider's keys is of its 'alg'"
+            )
         if key is None:
             raise jwt.PyJWTError("its key is not one of the identity provider's")
         return key
@@ -90,22 +113,31 @@ class KeySet:
 
     async def _fetch(self) -> None:
         try:
-            async with asyncio.timeout(FETCH_SECONDS), httpx.AsyncClient(verify=self._tls) as client:
+            async with (
+                asyncio.timeout(FETCH_SECONDS),
+                httpx.AsyncClient(verify=self._tls) as client,
+            ):
                 answer = (await client.get(self._url)).raise_for_status()
             self._keys = await platform.in_thread(usable_keys, answer.content)
             self._fetched_at = time.monotonic()
         except Exception as error:  # noqa: BLE001  # unreachable, too slow, or not a key set
-            logger.warning("The identity provider's keys could not be fetched from %s: %r", self._url, error)
+            logger.warning(
+                "The identity provider's keys could not be fetched from %s: %r", self._url, error
+            )
         finally:
             self._tried_at = time.monotonic()
 
 
 def usable_keys(answer: bytes) -> list[jwt.PyJWK]:
-    """The public keys for signatures in a JSON Web Key Set (RFC 7517). Raises any error if it is none, or has none."""
+    """The public keys for signatures in a JSON Web Key Set (RFC 7517). Raises any error if it is
+    none, or has none.
+    """
     usable = [
         key
         for key in jwt.PyJWKSet.from_dict(json.loads(answer)).keys
-        if key.public_key_use in ("sig", None) and hasattr(key.key, "verify") and key.algorithm_name in ASYMMETRIC
+        if key.public_key_use in ("sig", None)
+        and hasattr(key.key, "verify")
+        and key.algorithm_name in ASYMMETRIC
     ]
     if not usable:
         raise ValueError("it has no key that tokens may be signed with")
@@ -113,7 +145,9 @@ def usable_keys(answer: bytes) -> list[jwt.PyJWK]:
 
 
 class Tokens:
-    """Verifies Authorization headers. `claims` are the names, or paths, of those to keep for routes that are a group's."""
+    """Verifies Authorization headers. `claims` are the names, or paths, of those to keep for routes
+    that are a group's.
+    """
 
     def __init__(self, settings: Settings, claims: Collection[str] = ()) -> None:
         self._settings, self._claims = settings, claims
@@ -121,10 +155,12 @@ class Tokens:
         self._issuers = Issuers(settings.issuers)
 
     async def user(self, authorization: str | None) -> dict[str, Any]:
-        """The user behind an Authorization header: `identity`, `org_id`, `permissions` and the kept `claims`, if there are any.
+        """The user behind an Authorization header: `identity`, `org_id`, `permissions` and the kept
+        `claims`, if there are any.
 
-        `expires_at` says until when a JSON web token proves this, in seconds since 1970. Development tokens have no end.
-        Raises a 401 for a missing or unusable token, and `KeySet.key`'s 503 (the SDK's exception would arrive as a 500).
+        `expires_at` says until when a JSON web token proves this, in seconds since 1970.
+        Development tokens have no end. Raises a 401 for a missing or unusable token, and
+        `KeySet.key`'s 503 (the SDK's exception would arrive as a 500).
         """
         scheme, _, token = (authorization or "").partition(" ")
         token = token.strip()
@@ -135,8 +171,12 @@ class Tokens:
             if self._settings.accepts_dev_tokens and token.startswith("dev:"):
                 return self._dev_user(token)
         if self._settings.accepts_dev_tokens:
-            raise _refused("Sign in with 'Authorization: Bearer dev:<org>:<identity>', e.g. dev:acme:alice@example.com.")
-        raise _refused("Sign in with 'Authorization: Bearer <token>'. Operators set AUTH_JWKS_URL or AUTH_JWT_SECRET for that.")
+            raise _refused(
+                "Sign in with 'Authorization: Bearer dev:<org>:<identity>', e.g. dev:acme:alice@example.com."
+            )
+        raise _refused(
+            "Sign in with 'Authorization: Bearer <token>'. Operators set AUTH_JWKS_URL or AUTH_JWT_SECRET for that."
+        )
 
     def _dev_user(self, token: str) -> dict[str, Any]:
         claims = self._dev_claims(token)
@@ -148,20 +188,37 @@ class Tokens:
     def _dev_claims(self, token: str) -> dict[str, Any]:
         org, _, rest = token.removeprefix("dev:").partition(":")
         name, _, query = rest.partition("?")
-        try:  # strictly: with a character in place of each wrong byte, two tokens would be one person
+        # Strictly: with a character in place of each wrong byte, two tokens would be one person
+        try:
             name = unquote(name, errors="strict")
-            claims = parse_qsl(query.replace("+", "%2B"), keep_blank_values=True, strict_parsing=True, errors="strict")
+            claims = parse_qsl(
+                query.replace("+", "%2B"),
+                keep_blank_values=True,
+                strict_parsing=True,
+                errors="strict",
+            )
         except ValueError:
-            raise _refused("The token is not percent-encoded UTF-8 as in dev:acme:alice?team_id=red.") from None
+            raise _refused(
+                "The token is not percent-encoded UTF-8 as in dev:acme:alice?team_id=red."
+            ) from None
         if not len(dict(claims)) == len(claims) == query.count("="):
-            raise _refused("After '?' the token names each claim once, as in dev:acme:alice?team_id=red.")
-        # A claim that settings or routes name by a path is here under that whole name, which comes before a path.
-        return {**dict(claims), self._settings.org_claim: org, self._settings.auth_permissions_claim: [], "sub": name}
+            raise _refused(
+                "After '?' the token names each claim once, as in dev:acme:alice?team_id=red."
+            )
+        # A claim that settings or routes name by a path is here under that whole name, which comes
+        # before a path.
+        return {
+            **dict(claims),
+            self._settings.org_claim: org,
+            self._settings.auth_permissions_claim: [],
+            "sub": name,
+        }
 
     async def _verified_claims(self, token: str) -> dict[str, Any]:
         key: Any = self._settings.auth_jwt_secret
         try:
-            if self._keys:  # the whole key, not its `.key`: a token must name the algorithm that this key is for
+            # The whole key, not its `.key`: a token must name the algorithm that this key is for
+            if self._keys:
                 header = jwt.get_unverified_header(token)
                 key = await self._keys.key(header.get("kid"), header.get("alg"))
             return jwt.decode(
@@ -169,18 +226,28 @@ class Tokens:
                 key,
                 algorithms=ASYMMETRIC if self._keys else ["HS256"],
                 leeway=CLOCK_SKEW_SECONDS,
-                # These three are checked here, by the claims that the settings name, and in the shapes that providers send.
-                options={"require": ["exp"], "verify_iss": False, "verify_aud": False, "verify_sub": False},
+                # These three are checked here, by the claims that the settings name, and in the
+                # shapes that providers send.
+                options={
+                    "require": ["exp"],
+                    "verify_iss": False,
+                    "verify_aud": False,
+                    "verify_sub": False,
+                },
             )
         except jwt.InvalidSignatureError:
-            raise _refused("The token is not valid: its signature is not that of the key.") from None
+            raise _refused(
+                "The token is not valid: its signature is not that of the key."
+            ) from None
         except jwt.DecodeError:  # whose text may be Python's own, of a payload that is no JSON
             raise _refused("The token is not valid: it is no JSON web token.") from None
         except jwt.PyJWTError as error:
             raise _refused(f"The token is not valid: {error}.") from None
 
     def _user(self, claims: Mapping[str, Any]) -> dict[str, Any]:
-        """The user that verified claims name. Raises a 401 that names the claim which cannot be read, and never its value."""
+        """The user that verified claims name. Raises a 401 that names the claim which cannot be
+        read, and never its value.
+        """
         try:
             issuer = self._issuer_of(claims)
             self._check_audience(claims)
@@ -194,7 +261,9 @@ class Tokens:
             raise _refused(f"The token's claim {error}.") from None
 
     def _issuer_of(self, claims: Mapping[str, Any]) -> str:
-        """The issuer of a token, in its one spelling; "" where `AUTH_ISSUER` is not set. Raises a 401 for any other."""
+        """The issuer of a token, in its one spelling; "" where `AUTH_ISSUER` is not set. Raises a
+        401 for any other.
+        """
         if not self._settings.issuers:
             return ""
         spelling = claims.get("iss")
@@ -202,7 +271,9 @@ class Tokens:
             raise _refused("The token has no claim 'iss', which names its issuer.")
         issuer = self._issuers.find(spelling) if isinstance(spelling, str) else None
         if issuer is None:
-            raise UnreadableClaimError(f"'iss' is {shape_of(spelling)}, and none that AUTH_ISSUER lists")
+            raise UnreadableClaimError(
+                f"'iss' is {shape_of(spelling)}, and none that AUTH_ISSUER lists"
+            )
         return issuer
 
     def _check_audience(self, claims: Mapping[str, Any]) -> None:
@@ -218,22 +289,33 @@ class Tokens:
             raise _refused(f"The token has no claim {path!r}, which names its audience. {fix}")
         audiences = value if isinstance(value, list) else [value]
         if not all(isinstance(audience, str) for audience in audiences):
-            raise UnreadableClaimError(f"{path!r} is {shape_of(value)}; use a text, or a list of texts")
+            raise UnreadableClaimError(
+                f"{path!r} is {shape_of(value)}; use a text, or a list of texts"
+            )
         if not set(self._settings.audiences) & set(audiences):
-            raise UnreadableClaimError(f"{path!r} is {shape_of(value)}, and names nothing that AUTH_AUDIENCE lists")
+            raise UnreadableClaimError(
+                f"{path!r} is {shape_of(value)}, and names nothing that AUTH_AUDIENCE lists"
+            )
 
     def _with_issuer(self, issuer: str, name: str, path: str) -> str:
-        """The identity of whom an issuer gives this name. Raises a 401 where both together are too long."""
+        """The identity of whom an issuer gives this name. Raises a 401 where both together are too
+        long.
+        """
         if name.startswith(RESERVED_PREFIX):
             return name  # which is refused
         identity = self._issuers.identity(issuer, name)
         if len(identity.encode()) > MAX_IDENTITY_BYTES:
             what = f"with its issuer {shape_of(identity)}"
-            raise UnreadableClaimError(f"{path!r} is {what}; use at most {MAX_IDENTITY_BYTES} bytes together")
+            raise UnreadableClaimError(
+                f"{path!r} is {what}; use at most {MAX_IDENTITY_BYTES} bytes together"
+            )
         return identity
 
-    def _user_of(self, claims: Mapping[str, Any], identity: str | None, path: str) -> dict[str, Any]:
-        """The user of this identity, which the claim at `path` holds, and what else the claims say of them.
+    def _user_of(
+        self, claims: Mapping[str, Any], identity: str | None, path: str
+    ) -> dict[str, Any]:
+        """The user of this identity, which the claim at `path` holds, and what else the claims say
+        of them.
 
         Raises a 401, or `UnreadableClaimError`.
         """
@@ -243,31 +325,44 @@ class Tokens:
         if identity is None:
             raise _refused(f"The token has no claim {path!r}, which names the person.")
         if identity.startswith(RESERVED_PREFIX):
-            raise _refused(f"Identities that begin with {RESERVED_PREFIX!r} are the platform's own.")
+            raise _refused(
+                f"Identities that begin with {RESERVED_PREFIX!r} are the platform's own."
+            )
         is_operator = identity in self._settings.operators or OPERATE in permissions
         if org_id is None and self._settings.requires_org and not is_operator:
             fix = "Operators set DEFAULT_ORG if people without it belong to one organization."
-            raise _refused(f"The token has no claim {self._settings.org_claim!r}, which names the organization. {fix}")
-        user = {"identity": identity, "org_id": org_id or self._settings.fallback_org, "permissions": permissions}
+            raise _refused(
+                f"The token has no claim {self._settings.org_claim!r}, which names the organization. {fix}"
+            )
+        user = {
+            "identity": identity,
+            "org_id": org_id or self._settings.fallback_org,
+            "permissions": permissions,
+        }
         kept = {path: name for path, name in groups.items() if name is not None}
         return {**user, "claims": kept} if kept else user
 
 
 def _check_verified(claims: Mapping[str, Any], path: str) -> None:
-    """Raise a 401 if the identity is an email address that the provider has not verified: anybody may have typed it."""
+    """Raise a 401 if the identity is an email address that the provider has not verified: anybody
+    may have typed it.
+    """
     verification = verification_of(path)
     if verification is None:
         return
     value = claim_at(claims, verification)
     if value is not True:
         what = "is not there" if value is None else f"is {shape_of(value)}"
-        raise UnreadableClaimError(f"{verification!r} {what}; {path!r} names a person only where it is true")
+        raise UnreadableClaimError(
+            f"{verification!r} {what}; {path!r} names a person only where it is true"
+        )
 
 
 def _expiry_of(claims: Mapping[str, Any]) -> int:
     """When a token's claims stop to hold, in seconds since 1970.
 
-    A token that is accepted for the clocks' difference alone holds until that is over, too: its request needs its claims.
+    A token that is accepted for the clocks' difference alone holds until that is over, too: its
+    request needs its claims.
     """
     expires_at = int(claims["exp"])
     if expires_at <= time.time():

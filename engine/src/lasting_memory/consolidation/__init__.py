@@ -1,18 +1,37 @@
-"""Consolidation turns the new parts of a person's finished conversations into memory, between conversations.
+"""Consolidation turns the new parts of a person's finished conversations into memory, between
+conversations.
 
-`run.py` is graph 2, read from top to bottom: it reads a batch (`reading.py`), has a model edit a draft of the person's files
-(`editor.py`, `drafts.py`), judges what it did (`judging.py`) and commits it (`committing.py`). `slots.py` bounds how many runs
-work at once, `record.py` says what became of each, `no_batch.py` why a run has nothing to do.
+`run.py` is graph 2, read from top to bottom: it reads a batch (`reading.py`), has a model edit a
+draft of the person's files (`editor.py`, `drafts.py`), judges what it did (`judging.py`) and
+commits it (`committing.py`). `slots.py` bounds how many runs work at once, `record.py` says what
+became of each, `no_batch.py` why a run has nothing to do.
 
-`planning.py` says when it runs, and what is new. `positions.py` keeps how far each conversation is read, `kept_out.py` what of
-them is never read, `guard.py` compares what was written, `kinds.py` leaves out what may not be done. `turns.py` says whose turn
-it is where places are few. `brought.py` reads the texts that a person brings along, `bringing.py` says what becomes of them.
+`planning.py` says when it runs, and what is new. `positions.py` keeps how far each conversation is
+read, `kept_out.py` what of them is never read, `guard.py` compares what was written, `kinds.py`
+leaves out what may not be done. `turns.py` says whose turn it is where places are few. `brought.py`
+reads the texts that a person brings along, `bringing.py` says what becomes of them.
 """
 
-from lasting_memory.consolidation.brought import Brought, Entry, Part, UnreadableError, counted, parts, proposal_id, read
+from lasting_memory.consolidation.brought import (
+    Brought,
+    Entry,
+    Part,
+    UnreadableError,
+    counted,
+    parts,
+    proposal_id,
+    read,
+)
 from lasting_memory.consolidation.kept_out import keep_out, saying
 from lasting_memory.consolidation.no_batch import NOTHING_TO_DO, READING, REHEARSING
-from lasting_memory.consolidation.planning import CHARS_PER_TOKEN, Owner, consolidated, find_backlog, start, sweep
+from lasting_memory.consolidation.planning import (
+    CHARS_PER_TOKEN,
+    Owner,
+    consolidated,
+    find_backlog,
+    start,
+    sweep,
+)
 from lasting_memory.consolidation.record import erase_from_records, note, records
 from lasting_memory.consolidation.run import build_consolidation_agent
 from lasting_memory.consolidation.slots import TURN_SECONDS

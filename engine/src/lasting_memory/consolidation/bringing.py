@@ -1,4 +1,6 @@
-"""What becomes of a text that a person brought: what a run reads of it, and what is proposed. `brought.py` parses the text."""
+"""What becomes of a text that a person brought: what a run reads of it, and what is proposed.
+`brought.py` parses the text.
+"""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -30,15 +32,29 @@ class Reading:
     part: Part
     base: Mapping[str, FileData]  # the files without what was proposed of this text before
     earlier: Proposal | None  # what was proposed of this text before
-    older: Sequence[str]  # ids of undecided proposals of other texts, which this one's takes the place of
+    older: Sequence[
+        str
+    ]  # ids of undecided proposals of other texts, which this one's takes the place of
     entries: Sequence[Entry] = ()  # those that the model reads
-    left_out: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))  # the others, by reason
-    returning: Mapping[Key, str] = field(default_factory=dict)  # lines of the model's that bring back what was taken back
+    left_out: defaultdict[str, list[str]] = field(
+        default_factory=lambda: defaultdict(list)
+    )  # the others, by reason
+    returning: Mapping[Key, str] = field(
+        default_factory=dict
+    )  # lines of the model's that bring back what was taken back
     invented: Sequence[str] = ()  # lines of the model's that the text does not say
     beyond: str = ""  # what the deployment lets no consolidation do (`Consolidation.may`)
 
-    def sort_out(self, known: Mapping[Key, str], taken: Mapping[Key, Dated], deployment: Deployment, author: Author) -> None:
-        """Choose what the model reads: nothing that memory has, that was taken back or that may not be written. Blocks."""
+    def sort_out(
+        self,
+        known: Mapping[Key, str],
+        taken: Mapping[Key, Dated],
+        deployment: Deployment,
+        author: Author,
+    ) -> None:
+        """Choose what the model reads: nothing that memory has, that was taken back or that may not
+        be written. Blocks.
+        """
         entries = list[Entry]()
         for entry in self.part.entries:
             reason = _why_left_out(entry, known, taken, deployment, author)
@@ -49,15 +65,21 @@ class Reading:
         self.entries = entries
 
     def with_earlier_parts(self, changed: Sequence[Changed]) -> list[Changed]:
-        """These changes with what the earlier parts of the text change: of all parts there is one proposal."""
+        """These changes with what the earlier parts of the text change: of all parts there is one
+        proposal.
+        """
         before = texts(self.base)
         changes = {change.key: change for change in self.earlier.changes} if self.earlier else {}
         for change in changed:
             changes[change.key] = replace(change, before=before.get(change.key, ""))
         return list(changes.values())
 
-    def count_proposed(self, changed: Sequence[Changed], memory: Mapping[Key, str], rules: Consolidation) -> int:
-        """The number of entries that the changes say; why the others are left out is noted. `memory` has its facts. Blocks."""
+    def count_proposed(
+        self, changed: Sequence[Changed], memory: Mapping[Key, str], rules: Consolidation
+    ) -> int:
+        """The number of entries that the changes say; why the others are left out is noted.
+        `memory` has its facts. Blocks.
+        """
         lines = dict[Key, str]()
         for change in changed:
             _, added = guard.differences(change)
@@ -73,7 +95,9 @@ class Reading:
         return len(proposed)
 
     async def propose(self, memory: Memory, proposal: Proposal) -> None:
-        """Keep a proposal with what was proposed of earlier parts, in place of other texts'. Raises `RefusedWrite`."""
+        """Keep a proposal with what was proposed of earlier parts, in place of other texts'. Raises
+        `RefusedWrite`.
+        """
         if self.earlier:
             proposal = replace(self.earlier, changes=proposal.changes, author=proposal.author)
         else:
@@ -87,11 +111,20 @@ class Reading:
             left_out["failed"] = [entry.text for entry in self.entries]
         invented = [line[:_LINE_CHARS] for line in self.invented[:_LINES_TOLD]]
         reason = " ".join(filter(None, [record.reason, self.beyond]))
-        return {**asdict(record), "reason": reason, "left_out": counted(left_out), "invented": invented}
+        return {
+            **asdict(record),
+            "reason": reason,
+            "left_out": counted(left_out),
+            "invented": invented,
+        }
 
 
 def _why_left_out(
-    entry: Entry, known: Mapping[Key, str], taken: Mapping[Key, Dated], deployment: Deployment, author: Author
+    entry: Entry,
+    known: Mapping[Key, str],
+    taken: Mapping[Key, Dated],
+    deployment: Deployment,
+    author: Author,
 ) -> str:
     """Why no model reads an entry, in a word; "" if one does."""
     if entry.key in known:

@@ -1,14 +1,18 @@
-"""What a person brought along from another assistant: a text of any of its export's forms, as entries to choose from.
+"""What a person brought along from another assistant: a text of any of its export's forms, as
+entries to choose from.
 
 An entry is a fact, as memory lists hold it, or a message that the person wrote. What is read:
 
-- `conversations.json` of ChatGPT (the current branch of each conversation) and of Claude, Gemini's activity (JSON, HTML): the
+- `conversations.json` of ChatGPT (the current branch of each conversation) and of Claude, Gemini's
+  activity (JSON, HTML): the
   person's own messages alone, never those of an assistant, a system or a tool;
-- any other JSON, and JSON lines: texts, objects with a text and perhaps a date, objects with fields;
-- Markdown and plain text: a line or an item of a list is a fact, `[2024-05-01] - a fact` one with its date.
+- any other JSON, and JSON lines: texts, objects with a text and perhaps a date, objects with
+  fields;
+- Markdown and plain text: a line or an item of a list is a fact, `[2024-05-01] - a fact` one with
+  its date.
 
-Escapes, HTML and invisible characters are decoded, so that the model, and the guard that compares its words with these, see
-plain text. The functions are pure; `read` takes about a second per 5 MB.
+Escapes, HTML and invisible characters are decoded, so that the model, and the guard that compares
+its words with these, see plain text. The functions are pure; `read` takes about a second per 5 MB.
 """
 
 import html
@@ -26,7 +30,8 @@ from pydantic import TypeAdapter
 
 from lasting_memory.consolidation.guard import JOINERS, Key, is_plain, key_of
 
-# Entries that are taken of one text, and characters of one. A longer message is divided between its lines, never within one.
+# Entries that are taken of one text, and characters of one. A longer message is divided between its
+# lines, never within one.
 MAX_ENTRIES, MAX_ENTRY_CHARS = 50_000, 20_000
 # Characters of a message up to which its lines are put together.
 _MESSAGE_CHARS = 4_000
@@ -45,7 +50,9 @@ class UnreadableError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of text, with the heading or the conversation that it stands in, and its date (""  where it has none)."""
+    """One line of text, with the heading or the conversation that it stands in, and its date (""
+    where it has none).
+    """
 
     text: str
     date: str = ""
@@ -55,7 +62,9 @@ class Entry:
     @property
     def fact(self) -> str:
         """The text as a line of memory, with its date at the end."""
-        return f"{self.text} ({self.date})" if self.date and self.date not in self.text else self.text
+        return (
+            f"{self.text} ({self.date})" if self.date and self.date not in self.text else self.text
+        )
 
     @property
     def line(self) -> str:
@@ -65,7 +74,9 @@ class Entry:
     @property
     def heading(self) -> str:
         """What stands above its line: the title, of a conversation with its date."""
-        return f"{self.title} ({self.date})".strip() if self.is_message and self.date else self.title
+        return (
+            f"{self.title} ({self.date})".strip() if self.is_message and self.date else self.title
+        )
 
     @property
     def key(self) -> Key:
@@ -77,7 +88,9 @@ class Brought:
     """The entries of a text, in order, and what is left out of it, by reason."""
 
     entries: list[Entry] = field(default_factory=list)
-    framing: list[str] = field(default_factory=list)  # what an assistant wrote around the facts; it counts as nothing found
+    framing: list[str] = field(
+        default_factory=list
+    )  # what an assistant wrote around the facts; it counts as nothing found
     left_out: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
     @property
@@ -87,7 +100,9 @@ class Brought:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one run reads of a text: some of its entries. `text_id` and `began` are the same for all parts of one text."""
+    """What one run reads of a text: some of its entries. `text_id` and `began` are the same for all
+    parts of one text.
+    """
 
     text_id: str
     began: str
@@ -118,7 +133,9 @@ def shown(entries: Sequence[Entry]) -> str:
 
 
 def parts(entries: Sequence[Entry], chars: int) -> list[list[Entry]]:
-    """The entries in order, in parts of at most about so many characters, each of at least one entry."""
+    """The entries in order, in parts of at most about so many characters, each of at least one
+    entry.
+    """
     result, left = list[list[Entry]](), 0
     for entry in entries:
         size = len(entry.line) + len(entry.heading) + 1
@@ -147,10 +164,14 @@ def counted(left_out: Mapping[str, Sequence[str]]) -> dict[str, Any]:
 
 
 def read(text: str) -> Brought:
-    """The entries of a text. Blocks. Raises `UnreadableError` for an archive, broken JSON or JSON out of bounds."""
+    """The entries of a text. Blocks. Raises `UnreadableError` for an archive, broken JSON or JSON
+    out of bounds.
+    """
     text = _with_newlines(text.lstrip("\ufeff"))
     if text.startswith("PK\x03\x04"):
-        raise UnreadableError("This is a ZIP archive; unpack it, and bring the file in it, such as conversations.json.")
+        raise UnreadableError(
+            "This is a ZIP archive; unpack it, and bring the file in it, such as conversations.json."
+        )
     brought, seen = Brought(), set[Key]()
     for entry in _entries(text, brought):
         key = entry.key
@@ -207,14 +228,26 @@ def _with_newlines(text: str) -> str:
 _BEGINS_JSON = re.compile(r'\s*(?:\{\s*["}]|\[\s*[\[{"\]])')
 # Names of fields: of a text; of a date; of who wrote it; and of what says nothing about a person.
 _TEXTS = ("memory", "content", "text", "fact", "statement")
-_DATES = ("date", "created_at", "createdAt", "create_time", "created", "updated_at", "updatedAt", "timestamp", "time")
+_DATES = (
+    "date",
+    "created_at",
+    "createdAt",
+    "create_time",
+    "created",
+    "updated_at",
+    "updatedAt",
+    "timestamp",
+    "time",
+)
 _WRITERS = ("role", "sender", "author", "from", "speaker")
 _PEOPLE = frozenset({"user", "human", "you", "me", "person"})
 _UNTOLD = re.compile(r"(?:^|_)(?:uu)?ids?$|Ids?$|^(?:type|object|version|model)$|hash$", re.ASCII)
 
 
 def _json_values(text: str) -> Any:
-    """The value of a JSON text, of of JSON lines a list; None for a text that is neither. Raises `UnreadableError`."""
+    """The value of a JSON text, of of JSON lines a list; None for a text that is neither. Raises
+    `UnreadableError`.
+    """
     begins = _BEGINS_JSON.match(text)
     if not begins and text.lstrip()[:1] not in {"{", "[", '"'}:
         return None
@@ -238,32 +271,44 @@ def _json_values(text: str) -> Any:
     if not begins:
         return None
     where = f"; line {len(values) + 1}: {problem}" if values else f": {problem}"
-    raise UnreadableError(f"This begins as JSON and is none{where}. It may have been cut; bring the whole file.")
+    raise UnreadableError(
+        f"This begins as JSON and is none{where}. It may have been cut; bring the whole file."
+    )
 
 
 def _loads(text: str) -> Any:
-    """The value of a JSON text. Raises `ValueError`, and `UnreadableError` for one that is too deep."""
+    """The value of a JSON text. Raises `ValueError`, and `UnreadableError` for one that is too
+    deep.
+    """
     try:
         return json.loads(text, parse_int=_number, parse_constant=lambda _: None)
     except RecursionError:
-        raise UnreadableError(f"This JSON is nested more than {_MAX_DEPTH} levels deep; bring the export itself.") from None
+        raise UnreadableError(
+            f"This JSON is nested more than {_MAX_DEPTH} levels deep; bring the export itself."
+        ) from None
 
 
 def _number(digits: str) -> int | str:
-    return int(digits) if len(digits) <= _TITLE_CHARS else digits  # longer ones take long to read, and nobody has them
+    return (
+        int(digits) if len(digits) <= _TITLE_CHARS else digits
+    )  # longer ones take long to read, and nobody has them
 
 
 def _page_data(text: str, begin: int) -> Any:
     try:
         return json.JSONDecoder(parse_int=_number).raw_decode(text, begin)[0]
     except (ValueError, RecursionError) as error:
-        raise UnreadableError(f"The conversations in this page cannot be read ({error}); bring conversations.json.") from None
+        raise UnreadableError(
+            f"The conversations in this page cannot be read ({error}); bring conversations.json."
+        ) from None
 
 
 def _of_value(value: Any, title: str, depth: int) -> Iterator[Entry]:
     """The entries of a JSON value."""
     if depth > _MAX_DEPTH:
-        raise UnreadableError(f"This JSON is nested more than {_MAX_DEPTH} levels deep; bring the export itself.")
+        raise UnreadableError(
+            f"This JSON is nested more than {_MAX_DEPTH} levels deep; bring the export itself."
+        )
     if isinstance(value, list):
         for item in value:
             yield from _of_value(item, title, depth + 1)
@@ -303,7 +348,11 @@ def _of_fields(value: dict[str, Any], title: str, depth: int) -> Iterator[Entry]
             continue
         label = _one_line(name.replace("_", " "))[:_TITLE_CHARS]
         if isinstance(field_value, dict | list):
-            yield from _of_value(field_value, f"{title}, {label}" if title and depth < _MAX_DEPTH // 4 else label, depth + 1)
+            yield from _of_value(
+                field_value,
+                f"{title}, {label}" if title and depth < _MAX_DEPTH // 4 else label,
+                depth + 1,
+            )
         elif isinstance(field_value, str) and "\n" in field_value.strip():
             yield from _of_text(_with_newlines(field_value), label)
         elif field_value is not None and field_value != "" and name not in _DATES:
@@ -366,11 +415,18 @@ def _of_chatgpt(conversation: Mapping[str, Any]) -> Iterator[Entry]:
         if message["author"].get("role") != "user":
             continue
         content, metadata = message.get("content"), message.get("metadata")
-        instructions = metadata.get("user_context_message_data") if isinstance(metadata, Mapping) else None
-        if isinstance(instructions, Mapping):  # what the person told about themselves in the settings
+        instructions = (
+            metadata.get("user_context_message_data") if isinstance(metadata, Mapping) else None
+        )
+        if isinstance(
+            instructions, Mapping
+        ):  # what the person told about themselves in the settings
             for text in instructions.values():
                 yield from _of_text(_with_newlines(text), "") if isinstance(text, str) else ()
-        elif isinstance(content, Mapping) and content.get("content_type") in {"text", "multimodal_text"}:
+        elif isinstance(content, Mapping) and content.get("content_type") in {
+            "text",
+            "multimodal_text",
+        }:
             yield from _messages(_text(content), _date(message) or _date(conversation), title)
 
 
@@ -396,17 +452,24 @@ def _of_claude(conversation: Mapping[str, Any]) -> Iterator[Entry]:
 
 
 def _of_activity(activity: Mapping[str, Any]) -> Iterator[Entry]:
-    """An item of Google's "My Activity": its title is what the person did, for Gemini what they asked."""
+    """An item of Google's "My Activity": its title is what the person did, for Gemini what they
+    asked.
+    """
     asked = _PROMPTED.match(html.unescape(activity["title"]))
     if asked:
         yield from _messages(asked[1], _date(activity), "")
 
 
 # By what one knows an object of an export, and what reads it.
-_EXPORTS: tuple[tuple[Callable[[dict[str, Any]], bool], Callable[[dict[str, Any]], Iterator[Entry]]], ...] = (
+_EXPORTS: tuple[
+    tuple[Callable[[dict[str, Any]], bool], Callable[[dict[str, Any]], Iterator[Entry]]], ...
+] = (
     (lambda value: isinstance(value.get("mapping"), dict), _of_chatgpt),
     (lambda value: isinstance(value.get("chat_messages"), list), _of_claude),
-    (lambda value: isinstance(value.get("header"), str) and isinstance(value.get("title"), str), _of_activity),
+    (
+        lambda value: isinstance(value.get("header"), str) and isinstance(value.get("title"), str),
+        _of_activity,
+    ),
 )
 _PROMPTED = re.compile(r"Prompted\s(.+)", re.DOTALL)
 
@@ -424,9 +487,22 @@ _BULLET = re.compile(
 )
 _CHECKBOX = re.compile(r"\[[ xX\u2713]\]\s+")
 # A date in brackets and what it is about; a date in ISO format before it.
-_DATED = re.compile(r"[\[\u3010]([^\[\]\u3010\u3011]{1,40})[\]\u3011]\.?\s*(?:[-:\u2013\u2014\uff1a\uff0d]\s*)?(.+)")
+_DATED = re.compile(
+    r"[\[\u3010]([^\[\]\u3010\u3011]{1,40})[\]\u3011]\.?\s*(?:[-:\u2013\u2014\uff1a\uff0d]\s*)?(.+)"
+)
 _ISO_DATED = re.compile(r"((?:19|20)\d\d-\d\d(?:-\d\d)?)\s*[-:\u2013\u2014\uff1a]\s+(.+)")
-_NO_DATE = frozenset({"unknown", "date unknown", "unknown date", "no date", "undated", "n/a", "unbekannt", "datum unbekannt"})
+_NO_DATE = frozenset(
+    {
+        "unknown",
+        "date unknown",
+        "unknown date",
+        "no date",
+        "undated",
+        "n/a",
+        "unbekannt",
+        "datum unbekannt",
+    }
+)
 _DATE_DIGITS = 4  # a year
 _HEADING = re.compile(r"#{1,6}\s+(.*)")
 _BOLD = re.compile(r"(\*\*|__)(?=\S)([^*_\n]{1,300})(?<=\S)\1")
@@ -442,7 +518,9 @@ class _Line(NamedTuple):
 
 
 def _of_text(text: str, title: str = "", brought: Brought | None = None) -> Iterator[Entry]:
-    """The lines of a text. Where most of them are in code blocks, what an assistant says around these is left out."""
+    """The lines of a text. Where most of them are in code blocks, what an assistant says around
+    these is left out.
+    """
     lines = list(_lines_of(text, title))
     around = [line for line in lines if not line.in_block and not line.is_item]
     has_framing = sum(line.in_block for line in lines) > len(around)
@@ -506,7 +584,9 @@ def _says_something(char: str) -> bool:
 
 # --- HTML
 
-_TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]{0,20})(?:[\s/][^<>]{0,4000})?>|<!--|-->|<![a-zA-Z][^<>]{0,200}>")
+_TAG = re.compile(
+    r"<(/?)([a-zA-Z][a-zA-Z0-9]{0,20})(?:[\s/][^<>]{0,4000})?>|<!--|-->|<![a-zA-Z][^<>]{0,200}>"
+)
 _UNSEEN = frozenset({"script", "style", "head", "title", "svg", "template"})
 _BREAKS = frozenset({
     "p", "div", "br", "ul", "ol", "tr", "table", "section", "article", "pre", "blockquote", "dl", "dt", "dd", "hr",
@@ -545,7 +625,9 @@ def _without_tags(page: str) -> str:
 
 
 def _of_page(text: str, brought: Brought) -> Iterator[Entry]:
-    """The entries of a page's text; of Gemini's activity what the person asked, which ends where its time stands."""
+    """The entries of a page's text; of Gemini's activity what the person asked, which ends where
+    its time stands.
+    """
     if "\nPrompted\xa0" not in f"\n{text}":
         yield from _of_text(text, brought=brought)
         return
@@ -565,7 +647,12 @@ def _written_day(line: str) -> str:
     """The day of a time such as "Mar 3, 2025, 10:11:12 AM CET", in ISO format; "" for another form."""
     with suppress(ValueError):
         month_and_day, year = line.strip().split(",")[:2]
-        return datetime.strptime(f"{month_and_day},{year}", "%b %d, %Y").replace(tzinfo=UTC).date().isoformat()
+        return (
+            datetime.strptime(f"{month_and_day},{year}", "%b %d, %Y")
+            .replace(tzinfo=UTC)
+            .date()
+            .isoformat()
+        )
     return ""
 
 
@@ -573,10 +660,14 @@ def _written_day(line: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    """A text as one line that memory may hold: no HTML, escapes, invisible characters or characters that no store keeps."""
+    """A text as one line that memory may hold: no HTML, escapes, invisible characters or characters
+    that no store keeps.
+    """
     text = html.unescape(_TAG.sub(_without_known, text)) if "<" in text or "&" in text else text
     if not text.isprintable():
-        text = "".join(char if char.isprintable() or char in JOINERS else _replaced(char) for char in text)
+        text = "".join(
+            char if char.isprintable() or char in JOINERS else _replaced(char) for char in text
+        )
     text = _BEGINS_BLOCK.sub("", " ".join(text.split()))
     if not is_plain(f"- {text}"):
         text = _OPENS_TAG.sub("< ", text).replace("![", "! [")

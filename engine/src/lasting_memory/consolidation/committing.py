@@ -1,7 +1,8 @@
-"""Commits what a run has changed: applies it to memory, proposes it to the person, or leaves its conversations due.
+"""Commits what a run has changed: applies it to memory, proposes it to the person, or leaves its
+conversations due.
 
-Of a batch with a conversation that was deleted meanwhile, or that may have read a fact that was deleted for good, nothing is
-kept.
+Of a batch with a conversation that was deleted meanwhile, or that may have read a fact that was
+deleted for good, nothing is kept.
 """
 
 import logging
@@ -30,7 +31,9 @@ OVERTAKEN = "Another consolidation of this person was faster; its work stands."
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What was done with a draft: the run's record, how far its conversations are read, and what was proposed."""
+    """What was done with a draft: the run's record, how far its conversations are read, and what
+    was proposed.
+    """
 
     record: Record
     positions: Mapping[str, Position] = field(default_factory=dict)
@@ -38,7 +41,9 @@ class _Outcome:
 
 
 async def commit(draft: Draft, verdict: Verdict, client: LangGraphClient) -> Record:
-    """Apply the changes, propose them, or leave the conversations due. Returns the run's record, which is kept."""
+    """Apply the changes, propose them, or leave the conversations due. Returns the run's record,
+    which is kept.
+    """
     if verdict.failure:
         return await _keep_failed(draft, verdict.failure)
     if reason := await _why_gone(draft, client):
@@ -57,7 +62,9 @@ async def _carry_out(draft: Draft, verdict: Verdict) -> _Outcome:
     if verdict.problem:
         return await _undone(draft, record, verdict)
     if not is_dry and await _is_overtaken(draft):
-        return await _undone(draft, record, replace(verdict, problem=OVERTAKEN, notes=[note("overtaken")]))
+        return await _undone(
+            draft, record, replace(verdict, problem=OVERTAKEN, notes=[note("overtaken")])
+        )
     positions = {item.conversation.thread_id: item.advanced() for item in draft.shown}
     if is_dry or not verdict.changed:
         return _Outcome(record, positions)
@@ -85,7 +92,9 @@ async def _record_of(draft: Draft, verdict: Verdict) -> Record:
     if verdict.problem:
         return record
     memory = await platform.in_thread(guard.facts_of, draft.base_files())
-    proposed = await platform.in_thread(draft.reading.count_proposed, verdict.changed, memory, draft.rules)
+    proposed = await platform.in_thread(
+        draft.reading.count_proposed, verdict.changed, memory, draft.rules
+    )
     return replace(record, proposed=proposed)
 
 
@@ -133,10 +142,14 @@ async def _propose(draft: Draft, proposal: Proposal, record: Record) -> Record:
 
 async def _undone(draft: Draft, record: Record, verdict: Verdict) -> _Outcome:
     """Leave the conversations due, after others."""
-    undone = draft.record.ended("undone", verdict.problem, notes=[*verdict.notes], found=record.found)
+    undone = draft.record.ended(
+        "undone", verdict.problem, notes=[*verdict.notes], found=record.found
+    )
     positions = dict[str, Position]()
     for item in draft.shown:
-        positions[item.conversation.thread_id] = replace(item.position, undone=item.position.undone + 1)
+        positions[item.conversation.thread_id] = replace(
+            item.position, undone=item.position.undone + 1
+        )
     return _Outcome(undone, positions)
 
 
@@ -151,7 +164,9 @@ async def _present_positions(draft: Draft) -> list[Position]:
 
 
 async def _keep_failed(draft: Draft, failure: str) -> Record:
-    """Keep the record of a batch to which the model gave no answer. Nothing changes, and its conversations stay due."""
+    """Keep the record of a batch to which the model gave no answer. Nothing changes, and its
+    conversations stay due.
+    """
     logger.warning("Consolidation %s failed: %s", draft.record.run_id, failure)
     failed = draft.record.ended(
         "failed",
@@ -170,8 +185,8 @@ async def _keep_failed(draft: Draft, failure: str) -> Record:
 
 
 async def _why_gone(draft: Draft, client: LangGraphClient) -> str:
-    """Why nothing of the batch may be kept, or "": a fact was deleted for good since the run began, or a conversation of the
-    batch since it was read, also where another one has its id now.
+    """Why nothing of the batch may be kept, or "": a fact was deleted for good since the run began,
+    or a conversation of the batch since it was read, also where another one has its id now.
     """
     memory = draft.memory
     if not draft.record.dry_run and await journal.is_erased(memory.store, memory.began):

@@ -1,4 +1,5 @@
-"""A draft: one run's batch, and the private copy of the person's files on which the model works until it is committed.
+"""A draft: one run's batch, and the private copy of the person's files on which the model works
+until it is committed.
 
 It is in the memory of this process, so a run that dies or is taken back has written nothing.
 """
@@ -45,21 +46,31 @@ _THREADS_NOTED = 10
 
 @dataclass(slots=True)
 class Draft:
-    """One run's batch: the conversations that the model works on at once, and its copy of the files."""
+    """One run's batch: the conversations that the model works on at once, and its copy of the
+    files.
+    """
 
     owner: Owner
     record: Record
     memory: Memory  # in the real store
-    trigger: Trigger | None = None  # why the run was planned; None: somebody began it over the platform's API
+    trigger: Trigger | None = (
+        None  # why the run was planned; None: somebody began it over the platform's API
+    )
     base: Mapping[str, FileData] = field(default_factory=dict)  # the copied files, by key
     shown: Sequence[Due] = ()
     more: bool = False  # whether other conversations are due
-    said: Sequence[Dated] = ()  # what the person said in these conversations since they first took something back
+    said: Sequence[
+        Dated
+    ] = ()  # what the person said in these conversations since they first took something back
     text: str = ""  # the conversations as the model reads them, with the files about them
-    source: Sequence[tuple[str, str]] | None = None  # path and text of all that its new lines may say; None: anything
+    source: Sequence[tuple[str, str]] | None = (
+        None  # path and text of all that its new lines may say; None: anything
+    )
     reading: Reading | None = None  # of a text that was brought
     steps: int = 0  # model calls of this attempt
-    given_up: defaultdict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))  # why, by path and line
+    given_up: defaultdict[str, dict[str, str]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )  # why, by path and line
     copy: BaseStore = field(default_factory=InMemoryStore)
 
     @property
@@ -73,8 +84,12 @@ class Draft:
     @property
     def author(self) -> identity.Author:
         """The sources of a line, for a person who asks; the run's record counts all conversations."""
-        said_in = " ".join(sorted(item.conversation.thread_id for item in self.shown)[:_THREADS_NOTED])
-        return identity.Author("consolidation", self.owner.actor.user_id, self.record.run_id, said_in)
+        said_in = " ".join(
+            sorted(item.conversation.thread_id for item in self.shown)[:_THREADS_NOTED]
+        )
+        return identity.Author(
+            "consolidation", self.owner.actor.user_id, self.record.run_id, said_in
+        )
 
     @property
     def messages_shown(self) -> int:
@@ -86,13 +101,19 @@ class Draft:
         return [(f"/memories{key}", text) for key, text in texts(self.base).items()]
 
     async def taken_back(self, proposals: Sequence[Proposal]) -> dict[Key, Dated]:
-        """What the person has taken back up to now, by the histories of their files and these proposals of theirs."""
+        """What the person has taken back up to now, by the histories of their files and these
+        proposals of theirs.
+        """
         declined = [change for proposal in proposals for change in proposal.declined]
-        known = await journal.histories(self.memory.store, self.memory.files, self.memory.deployment.limits)
+        known = await journal.histories(
+            self.memory.store, self.memory.files, self.memory.deployment.limits
+        )
         return await platform.in_thread(guard.taken_back, known, declined)
 
     def show(self, talk: str, taken: Sequence[Dated]) -> None:
-        """Have the model read this, with the topic files that have most words in common, and what was taken back. Blocks."""
+        """Have the model read this, with the topic files that have most words in common, and what
+        was taken back. Blocks.
+        """
         self.text = talk
         files = [] if self.record.kind == "tidy" else self._topics_about(talk)
         if files:
@@ -111,19 +132,29 @@ class Draft:
         return [topics[number] for number, _ in ranked[: self.rules.topic_files_shown]]
 
     async def begin(self, refused: str = "") -> list[AnyMessage]:
-        """Make a new copy, and return the first messages of an attempt. `refused`: why the attempt before was."""
+        """Make a new copy, and return the first messages of an attempt. `refused`: why the attempt
+        before was.
+        """
         self.copy, self.steps = InMemoryStore(), 0
         self.given_up.clear()
         for key, file in self.base.items():
             await self.copy.aput(self.memory.files, key, {**file})
         prompt = self.memory.deployment.prompt
         kind = "task" if self.record.kind == "conversations" else self.record.kind
-        task = (await platform.in_thread(prompt, f"consolidation_{kind}.md")).replace("{count}", str(len(self.shown)))
+        task = (await platform.in_thread(prompt, f"consolidation_{kind}.md")).replace(
+            "{count}", str(len(self.shown))
+        )
         if refused:
-            task += "\n" + (await platform.in_thread(prompt, "consolidation_retry.md")).replace("{reason}", refused)
+            task += "\n" + (await platform.in_thread(prompt, "consolidation_retry.md")).replace(
+                "{reason}", refused
+            )
         call_id = f"batch-{self.record.run_id}"
         call = AIMessage("", tool_calls=[{"name": READ_TOOL, "args": {}, "id": call_id}])
-        return [HumanMessage(task), call, ToolMessage(self.text, name=READ_TOOL, tool_call_id=call_id)]
+        return [
+            HumanMessage(task),
+            call,
+            ToolMessage(self.text, name=READ_TOOL, tool_call_id=call_id),
+        ]
 
     def with_earlier_parts(self, changed: Sequence[Changed]) -> list[Changed]:
         """What a proposal changes: of a text that was brought also what its earlier parts change."""
@@ -142,14 +173,23 @@ class Draft:
     # --- The record
 
     async def keep(
-        self, record: Record, positions: Mapping[str, Position] = MappingProxyType({}), *, quotes_facts: bool = True
+        self,
+        record: Record,
+        positions: Mapping[str, Position] = MappingProxyType({}),
+        *,
+        quotes_facts: bool = True,
     ) -> None:
-        """Log a record of the run, and keep it with its positions; not of a dry run, nor of who was forgotten meanwhile.
+        """Log a record of the run, and keep it with its positions; not of a dry run, nor of who was
+        forgotten meanwhile.
 
         Nor, where it `quotes_facts`, if one was deleted for good since the run began.
         """
         record.log()
-        store, actor, namespace = self.memory.store, self.memory.actor, namespaces.run_records(self.memory.actor)
+        store, actor, namespace = (
+            self.memory.store,
+            self.memory.actor,
+            namespaces.run_records(self.memory.actor),
+        )
         if self.reading:
             record = replace(record, notes=[])  # nothing is kept of a text but what is proposed
             record = await self._with_earlier_record(record, self.reading.part)
@@ -165,7 +205,9 @@ class Draft:
     async def _with_earlier_record(self, record: Record, part: Part) -> Record:
         """The record of a text so far: of all runs that read parts of it there is one."""
         record = replace(record, run_id=part.text_id, started_at=part.began)
-        item = await self.memory.store.aget(namespaces.run_records(self.memory.actor), f"{part.began}-{part.text_id}")
+        item = await self.memory.store.aget(
+            namespaces.run_records(self.memory.actor), f"{part.began}-{part.text_id}"
+        )
         if item is None:
             return record
         earlier = {**asdict(Record("", "")), **item.value}
@@ -188,12 +230,21 @@ class Draft:
         failed = self.record.ended("failed", _why_failed(error), notes=[note("failed")])
         try:
             await self.keep(failed)
-        except Exception as failure:  # a store raises what its driver raises; the run's own error counts
-            logger.warning("The record of consolidation %s could not be kept: %r.", failed.run_id, failure, exc_info=True)
+        except (
+            Exception
+        ) as failure:  # a store raises what its driver raises; the run's own error counts
+            logger.warning(
+                "The record of consolidation %s could not be kept: %r.",
+                failed.run_id,
+                failure,
+                exc_info=True,
+            )
 
 
 def _why_failed(error: BaseException) -> str:
-    """Why a run ended, in a sentence. Of an error that is not this library's, its message may be of no use to a person."""
+    """Why a run ended, in a sentence. Of an error that is not this library's, its message may be of
+    no use to a person.
+    """
     if not isinstance(error, Exception):
         return "It was cancelled."
     is_own = type(error).__module__.partition(".")[0] == __name__.partition(".")[0]
@@ -204,14 +255,16 @@ def _why_failed(error: BaseException) -> str:
 
 # --- The draft of the current run
 
-# Set where a run begins an attempt: what the model's tools, files and prompt call runs within. None: a script without drafts.
+# Set where a run begins an attempt: what the model's tools, files and prompt call runs within.
+# None: a script without drafts.
 CURRENT_DRAFT: ContextVar[Draft | None] = ContextVar("draft")
 
 
 def draft_store() -> BaseStore | None:
     """The store of the current run's files; None for the real one, which only scripts use.
 
-    Raises `LookupError` outside of a run of graph 2, so that nothing ever writes memory past a draft.
+    Raises `LookupError` outside of a run of graph 2, so that nothing ever writes memory past a
+    draft.
     """
     draft = CURRENT_DRAFT.get()
     return draft.copy if draft else None

@@ -1,4 +1,6 @@
-"""The deep agent inside of graph 2: it edits the draft of its run. Nothing that it does reaches memory, or a checkpoint."""
+"""The deep agent inside of graph 2: it edits the draft of its run. Nothing that it does reaches
+memory, or a checkpoint.
+"""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -31,7 +33,9 @@ Editor = CompiledStateGraph[Any, Context, Any, Any]
 _NOT_OFFERED = {"task", "glob"}
 # In place of deepagents' own subagent, whose calls would be neither counted nor bounded.
 _REFUSED = {"messages": [AIMessage("Error: consolidation is not delegated; do it yourself.")]}
-_NOBODY = CompiledSubAgent(name="general-purpose", description="Does nothing.", runnable=RunnableLambda(lambda _: _REFUSED))
+_NOBODY = CompiledSubAgent(
+    name="general-purpose", description="Does nothing.", runnable=RunnableLambda(lambda _: _REFUSED)
+)
 _BECAUSE_CHARS = 200
 
 
@@ -49,7 +53,9 @@ class Ending:
 
 
 async def edit(editor: Editor, draft: Draft, refused: str) -> Ending:
-    """Have the model edit a new copy of the person's files. `refused`: why the attempt before was, or ""."""
+    """Have the model edit a new copy of the person's files. `refused`: why the attempt before was,
+    or "".
+    """
     CURRENT_DRAFT.set(draft)
     messages = await draft.begin(refused)
     try:
@@ -69,7 +75,9 @@ async def last_answer(editor: Editor, messages: Sequence[AnyMessage]) -> AnyMess
 
 
 def build_editor(d: Deployment, model: BaseChatModel | None = None) -> Editor:
-    """The editor, with `model` or the one that the settings name. Raises `SettingsError` as `build_model`."""
+    """The editor, with `model` or the one that the settings name. Raises `SettingsError` as
+    `build_model`.
+    """
     rules = d.consolidation or DEFAULT_CONSOLIDATION
     backend = build_backend(d, draft_store)
     editor = create_deep_agent(
@@ -89,32 +97,49 @@ def build_editor(d: Deployment, model: BaseChatModel | None = None) -> Editor:
         context_schema=Context,
         checkpointer=False,  # a thread keeps nothing of the conversations that are read
     )
-    # `max_steps` is the bound. A node runs at most once for each call of the model, so this limit is never reached first.
-    # Without one of its own the editor would have the run's, which a client may have sent.
+    # `max_steps` is the bound. A node runs at most once for each call of the model, so this limit
+    # is never reached first. Without one of its own the editor would have the run's, which a client
+    # may have sent.
     recursion_limit = len(editor.nodes) * (rules.max_steps + 1)
-    return editor.with_config({"recursion_limit": recursion_limit, "configurable": INNER_DURABILITY})
+    return editor.with_config(
+        {"recursion_limit": recursion_limit, "configurable": INNER_DURABILITY}
+    )
 
 
 def _system_prompt(d: Deployment) -> str:
-    """What consolidation is told to do, and which kinds of change it may make, where it may not make all."""
+    """What consolidation is told to do, and which kinds of change it may make, where it may not
+    make all.
+    """
     may = (d.consolidation or DEFAULT_CONSOLIDATION).may
     may_not = {*KINDS} - may
     if not may_not:
         return d.prompt("consolidation.md")
-    kinds = d.prompt("consolidation_may.md").replace("{may}", listed(may)).replace("{may_not}", listed(may_not, "or"))
+    kinds = (
+        d.prompt("consolidation_may.md")
+        .replace("{may}", listed(may))
+        .replace("{may_not}", listed(may_not, "or"))
+    )
     return f"{d.prompt('consolidation.md').rstrip()}\n\n{kinds}"
 
 
 class ModelCalls(AgentMiddleware[Any, Any, Any]):
-    """Counts the model's calls and tokens, and bounds the calls of an attempt (`Consolidation.max_steps`)."""
+    """Counts the model's calls and tokens, and bounds the calls of an attempt
+    (`Consolidation.max_steps`).
+    """
 
     trace_policy = SPANS_WITHOUT_PAYLOAD
 
     async def awrap_model_call(
-        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+        self,
+        request: ModelRequest[Any],
+        handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelResponse[Any]:
         """Raises `TooManyStepsError` in place of one call too many."""
-        request = request.override(tools=[tool for tool in request.tools if getattr(tool, "name", None) not in _NOT_OFFERED])
+        request = request.override(
+            tools=[
+                tool for tool in request.tools if getattr(tool, "name", None) not in _NOT_OFFERED
+            ]
+        )
         draft = CURRENT_DRAFT.get()
         if draft is None:  # a script
             return await handler(request)
@@ -135,22 +160,24 @@ class ModelCalls(AgentMiddleware[Any, Any, Any]):
 
 @tool(READ_TOOL)
 async def search_recent_conversations() -> str:
-    """Read again what is new in this person's conversations since the last consolidation, oldest first; or, where your
-    task is about another text, that text.
+    """Read again what is new in this person's conversations since the last consolidation, oldest
+    first; or, where your task is about another text, that text.
     """
     draft = CURRENT_DRAFT.get()
     return draft.text if draft else NOTHING_NEW
 
 
 @tool
-async def forget_lines(path: str, lines: list[str], reason: Literal["outdated", "contradicted"], because: str = "") -> str:
-    """Say which lines of a memory file are no longer true, before you remove or replace them. This changes no file itself.
+async def forget_lines(
+    path: str, lines: list[str], reason: Literal["outdated", "contradicted"], because: str = ""
+) -> str:
+    """Say which lines of a memory file are no longer true, before you remove or replace them. This
+    changes no file itself.
 
     Args:
-        path: the file, e.g. /memories/topics/cooking.md.
-        lines: each line as it stands there.
-        reason: outdated, where time has passed over them; contradicted, where something newer says otherwise.
-        because: why, in a few words for the person, e.g. "the launch was in May".
+        path: the file, e.g. /memories/topics/cooking.md. lines: each line as it stands there.
+        reason: outdated, where time has passed over them; contradicted, where something newer says
+        otherwise. because: why, in a few words for the person, e.g. "the launch was in May".
     """
     if not path.startswith("/memories/") or ".." in path:
         return f"Error: '{path}' is not memory; use a path under /memories/."

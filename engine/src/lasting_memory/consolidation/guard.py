@@ -1,11 +1,14 @@
-"""Judges a batch's changes: whether they keep the facts, say only what was given, and bring nothing back that was taken back.
+"""Judges a batch's changes: whether they keep the facts, say only what was given, and bring nothing
+back that was taken back.
 
-A fact is a line of text that is no heading and no comment. It is kept while its words and numbers remain in one line of any
-file, in another order, place or form. This compares words, not meanings, and reads no Markdown.
+A fact is a line of text that is no heading and no comment. It is kept while its words and numbers
+remain in one line of any file, in another order, place or form. This compares words, not meanings,
+and reads no Markdown.
 
-A line that the person, or an agent in a conversation, removed or changed, and a declined line, may return only if the person
-says it again later. The journal knows who removed what and when, the platform's runs when the person said what; nothing else is
-kept for this. A line that fell out of its file's history is no longer known as taken back.
+A line that the person, or an agent in a conversation, removed or changed, and a declined line, may
+return only if the person says it again later. The journal knows who removed what and when, the
+platform's runs when the person said what; nothing else is kept for this. A line that fell out of
+its file's history is no longer known as taken back.
 """
 
 import json
@@ -51,7 +54,8 @@ _CANDIDATES = 32
 _SOURCE = re.compile(r"\((?:\d{4}-\d\d-\d\d,? thread [\w.-]{1,64}[;,]? ?){1,9}\)")
 _HEADING = re.compile(r"#{1,6}(?:\s|$)")
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
-# An element or a comment (addresses in angle brackets are text), a code block, front matter, an image, a link's definition.
+# An element or a comment (addresses in angle brackets are text), a code block, front matter, an
+# image, a link's definition.
 _MARKUP = re.compile(
     r"<(?![^<>\s@]{1,200}@[^<>\s]{1,200}>|https?://[^<>\s]{1,2000}>)[a-z!?/]"
     r"|^[\s>*+-]{0,40}(?:`{3}|~{3})|^-{3,}\s*$|!\[|^\s{0,40}\[[^\[\]]{0,200}\]:",
@@ -61,7 +65,8 @@ _CODE = re.compile(r"`[^`]{1,2000}`")
 # Joiners and marks that Persian, Hindi, Hebrew and emoji need, and the soft hyphen.
 JOINERS = "\u00ad\u061c\u200c\u200d\u200e\u200f\ufe0e\ufe0f"
 _WITHOUT_JOINERS = dict.fromkeys(map(ord, JOINERS))
-# Authors who act at the person's word. Consolidation merges and shortens, seeds and scripts know nothing of the person.
+# Authors who act at the person's word. Consolidation merges and shortens, seeds and scripts know
+# nothing of the person.
 _AT_THEIR_WORD = frozenset({"person", "operator", "agent", "subagent"})
 # The newest lines that the model is shown, and characters of each.
 _SHOWN, _SHOWN_CHARS = 50, 200
@@ -87,7 +92,9 @@ def is_heading(line: str) -> bool:
 
 
 def is_plain(line: str) -> bool:
-    """Whether a line is text: without markup outside of backticks, and without invisible characters."""
+    """Whether a line is text: without markup outside of backticks, and without invisible
+    characters.
+    """
     printable = line.isprintable() or _normal(line).replace("\t", " ").isprintable()
     return printable and not _MARKUP.search(_CODE.sub("", line))
 
@@ -96,20 +103,31 @@ class Standing:
     """Facts, for comparison with others."""
 
     def __init__(
-        self, facts: Mapping[Key, str], language: str | None = None, rules: Consolidation = DEFAULT_CONSOLIDATION
+        self,
+        facts: Mapping[Key, str],
+        language: str | None = None,
+        rules: Consolidation = DEFAULT_CONSOLIDATION,
     ) -> None:
         self.facts, self.language = facts, language or recall.language("\n".join(facts.values()))
         self._share = rules.fact_words_kept - 1e-9
 
     def lost(self, before: Mapping[Key, str], given_up: Collection[Key]) -> list[str]:
-        """The facts of a file that are neither kept nor given up. Blocks for about a second per 256 KiB."""
+        """The facts of a file that are neither kept nor given up. Blocks for about a second per 256
+        KiB.
+        """
         gone = before.keys() - self.facts.keys() - {*given_up}
         words = Standing(before, self.language).words if gone else {}
         weights = weights_of(words.values())
-        return [before[key] for key in words if key in gone and not any(self.keeping(words[key], weights))]
+        return [
+            before[key]
+            for key in words
+            if key in gone and not any(self.keeping(words[key], weights))
+        ]
 
     def keeping(self, fact: frozenset[str], weights: Mapping[str, float]) -> Iterator[Key]:
-        """The lines that have all of a fact's numbers and enough of its words, weighted by their rarity."""
+        """The lines that have all of a fact's numbers and enough of its words, weighted by their
+        rarity.
+        """
         most = _JOINED * len(fact) + _ADDED
         return (key for key in self.saying(fact, weights) if len(self.words[key]) <= most)
 
@@ -120,7 +138,9 @@ class Standing:
             if self.has(fact, self.words[key] | frozenset(key), weights):
                 yield key
 
-    def has(self, fact: frozenset[str], words: Collection[str], weights: Mapping[str, float]) -> bool:
+    def has(
+        self, fact: frozenset[str], words: Collection[str], weights: Mapping[str, float]
+    ) -> bool:
         """Whether these words are enough of a fact's, with all of its numbers."""
         there = {word for word in fact if word in words}
         needed = self._share * sum(weights[word] for word in fact)
@@ -131,7 +151,9 @@ class Standing:
     def words(self) -> dict[Key, frozenset[str]]:
         """The stems of each line without stop words; all words of one that has no others."""
         lines = {key: _SOURCE.sub(" ", line) for key, line in self.facts.items()}
-        return {key: frozenset(recall.stems(line, self.language) or key) for key, line in lines.items()}
+        return {
+            key: frozenset(recall.stems(line, self.language) or key) for key, line in lines.items()
+        }
 
     @cached_property
     def _by_word(self) -> Mapping[str, list[Key]]:
@@ -145,10 +167,14 @@ class Standing:
 
 
 def weights_of(facts: Collection[frozenset[str]]) -> Mapping[str, float]:
-    """The weight of each word by its rarity among these facts; a word of none of them weighs as one of a single fact."""
+    """The weight of each word by its rarity among these facts; a word of none of them weighs as one
+    of a single fact.
+    """
     frequency = Counter(word for distinct in facts for word in distinct)
     rarest = math.log(len(facts) + 1)
-    return defaultdict(lambda: rarest, {word: rarest - math.log(count) for word, count in frequency.items()})
+    return defaultdict(
+        lambda: rarest, {word: rarest - math.log(count) for word, count in frequency.items()}
+    )
 
 
 def key_of(line: str) -> Key:
@@ -165,7 +191,9 @@ def _normal(line: str) -> str:
 def _fields(text: str) -> str:
     """A JSON object as one line a field; other text unchanged."""
     try:
-        return "\n".join(" ".join(f"{name}: {value}".split()) for name, value in json.loads(text).items())
+        return "\n".join(
+            " ".join(f"{name}: {value}".split()) for name, value in json.loads(text).items()
+        )
     except (AttributeError, ValueError, RecursionError):
         return text
 
@@ -176,7 +204,10 @@ def _fields(text: str) -> str:
 def differences(change: Changed) -> tuple[dict[Key, str], dict[Key, str]]:
     """The facts that a change takes out, and those that it adds. Blocks."""
     change = change.beyond(change.before)
-    removed, added = facts_of([(change.path, change.before)]), facts_of([(change.path, change.after)])
+    removed, added = (
+        facts_of([(change.path, change.before)]),
+        facts_of([(change.path, change.after)]),
+    )
     return (
         {key: line for key, line in removed.items() if key not in added},
         {key: line for key, line in added.items() if key not in removed},
@@ -184,7 +215,9 @@ def differences(change: Changed) -> tuple[dict[Key, str], dict[Key, str]]:
 
 
 class Objection(NamedTuple):
-    """Why a batch's changes are refused: in a word, as the model is told it, and the lines that it is about."""
+    """Why a batch's changes are refused: in a word, as the model is told it, and the lines that it
+    is about.
+    """
 
     kind: str
     reason: str
@@ -197,22 +230,31 @@ def objection(
     rules: Consolidation = DEFAULT_CONSOLIDATION,
     others: Iterable[tuple[str, str]] = (),
 ) -> Objection | None:
-    """The reason to refuse a batch's changes, if there is one. A fact may move from one file to another. Blocks.
+    """The reason to refuse a batch's changes, if there is one. A fact may move from one file to
+    another. Blocks.
 
-    `given_up`: by path, the lines that the model named as outdated or contradicted (`forget_lines`). `others`: files, as path
-    and text, that have not changed, in which a fact may stand as well.
+    `given_up`: by path, the lines that the model named as outdated or contradicted
+    (`forget_lines`). `others`: files, as path and text, that have not changed, in which a fact may
+    stand as well.
     """
-    after = Standing(facts_of(chain(((change.path, change.after) for change in changed), others)), rules=rules)
+    after = Standing(
+        facts_of(chain(((change.path, change.after) for change in changed), others)), rules=rules
+    )
     for change in changed:
         path = change.path
         if change.key.startswith("/skills/"):
             told = f"{path} is the person's own skill, which consolidation must not change."
             return Objection("own_skill", told, [])
-        known, lines = ({*text.replace("\r\n", "\n").split("\n")} for text in (change.before, change.after))
+        known, lines = (
+            {*text.replace("\r\n", "\n").split("\n")} for text in (change.before, change.after)
+        )
         if odd := min((line for line in lines - known if not is_plain(line)), default=None):
             told = f"{path}: only plain text, without HTML, comments, code blocks and invisible characters: {odd[:80]!r}."
             return Objection("not_plain", told, [odd])
-        before, given = facts_of([(path, change.before)]), facts_of((path, line) for line in given_up.get(path, ()))
+        before, given = (
+            facts_of([(path, change.before)]),
+            facts_of((path, line) for line in given_up.get(path, ())),
+        )
         lost = after.lost(before, given)
         explained = sum(key in given and key not in after.facts for key in before)
         if len(lost) > (len(before) - explained) * rules.removable_share:
@@ -225,10 +267,12 @@ def objection(
 
 
 def invented(
-    changed: Sequence[Changed], source: Sequence[tuple[str, str]], rules: Consolidation = DEFAULT_CONSOLIDATION
+    changed: Sequence[Changed],
+    source: Sequence[tuple[str, str]],
+    rules: Consolidation = DEFAULT_CONSOLIDATION,
 ) -> Found:
-    """The new lines without all of their numbers and names (capitalised, not first in the line) and enough of their
-    words in the source, given as path and text.
+    """The new lines without all of their numbers and names (capitalised, not first in the line) and
+    enough of their words in the source, given as path and text.
 
     The names of the changed files, and of a profile's fields, count as said. Blocks.
     """
@@ -237,7 +281,9 @@ def invented(
     said = [*chain.from_iterable(source), *(change.path for change in changed)]
     fields = [_fields(change.after) for change in changed if change.key.endswith(".json")]
     said += [line.partition(":")[0] for text in fields for line in text.splitlines()]
-    there = {word for text in said for word in (*recall.stems(text, known.language), *words_of(text))}
+    there = {
+        word for text in said for word in (*recall.stems(text, known.language), *words_of(text))
+    }
     found = Found()
     for change in changed:
         _, new = differences(change)
@@ -253,11 +299,19 @@ def _names(line: str) -> set[str]:
     return {name for word in capitalised for name in words_of(word)}
 
 
-def covered(entries: Mapping[Key, str], lines: Mapping[Key, str], rules: Consolidation = DEFAULT_CONSOLIDATION) -> set[Key]:
-    """Those of these entries that the lines say: a line has enough of the entry's words, or the entry of the line's. Blocks."""
+def covered(
+    entries: Mapping[Key, str],
+    lines: Mapping[Key, str],
+    rules: Consolidation = DEFAULT_CONSOLIDATION,
+) -> set[Key]:
+    """Those of these entries that the lines say: a line has enough of the entry's words, or the
+    entry of the line's. Blocks.
+    """
     found = {key for key in entries if key in lines}
     written = Standing(lines, rules=rules)
-    others = Standing({key: text for key, text in entries.items() if key not in found}, written.language, rules)
+    others = Standing(
+        {key: text for key, text in entries.items() if key not in found}, written.language, rules
+    )
     weights = weights_of([*written.words.values(), *others.words.values()])
     for key, words in others.words.items():
         if any(written.keeping(words, weights)):
@@ -270,8 +324,12 @@ def covered(entries: Mapping[Key, str], lines: Mapping[Key, str], rules: Consoli
 # --- What was taken back
 
 
-def taken_back(histories: Sequence[tuple[str, Sequence[Revision]]], declined: Iterable[Declined]) -> dict[Key, Dated]:
-    """What was taken back and not written again since, by the files' histories and the declined changes. Blocks."""
+def taken_back(
+    histories: Sequence[tuple[str, Sequence[Revision]]], declined: Iterable[Declined]
+) -> dict[Key, Dated]:
+    """What was taken back and not written again since, by the files' histories and the declined
+    changes. Blocks.
+    """
     events = [(at, differences(change)[1], dict[Key, str]()) for change, at in declined]
     for path, revisions in histories:
         older = [revision.content or "" for revision in revisions[1:]]
@@ -280,7 +338,9 @@ def taken_back(histories: Sequence[tuple[str, Sequence[Revision]]], declined: It
         for revision, before in zip(revisions, older, strict=False):
             if revision.encoding == "utf-8":
                 removed, added = differences(Changed(path, before, revision.content or ""))
-                events.append((revision.at, removed if revision.author.kind in _AT_THEIR_WORD else {}, added))
+                events.append(
+                    (revision.at, removed if revision.author.kind in _AT_THEIR_WORD else {}, added)
+                )
     taken = dict[Key, Dated]()
     for at, removed, added in sorted(events, key=lambda event: event[0]):
         for key in (*removed, *added):
@@ -296,7 +356,8 @@ def returning(
     said: Sequence[Dated],
     rules: Consolidation = DEFAULT_CONSOLIDATION,
 ) -> Found:
-    """The new lines that bring back what was taken back, which they name, and was not said again later. Blocks.
+    """The new lines that bring back what was taken back, which they name, and was not said again
+    later. Blocks.
 
     `now` has the texts of the present files, by key; `said` what the person said since.
     """
@@ -317,12 +378,16 @@ def returning(
     def is_back(key: Key, says: frozenset[str], *, as_it_was: bool) -> bool:
         fact = facts[key]
         instead = (memory.words[line] for line in memory.keeping(fact, weights))
-        if not as_it_was and any(line - fact <= says and not (fact - line) & says for line in instead):
+        if not as_it_was and any(
+            line - fact <= says and not (fact - line) & says for line in instead
+        ):
             return False  # it says what memory says instead (`green tea` for `tea`), or more
         again, adds = said_after(taken[key].at), says - fact
         if any(again.keeping(fact, weights)) or any(again.keeping(says, weights)):
             return False
-        return not (adds and fact - says and any(adds <= sentence for sentence in again.words.values()))
+        return not (
+            adds and fact - says and any(adds <= sentence for sentence in again.words.values())
+        )
 
     found = Found()
     for path, lines in new.items():
@@ -335,7 +400,9 @@ def returning(
 
 
 def without(changes: Sequence[Changed], found: Collection[tuple[str, Key]]) -> list[Changed]:
-    """The changes without these lines. What such a line replaced stays; of a JSON file nothing changes. Blocks."""
+    """The changes without these lines. What such a line replaced stays; of a JSON file nothing
+    changes. Blocks.
+    """
     touched = {path for path, _ in found}
     cleaned = [change for change in changes if change.path not in touched]
     for change in changes:
@@ -356,7 +423,10 @@ def without(changes: Sequence[Changed], found: Collection[tuple[str, Key]]) -> l
 def shown_lines(taken: Iterable[Dated], said: Iterable[Dated]) -> str:
     """For the model: the newest of these lines, and what the person said since, each with its time."""
     lists = [
-        "\n".join(f"- {_minute(at)}: {' '.join(text.split())[:_SHOWN_CHARS]}" for text, at in newest[:_SHOWN])
+        "\n".join(
+            f"- {_minute(at)}: {' '.join(text.split())[:_SHOWN_CHARS]}"
+            for text, at in newest[:_SHOWN]
+        )
         for newest in (sorted(of, key=lambda each: each.at, reverse=True) for of in (taken, said))
     ]
     return "\n\nSaid since:\n\n".join(filter(None, lists))
@@ -369,8 +439,8 @@ def _minute(at: str) -> str:
 async def said_since(
     client: LangGraphClient, thread_ids: Sequence[str], owned: Sequence[dict[str, str]], since: str
 ) -> list[Dated]:
-    """What the person said in these conversations after a time: the last message of each run's input, as long as it is still in
-    its conversation. The threads have one of these metadata.
+    """What the person said in these conversations after a time: the last message of each run's
+    input, as long as it is still in its conversation. The threads have one of these metadata.
     """
     said = list[Dated]()
     threads = await recall.threads_by_id(client.threads, thread_ids, owned, ["thread_id", "values"])
@@ -378,8 +448,14 @@ async def said_since(
         talk = await platform.in_thread(recall.conversation, thread, ("user",))
         present = {turn.text for turn in talk.turns}
         with suppress(NotFoundError):  # it was deleted meanwhile
-            found: Any = await client.runs.list(thread["thread_id"], limit=_RUNS, select=["run_id", "kwargs"])
-            new = [(run, at) for run in found if (at := identity.time_of_run(str(run["run_id"]))) > since]
+            found: Any = await client.runs.list(
+                thread["thread_id"], limit=_RUNS, select=["run_id", "kwargs"]
+            )
+            new = [
+                (run, at)
+                for run in found
+                if (at := identity.time_of_run(str(run["run_id"]))) > since
+            ]
             said += [Dated(text, at) for run, at in new if (text := last_words(run)) in present]
     return said
 
@@ -392,5 +468,7 @@ def last_words(run: Mapping[str, Any]) -> str:
         listed = convert_to_messages(messages if isinstance(messages, list) else [messages])
     except (NotImplementedError, ValueError):  # what the graph itself refused
         return ""
-    last = next((message for message in reversed(listed) if isinstance(message, HumanMessage)), None)
+    last = next(
+        (message for message in reversed(listed) if isinstance(message, HumanMessage)), None
+    )
     return own_text(last.model_dump()) if last else ""

@@ -1,4 +1,6 @@
-"""Judges what the model made of a draft: what may be committed, what is left out of it, and why nothing may be."""
+"""Judges what the model made of a draft: what may be committed, what is left out of it, and why
+nothing may be.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +20,9 @@ RETURNS = (
     "The person took this back, and has not said it again since: {}. What was said earlier does not count, however it is "
     "worded; leave it out."
 )
-INVENTED = "This says what stands nowhere in what you were given: {}. Leave it out, or use its words."
+INVENTED = (
+    "This says what stands nowhere in what you were given: {}. Leave it out, or use its words."
+)
 BEYOND = "Consolidation may only {} lines and fields here. Leave this out: {}."
 NOT_DONE = "Not done, because consolidation may only {} here: {}."  # as the person reads it
 # Lines of one kind that the model is told of, and characters of each.
@@ -35,7 +39,9 @@ class Verdict:
     problem: str = ""  # why nothing may be committed, as the model is told
     notes: Sequence[Note] = ()  # why something is left out, or nothing may be committed, for people
     failure: str = ""  # why the model's last answer is none
-    is_stopped: bool = False  # whether nothing is tried again, nor planned, whatever the model would do
+    is_stopped: bool = (
+        False  # whether nothing is tried again, nor planned, whatever the model would do
+    )
 
     @property
     def objection(self) -> str:
@@ -46,7 +52,9 @@ class Verdict:
 
 
 async def judge(draft: Draft, ending: Ending) -> Verdict:
-    """What becomes of a draft, once the model has ended. Raises `NothingToDoError` if its person was forgotten."""
+    """What becomes of a draft, once the model has ended. Raises `NothingToDoError` if its person
+    was forgotten.
+    """
     memory = draft.memory
     if await journal.is_forgotten(memory.store, memory.began):
         raise NothingToDoError(FORGOTTEN)
@@ -64,7 +72,9 @@ async def judge(draft: Draft, ending: Ending) -> Verdict:
 
 
 def _why_no_answer(ending: Ending, verdict: Verdict) -> str:
-    """Why the model's last answer is none; "" if it ended as whole answers end, and said or changed something."""
+    """Why the model's last answer is none; "" if it ended as whole answers end, and said or changed
+    something.
+    """
     if ending.answer is None:
         return SILENT
     if cut := str(ending.answer.response_metadata.get(CUT, "")):
@@ -95,15 +105,21 @@ async def _returning(draft: Draft, changed: Sequence[Changed]) -> guard.Found:
     if not taken:
         return {}
     present = texts(await draft.memory.read())
-    return await platform.in_thread(guard.returning, changed, present, taken, draft.said, draft.rules)
+    return await platform.in_thread(
+        guard.returning, changed, present, taken, draft.said, draft.rules
+    )
 
 
-def _left_out(draft: Draft, returning: guard.Found, invented: guard.Found, beyond: Sequence[Beyond]) -> Verdict:
+def _left_out(
+    draft: Draft, returning: guard.Found, invented: guard.Found, beyond: Sequence[Beyond]
+) -> Verdict:
     """What is left out of a draft, and why, for the model and for people. A reading notes it, too."""
     reasons, notes = list[str](), list[Note]()
     if returning:
         reasons.append(RETURNS.format(_told(returning)))
-        notes.append(note("taken_back", *(told.rpartition(" (at ")[0] for told in returning.values())))
+        notes.append(
+            note("taken_back", *(told.rpartition(" (at ")[0] for told in returning.values()))
+        )
     if invented:
         reasons.append(INVENTED.format(_told(invented)))
         notes.append(note("not_given", *invented.values()))

@@ -1,8 +1,8 @@
-"""What was said in a conversation before a fact from it was deleted for good: it is not consolidated again. What is said later
-is.
+"""What was said in a conversation before a fact from it was deleted for good: it is not
+consolidated again. What is said later is.
 
-The item of a conversation holds the hashes of its turns then, and the runs that went on: their messages may come later. A turn
-of a person is kept out together with what it led to.
+The item of a conversation holds the hashes of its turns then, and the runs that went on: their
+messages may come later. A turn of a person is kept out together with what it led to.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -37,7 +37,9 @@ _SPEAKERS = ("user", "assistant")
 
 @dataclass(frozen=True, slots=True)
 class KeptOut:
-    """The turns of a person's conversations that are kept out, by their hashes; and what was just being said, by thread."""
+    """The turns of a person's conversations that are kept out, by their hashes; and what was just
+    being said, by thread.
+    """
 
     hashes: frozenset[str] = frozenset()
     being_said: Mapping[str, Collection[str]] = field(default_factory=lambda: MappingProxyType({}))
@@ -55,20 +57,34 @@ class KeptOut:
 
 
 async def keep_out(
-    store: BaseStore, client: LangGraphClient, actor: identity.Actor, thread_ids: Collection[str], began: journal.Began
+    store: BaseStore,
+    client: LangGraphClient,
+    actor: identity.Actor,
+    thread_ids: Collection[str],
+    began: journal.Began,
 ) -> None:
     """Keep out what was said in these conversations up to now."""
     place, ops = namespaces.kept_out(actor), list[PutOp]()
     for thread_id in thread_ids:
         with suppress(NotFoundError):  # it was deleted meanwhile
-            going = [run for run in await client.runs.list(thread_id, limit=_RUNS) if run["status"] in {"pending", "running"}]
-            state = await client.threads.get_state(thread_id)  # which has what a run that goes on was sent
+            going = [
+                run
+                for run in await client.runs.list(thread_id, limit=_RUNS)
+                if run["status"] in {"pending", "running"}
+            ]
+            state = await client.threads.get_state(
+                thread_id
+            )  # which has what a run that goes on was sent
             talk = _talk(thread_id, state)
             before = await store.aget(place, thread_id)
             known = before.value if before else {}
             seen = {*map(hash_of, talk.turns), *known.get("seen", ())}
             runs = {*(str(run["run_id"]) for run in going), *known.get("runs", ())}
-            value = {"at": datetime.now(UTC).isoformat(), "seen": sorted(seen), "runs": sorted(runs)}
+            value = {
+                "at": datetime.now(UTC).isoformat(),
+                "seen": sorted(seen),
+                "runs": sorted(runs),
+            }
             ops.append(PutOp(place, thread_id, value, index=False))
     await journal.put_unless_forgotten(store, ops, began)
 
@@ -77,16 +93,24 @@ def _talk(thread_id: str, state: Any) -> Conversation:
     return conversation({"thread_id": thread_id, "values": state.get("values")}, speakers=_SPEAKERS)
 
 
-async def read_kept_out(store: BaseStore, runs: RunsClient | None, actor: identity.Actor) -> KeptOut:
-    """What is kept out of a person's conversations. A copy of a conversation has the same turns, so hashes are of all."""
+async def read_kept_out(
+    store: BaseStore, runs: RunsClient | None, actor: identity.Actor
+) -> KeptOut:
+    """What is kept out of a person's conversations. A copy of a conversation has the same turns, so
+    hashes are of all.
+    """
     hashes, being_said = set[str](), dict[str, Collection[str]]()
     for item in await journal.all_items(store, namespaces.kept_out(actor)):
         hashes |= {*item.value.get("seen", ())}
         wanted = {*item.value.get("runs", ())}
         if wanted and runs:
             with suppress(NotFoundError):  # the conversation was deleted meanwhile
-                found: Any = await runs.list(item.key, limit=_RUNS_READ, select=["run_id", "kwargs"])
-                being_said[item.key] = {last_words(run) for run in found if str(run["run_id"]) in wanted} - {""}
+                found: Any = await runs.list(
+                    item.key, limit=_RUNS_READ, select=["run_id", "kwargs"]
+                )
+                being_said[item.key] = {
+                    last_words(run) for run in found if str(run["run_id"]) in wanted
+                } - {""}
     return KeptOut(frozenset(hashes), being_said)
 
 
@@ -103,11 +127,20 @@ async def saying(
     talks = list[Conversation]()
     for wording in sorted(fact.wordings)[:_WORDINGS]:
         results = await recall.search(
-            store, client.threads, actor, wording, _FOUND, agents=deployment.agents, began=began, routes=deployment.routes
+            store,
+            client.threads,
+            actor,
+            wording,
+            _FOUND,
+            agents=deployment.agents,
+            began=began,
+            routes=deployment.routes,
         )
         talks += [match.conversation for match in results.matches]
     # What is said at this moment is in no index.
-    busy = await client.threads.search(metadata=asdict(actor), status="busy", limit=_BUSY, select=["thread_id", "metadata"])
+    busy = await client.threads.search(
+        metadata=asdict(actor), status="busy", limit=_BUSY, select=["thread_id", "metadata"]
+    )
     for thread in busy:
         if (thread["metadata"] or {}).get("graph_id") in deployment.agents:
             with suppress(NotFoundError):
@@ -122,7 +155,9 @@ def _that_say(talks: Collection[Conversation], fact: Fact) -> list[str]:
     weights = weights_of([*wanted])
     found = dict[str, None]()
     for talk in talks:
-        lines = Standing(facts_of(("", turn.text) for turn in talk.turns if turn.speaker in _SPEAKERS))
+        lines = Standing(
+            facts_of(("", turn.text) for turn in talk.turns if turn.speaker in _SPEAKERS)
+        )
         if any(True for words in wanted for _ in lines.keeping(words, weights)):
             found[talk.thread_id] = None
     return [*found]

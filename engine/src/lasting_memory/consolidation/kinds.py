@@ -1,15 +1,19 @@
-"""Which kinds of change consolidation may make: additions, updates and removals (`Consolidation.may`).
+"""Which kinds of change consolidation may make: additions, updates and removals
+(`Consolidation.may`).
 
-This compares a batch's draft with memory, whatever the model was told. What a batch does beyond is left out line by line, of a
-JSON object field by field, and the rest stays.
+This compares a batch's draft with memory, whatever the model was told. What a batch does beyond is
+left out line by line, of a JSON object field by field, and the rest stays.
 
 - A line is *added* if its text is new. It is *removed* if its text is gone.
-- An *update* is a line that stands in place of another: of lines that are taken out and put in at one place of a file, those
-  belong together that have most words in common, and otherwise in their order. A heading, or a line without words, stands in
-  place of no fact: the fact is removed.
+- An *update* is a line that stands in place of another: of lines that are taken out and put in at
+  one place of a file, those
+  belong together that have most words in common, and otherwise in their order. A heading, or a line
+  without words, stands in place of no fact: the fact is removed.
 - A line that is moved, within a file or to another one, is none of these.
-- A field is added if it had no value, removed if it has none any more, and otherwise updated. Null and empty texts, lists and
-  objects are no values. The fields of an object within count, too. A JSON file that is no object changes as a whole.
+- A field is added if it had no value, removed if it has none any more, and otherwise updated. Null
+  and empty texts, lists and
+  objects are no values. The fields of an object within count, too. A JSON file that is no object
+  changes as a whole.
 """
 
 import json
@@ -23,7 +27,8 @@ from lasting_memory.consolidation.guard import facts_of, is_heading, key_of
 from lasting_memory.deployment import KINDS, Kind
 from lasting_memory.files.proposals import Changed
 
-# Pairs of lines at one place that are compared by their words: beyond, they belong together in their order.
+# Pairs of lines at one place that are compared by their words: beyond, they belong together in
+# their order.
 _MOST_PAIRS = 10_000
 
 
@@ -67,7 +72,9 @@ def within(changes: Sequence[Changed], may: Collection[Kind]) -> tuple[list[Chan
 
 
 class _Moved(NamedTuple):
-    """Lines that are taken out in one place and put in at another, and how often; each place takes one away."""
+    """Lines that are taken out in one place and put in at another, and how often; each place takes
+    one away.
+    """
 
     out: Counter[str]
     back: Counter[str]
@@ -84,7 +91,11 @@ def _moved(changes: Sequence[Changed]) -> _Moved:
     facts = facts_of((change.path, change.after) for change in _texts(changes))
     before = facts_of((change.path, change.before) for change in _texts(changes))
     both = Counter(
-        {line: times for line, times in (taken & put).items() if key_of(line) in facts or key_of(line) not in before}
+        {
+            line: times
+            for line, times in (taken & put).items()
+            if key_of(line) in facts or key_of(line) not in before
+        }
     )
     return _Moved(both.copy(), both.copy())
 
@@ -117,10 +128,16 @@ def _lines(change: Changed, may: Collection[Kind], moved: _Moved) -> tuple[str, 
 class _Place:
     """The lines that were taken out and put in at one place of a file."""
 
-    def __init__(self, taken: Sequence[str], put: Sequence[str], may: Collection[Kind], moved: _Moved) -> None:
+    def __init__(
+        self, taken: Sequence[str], put: Sequence[str], may: Collection[Kind], moved: _Moved
+    ) -> None:
         self._taken, self._put, self._may = taken, put, may
-        self._going = {i for i, line in enumerate(taken) if line.strip() and _take(moved.out, line.strip())}
-        self._coming = {j for j, line in enumerate(put) if line.strip() and _take(moved.back, line.strip())}
+        self._going = {
+            i for i, line in enumerate(taken) if line.strip() and _take(moved.out, line.strip())
+        }
+        self._coming = {
+            j for j, line in enumerate(put) if line.strip() and _take(moved.back, line.strip())
+        }
         self._pairs = dict[int, int]()
         out, back = _others(taken, self._going), _others(put, self._coming)
         for facts in (True, False):
@@ -142,10 +159,16 @@ class _Place:
         return result if self.left_out else list(self._put)
 
     def _added(self, numbers: range) -> list[str]:
-        """The new lines with these numbers that stand in no other's place, as far as they may be added."""
+        """The new lines with these numbers that stand in no other's place, as far as they may be
+        added.
+        """
         places = {*self._pairs.values()}
         new = [number for number in numbers if number not in places]
-        return [self._put[number] for number in new if number in self._coming or self._may_do("add", self._put[number])]
+        return [
+            self._put[number]
+            for number in new
+            if number in self._coming or self._may_do("add", self._put[number])
+        ]
 
     def _may_do(self, kind: Kind, line: str) -> bool:
         if kind in self._may:
@@ -157,7 +180,9 @@ class _Place:
 
 def _others(lines: Sequence[str], known: Collection[int]) -> dict[int, str]:
     """The lines with text that are none of these, by their numbers."""
-    return {number: line for number, line in enumerate(lines) if line.strip() and number not in known}
+    return {
+        number: line for number, line in enumerate(lines) if line.strip() and number not in known
+    }
 
 
 def _that_are(lines: Mapping[int, str], *, facts: bool) -> dict[int, str]:
@@ -193,7 +218,11 @@ def _object(change: Changed, may: Collection[Kind]) -> tuple[str, list[Beyond]]:
     old, new = _fields_of(change.before), _fields_of("" if change.deleted else change.after)
     if old is None or new is None:
         kind: Kind = "add" if not change.before else "remove" if change.deleted else "update"
-        return (change.after, []) if kind in may else (change.before, [Beyond(change.path, kind, "the whole file")])
+        return (
+            (change.after, [])
+            if kind in may
+            else (change.before, [Beyond(change.path, kind, "the whole file")])
+        )
     try:
         result, left_out = _merged(old, new, may, Beyond(change.path, "update", ""))
     except RecursionError:
@@ -208,12 +237,21 @@ def _object(change: Changed, may: Collection[Kind]) -> tuple[str, list[Beyond]]:
 def _merged(
     old: Mapping[str, Any], new: Mapping[str, Any], may: Collection[Kind], where: Beyond
 ) -> tuple[dict[str, Any], list[Beyond]]:
-    """The fields of an object with what may be made of its changes, and what is left out. `where` names the object."""
+    """The fields of an object with what may be made of its changes, and what is left out. `where`
+    names the object.
+    """
     result, left_out = dict[str, Any](), list[Beyond]()
     for name in dict.fromkeys([*old, *new]):
         before, after = old.get(name), new.get(name)
-        if _has_value(before) and _has_value(after) and isinstance(before, dict) and isinstance(after, dict):
-            result[name], beyond = _merged(before, after, may, where._replace(text=f"{where.text}{name}."))
+        if (
+            _has_value(before)
+            and _has_value(after)
+            and isinstance(before, dict)
+            and isinstance(after, dict)
+        ):
+            result[name], beyond = _merged(
+                before, after, may, where._replace(text=f"{where.text}{name}.")
+            )
             left_out += beyond
             continue
         kind = _kind_of(before, after)

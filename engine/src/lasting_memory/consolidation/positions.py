@@ -1,7 +1,7 @@
 """How far each of a person's conversations is consolidated.
 
-A position holds the hashes of a thread's consolidated messages: a message without its hash there is new, whatever was edited or
-deleted.
+A position holds the hashes of a thread's consolidated messages: a message without its hash there is
+new, whatever was edited or deleted.
 """
 
 import hashlib
@@ -35,15 +35,25 @@ _POSITIONS = TypeAdapter(Position)
 
 def hash_of(turn: Turn) -> str:
     """By what a turn is known as read."""
-    return hashlib.sha256(f"{turn.message_id}\0{turn.speaker}\0{turn.text}".encode(errors="replace")).hexdigest()[:12]
+    return hashlib.sha256(
+        f"{turn.message_id}\0{turn.speaker}\0{turn.text}".encode(errors="replace")
+    ).hexdigest()[:12]
 
 
-async def positions_of(store: BaseStore, threads: Iterable[tuple[identity.Actor, str]]) -> list[Position]:
-    """The positions of these people's threads. Where one is damaged, what was consolidated may be read again."""
+async def positions_of(
+    store: BaseStore, threads: Iterable[tuple[identity.Actor, str]]
+) -> list[Position]:
+    """The positions of these people's threads. Where one is damaged, what was consolidated may be
+    read again.
+    """
     positions = list[Position]()
-    for item in await store.abatch([GetOp(namespaces.positions(actor), thread_id) for actor, thread_id in threads]):
+    for item in await store.abatch(
+        [GetOp(namespaces.positions(actor), thread_id) for actor, thread_id in threads]
+    ):
         try:
-            positions.append(_POSITIONS.validate_python(item.value) if isinstance(item, Item) else Position())
+            positions.append(
+                _POSITIONS.validate_python(item.value) if isinstance(item, Item) else Position()
+            )
         except ValidationError:
             positions.append(Position())
     return positions
@@ -51,12 +61,20 @@ async def positions_of(store: BaseStore, threads: Iterable[tuple[identity.Actor,
 
 def position_ops(actor: identity.Actor, positions: Mapping[str, Position]) -> list[PutOp]:
     """The operations that put the positions of these threads of a person."""
-    place, values = namespaces.positions(actor), {key: _POSITIONS.dump_python(at, mode="json") for key, at in positions.items()}
+    place, values = (
+        namespaces.positions(actor),
+        {key: _POSITIONS.dump_python(at, mode="json") for key, at in positions.items()},
+    )
     return [PutOp(place, thread_id, value, index=False) for thread_id, value in values.items()]
 
 
 async def put_positions(
-    store: BaseStore, actor: identity.Actor, positions: Mapping[str, Position], began: journal.Began | None = None
+    store: BaseStore,
+    actor: identity.Actor,
+    positions: Mapping[str, Position],
+    began: journal.Began | None = None,
 ) -> bool:
-    """Put the positions of these threads, unless their person was forgotten since this `began`. Returns whether it did."""
+    """Put the positions of these threads, unless their person was forgotten since this `began`.
+    Returns whether it did.
+    """
     return await journal.put_unless_forgotten(store, position_ops(actor, positions), began)

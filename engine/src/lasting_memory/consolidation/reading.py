@@ -1,4 +1,5 @@
-"""What a run reads: a person's new conversations, all of their memory to tidy, or a part of a text that they brought.
+"""What a run reads: a person's new conversations, all of their memory to tidy, or a part of a text
+that they brought.
 
 Each function fills a draft, or raises `NothingToDoError` where there is nothing to read.
 """
@@ -19,7 +20,13 @@ from lasting_memory.consolidation.bringing import Reading
 from lasting_memory.consolidation.brought import Part, proposal_id, shown
 from lasting_memory.consolidation.drafts import Draft
 from lasting_memory.consolidation.guard import Dated, Key
-from lasting_memory.consolidation.no_batch import INTERRUPTED, NOTHING_NEW, NOTHING_TO_TIDY, UNDECIDED, NothingToDoError
+from lasting_memory.consolidation.no_batch import (
+    INTERRUPTED,
+    NOTHING_NEW,
+    NOTHING_TO_TIDY,
+    UNDECIDED,
+    NothingToDoError,
+)
 from lasting_memory.days import zone_of
 from lasting_memory.deployment import PROFILE_PATH
 from lasting_memory.files.backends import starting_files
@@ -28,7 +35,9 @@ from lasting_memory.recall import owned_by
 
 
 async def read(draft: Draft, messages: Sequence[AnyMessage], client: LangGraphClient) -> None:
-    """Read a run's batch, and the person's files. `messages` are the run's input, in which a text that was brought is."""
+    """Read a run's batch, and the person's files. `messages` are the run's input, in which a text
+    that was brought is.
+    """
     proposals = await draft.memory.proposals()
     undecided = [proposal for proposal in proposals if proposal.changes]
     if draft.record.kind == "bring":
@@ -56,17 +65,23 @@ async def _with_proposals(
 ) -> Mapping[str, FileData]:
     """The files as they are once these proposals are accepted."""
     for proposal in proposals:
-        files = await platform.in_thread(memory.applied, files, proposal.changes, proposal.author, skip=True)
+        files = await platform.in_thread(
+            memory.applied, files, proposal.changes, proposal.author, skip=True
+        )
     return files
 
 
 # --- New conversations
 
 
-async def _read_conversations(draft: Draft, taken: Mapping[Key, Dated], client: LangGraphClient) -> str:
+async def _read_conversations(
+    draft: Draft, taken: Mapping[Key, Dated], client: LangGraphClient
+) -> str:
     """What is new in the oldest conversations that fit, which are then the draft's."""
     memory, rules = draft.memory, draft.rules
-    due = await planning.find_due(memory.deployment, client.threads, memory.store, draft.owner, memory.began, runs=client.runs)
+    due = await planning.find_due(
+        memory.deployment, client.threads, memory.store, draft.owner, memory.began, runs=client.runs
+    )
     draft.shown = await platform.in_thread(planning.batch, due, rules.batch_tokens)
     if not draft.shown:
         raise NothingToDoError(NOTHING_NEW)
@@ -78,7 +93,9 @@ async def _read_conversations(draft: Draft, taken: Mapping[Key, Dated], client: 
         since = min(line.at for line in taken.values())
         draft.said = await guard.said_since(client, ids, owned, since)
     zone = await platform.in_thread(zone_of, dict(draft.base_files()).get(PROFILE_PATH))
-    return "\n\n".join([await platform.in_thread(item.transcript, rules, zone) for item in draft.shown])
+    return "\n\n".join(
+        [await platform.in_thread(item.transcript, rules, zone) for item in draft.shown]
+    )
 
 
 # --- All of memory
@@ -91,7 +108,9 @@ async def _read_memory(draft: Draft) -> str:
         raise NothingToDoError(NOTHING_TO_TIDY)
     draft.source = files
     own = [(path, text) for path, text in files if not path.startswith("/memories/skills/")]
-    talk, _ = await platform.in_thread(sections, own, draft.rules.batch_tokens * planning.CHARS_PER_TOKEN)
+    talk, _ = await platform.in_thread(
+        sections, own, draft.rules.batch_tokens * planning.CHARS_PER_TOKEN
+    )
     return talk
 
 
@@ -107,7 +126,9 @@ async def _part_of(messages: Sequence[AnyMessage]) -> Part:
 
 
 async def _begin_reading(draft: Draft, part: Part, undecided: Sequence[Proposal]) -> None:
-    """Begin to read a part of a text, beside memory with what is proposed. Undecided proposals of other texts count no more."""
+    """Begin to read a part of a text, beside memory with what is proposed. Undecided proposals of
+    other texts count no more.
+    """
     memory = draft.memory
     own_id = proposal_id(part.text_id)
     own, older, others = list[Proposal](), list[str](), list[Proposal]()
@@ -121,7 +142,8 @@ async def _begin_reading(draft: Draft, part: Part, undecided: Sequence[Proposal]
     # A new memory begins with its starting files, which the person may not have yet.
     await starting_files(memory.store, memory.actor, draft.assistant, memory.deployment, write=True)
     _check_room(others)
-    # Of a text there are several proposals where the person decided while it was read: the run goes on from the last.
+    # Of a text there are several proposals where the person decided while it was read: the run goes
+    # on from the last.
     files = await memory.read()
     base = await _with_proposals(memory, files, [*others, *own[:-1]])
     draft.reading = Reading(part, base, own[-1] if own else None, older)

@@ -1,4 +1,6 @@
-"""The record of a run: what it read, spent and did, as the person is shown it later, and as the log has it."""
+"""The record of a run: what it read, spent and did, as the person is shown it later, and as the log
+has it.
+"""
 
 import json
 import logging
@@ -23,7 +25,9 @@ _NOTED_LINES, _NOTE_CHARS = 5, 120
 
 
 class Note(TypedDict):
-    """Why something was left out or did not happen: one word, for which the page has a sentence, and the lines it is about."""
+    """Why something was left out or did not happen: one word, for which the page has a sentence,
+    and the lines it is about.
+    """
 
     kind: str
     texts: list[str]
@@ -35,10 +39,11 @@ def note(kind: str, *lines: str) -> Note:
 
 @dataclass
 class Record:
-    """One run's work, as `GET /memory/consolidations` shows it. Times are ISO in UTC; `files` are diffs by path.
+    """One run's work, as `GET /memory/consolidations` shows it. Times are ISO in UTC; `files` are
+    diffs by path.
 
-    `status` is running, done, proposed (the person decides), undone (its changes were refused) or failed; `reason` says why, as
-    the model was told, and `notes` say it for people.
+    `status` is running, done, proposed (the person decides), undone (its changes were refused) or
+    failed; `reason` says why, as the model was told, and `notes` say it for people.
     """
 
     run_id: str
@@ -55,18 +60,32 @@ class Record:
     dry_run: bool = False
     kind: str = "conversations"  # or "tidy", "bring"
     files: dict[str, str] = field(default_factory=dict)
-    found: int = 0  # facts and messages in a text that was brought, and those of them that are proposed
+    found: int = (
+        0  # facts and messages in a text that was brought, and those of them that are proposed
+    )
     proposed: int = 0
     notes: list[Note] = field(default_factory=list)
 
     def ended(self, status: str, reason: str = "", **more: Any) -> "Record":
-        return replace(self, status=status, reason=reason, ended_at=now(), undone=int(status == "undone"), **more)
+        return replace(
+            self,
+            status=status,
+            reason=reason,
+            ended_at=now(),
+            undone=int(status == "undone"),
+            **more,
+        )
 
     def log(self) -> None:
         """Log `consolidation` and a JSON object, for log pipelines."""
         seconds = (datetime.now(UTC) - datetime.fromisoformat(self.started_at)).total_seconds()
         status = "dry_run" if self.dry_run and self.status == "done" else self.status
-        told = {"status": status, "people": 1, **{name: getattr(self, name) for name in _LOGGED}, "seconds": round(seconds, 1)}
+        told = {
+            "status": status,
+            "people": 1,
+            **{name: getattr(self, name) for name in _LOGGED},
+            "seconds": round(seconds, 1),
+        }
         logger.info("consolidation %s", json.dumps(told))
 
 
@@ -75,7 +94,9 @@ def now() -> str:
 
 
 async def records(store: BaseStore, actor: identity.Actor) -> list[dict[str, Any]]:
-    """A person's last records, newest first. The status of what was proposed is what became of the proposal."""
+    """A person's last records, newest first. The status of what was proposed is what became of the
+    proposal.
+    """
     known = await journal.all_items(store, namespaces.run_records(actor))
     shown = [{**asdict(Record("", "")), **item.value} for item in reversed(known)]
     proposals = await all_proposals(store, actor)
@@ -88,9 +109,16 @@ async def records(store: BaseStore, actor: identity.Actor) -> list[dict[str, Any
 
 
 async def erase_from_records(
-    store: BaseStore, actor: identity.Actor, fact: Fact, began: journal.Began, *, dry_run: bool = False
+    store: BaseStore,
+    actor: identity.Actor,
+    fact: Fact,
+    began: journal.Began,
+    *,
+    dry_run: bool = False,
 ) -> int:
-    """Take a fact out of a person's records. Returns how many had it. With `dry_run` it only counts."""
+    """Take a fact out of a person's records. Returns how many had it. With `dry_run` it only
+    counts.
+    """
     ops = list[PutOp]()
     for item in await journal.all_items(store, namespaces.run_records(actor)):
         value = await platform.in_thread(_without, item.value, fact)
@@ -105,7 +133,10 @@ def _without(record: Mapping[str, Any], fact: Fact) -> dict[str, Any]:
     """A stored record without a fact. Blocks."""
     files = record.get("files")
     if isinstance(files, Mapping):
-        cleaned = {path: fact.cleaned_diff(str(diff)) if fact.is_quoted(str(diff)) else diff for path, diff in files.items()}
+        cleaned = {
+            path: fact.cleaned_diff(str(diff)) if fact.is_quoted(str(diff)) else diff
+            for path, diff in files.items()
+        }
         files = {path: diff for path, diff in cleaned.items() if diff}
     reason = record.get("reason")
     quoted = isinstance(reason, str) and fact.is_quoted(reason)
@@ -115,4 +146,7 @@ def _without(record: Mapping[str, Any], fact: Fact) -> dict[str, Any]:
 
 def _note_without(note: Note, fact: Fact) -> Note:
     """A note of a stored record without the lines that quote a fact."""
-    return {"kind": note["kind"], "texts": [text for text in note["texts"] if not fact.is_quoted(text)]}
+    return {
+        "kind": note["kind"],
+        "texts": [text for text in note["texts"] if not fact.is_quoted(text)],
+    }

@@ -1,11 +1,13 @@
-"""Graph 2, which reads from top to bottom: one run is one person, one batch of what is new in their conversations, one commit.
+"""Graph 2, which reads from top to bottom: one run is one person, one batch of what is new in their
+conversations, one commit.
 
-The run ignores a client's messages, and shows the model a batch as the answer to a tool call. A draft that is refused is tried
-once more; refused again it has changed nothing, and its conversations stay due. If more is due, the next run is
-queued. A dry run ends before the commit. An operator's run that names nobody, such as the cron's, starts everyone's who is due.
+The run ignores a client's messages, and shows the model a batch as the answer to a tool call. A
+draft that is refused is tried once more; refused again it has changed nothing, and its
+conversations stay due. If more is due, the next run is queued. A dry run ends before the commit. An
+operator's run that names nobody, such as the cron's, starts everyone's who is due.
 
-A batch may also be all of memory, to be tidied, or a text that the person brought. Its changes are always proposed, and say
-nothing that stands neither in it nor in memory.
+A batch may also be all of memory, to be tidied, or a text that the person brought. Its changes are
+always proposed, and say nothing that stands neither in it nor in memory.
 """
 
 import json
@@ -32,7 +34,15 @@ from lasting_memory.consolidation.committing import commit
 from lasting_memory.consolidation.drafts import CURRENT_DRAFT, Draft
 from lasting_memory.consolidation.editor import Editor, build_editor, edit, last_answer
 from lasting_memory.consolidation.judging import Verdict, judge
-from lasting_memory.consolidation.no_batch import ERASED, FORGOTTEN, READING, REHEARSING, SHARED, TEMPORARY, NothingToDoError
+from lasting_memory.consolidation.no_batch import (
+    ERASED,
+    FORGOTTEN,
+    READING,
+    REHEARSING,
+    SHARED,
+    TEMPORARY,
+    NothingToDoError,
+)
 from lasting_memory.consolidation.reading import read
 from lasting_memory.consolidation.record import Record, now
 from lasting_memory.consolidation.slots import TURN_SECONDS, Slots
@@ -57,16 +67,24 @@ SLOTS = Slots()
 
 
 class State(MessagesState):
-    """A client's messages, of which only a text that was brought is read; at the end the run's answer in their place."""
+    """A client's messages, of which only a text that was brought is read; at the end the run's
+    answer in their place.
+    """
 
     # Clients may send files to any graph. Nobody reads them here.
     files: NotRequired[Annotated[dict[str, Any], UntrackedValue(dict, guard=False)]]
 
 
-def build_consolidation_agent(d: Deployment, model: BaseChatModel | None = None) -> CompiledStateGraph[Any, Context, Any, Any]:
-    """The consolidation agent, with `model` or the one that the settings name. Raises `SettingsError` as `build_model`."""
+def build_consolidation_agent(
+    d: Deployment, model: BaseChatModel | None = None
+) -> CompiledStateGraph[Any, Context, Any, Any]:
+    """The consolidation agent, with `model` or the one that the settings name. Raises
+    `SettingsError` as `build_model`.
+    """
     if d.consolidation is None:
-        raise SettingsError("The deployment has consolidation=None; leave consolidation_agent out of langgraph.json.")
+        raise SettingsError(
+            "The deployment has consolidation=None; leave consolidation_agent out of langgraph.json."
+        )
     load_starting_memory(d)
     d.load_prompts()
     editor = build_editor(d, model)
@@ -96,7 +114,9 @@ def build_consolidation_agent(d: Deployment, model: BaseChatModel | None = None)
     graph.add_node("consolidate", consolidate)
     graph.add_edge(START, "consolidate")
     compiled = graph.compile(name="consolidation_agent")
-    return compiled.with_config({"metadata": {"memory_scope": d.settings.memory_scope, "consolidation": True}})
+    return compiled.with_config(
+        {"metadata": {"memory_scope": d.settings.memory_scope, "consolidation": True}}
+    )
 
 
 def _check_limit() -> None:
@@ -114,13 +134,19 @@ def _answer(text: str) -> dict[str, Any]:
 
 
 async def _edit_for_script(editor: Editor, messages: list[AnyMessage]) -> dict[str, Any]:
-    """A script has no conversations on a server: it brings its own messages, and changes memory itself, without a draft."""
+    """A script has no conversations on a server: it brings its own messages, and changes memory
+    itself, without a draft.
+    """
     CURRENT_DRAFT.set(None)
     return {"messages": [await last_answer(editor, messages)]}
 
 
-async def _start_everybody(d: Deployment, runtime: Runtime[Context], client: LangGraphClient) -> str:
-    """Start runs for all who are due, after deleting conversations whose time is over. Returns the run's answer."""
+async def _start_everybody(
+    d: Deployment, runtime: Runtime[Context], client: LangGraphClient
+) -> str:
+    """Start runs for all who are due, after deleting conversations whose time is over. Returns the
+    run's answer.
+    """
     if identity.run_context(runtime).dry_run:
         return "A dry run is for one person: name them in its context (user_id, org_id)."
     await delete_temporary(client, d.limits.temporary_hours)
@@ -129,7 +155,10 @@ async def _start_everybody(d: Deployment, runtime: Runtime[Context], client: Lan
         return SHARED
     swept = await planning.sweep_counted(d, client, get_store())
     counts = {"people": swept["started"], "due": swept["due"], "planned": swept["planned"]}
-    logger.info("consolidation %s", json.dumps({"status": "swept", "run_id": identity.current_run_id(), **counts}))
+    logger.info(
+        "consolidation %s",
+        json.dumps({"status": "swept", "run_id": identity.current_run_id(), **counts}),
+    )
     others = f"{swept['due']} were due, for {swept['planned']} of whom a run was planned already."
     return f"Consolidation was started for {swept['started']} people. {others}"
 
@@ -138,7 +167,9 @@ async def _start_everybody(d: Deployment, runtime: Runtime[Context], client: Lan
 
 
 async def _begin(d: Deployment, runtime: Runtime[Context], client: LangGraphClient) -> Draft:
-    """The draft of this run, still without a batch. Raises `NothingToDoError` where the run may read no conversations now."""
+    """The draft of this run, still without a batch. Raises `NothingToDoError` where the run may
+    read no conversations now.
+    """
     if d.memory.is_shared:
         raise NothingToDoError(SHARED)
     draft = _new_draft(d, runtime)
@@ -156,7 +187,9 @@ async def _begin(d: Deployment, runtime: Runtime[Context], client: LangGraphClie
 
 
 def _new_draft(d: Deployment, runtime: Runtime[Context]) -> Draft:
-    trigger: Any = (get_config().get("metadata") or {}).get("trigger")  # auth.py lets only this server set it
+    trigger: Any = (get_config().get("metadata") or {}).get(
+        "trigger"
+    )  # auth.py lets only this server set it
     kind = trigger if trigger in {"tidy", "bring"} else "conversations"
     is_dry = identity.run_context(runtime).dry_run
     caller = Caller.of_run(d, runtime)
@@ -169,12 +202,16 @@ def _new_draft(d: Deployment, runtime: Runtime[Context]) -> Draft:
 
 @asynccontextmanager
 async def _slot(draft: Draft, client: LangGraphClient) -> AsyncIterator[None]:
-    """Hold a slot of this process. Raises `NothingToDoError` if none is free in time; a planned run is planned again."""
+    """Hold a slot of this process. Raises `NothingToDoError` if none is free in time; a planned run
+    is planned again.
+    """
     is_asked = draft.trigger in {None, "asked", "bring"}
     is_dry = draft.record.dry_run
     seconds = TURN_SECONDS if is_asked or is_dry else 0
     at_once = draft.rules.at_once
-    async with SLOTS.taken(draft.owner.actor, at_once, is_asked=is_asked, is_dry=is_dry, seconds=seconds) as has_slot:
+    async with SLOTS.taken(
+        draft.owner.actor, at_once, is_asked=is_asked, is_dry=is_dry, seconds=seconds
+    ) as has_slot:
         if has_slot:
             yield
             return
@@ -189,7 +226,9 @@ async def _slot(draft: Draft, client: LangGraphClient) -> AsyncIterator[None]:
 
 
 async def _begin_anew(draft: Draft, client: LangGraphClient) -> str:
-    """Plan another run in place of one from before a deletion for good, which could write nothing. Returns its answer."""
+    """Plan another run in place of one from before a deletion for good, which could write nothing.
+    Returns its answer.
+    """
     if draft.trigger == "bring":  # the text is in this run alone
         return f"{ERASED} Send the text again."
     await _plan_again(draft, 0, client)
@@ -199,7 +238,9 @@ async def _begin_anew(draft: Draft, client: LangGraphClient) -> str:
 async def _plan_again(draft: Draft, seconds: int, client: LangGraphClient) -> None:
     """Plan another run in place of this one."""
     memory, trigger = draft.memory, draft.trigger or "asked"
-    await planning.start(draft.owner, client, trigger, seconds, inside=True, store=memory.store, began=memory.began)
+    await planning.start(
+        draft.owner, client, trigger, seconds, inside=True, store=memory.store, began=memory.began
+    )
 
 
 # --- Edit, judge, commit
@@ -232,7 +273,9 @@ async def _index_for_recall(draft: Draft, record: Record, client: LangGraphClien
     memory, d = draft.memory, draft.memory.deployment
     try:
         await catch_up(memory.store, client.threads, memory.actor, agents=d.agents, routes=d.routes)
-    except Exception as error:  # whatever it is, memory is consolidated, and the next search does it
+    except (
+        Exception
+    ) as error:  # whatever it is, memory is consolidated, and the next search does it
         logger.warning("Conversations were not indexed for recall: %r.", error, exc_info=True)
 
 
@@ -240,4 +283,6 @@ async def _plan_next(draft: Draft, verdict: Verdict, client: LangGraphClient) ->
     """Queue the next run if more is due."""
     if draft.more and not (draft.record.dry_run or verdict.is_stopped or verdict.failure):
         memory = draft.memory
-        await planning.start(draft.owner, client, inside=True, store=memory.store, began=memory.began)
+        await planning.start(
+            draft.owner, client, inside=True, store=memory.store, began=memory.began
+        )

@@ -1,4 +1,6 @@
-"""How many consolidations a process runs at once: there are few workers, and a conversation must always find one."""
+"""How many consolidations a process runs at once: there are few workers, and a conversation must
+always find one.
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -23,16 +25,19 @@ class Slots:
     """The slots of a process, each held by a run until it ends, however it ends."""
 
     def __init__(self) -> None:
-        # A run that waits is one more that a worker has: few enough that with those that work, and with one person's
-        # conversations, they are fewer than the workers (N_JOBS_PER_WORKER).
+        # A run that waits is one more that a worker has: few enough that with those that work, and
+        # with one person's conversations, they are fewer than the workers (N_JOBS_PER_WORKER).
         self._turns = Turns(most_waiting=1)
         self._held = list[_Slot]()
 
     @asynccontextmanager
-    async def taken(self, person: Actor, at_once: int, *, is_asked: bool, is_dry: bool, seconds: float) -> AsyncIterator[bool]:
+    async def taken(
+        self, person: Actor, at_once: int, *, is_asked: bool, is_dry: bool, seconds: float
+    ) -> AsyncIterator[bool]:
         """Hold a slot, once it is this person's turn. Says False if that takes longer.
 
-        There are `at_once`, one more for what somebody asked for, and one for dry runs alone. A person leaves one to others.
+        There are `at_once`, one more for what somebody asked for, and one for dry runs alone. A
+        person leaves one to others.
         """
         mine = _Slot(person, is_dry)
 

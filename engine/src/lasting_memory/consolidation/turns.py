@@ -1,6 +1,8 @@
-"""Places that people share, such as the one for rehearsals: a free one goes to whoever had one longest ago.
+"""Places that people share, such as the one for rehearsals: a free one goes to whoever had one
+longest ago.
 
-So somebody who asks again and again gets the places that nobody else waits for. Each process has its own.
+So somebody who asks again and again gets the places that nobody else waits for. Each process has
+its own.
 """
 
 import asyncio
@@ -27,7 +29,8 @@ class _Waiting:
 
 
 class Turns:
-    """Who waits for a place, and when each person had one. Which places there are, the callers know.
+    """Who waits for a place, and when each person had one. Which places there are, the callers
+    know.
 
     At most so many wait (None: any number), and one of each person.
     """
@@ -39,7 +42,9 @@ class Turns:
         self._number = 0
 
     async def take(self, person: Actor, take: Callable[[], bool], seconds: float) -> bool:
-        """Take a place, once it is this person's turn. False if that takes longer, or too many wait whose turn is earlier."""
+        """Take a place, once it is this person's turn. False if that takes longer, or too many wait
+        whose turn is earlier.
+        """
         # A place that is free is nobody's who waits: `ended` would have given it to them.
         if take():
             self._note(person)
@@ -88,7 +93,9 @@ class Turns:
 
 
 class Places:
-    """Places of requests, of which any number wait: a request that waits costs nothing, a run that waits has a worker."""
+    """Places of requests, of which any number wait: a request that waits costs nothing, a run that
+    waits has a worker.
+    """
 
     def __init__(self) -> None:
         self._turns = Turns()
@@ -96,7 +103,9 @@ class Places:
 
     @asynccontextmanager
     async def taken(self, person: Actor, places: int, seconds: float) -> AsyncIterator[bool]:
-        """Hold one of so many places, once it is this person's turn. Says False if that takes longer."""
+        """Hold one of so many places, once it is this person's turn. Says False if that takes
+        longer.
+        """
         mine = object()
 
         def take() -> bool:

@@ -1,4 +1,6 @@
-"""The app that `make dev` serves: the one that langgraph.json names. Its process holds the folder's lock."""
+"""The app that `make dev` serves: the one that langgraph.json names. Its process holds the folder's
+lock.
+"""
 
 import asyncio
 import fcntl
@@ -21,14 +23,17 @@ def _configured() -> Starlette:
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Not that Ctrl-C cancels what goes on: uvicorn logs each answer with a traceback, and the platform each run."""
+    """Not that Ctrl-C cancels what goes on: uvicorn logs each answer with a traceback, and the
+    platform each run.
+    """
     if isinstance(record.msg, dict):  # as structlog gives it, with the traceback as a text
         return "CancelledError" not in f"{record.msg.get('event')} {record.msg.get('exception')}"
     was_cancelled = record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError)
     return not was_cancelled and not record.getMessage().startswith("Cancel ")
 
 
-# The process that serves holds the folder's lock, also where `make dev` and the reloader were killed.
+# The process that serves holds the folder's lock, also where `make dev` and the reloader were
+# killed.
 _lock = LOCK.open("a")
 fcntl.flock(_lock, fcntl.LOCK_SH)
 # How slowly a busy machine loads graphs and app is no news, either.

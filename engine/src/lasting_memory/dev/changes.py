@@ -1,4 +1,5 @@
-"""What another engine changes for a fork: the texts that it overrides, and the names that it imports.
+"""What another engine changes for a fork: the texts that it overrides, and the names that it
+imports.
 
 Both engines are only read, never imported: a newer one may need packages that are not here.
 """
@@ -12,19 +13,24 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PACKAGE = "lasting_memory"
-# Folders of a fork whose files stand in place of the engine's of the same name, and where these are.
+# Folders of a fork whose files stand in place of the engine's of the same name, and where these
+# are.
 _OVERRIDDEN = {"prompts": "prompts", "texts": "http/static/texts"}
 _TEXTS = (".py", ".md", ".json", ".yaml", ".js", ".css", ".html")
 _NOT_A_FORKS = ("engine", "wheels", "build", "node_modules", "__pycache__")
 _DIFF_LINES, _NAMED = 60, 10
 _HOPS = 10  # from the module that exports a name to the one that defines it
 
-Sources = Mapping[str, str]  # the text of each file of the package, by its path in it, such as "agent/models.py"
+Sources = Mapping[
+    str, str
+]  # the text of each file of the package, by its path in it, such as "agent/models.py"
 
 
 @dataclass(frozen=True)
 class Import:
-    """A name that a file of the fork imports from a module of the package, such as `agent.models`; "" is the package itself."""
+    """A name that a file of the fork imports from a module of the package, such as `agent.models`;
+    "" is the package itself.
+    """
 
     file: str
     module: str
@@ -39,11 +45,21 @@ def sources_of(engine: Path) -> Sources:
     """The package in the folder of an engine, or in its wheel; nothing if it is not there."""
     if engine.is_file():
         with zipfile.ZipFile(engine) as wheel:
-            paths = [name for name in wheel.namelist() if name.startswith(f"{PACKAGE}/") and name.endswith(_TEXTS)]
-            return {path.removeprefix(f"{PACKAGE}/"): wheel.read(path).decode(errors="replace") for path in paths}
+            paths = [
+                name
+                for name in wheel.namelist()
+                if name.startswith(f"{PACKAGE}/") and name.endswith(_TEXTS)
+            ]
+            return {
+                path.removeprefix(f"{PACKAGE}/"): wheel.read(path).decode(errors="replace")
+                for path in paths
+            }
     root = engine / "src" / PACKAGE
     files = [path for path in root.rglob("*") if path.suffix in _TEXTS and path.is_file()]
-    return {path.relative_to(root).as_posix(): path.read_text("utf-8", errors="replace") for path in files}
+    return {
+        path.relative_to(root).as_posix(): path.read_text("utf-8", errors="replace")
+        for path in files
+    }
 
 
 def for_fork(template: Path, old: Sources, new: Sources) -> str:
@@ -73,7 +89,11 @@ def _overridden(template: Path, old: Sources, new: Sources) -> Iterator[str]:
 
 
 def _diff(before: str, after: str) -> str:
-    lines = [*difflib.unified_diff(before.splitlines(), after.splitlines(), "was", "is", n=1, lineterm="")]
+    lines = [
+        *difflib.unified_diff(
+            before.splitlines(), after.splitlines(), "was", "is", n=1, lineterm=""
+        )
+    ]
     shown = [f"    {line}" for line in lines[:_DIFF_LINES]]
     if len(lines) > _DIFF_LINES:
         shown.append(f"    and {len(lines) - _DIFF_LINES} more lines")
@@ -110,7 +130,9 @@ def _imported(template: Path, old: Sources, new: Sources) -> Iterator[str]:
 
 def _python_files(template: Path) -> Iterator[Path]:
     for folder, folders, files in os.walk(template):
-        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _NOT_A_FORKS)
+        folders[:] = sorted(
+            name for name in folders if not name.startswith(".") and name not in _NOT_A_FORKS
+        )
         yield from (Path(folder, name) for name in sorted(files) if name.endswith(".py"))
 
 
@@ -120,7 +142,11 @@ def _imports_of(file: str, text: str) -> list[Import]:
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ImportFrom) and not node.level and _is_ours(node.module or ""):
             for alias in node.names:
-                found[Import(file, _inside(node.module or ""), "" if alias.name == "*" else alias.name)] = None
+                found[
+                    Import(
+                        file, _inside(node.module or ""), "" if alias.name == "*" else alias.name
+                    )
+                ] = None
         elif isinstance(node, ast.Import):
             for alias in node.names:
                 if _is_ours(alias.name):
@@ -144,8 +170,12 @@ def _file_of(sources: Sources, module: str) -> str:
     return next((name for name in names if name in sources), "")
 
 
-def _found(sources: Sources, module: str, name: str, hops: int = _HOPS) -> tuple[str, ast.stmt | None]:
-    """The file that defines a name of a module, and how; an empty one where the module has no such name."""
+def _found(
+    sources: Sources, module: str, name: str, hops: int = _HOPS
+) -> tuple[str, ast.stmt | None]:
+    """The file that defines a name of a module, and how; an empty one where the module has no such
+    name.
+    """
     file = _file_of(sources, module)
     if not file or not name:
         return file, None
@@ -155,9 +185,13 @@ def _found(sources: Sources, module: str, name: str, hops: int = _HOPS) -> tuple
         return file, None
     definition = bound.get(name)
     if isinstance(definition, ast.ImportFrom) and _is_ours(definition.module or "") and hops:
-        original = next(alias.name for alias in definition.names if name in (alias.asname, alias.name))
+        original = next(
+            alias.name for alias in definition.names if name in (alias.asname, alias.name)
+        )
         return _found(sources, _inside(definition.module or ""), original, hops - 1)
-    if definition is None and (submodule := _file_of(sources, f"{module}.{name}".removeprefix("."))):
+    if definition is None and (
+        submodule := _file_of(sources, f"{module}.{name}".removeprefix("."))
+    ):
         return submodule, None
     return (file if definition else ""), definition
 
@@ -170,7 +204,10 @@ def _bound(body: list[ast.stmt]) -> dict[str, ast.stmt]:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 names[statement.name] = statement
             case ast.Import() | ast.ImportFrom():
-                names |= {(alias.asname or alias.name.partition(".")[0]): statement for alias in statement.names}
+                names |= {
+                    (alias.asname or alias.name.partition(".")[0]): statement
+                    for alias in statement.names
+                }
             case ast.If() | ast.With() | ast.Try():
                 inside = [*statement.body, *getattr(statement, "orelse", [])]
                 for handler in getattr(statement, "handlers", []):
@@ -187,7 +224,8 @@ def _deprecation(definition: ast.stmt | None) -> str:
     for decorator in getattr(definition, "decorator_list", ()):
         match decorator:
             case ast.Call(
-                func=ast.Name(id="deprecated") | ast.Attribute(attr="deprecated"), args=[ast.Constant(value=str(reason)), *_]
+                func=ast.Name(id="deprecated") | ast.Attribute(attr="deprecated"),
+                args=[ast.Constant(value=str(reason)), *_],
             ):
                 return " ".join(reason.split())
     return ""

@@ -2,7 +2,8 @@
 
 python -m lasting_memory.dev.chat [--as alice@example.com [--org acme]] [--graph agent] [--url URL]
 
-Without `--as`, the variable TOKEN has the person's token, as the deployment's identity provider gives it.
+Without `--as`, the variable TOKEN has the person's token, as the deployment's identity provider
+gives it.
 """
 
 import argparse
@@ -30,7 +31,14 @@ HELP = """/files lists what is remembered, /undo <path> <revision> makes a file 
 NOBODY = "AS is empty; say who you are, e.g. make chat AS=alice@example.com ORG=acme, or give your token, make chat TOKEN=..."
 
 # The platform gives their messages, as of every `RuntimeError`.
-_OWN_KINDS = (*NO_ANSWER, SilentModelError, RunTooLongError, TokenBudgetError, IdentityError, NotAMemberError)
+_OWN_KINDS = (
+    *NO_ANSWER,
+    SilentModelError,
+    RunTooLongError,
+    TokenBudgetError,
+    IdentityError,
+    NotAMemberError,
+)
 OWN_ERRORS = {kind.__name__ for kind in _OWN_KINDS}
 
 out = Console(highlight=False, soft_wrap=True, markup=False)
@@ -50,17 +58,28 @@ class Chat:
                 pass
             case ["/files"]:
                 for file in (await self._client.http.get("/memory"))["files"]:
-                    said = file.get("error") or f"{file['bytes']:,} bytes, revision {file['revision'] or '-'}"
+                    said = (
+                        file.get("error")
+                        or f"{file['bytes']:,} bytes, revision {file['revision'] or '-'}"
+                    )
                     out.print(f"{file['path']}  {said}")
             case ["/undo", path, revision]:
                 path = path if path.startswith("/") else f"/memories/{path}"
-                body = {"path": path, "revision": int(revision) if revision.isdecimal() else revision}
+                body = {
+                    "path": path,
+                    "revision": int(revision) if revision.isdecimal() else revision,
+                }
                 done = await self._client.http.post("/memory/undo", json=body)
-                out.print(f"{path} is what it was at {revision}; that is revision {done['revision']} now.")
+                out.print(
+                    f"{path} is what it was at {revision}; that is revision {done['revision']} now."
+                )
             case ["/forget", "everything"]:
                 answer = await self._client.http.client.delete("/memory", timeout=600)
                 done, self._thread = answer.raise_for_status().json(), None
-                out.print(", ".join(f"{number} {kind}" for kind, number in done["deleted"].items()) + " deleted. What stays:")
+                out.print(
+                    ", ".join(f"{number} {kind}" for kind, number in done["deleted"].items())
+                    + " deleted. What stays:"
+                )
                 out.print("\n".join(done["kept"]))
             case [command, *_] if command.startswith("/"):
                 out.print(HELP)
@@ -68,11 +87,17 @@ class Chat:
                 await self.say(line)
 
     async def say(self, text: str) -> None:
-        """Send a message and print the streamed answer, tools dimmed. The first message begins a conversation."""
+        """Send a message and print the streamed answer, tools dimmed. The first message begins a
+        conversation.
+        """
         self._thread = self._thread or str((await self._client.threads.create())["thread_id"])
         message: Any = {"messages": [{"role": "user", "content": text}]}
         async for part in self._client.runs.stream(
-            self._thread, self._graph, input=message, stream_mode=["messages-tuple", "updates"], on_disconnect="cancel"
+            self._thread,
+            self._graph,
+            input=message,
+            stream_mode=["messages-tuple", "updates"],
+            on_disconnect="cancel",
         ):
             if part.event == "error":
                 out.print(f"\n{_error_line(part.data)}", style="red")
@@ -80,7 +105,8 @@ class Chat:
                 _print_piece(part.data[0])
             elif part.event == "updates" and "__interrupt__" in part.data:
                 out.print(
-                    "\nThis waits: for your answer on the page (/app), or for an operator's approval there.", style="yellow"
+                    "\nThis waits: for your answer on the page (/app), or for an operator's approval there.",
+                    style="yellow",
                 )
         out.print()
 
@@ -100,7 +126,8 @@ def _print_piece(message: dict[str, Any]) -> None:
 
 
 def _error_line(error: Any) -> str:
-    """What the platform says of a run that failed: the error's class, and its message where people may know it.
+    """What the platform says of a run that failed: the error's class, and its message where people
+    may know it.
 
     The messages of this library's own errors are sentences for people, and need no class.
     """
@@ -112,7 +139,9 @@ def _error_line(error: Any) -> str:
 
 
 def converse(chat: Chat, runner: asyncio.Runner) -> None:
-    """Read lines until the end of input. Ctrl-C stops a running answer; at the prompt it ends the chat."""
+    """Read lines until the end of input. Ctrl-C stops a running answer; at the prompt it ends the
+    chat.
+    """
     while True:
         try:
             line = input("\n> ").strip()
@@ -127,19 +156,33 @@ def converse(chat: Chat, runner: asyncio.Runner) -> None:
 
 
 def dev_token(identity: str, org: str | None) -> str:
-    """A development token of somebody, of DEFAULT_ORG if no organization is given. Raises `SettingsError`."""
+    """A development token of somebody, of DEFAULT_ORG if no organization is given. Raises
+    `SettingsError`.
+    """
     org = org or settings.load_settings(settings.local_environ()).fallback_org
-    if ":" in org or not org.isascii():  # with a colon it would be another person of another organization
-        raise settings.SettingsError(f"ORG is {org!r}; in a development token it is ASCII without a colon.")
+    if (
+        ":" in org or not org.isascii()
+    ):  # with a colon it would be another person of another organization
+        raise settings.SettingsError(
+            f"ORG is {org!r}; in a development token it is ASCII without a colon."
+        )
     return f"dev:{org}:{quote(identity, safe='')}"
 
 
 def main() -> str | None:
     """The command. Returns one line with the fix if no conversation can be."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--as", dest="identity", help="who to be, e.g. alice@example.com (default: whom TOKEN names)")
+    parser.add_argument(
+        "--as",
+        dest="identity",
+        help="who to be, e.g. alice@example.com (default: whom TOKEN names)",
+    )
     parser.add_argument("--org", help="of which organization (default: DEFAULT_ORG)")
-    parser.add_argument("--url", default=settings.dev_address(), help="the server's address (default: that of `make dev`)")
+    parser.add_argument(
+        "--url",
+        default=settings.dev_address(),
+        help="the server's address (default: that of `make dev`)",
+    )
     parser.add_argument("--graph", help="with which agent (default: the deployment's first one)")
     args = parser.parse_args()
     if isinstance(sys.stdin, TextIOWrapper):
@@ -154,18 +197,24 @@ def main() -> str | None:
         return settings.unanswered(error)
     except settings.SettingsError as error:
         return str(error)
-    except KeyboardInterrupt:  # while it connects or ends, or a second one while an answer is stopped
+    except (
+        KeyboardInterrupt
+    ):  # while it connects or ends, or a second one while an answer is stopped
         pass
     return None
 
 
 def talk(url: str, token: str, graph: str | None) -> None:
-    """A conversation of whom the token names, with this agent or the deployment's first one, until the end of input."""
+    """A conversation of whom the token names, with this agent or the deployment's first one, until
+    the end of input.
+    """
     with asyncio.Runner() as runner, ExitStack() as closing:
         client = get_client(url=url, api_key=None, headers={"Authorization": f"Bearer {token}"})
         closing.callback(lambda: runner.run(client.aclose()))
         person = runner.run(client.http.get("/memory/me"))
-        out.print(f"Talking to {url} as {person['user_id']} of {person['org_id']}.\n{HELP}", style="dim")
+        out.print(
+            f"Talking to {url} as {person['user_id']} of {person['org_id']}.\n{HELP}", style="dim"
+        )
         converse(Chat(client, graph or person["agents"][0]), runner)
 
 

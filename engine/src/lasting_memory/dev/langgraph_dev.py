@@ -1,4 +1,5 @@
-"""`langgraph dev` as `make dev` runs it: it ends if the server does not start, and says so if a changed one does not.
+"""`langgraph dev` as `make dev` runs it: it ends if the server does not start, and says so if a
+changed one does not.
 
 python -m lasting_memory.dev.langgraph_dev dev --config ...
 """
@@ -7,8 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-# `langgraph dev` waits for every answer before it ends, even for a model that hangs: here that is a second. It closes an idle
-# connection after 5 s, and so does httpx: a request sent in that moment is lost. Here clients close first.
+# `langgraph dev` waits for every answer before it ends, even for a model that hangs: here that is a
+# second. It closes an idle connection after 5 s, and so does httpx: a request sent in that moment
+# is lost. Here clients close first.
 SERVING = {"timeout_graceful_shutdown": 1, "timeout_keep_alive": 75}
 
 
@@ -21,7 +23,9 @@ def main() -> None:
 
     watch = _Watch()
 
-    def changes(self: BaseReload) -> list[Path] | None:  # a function, to which the class gives the reloader
+    def changes(
+        self: BaseReload,
+    ) -> list[Path] | None:  # a function, to which the class gives the reloader
         return watch.changes(self)
 
     BaseReload.__next__ = changes  # type: ignore[method-assign]
@@ -30,10 +34,14 @@ def main() -> None:
 
 
 class _Watch:
-    """Looks after the process that serves. The reloader itself waits for a changed file in silence, whatever became of that."""
+    """Looks after the process that serves. The reloader itself waits for a changed file in silence,
+    whatever became of that.
+    """
 
     def __init__(self) -> None:
-        self._servers = list[object]()  # in the order of their starts; the last one serves, or has ended
+        self._servers = list[
+            object
+        ]()  # in the order of their starts; the last one serves, or has ended
         self._ended: object = None  # of which server this was said
 
     def changes(self, reloader: Any) -> list[Path] | None:
@@ -45,7 +53,10 @@ class _Watch:
             if len(self._servers) == 1:
                 raise StopIteration
             self._ended = server
-            print("The server has ended; why is above. The next change of a file starts it again, Ctrl-C ends.", flush=True)  # noqa: T201
+            print(  # noqa: T201
+                "The server has ended; why is above. The next change of a file starts it again, Ctrl-C ends.",
+                flush=True,
+            )
         changed: list[Path] | None = reloader.should_restart()
         return changed
 

@@ -1,7 +1,8 @@
-"""The agent's filesystem: the owner of each path, who may write there, and with which files a new memory starts.
+"""The agent's filesystem: the owner of each path, who may write there, and with which files a new
+memory starts.
 
-Files are deepagents backends: in the store, and in a thread's state. Each checks every write itself. deepagents' `permissions`
-repeat the rules: they refuse earlier, with a clearer message.
+Files are deepagents backends: in the store, and in a thread's state. Each checks every write
+itself. deepagents' `permissions` repeat the rules: they refuse earlier, with a clearer message.
 """
 
 import asyncio
@@ -12,7 +13,11 @@ from typing import Any
 from deepagents import FilesystemPermission
 from deepagents.backends import CompositeBackend, StateBackend, StoreBackend, protocol
 from deepagents.backends.protocol import BackendProtocol, FileData
-from deepagents.backends.utils import create_file_data, file_data_to_string, perform_string_replacement
+from deepagents.backends.utils import (
+    create_file_data,
+    file_data_to_string,
+    perform_string_replacement,
+)
 from langchain.agents.middleware import InterruptOnConfig
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
@@ -49,10 +54,12 @@ _NOBODYS = ("nobody",)
 
 
 class ScopedFiles(StoreBackend):
-    """Files of one namespace in the store, with deepagents' own results; writes pass `before_write` and the journal.
+    """Files of one namespace in the store, with deepagents' own results; writes pass `before_write`
+    and the journal.
 
-    A value that is no file gives an error result, because an exception would end the run; listings and searches leave it out.
-    Those of a run are `RouteFiles`, where `_check` asks who may write and whether that waits for its person.
+    A value that is no file gives an error result, because an exception would end the run; listings
+    and searches leave it out. Those of a run are `RouteFiles`, where `_check` asks who may write
+    and whether that waits for its person.
     """
 
     def __init__(
@@ -77,7 +84,9 @@ class ScopedFiles(StoreBackend):
         return f"{self._route}{path}"
 
     async def _check(self, path: str) -> bool:
-        """Whether a change of this path waits for its person. Raises `RefusedWrite` for one that may not be written."""
+        """Whether a change of this path waits for its person. Raises `RefusedWrite` for one that
+        may not be written.
+        """
         validation.check_path(path, self._shown(path))
         return False
 
@@ -86,12 +95,18 @@ class ScopedFiles(StoreBackend):
         raise NotImplementedError
 
     def _refuse(self, *_: Any, **__: Any) -> Any:
-        """`StoreBackend`'s own methods would write around the gate and the journal. Nothing uploads into the store."""
-        raise NotImplementedError("Files in the store are asynchronous; await awrite, aedit or adelete.")
+        """`StoreBackend`'s own methods would write around the gate and the journal. Nothing uploads
+        into the store.
+        """
+        raise NotImplementedError(
+            "Files in the store are asynchronous; await awrite, aedit or adelete."
+        )
 
     write = edit = delete = upload_files = download_files = _refuse
 
-    async def aread(self, file_path: str, offset: int = 0, limit: int = 2000) -> protocol.ReadResult:
+    async def aread(
+        self, file_path: str, offset: int = 0, limit: int = 2000
+    ) -> protocol.ReadResult:
         result = await super().aread(file_path, offset, limit)
         if result.error == _not_found(file_path):
             return protocol.ReadResult(error=_not_found(self._shown(file_path)))
@@ -101,7 +116,9 @@ class ScopedFiles(StoreBackend):
         error = await self._adone(file_path, lambda _: FileData(content=content, encoding="utf-8"))
         return protocol.WriteResult(error=error) if error else protocol.WriteResult(path=file_path)
 
-    async def aedit(self, file_path: str, old_string: str, new_string: str, replace_all: bool = False) -> protocol.EditResult:
+    async def aedit(
+        self, file_path: str, old_string: str, new_string: str, replace_all: bool = False
+    ) -> protocol.EditResult:
         count = 0
 
         def change(before: FileData | None) -> FileData:
@@ -111,7 +128,9 @@ class ScopedFiles(StoreBackend):
             if before["encoding"] == "base64":
                 raise RefusedWrite("Cannot edit binary files with text replacements.")
             old, new = spelled_as_in(before["content"], plain(old_string)), plain(new_string)
-            _check_replacement(self._shown(file_path), before["content"], old, new, replace_all=replace_all)
+            _check_replacement(
+                self._shown(file_path), before["content"], old, new, replace_all=replace_all
+            )
             result = perform_string_replacement(before["content"], old, new, replace_all)
             if isinstance(result, str):
                 raise RefusedWrite(result.removeprefix("Error: "))
@@ -119,7 +138,11 @@ class ScopedFiles(StoreBackend):
             return FileData(content=text, encoding="utf-8")
 
         error = await self._adone(file_path, change)
-        return protocol.EditResult(error=error) if error else protocol.EditResult(path=file_path, occurrences=count)
+        return (
+            protocol.EditResult(error=error)
+            if error
+            else protocol.EditResult(path=file_path, occurrences=count)
+        )
 
     async def achange(self, path: str, change: Callable[[str], str]) -> str | None:
         """Change a file's text, which is "" for a new file. Returns as `_adone`."""
@@ -165,17 +188,22 @@ class ScopedFiles(StoreBackend):
         namespace, responses = self._get_namespace(), list[protocol.FileDownloadResponse]()
         items = await self._get_store().abatch([GetOp(namespace, path) for path in paths])
         for path, item in zip(paths, items, strict=True):
-            response = protocol.FileDownloadResponse(path=path, error=None if item else "file_not_found")
+            response = protocol.FileDownloadResponse(
+                path=path, error=None if item else "file_not_found"
+            )
             try:
-                response.content = validation.file_bytes(self._file(item)) if isinstance(item, Item) else None
+                response.content = (
+                    validation.file_bytes(self._file(item)) if isinstance(item, Item) else None
+                )
             except ValueError as error:
                 response.error = str(error)
             responses.append(response)
         return responses
 
     async def arevise(self, path: str, change: Change, expect: str | None = None) -> Revision:
-        """Change a file. Raises `MovedError` if it is not at the revision with the id `expect`, where one is given, and
-        `ValueError` if `_check`, `before_write`, the quota or `change` refuses it. Nothing was written then.
+        """Change a file. Raises `MovedError` if it is not at the revision with the id `expect`,
+        where one is given, and `ValueError` if `_check`, `before_write`, the quota or `change`
+        refuses it. Nothing was written then.
         """
         await self._check(path)
         return await self._put(path, change, expect)
@@ -186,7 +214,9 @@ class ScopedFiles(StoreBackend):
 
     def _folder(self) -> Folder:
         author, began = self._writer()
-        return Folder(self._deployment, self._get_store(), self._get_namespace(), self._route, author, began)
+        return Folder(
+            self._deployment, self._get_store(), self._get_namespace(), self._route, author, began
+        )
 
     async def aremove(self, item: Item) -> None:
         """Delete one item of the namespace, also one that is no file. Raises as `arevise`."""
@@ -203,7 +233,9 @@ class ScopedFiles(StoreBackend):
             await self._put(item.key, lambda _: None)
 
     def _file(self, item: Item) -> FileData:
-        """A stored file. Raises `NoFileError`, with the path that the agent sees, for another value."""
+        """A stored file. Raises `NoFileError`, with the path that the agent sees, for another
+        value.
+        """
         try:
             return validation.stored_file(item)
         except validation.NoFileError:
@@ -228,14 +260,19 @@ def _check_replacement(path: str, content: str, old: str, new: str, *, replace_a
 
 
 class RouteFiles(ScopedFiles):
-    """The files of a route in a run: whose they are, whether it may write them, and whether that waits for its person.
+    """The files of a route in a run: whose they are, whether it may write them, and whether that
+    waits for its person.
 
     With `drafts` it is a run of consolidation, whose memory files are in the store that this gives.
     """
 
     def __init__(self, deployment: Deployment, path: str, drafts: StoreOverride | None) -> None:
         super().__init__(deployment, self._place, route=path.rstrip("/"))
-        self._scope, self._is_memory, self._drafts = deployment.scope(path), path == "/memories/", drafts
+        self._scope, self._is_memory, self._drafts = (
+            deployment.scope(path),
+            path == "/memories/",
+            drafts,
+        )
 
     @property
     def deployment(self) -> Deployment:
@@ -252,7 +289,9 @@ class RouteFiles(ScopedFiles):
         return self._scope.namespace(caller.actor, caller.assistant, claims)
 
     def _get_namespace(self) -> Namespace:
-        """Where this run reads: who has no such folder sees an empty one. `_check` comes before every write."""
+        """Where this run reads: who has no such folder sees an empty one. `_check` comes before
+        every write.
+        """
         try:
             return super()._get_namespace()
         except NotAMemberError:
@@ -261,11 +300,15 @@ class RouteFiles(ScopedFiles):
     def _get_store(self) -> BaseStore:
         if self._is_memory and in_temporary_conversation():
             return _EMPTY
-        return (self._drafts() if self._is_memory and self._drafts else None) or super()._get_store()
+        return (
+            self._drafts() if self._is_memory and self._drafts else None
+        ) or super()._get_store()
 
     def _writer(self) -> tuple[Author, Began | None]:
         caller = self._caller
-        return caller.author(_author_kind(consolidating=self._drafts is not None)), journal.began_by(caller)
+        return caller.author(
+            _author_kind(consolidating=self._drafts is not None)
+        ), journal.began_by(caller)
 
     async def _check(self, path: str) -> bool:
         if self._get_namespace() == _NOBODYS:
@@ -273,7 +316,11 @@ class RouteFiles(ScopedFiles):
         await super()._check(path)
         caller = self._caller
         remembers = self._scope.remembers and not in_temporary_conversation()
-        wanted = await controls(self._get_store(), caller.actor, self._deployment) if remembers else Controls()
+        wanted = (
+            await controls(self._get_store(), caller.actor, self._deployment)
+            if remembers
+            else Controls()
+        )
         if reason := self._refusal(caller, wanted):
             raise RefusedWrite(f"Permission denied for '{self._shown(path)}': {reason}")
         return wanted.review_agent and self._is_memory and self._drafts is None
@@ -296,13 +343,15 @@ class RouteFiles(ScopedFiles):
             return None
         if writes == "deny":
             return "it is read-only here."
-        # A write that waits for approval continues in the run with which the operator resumed it. A client's forged tool call,
-        # jump to the tools node or resume value stays the client's run.
+        # A write that waits for approval continues in the run with which the operator resumed it. A
+        # client's forged tool call, jump to the tools node or resume value stays the client's run.
         return None if caller.is_operator else "an operator has to approve writing here."
 
     async def _propose(self, path: str, change: Change) -> str:
         folder = self._folder()
-        memory = Memory(folder.store, self._caller.actor, folder.namespace, self._deployment, folder.began)
+        memory = Memory(
+            folder.store, self._caller.actor, folder.namespace, self._deployment, folder.began
+        )
         await memory.propose_write(path, folder.gated(path, change), folder.author)
         return f"/memories{path} was not changed: yours {WAITS} until they accept it. Tell them so, and do not write it again."
 
@@ -316,10 +365,11 @@ def _author_kind(*, consolidating: bool) -> str:
 
 
 class ThreadFiles(StateBackend):
-    """Files of this thread alone, each of bounded size. It refuses other spellings of a path, such as `//policies/x`.
+    """Files of this thread alone, each of bounded size. It refuses other spellings of a path, such
+    as `//policies/x`.
 
-    A client's input and state may carry files of any path, and anything in a file's place: the agent sees neither those under
-    `routes`, the folders of other backends, nor what is no file.
+    A client's input and state may carry files of any path, and anything in a file's place: the
+    agent sees neither those under `routes`, the folders of other backends, nor what is no file.
     """
 
     def __init__(self, routes: Sequence[str]) -> None:
@@ -330,25 +380,39 @@ class ThreadFiles(StateBackend):
         files = super()._read_files()
         if not isinstance(files, Mapping):
             return {}
-        return {path: _as_text(file) for path, file in files.items() if self._is_seen(path) and _is_file(file)}
+        return {
+            path: _as_text(file)
+            for path, file in files.items()
+            if self._is_seen(path) and _is_file(file)
+        }
 
     def _is_seen(self, path: str) -> bool:
         return not path.startswith(self._routes) and validation.is_plain(path)
 
     def _send_files_update(self, update: dict[str, Any]) -> None:
-        """Every write ends here. Raises `RefusedWrite` for a bad path, and for a file, or all, that grow too large."""
+        """Every write ends here. Raises `RefusedWrite` for a bad path, and for a file, or all, that
+        grow too large.
+        """
         before = {path: _size(file) for path, file in super()._read_files().items()}
         after = before | {path: _size(file) for path, file in update.items() if file is not None}
-        totals = [sum(len(path) + size for path, size in sizes.items()) for sizes in (before, after)]
+        totals = [
+            sum(len(path) + size for path, size in sizes.items()) for sizes in (before, after)
+        ]
         if totals[1] > max(MAX_SCRATCH_BYTES, totals[0]):
             raise RefusedWrite(
                 f"This conversation's files would have {totals[1]:,} bytes of {MAX_SCRATCH_BYTES:,}; delete some."
             )
         for path in update:
             validation.check_path(path)
-            most = validation.MAX_INPUT_BYTES if path.startswith(OFFLOADED) else validation.MAX_FILE_BYTES
+            most = (
+                validation.MAX_INPUT_BYTES
+                if path.startswith(OFFLOADED)
+                else validation.MAX_FILE_BYTES
+            )
             if (size := after.get(path, 0)) > max(most, before.get(path, 0)):
-                raise RefusedWrite(f"{path} was not written: {size:,} bytes, and a file may have {most:,}; split it.")
+                raise RefusedWrite(
+                    f"{path} was not written: {size:,} bytes, and a file may have {most:,}; split it."
+                )
         super()._send_files_update(update)
 
     def write(self, file_path: str, content: str) -> protocol.WriteResult:
@@ -357,25 +421,33 @@ class ThreadFiles(StateBackend):
         except RefusedWrite as error:
             return protocol.WriteResult(error=f"Error: {error}")
 
-    def edit(self, file_path: str, old_string: str, new_string: str, replace_all: bool = False) -> protocol.EditResult:
+    def edit(
+        self, file_path: str, old_string: str, new_string: str, replace_all: bool = False
+    ) -> protocol.EditResult:
         try:
             old, new = plain(old_string), plain(new_string)
             if file := self._read_files().get(file_path):
                 old = spelled_as_in(file_data_to_string(file), old)
-                _check_replacement(file_path, file_data_to_string(file), old, new, replace_all=replace_all)
+                _check_replacement(
+                    file_path, file_data_to_string(file), old, new, replace_all=replace_all
+                )
             return super().edit(file_path, old, new, replace_all)
         except RefusedWrite as error:
             return protocol.EditResult(error=f"Error: {error}")
 
 
 def _is_file(file: object) -> bool:
-    """Whether deepagents can read a value of thread state as a file: its content is a text, or the lines of one."""
+    """Whether deepagents can read a value of thread state as a file: its content is a text, or the
+    lines of one.
+    """
     if not isinstance(file, Mapping):
         return False
     content = file.get("content")
     lines = content if isinstance(content, list) else [content]
     times = [file.get(name) for name in ("created_at", "modified_at")]
-    return all(isinstance(line, str) for line in lines) and all(isinstance(time, str | None) for time in times)
+    return all(isinstance(line, str) for line in lines) and all(
+        isinstance(time, str | None) for time in times
+    )
 
 
 def _as_text(file: Any) -> Any:
@@ -398,13 +470,20 @@ def _size(file: object) -> int:
 
 def build_backend(deployment: Deployment, drafts: StoreOverride | None = None) -> CompositeBackend:
     """The filesystem of `agent`, or, with the store of drafts, of `consolidation_agent`."""
-    routes: dict[str, BackendProtocol] = {path: RouteFiles(deployment, path, drafts) for path in deployment.routes}
+    routes: dict[str, BackendProtocol] = {
+        path: RouteFiles(deployment, path, drafts) for path in deployment.routes
+    }
     return CompositeBackend(default=ThreadFiles(list(routes)), routes=routes)
 
 
-def build_permissions(deployment: Deployment, *, consolidating: bool = False) -> list[FilesystemPermission]:
+def build_permissions(
+    deployment: Deployment, *, consolidating: bool = False
+) -> list[FilesystemPermission]:
     """The same rules for deepagents' file tools, which refuse a write or pause it for an operator."""
-    rules = {path: deployment.scope(path).rule(deployment.settings, consolidating=consolidating) for path in deployment.routes}
+    rules = {
+        path: deployment.scope(path).rule(deployment.settings, consolidating=consolidating)
+        for path in deployment.routes
+    }
     return [
         FilesystemPermission(operations=["write"], paths=[path.rstrip("/"), f"{path}**"], mode=mode)
         for path, mode in rules.items()
@@ -416,7 +495,10 @@ def interrupted_tools(deployment: Deployment) -> dict[str, bool | InterruptOnCon
     """The memory tools that pause for an operator, because they write shared memory."""
     if not deployment.has_memory or deployment.memory.rule(deployment.settings) != "interrupt":
         return {}
-    return {name: InterruptOnConfig(allowed_decisions=["approve", "reject"]) for name in ("append_memory", "save_profile")}
+    return {
+        name: InterruptOnConfig(allowed_decisions=["approve", "reject"])
+        for name in ("append_memory", "save_profile")
+    }
 
 
 # --- What a new memory starts with
@@ -425,10 +507,12 @@ def interrupted_tools(deployment: Deployment) -> dict[str, bool | InterruptOnCon
 async def starting_files(
     store: BaseStore, actor: Actor, assistant: str, deployment: Deployment, *, write: bool
 ) -> Mapping[str, str]:
-    """The texts with which this memory starts, by key; none if it has begun. With `write` they become its files.
+    """The texts with which this memory starts, by key; none if it has begun. With `write` they
+    become its files.
 
-    It has begun if it has files, or had some: who deletes all of them gets none back. Shared memory starts so, too, with
-    whoever comes first. Where the deployment's own function fails, nothing is written, and the next run asks it again.
+    It has begun if it has files, or had some: who deletes all of them gets none back. Shared memory
+    starts so, too, with whoever comes first. Where the deployment's own function fails, nothing is
+    written, and the next run asks it again.
     """
     own, author = deployment.memory.namespace(actor, assistant), Author("seed", actor.user_id)
     if deployment.memory.is_shared:
@@ -436,12 +520,21 @@ async def starting_files(
     begun = [SearchOp(place, limit=1) for place in (own, namespaces.journals(own))]
     if any(await store.abatch(begun)):
         return {}
-    texts = await platform.in_thread(starting_memory, deployment.folder)  # without a graph it reads files the first time
+    texts = await platform.in_thread(
+        starting_memory, deployment.folder
+    )  # without a graph it reads files the first time
     try:
         async with asyncio.timeout(FIRST_FILES_SECONDS):
-            texts = {**texts, **await platform.in_thread_of_forks(own_first_files, deployment, actor)}
-    except Exception:  # a fork's function raises whatever it comes across; nobody loses a turn by it
-        logger.exception("first_files of this deployment failed; a new memory goes on without them for now.")
+            texts = {
+                **texts,
+                **await platform.in_thread_of_forks(own_first_files, deployment, actor),
+            }
+    except (
+        Exception
+    ):  # a fork's function raises whatever it comes across; nobody loses a turn by it
+        logger.exception(
+            "first_files of this deployment failed; a new memory goes on without them for now."
+        )
         return texts
     folder = Folder(deployment, store, own, "/memories", author, journal.began(actor))
     for key, text in texts.items() if write else ():

@@ -1,18 +1,27 @@
-"""The lines of a memory file as facts: what each says to people, without the marks that only give a Markdown file its form."""
+"""The lines of a memory file as facts: what each says to people, without the marks that only give a
+Markdown file its form.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 MARKER = re.compile(r"(?:[-*+]|\d{1,9}[.)])\s+")
-# What `prompts/consolidation.md` asks for, and nothing else: what is not shown here is still shown to the model.
-SOURCE = re.compile(r" ?\((?:\d{4}-\d\d-\d\d, )?thread [0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\)$")
+# What `prompts/consolidation.md` asks for, and nothing else: what is not shown here is still shown
+# to the model.
+SOURCE = re.compile(
+    r" ?\((?:\d{4}-\d\d-\d\d, )?thread [0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\)$"
+)
 _FENCE = re.compile(r"(`{3,}|~{3,})[^`]*$")
 _CELL_END = re.compile(r"(?<!\\)\|")
 _BELOW_HEAD = re.compile(r":?-+:?")
 # A rule between two parts, and the line below a title.
 _RULE = re.compile(r"(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,}|={2,}")
-_FRONT_MATTER, _ENDS_FRONT_MATTER, _NAMED = "---", ("---", "..."), re.compile(r"[\"']?\w[\w -]*[\"']?\s*:(\s|$)")
+_FRONT_MATTER, _ENDS_FRONT_MATTER, _NAMED = (
+    "---",
+    ("---", "..."),
+    re.compile(r"[\"']?\w[\w -]*[\"']?\s*:(\s|$)"),
+)
 
 
 class Line(NamedTuple):
@@ -32,13 +41,17 @@ def said(line: str) -> str:
 
 
 def is_form(line: str) -> bool:
-    """Whether a line only gives a file its form: it opens or closes code, is a rule, or stands below the head of a table."""
+    """Whether a line only gives a file its form: it opens or closes code, is a rule, or stands
+    below the head of a table.
+    """
     text = line.strip()
     return bool(_FENCE.match(text) or _RULE.fullmatch(text)) or _is_below_head(text)
 
 
 def lines_said(lines: Sequence[str]) -> Iterator[Line]:
-    """The lines of a file that say something, in order. A row of a table says what its columns are called; its head is none."""
+    """The lines of a file that say something, in order. A row of a table says what its columns are
+    called; its head is none.
+    """
     fence = ""  # the signs that opened the code that is not closed yet
     head = list[str]()  # names of the columns of the table that has begun
     begin = _front_matter_lines(lines)
@@ -68,7 +81,11 @@ def _front_matter_lines(lines: Sequence[str]) -> int:
     """How many lines at the beginning of a file are about it, and not of it."""
     if len(lines) < 2 or lines[0].rstrip() != _FRONT_MATTER or not _NAMED.match(lines[1]):  # noqa: PLR2004  # a rule is none
         return 0
-    ends = (number for number, line in enumerate(lines) if number and line.rstrip() in _ENDS_FRONT_MATTER)
+    ends = (
+        number
+        for number, line in enumerate(lines)
+        if number and line.rstrip() in _ENDS_FRONT_MATTER
+    )
     return next(ends, -1) + 1
 
 

@@ -1,7 +1,7 @@
 """A folder of files in the store, and the only code of this library that puts a file there.
 
-A change passes, in this order: the path, the gate (`before_write`), the quota, whether its person was forgotten meanwhile, and
-the journal, which looks again after it put.
+A change passes, in this order: the path, the gate (`before_write`), the quota, whether its person
+was forgotten meanwhile, and the journal, which looks again after it put.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,8 @@ from lasting_memory.people.namespaces import Namespace
 class Folder:
     """The files of a namespace, for an author who writes since a time.
 
-    `route` is the folder as the agent sees it, without the last slash. `began` is None where nobody can be forgotten.
+    `route` is the folder as the agent sees it, without the last slash. `began` is None where nobody
+    can be forgotten.
     """
 
     deployment: Deployment
@@ -30,15 +31,19 @@ class Folder:
     author: Author
     began: Began | None = None
 
-    async def change(self, path: str, make: Change, *, expect: str | None = None, bounded: bool = True) -> Revision:
+    async def change(
+        self, path: str, make: Change, *, expect: str | None = None, bounded: bool = True
+    ) -> Revision:
         """Change a file. Returns the newest revision, in which the change is.
 
-        `make` gives the new file for the present one, None for a deletion; it may be asked several times. `expect` is the id of
-        the only revision that the change may follow, "" for no file yet. With `bounded` the limits of the deployment hold for
-        all files together; without, whoever calls has held several changes to them.
+        `make` gives the new file for the present one, None for a deletion; it may be asked several
+        times. `expect` is the id of the only revision that the change may follow, "" for no file
+        yet. With `bounded` the limits of the deployment hold for all files together; without,
+        whoever calls has held several changes to them.
 
-        Raises `MovedError` if the file is at another revision, and `ValueError` if `make`, the path, the gate or the quota
-        refuses it, or the person was forgotten. Nothing was changed then.
+        Raises `MovedError` if the file is at another revision, and `ValueError` if `make`, the
+        path, the gate or the quota refuses it, or the person was forgotten. Nothing was changed
+        then.
         """
         validation.check_path(path, f"{self.route}{path}")
         return await journal.change(
@@ -62,8 +67,16 @@ class Folder:
         await self.store.adelete(item.namespace, item.key)
 
 
-def check_write(deployment: Deployment, path: str, before: FileData | None, after: FileData | None, author: Author) -> None:
-    """Raise `RefusedWrite` as `before_write` for what becomes of a file at a path (as the agent sees it)."""
+def check_write(
+    deployment: Deployment,
+    path: str,
+    before: FileData | None,
+    after: FileData | None,
+    author: Author,
+) -> None:
+    """Raise `RefusedWrite` as `before_write` for what becomes of a file at a path (as the agent
+    sees it).
+    """
     if before is None and after is None:
         return
     content, encoding = (after["content"], after["encoding"]) if after else (None, None)

@@ -1,4 +1,6 @@
-"""One fact, with its earlier wordings, in all the texts in which it may stand: what is erased when it is deleted for good."""
+"""One fact, with its earlier wordings, in all the texts in which it may stand: what is erased when
+it is deleted for good.
+"""
 
 import itertools
 import json
@@ -20,7 +22,9 @@ _GONE = object()
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A fact, by its wordings as `wording` gives them. In JSON it is the text of a field, or of an item of a list."""
+    """A fact, by its wordings as `wording` gives them. In JSON it is the text of a field, or of an
+    item of a list.
+    """
 
     wordings: frozenset[str]
 
@@ -55,7 +59,11 @@ class Fact:
             pruned = self._pruned(value)
         except (ValueError, RecursionError):
             return content
-        return content if pruned == value or pruned is _GONE else json.dumps(pruned, indent=2, ensure_ascii=False) + "\n"
+        return (
+            content
+            if pruned == value or pruned is _GONE
+            else json.dumps(pruned, indent=2, ensure_ascii=False) + "\n"
+        )
 
     def _pruned(self, value: Any) -> Any:
         if isinstance(value, str):
@@ -68,7 +76,9 @@ class Fact:
         return value
 
     def threads(self, histories: Iterable[tuple[str, Sequence[Revision]]]) -> list[str]:
-        """The conversations in which revisions were made that brought the fact, oldest first. Blocks."""
+        """The conversations in which revisions were made that brought the fact, oldest first.
+        Blocks.
+        """
         found = dict[str, None]()
         made = list[Revision]()
         for path, revisions in histories:
@@ -105,10 +115,11 @@ def _unquoted(line: str) -> str:
 
 
 def fact_of(text: str, revisions: Sequence[Revision], present: Collection[str]) -> Fact:
-    """The fact that a line says, with its earlier wordings in a file's history, newest first. Blocks.
+    """The fact that a line says, with its earlier wordings in a file's history, newest first.
+    Blocks.
 
-    An earlier wording is a line in whose place this one came, and which has half of its words. `present` are lines that are
-    facts of their own now, as `wording` gives them.
+    An earlier wording is a line in whose place this one came, and which has half of its words.
+    `present` are lines that are facts of their own now, as `wording` gives them.
     """
     wordings = {wording(text)}
     for new, old in itertools.pairwise(revisions):

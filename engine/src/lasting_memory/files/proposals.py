@@ -1,8 +1,9 @@
-"""Changes of a person's memory that are applied at once, or wait until their person has accepted them: those of consolidation,
-and, if the person wants that, of the agent in a conversation.
+"""Changes of a person's memory that are applied at once, or wait until their person has accepted
+them: those of consolidation, and, if the person wants that, of the agent in a conversation.
 
-A proposal is an item of its own, which also keeps what was declined of it. The agent's writes of one run are one proposal.
-Others' changes since it was made stay. A newer one assumes that the older ones are accepted.
+A proposal is an item of its own, which also keeps what was declined of it. The agent's writes of
+one run are one proposal. Others' changes since it was made stay. A newer one assumes that the older
+ones are accepted.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -28,7 +29,8 @@ from lasting_memory.people.namespaces import Namespace
 from lasting_memory.platform import lock_of
 from lasting_memory.validation import RefusedWrite, stored_file
 
-# Undecided proposals of a person, at which nothing more is proposed; and proposals whose decision is known.
+# Undecided proposals of a person, at which nothing more is proposed; and proposals whose decision
+# is known.
 MAX_PROPOSALS, _DECIDED_KEPT = 20, 200
 _TOO_MANY = "The person has too many undecided proposals; nothing is added before they decide. Tell them so."
 
@@ -56,12 +58,19 @@ class Changed:
         return f"/memories{self.key}"
 
     def lines(self) -> list[tuple[str, str]]:
-        """The lines that it takes out ("-") and puts in ("+"), in order, without blank ones. None of JSON, which has fields."""
+        """The lines that it takes out ("-") and puts in ("+"), in order, without blank ones. None
+        of JSON, which has fields.
+        """
         is_json = self.key.endswith(".json")
-        return [] if is_json else [(sign, text) for sign, text, _ in self._walk() if sign != " " and text.strip()]
+        return (
+            []
+            if is_json
+            else [(sign, text) for sign, text, _ in self._walk() if sign != " " and text.strip()]
+        )
 
     def only(self, chosen: Mapping[int, str | None] | None) -> tuple["Changed", "Changed"]:
-        """This change with some of its `lines`, by number, and the change that follows it with those that have another text.
+        """This change with some of its `lines`, by number, and the change that follows it with
+        those that have another text.
 
         None chooses all. Raises `RefusedWrite` for what is no number of a line, or takes no text.
         """
@@ -70,9 +79,13 @@ class Changed:
         lines = self.lines()
         for number, text in chosen.items():
             if number >= len(lines):
-                raise RefusedWrite(f"{self.path} has {len(lines)} changed lines to choose from, and no number {number}.")
+                raise RefusedWrite(
+                    f"{self.path} has {len(lines)} changed lines to choose from, and no number {number}."
+                )
             if text is not None and lines[number][0] == "-":
-                raise RefusedWrite(f"Line {number} of {self.path} is taken out; it has no other text.")
+                raise RefusedWrite(
+                    f"Line {number} of {self.path} is taken out; it has no other text."
+                )
         before, after = list[str](), list[str]()
         for sign, text, number in self._walk():
             if sign == " " or (sign == "+") == (number in chosen or (number < 0 and bool(chosen))):
@@ -84,8 +97,9 @@ class Changed:
         return first, Changed(self.key, *texts)
 
     def _walk(self) -> Iterator[tuple[str, str, int]]:
-        """All lines of both texts in order: kept (" "), taken out and put in; and the number of the changed line that each goes
-        with: a blank line's is that of the next line that changes with it, or of the last one.
+        """All lines of both texts in order: kept (" "), taken out and put in; and the number of the
+        changed line that each goes with: a blank line's is that of the next line that changes with
+        it, or of the last one.
         """
         old, new, at, number = self.before.split("\n"), self.after.split("\n"), 0, 0
         for i, i_end, j, j_end in [*journal.edits(old, new), (len(old), len(old), 0, 0)]:
@@ -99,28 +113,47 @@ class Changed:
 
     def without(self, fact: Fact) -> "Changed":
         """This change without what it does to a fact that is deleted for good. Blocks."""
-        return replace(self, before=fact.cleaned(self.key, self.before), after=fact.cleaned(self.key, self.after))
+        return replace(
+            self,
+            before=fact.cleaned(self.key, self.before),
+            after=fact.cleaned(self.key, self.after),
+        )
 
     def beyond(self, taken: str) -> "Changed":
-        """What this would change in a text that has a part of it, as the lines that differ; for JSON as the whole texts."""
+        """What this would change in a text that has a part of it, as the lines that differ; for
+        JSON as the whole texts.
+        """
         if self.key.endswith(".json"):
-            return Changed(self.key, taken, self.after) if self.after != taken else Changed(self.key, "", "")
+            return (
+                Changed(self.key, taken, self.after)
+                if self.after != taken
+                else Changed(self.key, "", "")
+            )
         old, new = taken.split("\n"), self.after.split("\n")
         known, now = {*old}, {*new}
-        gone, came = [line for line in old if line not in now], [line for line in new if line not in known]
+        gone, came = (
+            [line for line in old if line not in now],
+            [line for line in new if line not in known],
+        )
         return Changed(self.key, "\n".join(gone), "\n".join(came))
 
     def merged(self, file: FileData | None) -> FileData | None:
-        """A file with this change and others' changes since the batch began. Raises `RefusedWrite` for what is no text."""
+        """A file with this change and others' changes since the batch began. Raises `RefusedWrite`
+        for what is no text.
+        """
         if file and file["encoding"] != "utf-8":
             raise RefusedWrite(f"{self.path} is not text, and somebody else has changed it.")
-        text = journal.merge(self.key, self.before, file["content"] if file else "", self.after) or ""
+        text = (
+            journal.merge(self.key, self.before, file["content"] if file else "", self.after) or ""
+        )
         is_gone = not text and (self.deleted or file is None)
         return None if is_gone else FileData(content=text, encoding="utf-8")
 
 
 def changes(before: Mapping[str, FileData], after: Mapping[str, FileData]) -> list[Changed]:
-    """The differences between two states of the same files, by key. What is not text stays as it is."""
+    """The differences between two states of the same files, by key. What is not text stays as it
+    is.
+    """
     old, new, changed = texts(before), texts(after), list[Changed]()
     for key in sorted(old | new):
         is_text = (key in old or key not in before) and (key in new or key not in after)
@@ -157,14 +190,21 @@ class Proposal:
     changes: list[Changed]  # the undecided ones
     threads: list[str]
     decided: list[str] = field(default_factory=list)  # paths
-    accepted: list[str] = field(default_factory=list)  # those of them of which the person took something
+    accepted: list[str] = field(
+        default_factory=list
+    )  # those of them of which the person took something
     declined: list[Declined] = field(default_factory=list)
-    kind: str = "conversations"  # what it was made of (conversations, tidy or bring), or "agent": the agent wrote it
-    reasons: dict[str, dict[str, str]] = field(default_factory=dict)  # why a line goes, by path and line
+    # What it was made of (conversations, tidy or bring), or "agent": the agent wrote it
+    kind: str = "conversations"
+    reasons: dict[str, dict[str, str]] = field(
+        default_factory=dict
+    )  # why a line goes, by path and line
 
     def work(self) -> int:
         """How much is compared to show it, as `journal.work` counts it. Blocks."""
-        return sum(2 * journal.work(change.before, change.after) for change in self.changes)  # as a diff, and as lines
+        return sum(
+            2 * journal.work(change.before, change.after) for change in self.changes
+        )  # as a diff, and as lines
 
     def without(self, fact: Fact) -> "Proposal":
         """The proposal, and what was declined of it, without a fact. Blocks."""
@@ -185,7 +225,12 @@ class Proposal:
         """As its person sees it: changes as diffs, and as lines with their numbers. Blocks."""
         lines = {
             change.path: [
-                {"line": number, "sign": sign, "text": text, "reason": self.reasons.get(change.path, {}).get(text.strip(), "")}
+                {
+                    "line": number,
+                    "sign": sign,
+                    "text": text,
+                    "reason": self.reasons.get(change.path, {}).get(text.strip(), ""),
+                }
                 for number, (sign, text) in enumerate(change.lines())
             ]
             for change in self.changes
@@ -199,7 +244,9 @@ class Proposal:
         return {"id": self.id, "at": self.at, "threads": self.threads, "files": files}
 
     def status(self) -> str:
-        """Whether it waits ("proposed"), or else what its person said to it: "accepted" or "declined"."""
+        """Whether it waits ("proposed"), or else what its person said to it: "accepted" or
+        "declined".
+        """
         if self.changes:
             return "proposed"
         return "accepted" if self.accepted else "declined"
@@ -214,7 +261,9 @@ async def _put(place: Namespace, proposal: Proposal) -> PutOp:
 
 
 async def all_proposals(store: BaseStore, actor: Actor) -> list[Proposal]:
-    """A person's proposals in all their memories, with those that were decided, oldest first. A damaged one is left out."""
+    """A person's proposals in all their memories, with those that were decided, oldest first. A
+    damaged one is left out.
+    """
     known = list[Proposal]()
     for item in await journal.all_items(store, namespaces.proposals(actor)):
         with suppress(ValidationError):
@@ -231,7 +280,9 @@ def _beyond(changes: Sequence[Changed], earlier: Sequence[Changed]) -> list[Chan
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The memory files of a person, for a run or a request that began at a time; None: nobody can be forgotten meanwhile."""
+    """The memory files of a person, for a run or a request that began at a time; None: nobody can
+    be forgotten meanwhile.
+    """
 
     store: BaseStore
     actor: Actor
@@ -248,9 +299,16 @@ class Memory:
         return found
 
     def applied(
-        self, files: Mapping[str, FileData], changes: Iterable[Changed], author: Author, *, skip: bool = False
+        self,
+        files: Mapping[str, FileData],
+        changes: Iterable[Changed],
+        author: Author,
+        *,
+        skip: bool = False,
     ) -> dict[str, FileData]:
-        """The files with these changes. Raises `ValueError` for one that cannot be made; with `skip` leaves it out. Blocks."""
+        """The files with these changes. Raises `ValueError` for one that cannot be made; with
+        `skip` leaves it out. Blocks.
+        """
         result = dict(files)
         for change in changes:
             with suppress(*[ValueError] * skip):
@@ -265,15 +323,22 @@ class Memory:
         """Raise `ValueError` if the present files cannot take these changes."""
         before, limits = await self.read(), self.deployment.limits
         after = await platform.in_thread(self.applied, before, changes, author)
-        old, new = (sum(len(file["content"].encode()) for file in of.values()) for of in (before, after))
+        old, new = (
+            sum(len(file["content"].encode()) for file in of.values()) for of in (before, after)
+        )
         if new > max(old, limits.max_bytes) or len(after) > max(len(before), limits.max_files):
             told = f"{len(after)} files of {limits.max_files}, {new:,} bytes of {limits.max_bytes:,}; shorten it."
             raise RefusedWrite(told, kind="memory_full")
 
     async def apply(self, changes: Iterable[Changed], author: Author) -> dict[str, ValueError]:
-        """Make one revision of each file, additions first, for a fact that moves. Returns by path why some were not made."""
+        """Make one revision of each file, additions first, for a fact that moves. Returns by path
+        why some were not made.
+        """
         folder = Folder(self.deployment, self.store, self.files, "/memories", author, self.began)
-        refused, made = dict[str, ValueError](), (each for each in changes if each.deleted or each.before != each.after)
+        refused, made = (
+            dict[str, ValueError](),
+            (each for each in changes if each.deleted or each.before != each.after),
+        )
         for change in sorted(made, key=lambda change: len(change.before) - len(change.after)):
             try:
                 await folder.change(change.key, change.merged, bounded=False)
@@ -283,12 +348,20 @@ class Memory:
 
     async def proposals(self) -> list[Proposal]:
         """The proposals with those that were decided, oldest first. A damaged one is left out."""
-        return [each for each in await all_proposals(self.store, self.actor) if each.memory == self.files[-1]]
+        return [
+            each
+            for each in await all_proposals(self.store, self.actor)
+            if each.memory == self.files[-1]
+        ]
 
-    async def shown_proposals(self, most_work: int | None = None) -> tuple[list[dict[str, Any]], int]:
-        """The undecided ones as their person sees them, oldest first, and the number of further ones, which are left out.
+    async def shown_proposals(
+        self, most_work: int | None = None
+    ) -> tuple[list[dict[str, Any]], int]:
+        """The undecided ones as their person sees them, oldest first, and the number of further
+        ones, which are left out.
 
-        None is left out without `most_work`: what is compared for all but the first, as `journal.work` counts it.
+        None is left out without `most_work`: what is compared for all but the first, as
+        `journal.work` counts it.
         """
         undecided = [each for each in await self.proposals() if each.changes]
         shown = list[dict[str, Any]]()
@@ -301,20 +374,31 @@ class Memory:
             shown.append(await platform.in_thread(proposal.shown))
         return shown, 0
 
-    async def exported_proposals(self) -> tuple[list[dict[str, Any]], dict[str, list[dict[str, Any]]]]:
-        """The undecided ones as their person sees them; and by their ids the whole changes, which make them again."""
+    async def exported_proposals(
+        self,
+    ) -> tuple[list[dict[str, Any]], dict[str, list[dict[str, Any]]]]:
+        """The undecided ones as their person sees them; and by their ids the whole changes, which
+        make them again.
+        """
         exported, changes_of = list[dict[str, Any]](), dict[str, list[dict[str, Any]]]()
         for proposal in await self.proposals():
             if proposal.changes:
                 exported.append(await platform.in_thread(proposal.shown))
                 changes_of[proposal.id] = [
-                    {"path": change.path, "before": change.before, "after": change.after, "deleted": change.deleted}
+                    {
+                        "path": change.path,
+                        "before": change.before,
+                        "after": change.after,
+                        "deleted": change.deleted,
+                    }
                     for change in proposal.changes
                 ]
         return exported, changes_of
 
     async def propose(self, proposal: Proposal) -> None:
-        """Keep a proposal. Raises `RefusedWrite` if its person was forgotten since this began, or a fact deleted for good."""
+        """Keep a proposal. Raises `RefusedWrite` if its person was forgotten since this began, or a
+        fact deleted for good.
+        """
         await self._carry_out([await _put(namespaces.proposals(self.actor), proposal)])
 
     async def _carry_out(self, ops: Sequence[PutOp]) -> None:
@@ -322,14 +406,20 @@ class Memory:
         if await journal.put_unless_forgotten(self.store, ops, self.began, quotes_facts=True):
             return
         erased = await journal.is_erased(self.store, self.began)
-        raise RefusedWrite(journal.ERASED if erased else "What is remembered of this person was deleted meanwhile.")
+        raise RefusedWrite(
+            journal.ERASED if erased else "What is remembered of this person was deleted meanwhile."
+        )
 
     async def erase(self, fact: Fact, *, dry_run: bool = False) -> int:
-        """Take a fact out of the proposals and of what was declined. Returns how many had it. With `dry_run` it only counts."""
+        """Take a fact out of the proposals and of what was declined. Returns how many had it. With
+        `dry_run` it only counts.
+        """
         erased = 0
         for proposal_id in [each.id for each in await self.proposals()]:
             async with lock_of("deciding", proposal_id):
-                proposal = next((each for each in await self.proposals() if each.id == proposal_id), None)
+                proposal = next(
+                    (each for each in await self.proposals() if each.id == proposal_id), None
+                )
                 cleaned = await platform.in_thread(proposal.without, fact) if proposal else None
                 if cleaned and cleaned != proposal:
                     erased += 1
@@ -338,27 +428,38 @@ class Memory:
                         await journal.put_unless_forgotten(self.store, [op], self.began)
         return erased
 
-    async def propose_instead(self, proposal: Proposal, older: Collection[str], seen: Proposal | None = None) -> None:
-        """Keep a proposal in place of what is undecided of older ones, given by their ids, in one step. Of these only what was
-        declined stays known.
+    async def propose_instead(
+        self, proposal: Proposal, older: Collection[str], seen: Proposal | None = None
+    ) -> None:
+        """Keep a proposal in place of what is undecided of older ones, given by their ids, in one
+        step. Of these only what was declined stays known.
 
-        `seen` is the proposal of the same id that this one goes on from. Where the person decided about that meanwhile, this
-        one is kept beside it, with what it changes beyond that. Raises `RefusedWrite` as `propose`.
+        `seen` is the proposal of the same id that this one goes on from. Where the person decided
+        about that meanwhile, this one is kept beside it, with what it changes beyond that. Raises
+        `RefusedWrite` as `propose`.
         """
         place = namespaces.proposals(self.actor)
         async with AsyncExitStack() as locks:
-            for proposal_id in sorted({*older, proposal.id}):  # in one order, so that two runs do not wait for each other
+            for proposal_id in sorted(
+                {*older, proposal.id}
+            ):  # in one order, so that two runs do not wait for each other
                 await locks.enter_async_context(lock_of("deciding", proposal_id))
             known = {each.id: each for each in await self.proposals()}
             present = known.get(proposal.id)
             if (present.changes if present else None) != (seen.changes if seen else None):
                 new = _beyond(proposal.changes, seen.changes if seen else [])
                 at = datetime.now(UTC).isoformat()
-                proposal = replace(proposal, id=f"{proposal.id}-{at}", at=at, changes=new, decided=[], declined=[])
+                proposal = replace(
+                    proposal, id=f"{proposal.id}-{at}", at=at, changes=new, decided=[], declined=[]
+                )
             ops = [await _put(place, proposal)]
             for old in (known[each] for each in older if each in known and known[each].changes):
                 is_known = bool(old.decided or old.declined)
-                ops.append(await _put(place, replace(old, changes=[])) if is_known else PutOp(place, old.id, None))
+                ops.append(
+                    await _put(place, replace(old, changes=[]))
+                    if is_known
+                    else PutOp(place, old.id, None)
+                )
             await self._carry_out(ops)
 
     async def propose_write(self, key: str, change: Change, author: Author) -> None:
@@ -366,10 +467,16 @@ class Memory:
 
         Raises `ValueError` if `change` refuses it, or too much waits already. Nothing was proposed.
         """
-        proposal_id, limits = f"{author.run_id or uuid4().hex}-{author.kind}", self.deployment.limits
+        proposal_id, limits = (
+            f"{author.run_id or uuid4().hex}-{author.kind}",
+            self.deployment.limits,
+        )
         async with lock_of("deciding", proposal_id):
             known = {each.id: each for each in await self.proposals()}
-            at, thread_ids = datetime.now(UTC).isoformat(), [author.thread_id] if author.thread_id else []
+            at, thread_ids = (
+                datetime.now(UTC).isoformat(),
+                [author.thread_id] if author.thread_id else [],
+            )
             new = Proposal(proposal_id, at, self.files[-1], author, [], thread_ids, kind="agent")
             proposal = known.pop(proposal_id, new)
             if sum(bool(each.changes) for each in known.values()) >= MAX_PROPOSALS:
@@ -377,19 +484,35 @@ class Memory:
             item = await self.store.aget(self.files, key)
             present = stored_file(item) if item else None
             waiting = [each for each in proposal.changes if each.key == key]
-            file = await platform.in_thread(self.applied, {key: present} if present else {}, waiting, author)
+            file = await platform.in_thread(
+                self.applied, {key: present} if present else {}, waiting, author
+            )
             after = change(file.get(key))
             if any(file and file["encoding"] != "utf-8" for file in (present, after)):
-                raise RefusedWrite(f"{key} is not text, so a change of it cannot wait for the person.")
+                raise RefusedWrite(
+                    f"{key} is not text, so a change of it cannot wait for the person."
+                )
             before, then = (file["content"] if file else None for file in (present, after))
             changes = [each for each in proposal.changes if each.key != key]
-            changes += [Changed(key, before or "", then or "", deleted=then is None)] if before != then else []
-            if len(changes) > limits.max_files or sum(len(each.after.encode()) for each in changes) > limits.max_bytes:
-                raise RefusedWrite(f"More than {limits.max_files} files or {limits.max_bytes:,} bytes would wait.")
-            decided, accepted = (
-                [path for path in of if path != f"/memories{key}"] for of in (proposal.decided, proposal.accepted)
+            changes += (
+                [Changed(key, before or "", then or "", deleted=then is None)]
+                if before != then
+                else []
             )
-            await self.propose(replace(proposal, changes=changes, decided=decided, accepted=accepted))
+            if (
+                len(changes) > limits.max_files
+                or sum(len(each.after.encode()) for each in changes) > limits.max_bytes
+            ):
+                raise RefusedWrite(
+                    f"More than {limits.max_files} files or {limits.max_bytes:,} bytes would wait."
+                )
+            decided, accepted = (
+                [path for path in of if path != f"/memories{key}"]
+                for of in (proposal.decided, proposal.accepted)
+            )
+            await self.propose(
+                replace(proposal, changes=changes, decided=decided, accepted=accepted)
+            )
 
     async def decide(
         self,
@@ -399,36 +522,52 @@ class Memory:
         paths: Sequence[str] | None = None,
         lines: Mapping[str, Mapping[int, str | None]] = MappingProxyType({}),
     ) -> dict[str, ValueError]:
-        """Accept or decline all undecided files of a proposal, or some. Returns, by path, why some accepted ones wait again.
+        """Accept or decline all undecided files of a proposal, or some. Returns, by path, why some
+        accepted ones wait again.
 
-        `paths` are these files. `lines` are those to accept of a file, by its path and their numbers, with the text that the
-        person writes instead or None; the file's other lines are declined. A revision of the person's own puts in what they
-        wrote. Without `paths` the files with `lines` are decided, if there are any. What is not named goes on waiting.
+        `paths` are these files. `lines` are those to accept of a file, by its path and their
+        numbers, with the text that the person writes instead or None; the file's other lines are
+        declined. A revision of the person's own puts in what they wrote. Without `paths` the files
+        with `lines` are decided, if there are any. What is not named goes on waiting.
 
-        Raises `UnknownProposalError`, `DecidedError`, or, if the present files cannot take the changes, `RefusedWrite`.
+        Raises `UnknownProposalError`, `DecidedError`, or, if the present files cannot take the
+        changes, `RefusedWrite`.
         """
-        async with lock_of("deciding", proposal_id):  # two tabs of one person, or a run that proposes more
+        async with lock_of(
+            "deciding", proposal_id
+        ):  # two tabs of one person, or a run that proposes more
             known = await self.proposals()
             proposal = next((each for each in known if each.id == proposal_id), None)
             if proposal is None:
-                raise UnknownProposalError(f"There is no proposal {proposal_id[:40]!r}; GET /memory/proposals lists them.")
+                raise UnknownProposalError(
+                    f"There is no proposal {proposal_id[:40]!r}; GET /memory/proposals lists them."
+                )
             named = {*lines} if paths is None else {*paths}
             if not proposal.changes or named & {*proposal.decided}:
-                raise DecidedError(f"Proposal {proposal_id}, or one of these files, was decided already.")
+                raise DecidedError(
+                    f"Proposal {proposal_id}, or one of these files, was decided already."
+                )
             wanted = [change for change in proposal.changes if not named or change.path in named]
             if unknown := {*named, *lines} - {change.path for change in wanted}:
-                raise UnknownProposalError(f"Proposal {proposal_id} changes no file {min(unknown)[:80]!r}.")
+                raise UnknownProposalError(
+                    f"Proposal {proposal_id} changes no file {min(unknown)[:80]!r}."
+                )
             refused, taken = dict[str, ValueError](), dict[str, str]()
             if accept:
                 parts = [each.only(lines.get(each.path)) for each in wanted]
                 taken = {theirs.path: theirs.after for _, theirs in parts}
-                await self.check([replace(own, after=theirs.after) for own, theirs in parts], proposal.author)
+                await self.check(
+                    [replace(own, after=theirs.after) for own, theirs in parts], proposal.author
+                )
                 refused = await self.apply((own for own, _ in parts), proposal.author)
                 edited = [theirs for _, theirs in parts if theirs.path not in refused]
                 refused |= await self.apply(edited, Author("person", self.actor.user_id))
             over = [change for change in wanted if change.path not in refused]
             at = self.began.at if self.began else datetime.now(UTC).isoformat()
-            declined = [Declined(change.beyond(taken.get(change.path, change.before)), at) for change in over]
+            declined = [
+                Declined(change.beyond(taken.get(change.path, change.before)), at)
+                for change in over
+            ]
             proposal = replace(
                 proposal,
                 changes=[change for change in proposal.changes if change not in over],

@@ -1,4 +1,6 @@
-"""What the folders `policies/` and `seeds/` of a deployment put into which namespaces, and what is wrong with their files."""
+"""What the folders `policies/` and `seeds/` of a deployment put into which namespaces, and what is
+wrong with their files.
+"""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -9,7 +11,15 @@ from urllib.parse import unquote
 
 from lasting_memory import validation
 from lasting_memory.deployment import Deployment
-from lasting_memory.files.seeded import SeedError, all_files, check_quota, entries, first_files, folders, seed_value
+from lasting_memory.files.seeded import (
+    SeedError,
+    all_files,
+    check_quota,
+    entries,
+    first_files,
+    folders,
+    seed_value,
+)
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, IdentityError, label
 from lasting_memory.people.namespaces import Namespace
@@ -23,9 +33,10 @@ Files = dict[str, dict[str, Any]]  # by store key
 class SeedFolder:
     """What a folder puts into a deployment.
 
-    `refused` are the reasons why nothing of it may be written: a link, or a folder whose owner is not certain. `faults` are the
-    files that cannot be seeded, and `skipped` those that nobody would look for; the rest of the folder can be seeded. Each is
-    one line that names the file. `left_alone` are the keys of a namespace that the folder has and this does not put there.
+    `refused` are the reasons why nothing of it may be written: a link, or a folder whose owner is
+    not certain. `faults` are the files that cannot be seeded, and `skipped` those that nobody would
+    look for; the rest of the folder can be seeded. Each is one line that names the file.
+    `left_alone` are the keys of a namespace that the folder has and this does not put there.
     """
 
     files: dict[Namespace, Files] = field(default_factory=dict)
@@ -35,8 +46,12 @@ class SeedFolder:
     left_alone: defaultdict[Namespace, set[str]] = field(default_factory=lambda: defaultdict(set))
 
 
-def read_seed_folder(deployment: Deployment, parts: Sequence[str], agents: Sequence[str]) -> SeedFolder:
-    """Read what the namespaces of these parts shall hold. `agents` are the ids of assistants. Raises nothing for a bad file."""
+def read_seed_folder(
+    deployment: Deployment, parts: Sequence[str], agents: Sequence[str]
+) -> SeedFolder:
+    """Read what the namespaces of these parts shall hold. `agents` are the ids of assistants.
+    Raises nothing for a bad file.
+    """
     return _Reader(deployment, agents).read(parts)
 
 
@@ -53,7 +68,9 @@ class _Reader:
     def read(self, parts: Sequence[str]) -> SeedFolder:
         for path in self._entries(self._seeds):
             if path.suffix != ".py" and path.name not in ("skills", "memories"):
-                self._result.skipped.append(f"{path} is skipped: seeds are in {self._seeds}/skills and {self._seeds}/memories.")
+                self._result.skipped.append(
+                    f"{path} is skipped: seeds are in {self._seeds}/skills and {self._seeds}/memories."
+                )
         if "policies" in parts:
             self._read_policies()
         if "skills" in parts and "/skills/" in self._deployment.routes:
@@ -68,7 +85,9 @@ class _Reader:
         self._skip_files_in(self._policies, "put it into the folder of an organization")
         for org, folder in self._named_folders(self._policies):
             place = namespaces.policies(org)
-            self._result.files[place] = self._files(folder, "/policies", [place], needed_suffix=".md")
+            self._result.files[place] = self._files(
+                folder, "/policies", [place], needed_suffix=".md"
+            )
 
     def _read_skills(self) -> None:
         root = self._seeds / "skills"
@@ -99,8 +118,9 @@ class _Reader:
     def _read_memories(self) -> None:
         """First memories of each person that `<org>/<identity>/` names.
 
-        Files at the top are for everyone. Named people get them too, unless their own folder has a file of that name; others
-        get them with their first conversation, and so does a shared memory. What is one person's is never put into that.
+        Files at the top are for everyone. Named people get them too, unless their own folder has a
+        file of that name; others get them with their first conversation, and so does a shared
+        memory. What is one person's is never put into that.
         """
         root = self._seeds / "memories"
         everyone = self._first_files()
@@ -109,9 +129,17 @@ class _Reader:
             for person, folder in self._named_folders(org_folder):
                 if self._deployment.memory.is_shared:
                     continue
-                places = [self._deployment.memory.namespace(Actor(person, org), agent) for agent in self._agents]
+                places = [
+                    self._deployment.memory.namespace(Actor(person, org), agent)
+                    for agent in self._agents
+                ]
                 files = {**everyone, **self._files(folder, "/memories", places)}
-                self._note(check_quota, folder, [file["content"] for file in files.values()], self._deployment.limits)
+                self._note(
+                    check_quota,
+                    folder,
+                    [file["content"] for file in files.values()],
+                    self._deployment.limits,
+                )
                 for place in places:
                     self._result.files[place] = files
 
@@ -125,7 +153,9 @@ class _Reader:
         return found
 
     def _read_groups(self) -> None:
-        """First files of each group: in `team/acme/red/` those of `/team/` for the people of acme whose claim is "red"."""
+        """First files of each group: in `team/acme/red/` those of `/team/` for the people of acme
+        whose claim is "red".
+        """
         for folder in self._folders(self._seeds / "memories" / "_groups"):
             scope = self._deployment.routes.get(f"/{folder.name}/")
             if scope is None or not scope.claim:
@@ -135,12 +165,16 @@ class _Reader:
             for org, org_folder in self._named_folders(folder):
                 for group, group_folder in self._named_folders(org_folder):
                     place = scope.namespace(Actor("", org), "", {scope.claim: group})
-                    self._result.files[place] = self._files(group_folder, f"/{folder.name}", [place])
+                    self._result.files[place] = self._files(
+                        group_folder, f"/{folder.name}", [place]
+                    )
 
     # --- Parts of the folder
 
     def _note(self, read: Callable[..., Any], *arguments: Any) -> Any:
-        """What a function returns; None, and a reason to write nothing, where it raises `SeedError`."""
+        """What a function returns; None, and a reason to write nothing, where it raises
+        `SeedError`.
+        """
         try:
             return read(*arguments)
         except SeedError as error:
@@ -155,9 +189,11 @@ class _Reader:
         return self._note(folders, folder) or []
 
     def _named_folders(self, path: Path) -> list[tuple[str, Path]]:
-        """The folders of organizations, people or groups, with the name that each spells, percent-encoded or not.
+        """The folders of organizations, people or groups, with the name that each spells,
+        percent-encoded or not.
 
-        Notes a name that nobody can have, and two folders of one name: the second would replace the first.
+        Notes a name that nobody can have, and two folders of one name: the second would replace the
+        first.
         """
         found = list[tuple[str, Path]]()
         folder_of = dict[str, Path]()
@@ -166,7 +202,9 @@ class _Reader:
                 name = unquote(folder.name, errors="strict")
                 label(name)
             except (UnicodeDecodeError, IdentityError):
-                fault = f"{folder} spells no name that somebody could have; rename it, or move it away."
+                fault = (
+                    f"{folder} spells no name that somebody could have; rename it, or move it away."
+                )
                 self._result.refused.append(fault)
                 continue
             if name in folder_of:
@@ -177,15 +215,25 @@ class _Reader:
         return found
 
     def _files(
-        self, folder: Path, route: str, places: Sequence[Namespace], *, prefix: str = "", needed_suffix: str = ""
+        self,
+        folder: Path,
+        route: str,
+        places: Sequence[Namespace],
+        *,
+        prefix: str = "",
+        needed_suffix: str = "",
     ) -> Files:
-        """The files of a folder and of those below it that can be written under `route`, by key. Keys begin with `prefix`."""
+        """The files of a folder and of those below it that can be written under `route`, by key.
+        Keys begin with `prefix`.
+        """
         paths: Sequence[Path] = self._note(all_files, folder) or []
         found: Files = {}
         for path in paths:
             below = f"/{path.relative_to(folder).as_posix()}"
             if not path.name.endswith(needed_suffix):
-                self._result.skipped.append(f"{path} is skipped: the name of a policy ends in {needed_suffix}.")
+                self._result.skipped.append(
+                    f"{path} is skipped: the name of a policy ends in {needed_suffix}."
+                )
                 continue
             if value := self._value(path, f"{route}{below}"):
                 found[f"{prefix}{below}"] = value
@@ -203,7 +251,9 @@ class _Reader:
             return None
         if size > validation.MAX_FILE_BYTES:
             limit = f"a file may have {validation.MAX_FILE_BYTES:,}"
-            self._result.skipped.append(f"{path} is skipped: it has {size:,} bytes, and {limit}; split or shorten it.")
+            self._result.skipped.append(
+                f"{path} is skipped: it has {size:,} bytes, and {limit}; split or shorten it."
+            )
             return None
         try:
             return seed_value(path, target, self._deployment)

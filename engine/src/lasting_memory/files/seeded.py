@@ -1,4 +1,6 @@
-"""Files of this folder that a deployment puts into its store, read and checked before anything is written."""
+"""Files of this folder that a deployment puts into its store, read and checked before anything is
+written.
+"""
 
 import base64
 from collections.abc import Mapping
@@ -21,9 +23,11 @@ class SeedError(SettingsError):
 
 
 def entries(folder: Path) -> list[Path]:
-    """The files and folders in a folder, by name; none if it is not there. Hidden ones are nobody's seeds.
+    """The files and folders in a folder, by name; none if it is not there. Hidden ones are nobody's
+    seeds.
 
-    Raises `SeedError` for a link, which may lead to files that are not meant for everybody, such as `.env`.
+    Raises `SeedError` for a link, which may lead to files that are not meant for everybody, such as
+    `.env`.
     """
     _refuse_link(folder)
     if not folder.is_dir():
@@ -54,11 +58,14 @@ def all_files(folder: Path) -> list[Path]:
 
 def folders(path: Path) -> list[Path]:
     """The folders in a folder, but those whose names begin with an underscore. Raises as `entries`."""
-    return [folder for folder in entries(path) if folder.is_dir() and not folder.name.startswith("_")]
+    return [
+        folder for folder in entries(path) if folder.is_dir() and not folder.name.startswith("_")
+    ]
 
 
 def shared_seeds(deployment: Deployment) -> list[str]:
-    """Which of "policies" and "skills" this folder has files of, for `python -m seeds` to put into a deployment.
+    """Which of "policies" and "skills" this folder has files of, for `python -m seeds` to put into
+    a deployment.
 
     Raises as `entries`.
     """
@@ -72,9 +79,11 @@ def shared_seeds(deployment: Deployment) -> list[str]:
 
 
 def seed_value(path: Path, target: str, deployment: Deployment) -> dict[str, Any]:
-    """A file as the store's value for a path that the agent sees. Raises `SeedError` if it may not be written there.
+    """A file as the store's value for a path that the agent sees. Raises `SeedError` if it may not
+    be written there.
 
-    The deployment's own checks judge skills and policies later, when what is there is known (`seeding.file_changes`).
+    The deployment's own checks judge skills and policies later, when what is there is known
+    (`seeding.file_changes`).
     """
     value = _value(path, is_text=path.suffix == ".md" or not target.startswith("/skills/"))
     try:
@@ -82,7 +91,9 @@ def seed_value(path: Path, target: str, deployment: Deployment) -> dict[str, Any
             validation.check_policy(target.removeprefix("/policies"), value)
         else:
             validation.check_path(target)
-            check = validation.check_file if target.startswith("/skills/") else validation.before_write
+            check = (
+                validation.check_file if target.startswith("/skills/") else validation.before_write
+            )
             check(deployment, target, value["content"], Author("seed"), value["encoding"])
     except validation.RefusedWrite as error:
         raise SeedError(f"{path} cannot be seeded. {error}") from None
@@ -108,7 +119,9 @@ def check_quota(source: object, contents: list[str], limits: Limits) -> None:
     size = sum(len(content.encode()) for content in contents)
     if len(contents) > limits.max_files or size > limits.max_bytes:
         most = f"{limits.max_files} files and {limits.max_bytes:,} bytes are the limit"
-        raise SeedError(f"{source} has {len(contents)} files with {size:,} bytes for one person, and {most}; seed fewer.")
+        raise SeedError(
+            f"{source} has {len(contents)} files with {size:,} bytes for one person, and {most}; seed fewer."
+        )
 
 
 # --- What a new memory starts with
@@ -123,11 +136,16 @@ _starting: dict[Path, Mapping[str, str]] = {}
 def first_files(folder: Path) -> list[Path]:
     """The files that every new memory gets: those in `seeds/memories/` itself. Raises as `entries`."""
     _refuse_link(folder / "seeds")
-    return [path for path in entries(folder / "seeds" / "memories") if path.is_file() and "." in path.name]
+    return [
+        path
+        for path in entries(folder / "seeds" / "memories")
+        if path.is_file() and "." in path.name
+    ]
 
 
 def load_starting_memory(deployment: Deployment) -> None:
-    """Read and check what a new memory starts with. Called where graphs are built, because each run of a new person needs it.
+    """Read and check what a new memory starts with. Called where graphs are built, because each run
+    of a new person needs it.
 
     Raises `SeedError`, which names the file that could not be written.
     """
@@ -142,23 +160,35 @@ def load_starting_memory(deployment: Deployment) -> None:
 
 
 def own_first_files(deployment: Deployment, actor: Actor) -> Mapping[str, str]:
-    """What `Deployment.first_files` gives this person, by key. Raises `SeedError` for what may not be written. Blocks."""
+    """What `Deployment.first_files` gives this person, by key. Raises `SeedError` for what may not
+    be written. Blocks.
+    """
     given = deployment.first_files(actor) if deployment.first_files else {}
     if not isinstance(given, Mapping):
         raise SeedError(
             f"first_files returned {given!r:.80}; return texts by path, such as {{'/memories/preferences.md': ...}}."
         )
     if len(given) > deployment.limits.max_files:
-        raise SeedError(f"first_files returned {len(given):,} files; return {deployment.limits.max_files:,} at most.")
+        raise SeedError(
+            f"first_files returned {len(given):,} files; return {deployment.limits.max_files:,} at most."
+        )
     texts = dict[str, str]()
     for path, text in given.items():
-        if not isinstance(path, str) or not path.startswith("/memories/") or not isinstance(text, str):
-            raise SeedError(f"first_files returned {path!r:.80}: {text!r:.80}; use paths under /memories/, and texts.")
+        if (
+            not isinstance(path, str)
+            or not path.startswith("/memories/")
+            or not isinstance(text, str)
+        ):
+            raise SeedError(
+                f"first_files returned {path!r:.80}: {text!r:.80}; use paths under /memories/, and texts."
+            )
         try:
             validation.check_path(path)
             validation.before_write(deployment, path, text, Author("seed", actor.user_id))
         except validation.RefusedWrite as error:
-            raise SeedError(f"first_files returned a file that cannot be written. {error}") from None
+            raise SeedError(
+                f"first_files returned a file that cannot be written. {error}"
+            ) from None
         texts[path.removeprefix("/memories")] = text
     everything = {**starting_memory(deployment.folder), **texts}
     check_quota("first_files", list(everything.values()), deployment.limits)
@@ -166,11 +196,15 @@ def own_first_files(deployment: Deployment, actor: Actor) -> Mapping[str, str]:
 
 
 def starting_memory(folder: Path) -> Mapping[str, str]:
-    """The files that a memory without any gets at the start of its first run, by key, such as `/preferences.md`: those of
-    a deployment's `seeds/memories/`. Folders for named users are put there by `python -m seeds`.
+    """The files that a memory without any gets at the start of its first run, by key, such as
+    `/preferences.md`: those of a deployment's `seeds/memories/`. Folders for named users are put
+    there by `python -m seeds`.
 
-    They are read once, and do not change while a process runs. Raises `SeedError` for what is no text.
+    They are read once, and do not change while a process runs. Raises `SeedError` for what is no
+    text.
     """
     if folder not in _starting:
-        _starting[folder] = {f"/{path.name}": _value(path, is_text=True)["content"] for path in first_files(folder)}
+        _starting[folder] = {
+            f"/{path.name}": _value(path, is_text=True)["content"] for path in first_files(folder)
+        }
     return _starting[folder]

@@ -3,12 +3,16 @@
 import re
 
 MAX_RANGES = 50
-_HTML, _JSON = ("text/html", "text/*", "*/*"), ("application/json", "application/*", "*/*")  # the most exact first
+_HTML, _JSON = (
+    ("text/html", "text/*", "*/*"),
+    ("application/json", "application/*", "*/*"),
+)  # the most exact first
 _WEIGHT = re.compile(r"0(\.[0-9]{0,3})?|1(\.0{0,3})?")
 
 
 def prefers_html(accept: str) -> bool:
-    """Whether the header weighs HTML above JSON, by the most exact range that names each, as RFC 9110 has it.
+    """Whether the header weighs HTML above JSON, by the most exact range that names each, as RFC
+    9110 has it.
 
     A browser's does. One that takes anything alike (`*/*`, as curl's), or an empty one, does not.
     """
@@ -25,7 +29,11 @@ def _weights(accept: str) -> dict[str, float]:
     weights = dict[str, float]()
     for entry in accept.split(",")[:MAX_RANGES]:
         name, *parameters = (part.strip().lower() for part in entry.split(";"))
-        given = [value.strip() for key, _, value in (part.partition("=") for part in parameters) if key.strip() == "q"]
+        given = [
+            value.strip()
+            for key, _, value in (part.partition("=") for part in parameters)
+            if key.strip() == "q"
+        ]
         weight = given[0] if given else "1"
         # "text/html;level=1" is of HTML, too: of several, what is liked best.
         if _WEIGHT.fullmatch(weight):

@@ -1,8 +1,10 @@
-"""A person's own view of their memory over HTTP: see, correct, undo, export and forget it; and the page.
+"""A person's own view of their memory over HTTP: see, correct, undo, export and forget it; and the
+page.
 
-The platform serves them beside its own routes (`http.app` in langgraph.json), behind the same sign-in. They are about the
-caller; an operator may name another person with `?user_id=&org_id=`. Errors are `{"detail": "..."}`. The page's static files
-are the only public ones of this project; the page fetches its data from /memory.
+The platform serves them beside its own routes (`http.app` in langgraph.json), behind the same
+sign-in. They are about the caller; an operator may name another person with `?user_id=&org_id=`.
+Errors are `{"detail": "..."}`. The page's static files are the only public ones of this project;
+the page fetches its data from /memory.
 """
 
 import html
@@ -51,7 +53,9 @@ HEADERS = {
 
 
 def headers_of(settings: Settings) -> dict[str, str]:
-    """The headers of the page's files. Where people sign in at a provider, the page may call that origin, too."""
+    """The headers of the page's files. Where people sign in at a provider, the page may call that
+    origin, too.
+    """
     if settings.sign_in != "provider":
         return HEADERS
     policy = POLICY.replace("connect-src 'self'", f"connect-src 'self' {settings.page_origin}")
@@ -59,7 +63,9 @@ def headers_of(settings: Settings) -> dict[str, str]:
 
 
 def provider_of(settings: Settings) -> str:
-    """What the page's script has to know of the provider at which people sign in, as a tag; "" where they do not."""
+    """What the page's script has to know of the provider at which people sign in, as a tag; ""
+    where they do not.
+    """
     if settings.sign_in != "provider":
         return ""
     asks_for_audience = settings.audiences and settings.auth_audience_claim == "aud"
@@ -83,12 +89,14 @@ def build_http(
     page: bool = True,
     store: Callable[[], Awaitable[BaseStore]] = platform.store,
 ) -> FastAPI:
-    """The app that `http.app` in langgraph.json names: the routes under /memory, and the page at /app unless `page` is False.
+    """The app that `http.app` in langgraph.json names: the routes under /memory, and the page at
+    /app unless `page` is False.
 
-    `routes` are a deployment's own, of Starlette or FastAPI. They have the same sign-in (`request.user`) and bounds, as long as
-    `enable_custom_route_auth` is in langgraph.json. Raises `SettingsError` if it is not, for one that the sign-in cannot
-    surround, for texts of the page that cannot be used, and for a deployment that consolidates without the graph that does
-    it. The server does not start, either, with an agent that lacks a part which keeps it safe.
+    `routes` are a deployment's own, of Starlette or FastAPI. They have the same sign-in
+    (`request.user`) and bounds, as long as `enable_custom_route_auth` is in langgraph.json. Raises
+    `SettingsError` if it is not, for one that the sign-in cannot surround, for texts of the page
+    that cannot be used, and for a deployment that consolidates without the graph that does it. The
+    server does not start, either, with an agent that lacks a part which keeps it safe.
     """
     _ = deployment.agents  # raises, if a graph is missing
     _check_sign_in(deployment)
@@ -102,20 +110,37 @@ def build_http(
 
         in_memory_runtime.correct()
     if not isinstance(routes, Sequence) or isinstance(routes, str | bytes):
-        raise SettingsError(f"routes of build_http is {routes!r:.80}; use a list of routes, e.g. router.routes.")
+        raise SettingsError(
+            f"routes of build_http is {routes!r:.80}; use a list of routes, e.g. router.routes."
+        )
     if bare := [route for route in routes if not hasattr(route, "app")]:
-        raise SettingsError(f"routes has {bare[0]!r}, which no sign-in can surround; give the routes, router.routes.")
+        raise SettingsError(
+            f"routes has {bare[0]!r}, which no sign-in can surround; give the routes, router.routes."
+        )
     # The server adds its own routes, so this middleware surrounds all of them.
-    middleware = [Middleware(DevGuard, settings=deployment.settings)] if deployment.settings.local_dev else []
+    middleware = (
+        [Middleware(DevGuard, settings=deployment.settings)]
+        if deployment.settings.local_dev
+        else []
+    )
     middleware += [Middleware(RequestBounds, deployment=deployment)]
     middleware += [Middleware(PeoplesAgents, settings=deployment.settings)]
     if page:
-        middleware += [Middleware(Page, deployment=deployment, languages=texts.load(deployment.folder / "texts"))]
+        middleware += [
+            Middleware(
+                Page, deployment=deployment, languages=texts.load(deployment.folder / "texts")
+            )
+        ]
     # The server's own document has these routes; the handlers cover the server's routes, too.
     handlers = {**HANDLERS, HTTPStatusError: refused_inside}
-    api = FastAPI(openapi_url=None, middleware=middleware, exception_handlers=handlers, lifespan=looking_around)
-    # The routes themselves, not `include_router`: the server puts its sign-in around each route's `app`, which an included
-    # router does not have.
+    api = FastAPI(
+        openapi_url=None,
+        middleware=middleware,
+        exception_handlers=handlers,
+        lifespan=looking_around,
+    )
+    # The routes themselves, not `include_router`: the server puts its sign-in around each route's
+    # `app`, which an included router does not have.
     own = (files, views, delete_for_good, export_and_forget, importing)
     for router in (*(module.router for module in own), consolidation):
         api.router.routes.extend(router.routes)
@@ -125,7 +150,9 @@ def build_http(
 
 
 def _check_sign_in(deployment: Deployment) -> None:
-    """Raise `SettingsError` if the server would answer this app's routes to anybody, without a sign-in."""
+    """Raise `SettingsError` if the server would answer this app's routes to anybody, without a
+    sign-in.
+    """
     http = served_http(deployment.folder)
     if not http.get("app"):
         return
@@ -133,25 +160,38 @@ def _check_sign_in(deployment: Deployment) -> None:
     if asks is not True:  # a text, such as "false", would count as true
         file = deployment.folder / "langgraph.json"
         what = f"enable_custom_route_auth is {json.dumps(asks):.80}, so its app's routes would ask nobody to sign in"
-        raise SettingsError(f'{file}: in http {what}; put "enable_custom_route_auth": true beside "app".')
+        raise SettingsError(
+            f'{file}: in http {what}; put "enable_custom_route_auth": true beside "app".'
+        )
 
 
 class Page:
     """ASGI middleware that answers /app, before the sign-in that the platform puts around routes.
 
-    Whoever opens the server's root in a browser is sent there. Other clients get the platform's answer: a check of health.
+    Whoever opens the server's root in a browser is sent there. Other clients get the platform's
+    answer: a check of health.
     """
 
-    def __init__(self, app: ASGIApp, deployment: Deployment, languages: dict[str, texts.Texts]) -> None:
+    def __init__(
+        self, app: ASGIApp, deployment: Deployment, languages: dict[str, texts.Texts]
+    ) -> None:
         self.app = app
         self.texts = languages
-        parts = [part for part in PARTS if deployment.consolidation or not part.startswith("consolidation/")]
+        parts = [
+            part
+            for part in PARTS
+            if deployment.consolidation or not part.startswith("consolidation/")
+        ]
         index = (FOLDER / "index.html").read_text("utf-8").replace("{parts}", " ".join(parts))
         self.headers = headers_of(deployment.settings)
         # The page cannot ask without a token.
         index = index.replace("{sign-in}", deployment.settings.sign_in)
         self.index = index.replace("{provider}", provider_of(deployment.settings))
-        routes = [Route("/app", self.show), Route("/app/texts", self.tell_texts), Mount("/app", StaticFiles(directory=FOLDER))]
+        routes = [
+            Route("/app", self.show),
+            Route("/app/texts", self.tell_texts),
+            Mount("/app", StaticFiles(directory=FOLDER)),
+        ]
         self.page = Starlette(routes=routes)
 
     def show(self, request: Request) -> Response:
@@ -182,7 +222,9 @@ class Page:
         if scope["type"] == "http" and f"{path}/".startswith("/app/"):
             await self.page(scope, receive, send_guarded)
         elif scope["type"] == "http" and path in ("", "/") and _is_browser(Request(scope)):
-            to_page = RedirectResponse(f"{scope.get('root_path', '')}/app", headers={"vary": "accept"})
+            to_page = RedirectResponse(
+                f"{scope.get('root_path', '')}/app", headers={"vary": "accept"}
+            )
             await to_page(scope, receive, send_guarded)
         else:
             await self.app(scope, receive, send)
@@ -190,4 +232,6 @@ class Page:
 
 def _is_browser(request: Request) -> bool:
     """Whether somebody opens this address to look at it."""
-    return request.method in ("GET", "HEAD") and prefers_html(",".join(request.headers.getlist("accept")))
+    return request.method in ("GET", "HEAD") and prefers_html(
+        ",".join(request.headers.getlist("accept"))
+    )

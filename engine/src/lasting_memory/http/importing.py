@@ -1,8 +1,9 @@
 """An export, merged into a person's memory.
 
-Merging removes nothing. It creates missing files and appends missing lines to Markdown files, in their order; other existing
-files stay as they are. Conversations come as history: their text alone, to be read and searched, never continued, and never
-consolidated as what the person says. Proposals come undecided, and pause and review can only be turned on.
+Merging removes nothing. It creates missing files and appends missing lines to Markdown files, in
+their order; other existing files stay as they are. Conversations come as history: their text alone,
+to be read and searched, never continued, and never consolidated as what the person says. Proposals
+come undecided, and pause and review can only be turned on.
 """
 
 import hashlib
@@ -33,7 +34,14 @@ from lasting_memory.http import requests
 from lasting_memory.http.requests import Answer, Caller, MemoryQuery, PersonRequest, key_of
 from lasting_memory.people import identity
 from lasting_memory.plain_text import compared, plain
-from lasting_memory.validation import RefusedWrite, check_change, check_content, check_file, file_bytes, stored_file
+from lasting_memory.validation import (
+    RefusedWrite,
+    check_change,
+    check_content,
+    check_file,
+    file_bytes,
+    stored_file,
+)
 
 router = APIRouter(tags=["Memory"])
 # Of one import. What a memory may have beside what is there is checked file by file.
@@ -41,7 +49,8 @@ MOST_FILES, MOST_CONVERSATIONS = 10_000, 1_000
 # Of one conversation: messages, and characters of all of them. A longer one is left out.
 _MESSAGES, _CHARS = 5_000, 2_000_000
 _TITLE_CHARS = 200
-# The namespace of the ids of imported conversations; ids of one conversation that are tried, if somebody else has it.
+# The namespace of the ids of imported conversations; ids of one conversation that are tried, if
+# somebody else has it.
 _IDS, _TRIES = UUID("0f0b4c1e-5a53-4c39-9b0c-6b7f1f0f6d52"), 5
 # Threads that one search finds.
 _LISTED = 1_000
@@ -73,9 +82,16 @@ class Imported(BaseModel, strict=True):
         if not self.path.endswith(".md") or {before["encoding"], self.encoding} != {"utf-8"}:
             return before
         known = {compared(line) for line in journal.lines_of(before["content"])}
-        lacking = [line for line in journal.lines_of(self.content) if line.strip() and compared(line) not in known]
+        lacking = [
+            line
+            for line in journal.lines_of(self.content)
+            if line.strip() and compared(line) not in known
+        ]
         gap = "\n" if before["content"] and not before["content"].endswith("\n") and lacking else ""
-        return FileData(content=before["content"] + gap + "".join(f"{line}\n" for line in lacking), encoding="utf-8")
+        return FileData(
+            content=before["content"] + gap + "".join(f"{line}\n" for line in lacking),
+            encoding="utf-8",
+        )
 
 
 class ImportedChange(BaseModel, strict=True):
@@ -122,16 +138,26 @@ class Document(BaseModel, strict=True):
 
     version: Literal[1]
     files: Annotated[list[Imported], Field(max_length=MOST_FILES)]
-    proposals: Annotated[list[ImportedProposal], Field(max_length=MOST_FILES)] = Field(default_factory=list)
-    proposed_changes: Annotated[dict[str, ImportedChanges], Field(max_length=MOST_FILES)] = Field(default_factory=dict)
+    proposals: Annotated[list[ImportedProposal], Field(max_length=MOST_FILES)] = Field(
+        default_factory=list
+    )
+    proposed_changes: Annotated[dict[str, ImportedChanges], Field(max_length=MOST_FILES)] = Field(
+        default_factory=dict
+    )
     controls: ImportedControls = ImportedControls()
-    conversations: Annotated[list[ImportedConversation], Field(max_length=MOST_CONVERSATIONS)] = Field(default_factory=list)
+    conversations: Annotated[list[ImportedConversation], Field(max_length=MOST_CONVERSATIONS)] = (
+        Field(default_factory=list)
+    )
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        twice = [path for path, times in Counter(file.path for file in self.files).items() if times > 1]
+        twice = [
+            path for path, times in Counter(file.path for file in self.files).items() if times > 1
+        ]
         if twice:
-            raise ValueError(f"{twice[0]} is there more than once; import one assistant's files at a time")
+            raise ValueError(
+                f"{twice[0]} is there more than once; import one assistant's files at a time"
+            )
         return self
 
 
@@ -161,13 +187,15 @@ _BODY = {
 async def import_document(caller: Caller, query: MemoryQuery) -> Answer:
     """Merge an export, or a part of one, into your memory. To repeat it adds nothing.
 
-    `files` are path and action: create, append (Markdown, of which lines were missing), keep (another one is there), same.
-    `conversations` become history that is read and searched: their text alone, under new ids and marked `imported`, never
-    continued, and never consolidated; counts of those `created`, that were `there`, and `left_out` because they cannot be read,
-    say nothing or are too long. `proposals`: how many wait for you again; `controls`: pause and review, which are turned on
-    where the export or you have them on. At most 10,000 files and 1,000 conversations: send further ones in another part. 409:
-    a file does not fit beside what is there; those before it were imported, and it can be repeated. 429: another import of
-    yours is under way.
+    `files` are path and action: create, append (Markdown, of which lines were missing), keep
+    (another one is there), same. `conversations` become history that is read and searched: their
+    text alone, under new ids and marked `imported`, never continued, and never consolidated; counts
+    of those `created`, that were `there`, and `left_out` because they cannot be read, say nothing
+    or are too long. `proposals`: how many wait for you again; `controls`: pause and review, which
+    are turned on where the export or you have them on. At most 10,000 files and 1,000
+    conversations: send further ones in another part. 409: a file does not fit beside what is there;
+    those before it were imported, and it can be repeated. 429: another import of yours is under
+    way.
     """
     body = await platform.in_thread(_parsed, await caller.http.body())
     controls_now = await _tighten(caller, body.controls)
@@ -175,7 +203,12 @@ async def import_document(caller: Caller, query: MemoryQuery) -> Answer:
     files = await _import_files(caller, body.files)
     async with get_client() as client:
         conversations = await _import_conversations(caller, client, body.conversations)
-    return {"files": files, "proposals": proposals, "controls": controls_now, "conversations": conversations}
+    return {
+        "files": files,
+        "proposals": proposals,
+        "controls": controls_now,
+        "conversations": conversations,
+    }
 
 
 def _parsed(body: bytes) -> Document:
@@ -184,13 +217,19 @@ def _parsed(body: bytes) -> Document:
         return Document.model_validate(json.loads(body))
     except ValidationError as error:
         errors = error.errors(include_url=False, include_input=False, include_context=False)
-        raise RequestValidationError([{**each, "loc": ("body", *each["loc"])} for each in errors[:1]]) from None
+        raise RequestValidationError(
+            [{**each, "loc": ("body", *each["loc"])} for each in errors[:1]]
+        ) from None
     except (ValueError, RecursionError):
-        raise RequestValidationError([{"type": "json_invalid", "loc": ("body",), "msg": "JSON decode error"}]) from None
+        raise RequestValidationError(
+            [{"type": "json_invalid", "loc": ("body",), "msg": "JSON decode error"}]
+        ) from None
 
 
 def _check_file(caller: PersonRequest, file: Imported, there: Item | None) -> None:
-    """Raise `RefusedWrite` for a file that must not be remembered, or not be merged with what is there. Blocks."""
+    """Raise `RefusedWrite` for a file that must not be remembered, or not be merged with what is
+    there. Blocks.
+    """
     check_file(caller.deployment, file.path, file.content, caller.author, file.encoding)
     try:
         before = stored_file(there) if there else None
@@ -218,29 +257,47 @@ async def _import_files(caller: PersonRequest, files: Sequence[Imported]) -> lis
                 action = "append" if before else "create"
                 await caller.files.arevise(key_of(file.path), file.merged)
         except RefusedWrite as error:
-            raise HTTPException(409, f"{error} {len(done)} files before it were imported.") from None
+            raise HTTPException(
+                409, f"{error} {len(done)} files before it were imported."
+            ) from None
         done.append({"path": file.path, "action": action})
     return done
 
 
 async def _import_proposals(caller: PersonRequest, document: Document) -> int:
-    """Propose what an export proposes, unless it was imported before, or too much waits. Returns how many wait now."""
+    """Propose what an export proposes, unless it was imported before, or too much waits. Returns
+    how many wait now.
+    """
     memory, author = caller.memory, identity.Author("consolidation", caller.actor.user_id)
     if caller.deployment.consolidation is None:  # nobody could decide about them
         return 0
-    known = {each.id: bool(each.changes) for each in await memory.proposals()} if document.proposed_changes else {}
+    known = (
+        {each.id: bool(each.changes) for each in await memory.proposals()}
+        if document.proposed_changes
+        else {}
+    )
     waiting, made = sum(known.values()), 0
     kinds = {proposal.id: proposal.kind for proposal in document.proposals}
     for exported_id, imported in document.proposed_changes.items():
-        changes = [Changed(key_of(change.path), change.before, change.after, change.deleted) for change in imported]
+        changes = [
+            Changed(key_of(change.path), change.before, change.after, change.deleted)
+            for change in imported
+        ]
         proposal_id = f"imported-{_own_id(caller.actor, repr((memory.files, changes)))}"
         size = sum(len(each.before) + len(each.after) for each in changes)
-        if not changes or proposal_id in known or waiting >= MAX_PROPOSALS or size > 2 * caller.deployment.limits.max_bytes:
+        if (
+            not changes
+            or proposal_id in known
+            or waiting >= MAX_PROPOSALS
+            or size > 2 * caller.deployment.limits.max_bytes
+        ):
             continue
         kind = kinds.get(exported_id, "")
         kind = kind if kind in _KINDS else "bring"
         at = datetime.now(UTC).isoformat()
-        await memory.propose(Proposal(proposal_id, at, memory.files[-1], author, changes, [], kind=kind))
+        await memory.propose(
+            Proposal(proposal_id, at, memory.files[-1], author, changes, [], kind=kind)
+        )
         known[proposal_id] = True
         waiting += 1
         made += 1
@@ -250,7 +307,11 @@ async def _import_proposals(caller: PersonRequest, document: Document) -> int:
 async def _tighten(caller: PersonRequest, given: ImportedControls) -> dict[str, bool]:
     """Turn on what the export has on. The person alone does that. Returns what is on now."""
     present = await controls.controls(caller.store, caller.actor, caller.deployment)
-    on = {name: True for name, is_on in given.model_dump().items() if is_on and not getattr(present, name)}
+    on = {
+        name: True
+        for name, is_on in given.model_dump().items()
+        if is_on and not getattr(present, name)
+    }
     if not on or caller.author.kind == "operator":
         return present.told()
     if not await controls.set_controls(caller.store, caller.actor, on, caller.began):
@@ -263,7 +324,9 @@ async def _tighten(caller: PersonRequest, given: ImportedControls) -> dict[str, 
 
 @dataclass(frozen=True, slots=True)
 class _Talk:
-    """A conversation to import: its text, and metadata of ours and the allowed ones of the document's."""
+    """A conversation to import: its text, and metadata of ours and the allowed ones of the
+    document's.
+    """
 
     original_id: str
     messages: Sequence[tuple[str, str]]  # type and text
@@ -271,7 +334,9 @@ class _Talk:
     metadata: Mapping[str, Any]
 
     def ids(self, actor: identity.Actor) -> Iterator[str]:
-        """The ids that it may have: the same for the same person and text, whoever computes them, and nobody else's."""
+        """The ids that it may have: the same for the same person and text, whoever computes them,
+        and nobody else's.
+        """
         digest = hashlib.sha256(json.dumps([self.original_id, self.messages]).encode()).hexdigest()
         for number in range(_TRIES):
             yield _own_id(actor, f"{number}/{digest}")
@@ -280,7 +345,11 @@ class _Talk:
         """What puts the messages into a thread, and leaves nothing to be done there."""
         messages = list[dict[str, Any]]()
         for number, ((kind, text), at) in enumerate(zip(self.messages, self.times, strict=True)):
-            message: dict[str, Any] = {"type": kind, "content": text, "id": str(uuid5(UUID(thread_id), str(number)))}
+            message: dict[str, Any] = {
+                "type": kind,
+                "content": text,
+                "id": str(uuid5(UUID(thread_id), str(number))),
+            }
             messages.append({**message, "additional_kwargs": {days.SAID_AT: at}} if at else message)
         said = {"values": {"messages": messages}, "as_node": "__start__"}
         return [{"updates": [said]}, {"updates": [{"values": None, "as_node": "__end__"}]}]
@@ -295,11 +364,16 @@ def _talks(given: Sequence[ImportedConversation], agent: str, actor: identity.Ac
     talks = list[_Talk]()
     for entry in given:
         messages = _messages(entry.values)
-        if not messages or len(messages) > _MESSAGES or sum(len(text) for _, text in messages) > _CHARS:
+        if (
+            not messages
+            or len(messages) > _MESSAGES
+            or sum(len(text) for _, text in messages) > _CHARS
+        ):
             continue
         told = entry.metadata if isinstance(entry.metadata, Mapping) else {}
         began, ended = _times(
-            told.get(controls.IMPORTED_BEGAN) or entry.created_at, told.get(controls.IMPORTED_ENDED) or entry.updated_at
+            told.get(controls.IMPORTED_BEGAN) or entry.created_at,
+            told.get(controls.IMPORTED_ENDED) or entry.updated_at,
         )
         metadata: dict[str, Any] = {
             "graph_id": agent,
@@ -307,7 +381,11 @@ def _talks(given: Sequence[ImportedConversation], agent: str, actor: identity.Ac
             "org_id": actor.org_id,
             controls.IMPORTED: True,
         }
-        metadata |= {name: at for name, at in ((controls.IMPORTED_BEGAN, began), (controls.IMPORTED_ENDED, ended)) if at}
+        metadata |= {
+            name: at
+            for name, at in ((controls.IMPORTED_BEGAN, began), (controls.IMPORTED_ENDED, ended))
+            if at
+        }
         title = told.get("title")
         if isinstance(title, str) and title.strip():
             metadata["title"] = " ".join(_kept(title[:_TITLE_CHARS]).split())
@@ -364,7 +442,10 @@ async def _import_conversations(
     talks = await platform.in_thread(_talks, given, agents[0], actor)
     counts = {"created": 0, "there": 0, "left_out": len(given) - len(talks)}
     wanted = await platform.in_thread(lambda: [(talk, next(talk.ids(actor))) for talk in talks])
-    owners = await _owners(client, {_canonical(talk.original_id) for talk in talks} | {thread_id for _, thread_id in wanted})
+    owners = await _owners(
+        client,
+        {_canonical(talk.original_id) for talk in talks} | {thread_id for _, thread_id in wanted},
+    )
     for talk, thread_id in wanted:
         if actor in (owners.get(_canonical(talk.original_id)), owners.get(thread_id)):
             counts["there"] += 1
@@ -386,13 +467,19 @@ async def _owners(client: LangGraphClient, thread_ids: set[str]) -> dict[str, id
     """Whose the threads with these ids are; those without an owner are nobody's."""
     owners = dict[str, identity.Actor]()
     for some in controls.slices(thread_ids - {""}):
-        for thread in await client.threads.search(ids=some, limit=len(some), select=["thread_id", "metadata"]):
+        for thread in await client.threads.search(
+            ids=some, limit=len(some), select=["thread_id", "metadata"]
+        ):
             metadata = thread["metadata"] or {}
-            owners[str(thread["thread_id"])] = identity.Actor(str(metadata.get("user_id")), str(metadata.get("org_id")))
+            owners[str(thread["thread_id"])] = identity.Actor(
+                str(metadata.get("user_id")), str(metadata.get("org_id"))
+            )
     return owners
 
 
-async def _create(caller: PersonRequest, client: LangGraphClient, talk: _Talk) -> Literal["created", "there", "left_out"]:
+async def _create(
+    caller: PersonRequest, client: LangGraphClient, talk: _Talk
+) -> Literal["created", "there", "left_out"]:
     """Make a conversation, under the first of its ids that nobody else has."""
     if caller.author.kind != "operator":
         share_of(caller.actor, caller.deployment.limits).charge(THREAD_IN_REQUESTS)
@@ -402,7 +489,10 @@ async def _create(caller: PersonRequest, client: LangGraphClient, talk: _Talk) -
         steps: Any = talk.supersteps(thread_id)
         try:
             made = await client.threads.create(
-                thread_id=thread_id, metadata=dict(talk.metadata), if_exists="raise", supersteps=steps
+                thread_id=thread_id,
+                metadata=dict(talk.metadata),
+                if_exists="raise",
+                supersteps=steps,
             )
         except ConflictError:
             owner = (await _owners(client, {thread_id})).get(thread_id)
@@ -410,7 +500,9 @@ async def _create(caller: PersonRequest, client: LangGraphClient, talk: _Talk) -
                 return "there"
             continue
         is_forgotten = await journal.is_forgotten(caller.store, caller.began)
-        if is_forgotten or "thread_id" not in made:  # of a thread without its messages the platform says that it is made
+        if (
+            is_forgotten or "thread_id" not in made
+        ):  # of a thread without its messages the platform says that it is made
             await client.threads.delete(thread_id)
         if is_forgotten:
             raise HTTPException(409, _FORGOTTEN)

@@ -1,6 +1,8 @@
-"""Corrections of the platform's in-memory runtime, which `langgraph dev` runs on: the worst of what it does with people's data.
+"""Corrections of the platform's in-memory runtime, which `langgraph dev` runs on: the worst of what
+it does with people's data.
 
-`build_http` applies them where that runtime serves; nothing else may import this. Tests fail where a name has moved.
+`build_http` applies them where that runtime serves; nothing else may import this. Tests fail where
+a name has moved.
 """
 
 import asyncio
@@ -33,9 +35,10 @@ def correct() -> None:
 
 
 def _know_which_runs_go_on() -> None:
-    """It calls a thread idle while a cancelled run goes on in it, and forgetting would not wait. And if nobody streams a run
-    that is rolled back, it deletes the run at once, as if it had not begun; its thread stayed busy for ever. So did that of a
-    planned run which is rolled back, and that of a run which was deleted and went on.
+    """It calls a thread idle while a cancelled run goes on in it, and forgetting would not wait.
+    And if nobody streams a run that is rolled back, it deletes the run at once, as if it had not
+    begun; its thread stayed busy for ever. So did that of a planned run which is rolled back, and
+    that of a run which was deleted and went on.
     """
     enter, delete = ops.Runs.enter, ops.Runs.delete
     going, run_ids = Counter[str](), Counter[str]()
@@ -60,13 +63,20 @@ def _know_which_runs_go_on() -> None:
         was_alone = _active_runs(conn, thread_id) == {str(run_id)}
         shown = {name: thread.get(name) for name in ("values", "interrupts")} if thread else {}
         # The handlers first: they stop the run. With it ends the thread of a stateless run.
-        filters = await ops.Runs.handle_event(ctx, "delete", {"run_id": run_id, "thread_id": thread_id})
+        filters = await ops.Runs.handle_event(
+            ctx, "delete", {"run_id": run_id, "thread_id": thread_id}
+        )
         if was_there and _thread(conn, thread_id) is None and _is_seen(thread, filters):
             return _one(run_id)
         deleted = await delete(conn, run_id, thread_id=thread_id, ctx=ctx)
         listed = _has_run(conn, thread_id, run_id)  # still, if the caller may not delete it
-        if thread and was_alone and not (listed or going[str(thread_id)] or _active_runs(conn, thread_id)):
-            # As before the run, of which the stop has shown what it had come to: its checkpoints are gone.
+        if (
+            thread
+            and was_alone
+            and not (listed or going[str(thread_id)] or _active_runs(conn, thread_id))
+        ):
+            # As before the run, of which the stop has shown what it had come to: its checkpoints
+            # are gone.
             thread.update(shown, status="interrupted" if shown["interrupts"] else "idle")
         await _tell_status(thread_id)
         return deleted
@@ -84,7 +94,9 @@ def _count_down(counts: Counter[str], key: str) -> None:
 
 def _thread(conn: Any, thread_id: Any) -> dict[str, Any] | None:
     """The thread in the platform's list; None if it is not there."""
-    found = (thread for thread in conn.store["threads"] if str(thread["thread_id"]) == str(thread_id))
+    found = (
+        thread for thread in conn.store["threads"] if str(thread["thread_id"]) == str(thread_id)
+    )
     return next(found, None)
 
 
@@ -102,7 +114,9 @@ def _active_runs(conn: Any, thread_id: Any) -> set[str]:
 
 def _is_seen(thread: Mapping[str, Any] | None, filters: Any) -> bool:
     """Whether whom the handlers gave these filters sees this thread."""
-    return thread is not None and (not filters or ops._check_filter_match(thread["metadata"], filters))  # noqa: SLF001
+    return thread is not None and (
+        not filters or ops._check_filter_match(thread["metadata"], filters)  # noqa: SLF001
+    )
 
 
 async def _one(item: Any) -> AsyncIterator[Any]:
@@ -110,14 +124,18 @@ async def _one(item: Any) -> AsyncIterator[Any]:
 
 
 async def _tell_status(thread_id: Any) -> None:
-    """Have a thread called busy while a run of it is listed as waiting or at work, and idle once its last one has ended."""
+    """Have a thread called busy while a run of it is listed as waiting or at work, and idle once
+    its last one has ended.
+    """
     async with connect() as conn:
         thread = _thread(conn, thread_id)
         if thread is None:
             return
         if _active_runs(conn, thread_id):
             thread["status"] = "busy"
-        elif thread["status"] == "busy" and (platform.runs_going is None or not platform.runs_going[str(thread_id)]):
+        elif thread["status"] == "busy" and (
+            platform.runs_going is None or not platform.runs_going[str(thread_id)]
+        ):
             thread["status"] = "idle"
 
 
@@ -131,14 +149,20 @@ async def _delete_late_checkpoints(thread_id: Any) -> None:
 
 
 def _delete_what_was_asked_for() -> None:
-    """It left a deleted thread's messages in its files. Of a run it deletes the checkpoints before it looks whose it is: on
-    Postgres `DELETE /threads/<own>/runs/<run>` with another's run emptied the other's conversation. And it waits between
-    finding a thread's place in its list and deleting what is there: with two deletions at once, another person's thread.
+    """It left a deleted thread's messages in its files. Of a run it deletes the checkpoints before
+    it looks whose it is: on Postgres `DELETE /threads/<own>/runs/<run>` with another's run emptied
+    the other's conversation. And it waits between finding a thread's place in its list and deleting
+    what is there: with two deletions at once, another person's thread.
 
-    Stopping a stateless run, which a deletion does first, ends its thread, too: that is deleted then, and not "not found".
+    Stopping a stateless run, which a deletion does first, ends its thread, too: that is deleted
+    then, and not "not found".
     """
     prune = ops.Threads.prune
-    delete, delete_checkpoints, turn = ops.Threads.delete, ops._delete_checkpoints_for_thread, asyncio.Lock()  # noqa: SLF001
+    delete, delete_checkpoints, turn = (
+        ops.Threads.delete,
+        ops._delete_checkpoints_for_thread,  # noqa: SLF001
+        asyncio.Lock(),
+    )
 
     async def deleted_in_turn(conn: Any, thread_id: Any, ctx: Any = None) -> Any:
         # The handlers first, out of turn: they wait until a run has ended.
@@ -151,11 +175,17 @@ def _delete_what_was_asked_for() -> None:
                 raise HTTPException(404, f"Thread with ID {thread_id} not found")
             return await platform.as_nobody(delete(conn, thread_id))
 
-    async def pruned(thread_ids: Sequence[Any], strategy: Any = "delete", batch_size: int = 100, ctx: Any = None) -> int:
+    async def pruned(
+        thread_ids: Sequence[Any], strategy: Any = "delete", batch_size: int = 100, ctx: Any = None
+    ) -> int:
         async with connect() as conn:
             before = {str(thread_id): _thread(conn, thread_id) for thread_id in thread_ids}
             filters = await ops.Threads.handle_event(ctx, "delete", {"thread_ids": thread_ids})
-            ended = {name for name, thread in before.items() if _is_seen(thread, filters) and _thread(conn, name) is None}
+            ended = {
+                name
+                for name, thread in before.items()
+                if _is_seen(thread, filters) and _thread(conn, name) is None
+            }
         left = [thread_id for thread_id in thread_ids if str(thread_id) not in ended]
         return len(ended) + int(await prune(left, strategy, batch_size, ctx))
 
@@ -164,18 +194,23 @@ def _delete_what_was_asked_for() -> None:
         if run_id is None:
             await saver.adelete_thread(str(thread_id))
         elif _has_run(conn, thread_id, run_id):
-            # A checkpointer of one's own is told the run's id alone, and a copy of a thread has the same runs in its history.
+            # A checkpointer of one's own is told the run's id alone, and a copy of a thread has the
+            # same runs in its history.
             delete_run = getattr(saver, "adelete_run", None)
-            await (delete_run(str(thread_id), str(run_id)) if delete_run else delete_checkpoints(thread_id, conn, run_id))
+            await (
+                delete_run(str(thread_id), str(run_id))
+                if delete_run
+                else delete_checkpoints(thread_id, conn, run_id)
+            )
 
     ops.Threads.delete, ops.Threads.prune = staticmethod(deleted_in_turn), staticmethod(pruned)
     ops._delete_checkpoints_for_thread = deleted  # noqa: SLF001
 
 
 def _save_conversations() -> None:
-    """Nobody's conversations were saved any more once somebody's state was read, which took over the files, or once a flush had
-    found no conversation, or had failed, as on a full disk. And the flush is every ten seconds: a kill brought back whom it had
-    forgotten.
+    """Nobody's conversations were saved any more once somebody's state was read, which took over
+    the files, or once a flush had found no conversation, or had failed, as on a full disk. And the
+    flush is every ten seconds: a kill brought back whom it had forgotten.
     """
     create = checkpoint.InMemorySaver.__init__
     persistent: Any = PersistentDict

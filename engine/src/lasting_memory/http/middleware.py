@@ -1,8 +1,9 @@
-"""What every request passes before all routes: the guard of a development server, and the bounds of any server.
+"""What every request passes before all routes: the guard of a development server, and the bounds of
+any server.
 
-The platform accepts any spelling of an id that `UUID()` reads, but keeps a conversation's checkpoints under the given one: the
-same id in capitals would be a second conversation, which survives the deletion of the first. It also parses bodies of any shape
-in the event loop.
+The platform accepts any spelling of an id that `UUID()` reads, but keeps a conversation's
+checkpoints under the given one: the same id in capitals would be a second conversation, which
+survives the deletion of the first. It also parses bodies of any shape in the event loop.
 """
 
 import json
@@ -43,12 +44,14 @@ _ADDRESS = re.compile(r"[0-9.]+|[0-9a-f.]*:[0-9a-f:.]*")
 
 
 class DevGuard:
-    """ASGI middleware around every route of the development server, the platform's own included, and its WebSockets.
+    """ASGI middleware around every route of the development server, the platform's own included,
+    and its WebSockets.
 
-    That server believes callers who say they are Studio, and needs no sign-in at `/internal/*` (which wipes it) and `/deploy`
-    (which runs `langgraph deploy` with the developer's key). So this stops a website in the developer's browser, and one whose
-    name resolves to this machine (DNS rebinding): with 403 and a reason, which it also logs, because a browser hides the answer
-    from another website. Deployments have neither problem.
+    That server believes callers who say they are Studio, and needs no sign-in at `/internal/*`
+    (which wipes it) and `/deploy` (which runs `langgraph deploy` with the developer's key). So this
+    stops a website in the developer's browser, and one whose name resolves to this machine (DNS
+    rebinding): with 403 and a reason, which it also logs, because a browser hides the answer from
+    another website. Deployments have neither problem.
     """
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
@@ -59,15 +62,23 @@ class DevGuard:
         if reason is None:
             await self.app(scope, receive, send)
             return
-        logger.warning("Refused %s %.*a: %s", scope.get("method", "WebSocket"), _SHOWN, scope["path"], reason)
+        logger.warning(
+            "Refused %s %.*a: %s", scope.get("method", "WebSocket"), _SHOWN, scope["path"], reason
+        )
         await JSONResponse({"detail": reason}, status_code=403)(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> str | None:
         """The reason to refuse a request, in one line, or None."""
         match = _CLOSED.match(str(scope["path"]).removeprefix(scope.get("root_path", "")))
-        area, in_process, headers = match[1].lower() if match else "", platform.is_in_process(scope), Headers(scope=scope)
+        area, in_process, headers = (
+            match[1].lower() if match else "",
+            platform.is_in_process(scope),
+            Headers(scope=scope),
+        )
         if area == "internal":
-            return "/internal/* is closed: it wipes or shows everything and asks nobody who they are."
+            return (
+                "/internal/* is closed: it wipes or shows everything and asks nobody who they are."
+            )
         # Studio's page deploys, and says its Origin.
         if area == "deploy" and (in_process or self.settings.exposed or "origin" not in headers):
             return "/deploy is closed here: it asks nobody who they are; run `langgraph deploy` yourself."
@@ -84,7 +95,9 @@ class DevGuard:
         return None
 
     def _is_own_host(self, host: str) -> bool:
-        """Whether a Host header names this machine. A website can neither own an address nor fake the header in a browser."""
+        """Whether a Host header names this machine. A website can neither own an address nor fake
+        the header in a browser.
+        """
         match = _HOST.fullmatch(host)
         name = match[1].strip("[]").lower() if match else ""
         elsewhere = bool(_ADDRESS.fullmatch(name)) or name == self.settings.served_as
@@ -94,7 +107,11 @@ class DevGuard:
         """Whether pages of this origin may call: the server's own, or a website in `http.cors`."""
         expression = self.settings.cors_origin_regex
         is_own = origin.lower() in (f"http://{host}".lower(), f"https://{host}".lower())
-        return is_own or origin in self.settings.cors_origins or bool(expression and re.fullmatch(expression, origin))
+        return (
+            is_own
+            or origin in self.settings.cors_origins
+            or bool(expression and re.fullmatch(expression, origin))
+        )
 
 
 def _shown(values: list[str]) -> str:
@@ -111,9 +128,11 @@ _MAX_BYTES = {"/memory/import": MAX_IMPORT_BYTES, "/memory/bring": MAX_BROUGHT_B
 MAX_RUN_BYTES = MAX_INPUT_BYTES + attachments.MAX_PICTURES * attachments.MAX_BASE64_CHARS
 # States of a conversation's history in one answer: each is the whole conversation.
 MAX_HISTORY = 100
-# Levels of nesting of a body: Python copies a few hundred at most, and a run that cannot be copied never begins, nor ends.
+# Levels of nesting of a body: Python copies a few hundred at most, and a run that cannot be copied
+# never begins, nor ends.
 MAX_REQUEST_NESTING = 100
-# A body has at most one value for so many of the bytes that it may have: each is looked at in the event loop.
+# A body has at most one value for so many of the bytes that it may have: each is looked at in the
+# event loop.
 BYTES_A_VALUE = 16
 # Requests in one batch.
 MAX_BATCH = 1_000
@@ -136,7 +155,9 @@ _NO_MARKS = bytes(byte for byte in range(256) if byte not in b'[{",]}')
 
 
 def shape(body: bytes) -> tuple[int, int]:
-    """The largest number of brackets that a JSON text has open at once, and its commas between values."""
+    """The largest number of brackets that a JSON text has open at once, and its commas between
+    values.
+    """
     plain = body.replace(rb"\\", b"").replace(rb"\"", b"")
     marks = np.frombuffer(plain.translate(_MARKS, _NO_MARKS), np.int8)
     marks = marks[np.cumsum(marks == _QUOTE) % 2 == 0]
@@ -147,7 +168,9 @@ def shape(body: bytes) -> tuple[int, int]:
 def _canonical(text: str) -> str:
     with suppress(ValueError):  # not an id: the platform answers that
         if text != (wanted := str(UUID(text))):
-            raise HTTPException(422, f"Ids are lower-case UUIDs with dashes; write this one as {wanted}.")
+            raise HTTPException(
+                422, f"Ids are lower-case UUIDs with dashes; write this one as {wanted}."
+            )
     return text
 
 
@@ -183,9 +206,11 @@ def _fields_of(path: str) -> type[_Fields]:
     return _StoreSearch if path.rstrip("/") == "/store/items/search" else _Fields
 
 
-def _check_json(body: bytes, limit: int, fields: type[_Fields] | None, *, asks_for_run: bool) -> None:
-    """Raise `HTTPException` 422 for a body out of bounds; 413 for one that is too long without its pictures; 403 for
-    fields of a run that its sender may not send.
+def _check_json(
+    body: bytes, limit: int, fields: type[_Fields] | None, *, asks_for_run: bool
+) -> None:
+    """Raise `HTTPException` 422 for a body out of bounds; 413 for one that is too long without its
+    pictures; 403 for fields of a run that its sender may not send.
     """
     depth, commas = shape(body)
     if depth > MAX_REQUEST_NESTING or commas > limit // BYTES_A_VALUE:
@@ -211,7 +236,9 @@ def _check_json(body: bytes, limit: int, fields: type[_Fields] | None, *, asks_f
 
 
 def _check_state_write(body: bytes) -> None:
-    """Raise `HTTPException` 422 for state that would break the runs of a thread: the platform shows its handlers none of it."""
+    """Raise `HTTPException` 422 for state that would break the runs of a thread: the platform shows
+    its handlers none of it.
+    """
     with suppress(ValueError, RecursionError):  # not JSON: the platform answers that
         try:
             check_state_write(json.loads(body, parse_int=float))
@@ -233,7 +260,9 @@ def _check_fields(fields: type[_Fields], given: object) -> None:
 
 def _check_head(scope: Scope, path: str) -> None:
     if scope["type"] == "websocket":
-        raise HTTPException(403, "WebSockets are closed here; post commands, and stream events over HTTP.")
+        raise HTTPException(
+            403, "WebSockets are closed here; post commands, and stream events over HTTP."
+        )
     for segment in path.split("/"):
         _canonical(segment)
     if path.endswith("/history"):
@@ -241,11 +270,13 @@ def _check_head(scope: Scope, path: str) -> None:
 
 
 class RequestBounds:
-    """ASGI middleware around every route. It answers 413 to a body that is too long, otherwise 422 with a reason, or 403 where
-    the platform would begin before it asks who may do that. It refuses WebSockets: all that one carries is there over HTTP.
+    """ASGI middleware around every route. It answers 413 to a body that is too long, otherwise 422
+    with a reason, or 403 where the platform would begin before it asks who may do that. It refuses
+    WebSockets: all that one carries is there over HTTP.
 
-    Calls from inside the server have no bounds, but must spell ids like others: they carry A2A's ids of conversations. Notes
-    when a request came, before its body is read. No cache may keep an answer of /memory.
+    Calls from inside the server have no bounds, but must spell ids like others: they carry A2A's
+    ids of conversations. Notes when a request came, before its body is read. No cache may keep an
+    answer of /memory.
     """
 
     def __init__(self, app: ASGIApp, deployment: Deployment) -> None:
@@ -268,7 +299,9 @@ class RequestBounds:
             answer = JSONResponse({"detail": refusal.detail}, refusal.status_code, refusal.headers)
             await answer(scope, receive, send)
 
-    async def _carry_out(self, scope: Scope, receive: Receive, send: Send, path: str) -> HTTPException | None:
+    async def _carry_out(
+        self, scope: Scope, receive: Receive, send: Send, path: str
+    ) -> HTTPException | None:
         """Have the app answer. Returns a refusal that is the answer instead."""
         # Nobody waits for an answer where a client has gone.
         with suppress(ClientDisconnect), carrying_out() as request:
@@ -287,14 +320,23 @@ class RequestBounds:
 
 
 class _Bounded(ExitStack):
-    """One request, whose body is read, bounded and charged when the route asks for it, after sign-in. The end of an answer of
-    /memory is sent once its maker has ended well. Otherwise the server closes the connection, so that a client sees it: the
-    platform's middleware ends an answer that broke off as if it were whole, and raises the error afterwards.
+    """One request, whose body is read, bounded and charged when the route asks for it, after
+    sign-in. The end of an answer of /memory is sent once its maker has ended well. Otherwise the
+    server closes the connection, so that a client sees it: the platform's middleware ends an answer
+    that broke off as if it were whole, and raises the error afterwards.
     """
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, path: str, deployment: Deployment) -> None:
+    def __init__(
+        self, scope: Scope, receive: Receive, send: Send, path: str, deployment: Deployment
+    ) -> None:
         super().__init__()
-        self._scope, self._receive, self._send, self._path, self._deployment = scope, receive, send, path, deployment
+        self._scope, self._receive, self._send, self._path, self._deployment = (
+            scope,
+            receive,
+            send,
+            path,
+            deployment,
+        )
         self._is_memory = f"{path}/".startswith("/memory/")
         self._is_read = False
         self._end: Message | None = None
@@ -341,7 +383,9 @@ class _Bounded(ExitStack):
             return {"type": "http.disconnect"}
 
     async def _body(self) -> Message:
-        """Raises `HTTPException`: 413 (reading stops), 422, 403 for what is an operator's, or 429 if it is not their turn."""
+        """Raises `HTTPException`: 413 (reading stops), 422, 403 for what is an operator's, or 429
+        if it is not their turn.
+        """
         share, body, more = self._share, bytearray(), True
         limit = _MAX_BYTES.get(self._path, MAX_INPUT_BYTES)
         runs = _RUNS.fullmatch(self._path)
@@ -359,12 +403,15 @@ class _Bounded(ExitStack):
         if len(body) > most:
             raise _too_long(limit)
         fields = None if self._is_memory else _fields_of(self._path)
-        # Before the platform looks at them: it resolves names of hosts, and reads files of time zones, for whoever asks.
+        # Before the platform looks at them: it resolves names of hosts, and reads files of time
+        # zones, for whoever asks.
         asks_for_run = runs is not None and self._is_person
         if asks_for_run and runs and runs["crons"]:
             raise HTTPException(403, "Crons are for operators.")
         if len(body) > _LARGE:
-            await platform.in_thread(_check_json, bytes(body), limit, fields, asks_for_run=asks_for_run)
+            await platform.in_thread(
+                _check_json, bytes(body), limit, fields, asks_for_run=asks_for_run
+            )
         else:
             _check_json(bytes(body), limit, fields, asks_for_run=asks_for_run)
         if self._scope.get("method") == "POST" and _STATE_WRITES.fullmatch(self._path):
@@ -377,9 +424,13 @@ class _Bounded(ExitStack):
         begins, ends = message["type"] == "http.response.start", not message.get("more_body", False)
         if share := self._share:
             kind = Headers(raw=message["headers"]).get("content-type", "") if begins else ""
-            if begins and (self._path.rpartition("/")[2] in _WAITED or kind.startswith("text/event-stream")):
+            if begins and (
+                self._path.rpartition("/")[2] in _WAITED or kind.startswith("text/event-stream")
+            ):
                 try:
-                    self.enter_context(share.under_way("stream", self._deployment.limits.open_streams))
+                    self.enter_context(
+                        share.under_way("stream", self._deployment.limits.open_streams)
+                    )
                 except HTTPException as error:
                     self._refusal = error
                     raise

@@ -1,7 +1,9 @@
-"""What MCP and A2A offer to people: the agents that they talk to, and not the graph that consolidates.
+"""What MCP and A2A offer to people: the agents that they talk to, and not the graph that
+consolidates.
 
-The platform offers every assistant by both protocols. It carries out their requests by calls of its own assistants' and runs'
-routes from inside the server, and takes an assistant's graph into account nowhere that an auth handler could decide.
+The platform offers every assistant by both protocols. It carries out their requests by calls of its
+own assistants' and runs' routes from inside the server, and takes an assistant's graph into account
+nowhere that an auth handler could decide.
 """
 
 import re
@@ -33,18 +35,26 @@ _asked: ContextVar[Scope | None] = ContextVar("asked", default=None)
 
 
 async def refused_inside(request: Request, error: Exception) -> Response:
-    """The answer to a request by MCP whose run was refused: that refusal. The platform would answer 500.
+    """The answer to a request by MCP whose run was refused: that refusal. The platform would answer
+    500.
 
     Raises `error` of other requests, and of what is no refusal.
     """
-    if not isinstance(error, HTTPStatusError) or not error.response.is_client_error or not _PROTOCOLS.match(request.url.path):
+    if (
+        not isinstance(error, HTTPStatusError)
+        or not error.response.is_client_error
+        or not _PROTOCOLS.match(request.url.path)
+    ):
         raise error
     await error.response.aread()
-    return Response(error.response.content, error.response.status_code, media_type="application/json")
+    return Response(
+        error.response.content, error.response.status_code, media_type="application/json"
+    )
 
 
 class PeoplesAgents:
-    """ASGI middleware around every route: while a person asks by MCP or A2A, no assistant of the consolidation graph is found.
+    """ASGI middleware around every route: while a person asks by MCP or A2A, no assistant of the
+    consolidation graph is found.
 
     Their own requests over HTTP, and operators, find them all.
     """
@@ -58,7 +68,8 @@ class PeoplesAgents:
             return
         path = str(scope["path"]).removeprefix(scope.get("root_path", ""))
         if not platform.is_in_process(scope):
-            # Set for every request: on a connection that is kept, uvicorn may begin a request in the context of the one before.
+            # Set for every request: on a connection that is kept, uvicorn may begin a request in
+            # the context of the one before.
             token = _asked.set(scope if _PROTOCOLS.match(path) else None)
             try:
                 await self.app(scope, receive, send)
@@ -71,7 +82,9 @@ class PeoplesAgents:
         await self.app(scope, receive, send)
 
     def _is_operators(self, asked: Scope) -> bool:
-        """Whether an operator asked. Sign-in puts the user into the scope before the server calls itself."""
+        """Whether an operator asked. Sign-in puts the user into the scope before the server calls
+        itself.
+        """
         user = asked.get("user")
         return user is not None and is_operator(user, self._settings)
 
@@ -116,6 +129,8 @@ def _consolidates(assistant: Any) -> bool:
 
 
 def _nobody(assistant: dict[str, Any]) -> dict[str, Any]:
-    """An assistant that is not there, in place of one: the platform leaves it out of the page, which stays full."""
+    """An assistant that is not there, in place of one: the platform leaves it out of the page,
+    which stays full.
+    """
     nobody = str(uuid4())
     return {**assistant, "assistant_id": nobody, "name": nobody}

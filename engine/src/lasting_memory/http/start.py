@@ -1,4 +1,6 @@
-"""What the app looks at when its server starts: whether each agent is safe, and whether somebody has seeded the store."""
+"""What the app looks at when its server starts: whether each agent is safe, and whether somebody
+has seeded the store.
+"""
 
 import logging
 from collections.abc import AsyncIterator
@@ -20,15 +22,23 @@ logger = logging.getLogger("start")
 async def looking_around(app: FastAPI) -> AsyncIterator[None]:
     """The app's lifespan. The platform loads graphs and store before.
 
-    Raises `SettingsError` for an agent that lacks a part which keeps it safe: the server does not start.
+    Raises `SettingsError` for an agent that lacks a part which keeps it safe: the server does not
+    start.
     """
     deployment: Deployment = app.state.deployment
-    by_make_dev = getattr(app.state, "by_make_dev", False)  # it seeds after the start, and says what this would
+    by_make_dev = getattr(
+        app.state, "by_make_dev", False
+    )  # it seeds after the start, and says what this would
     try:
         _check_agents(deployment)
     except SettingsError as error:
-        if deployment.settings.local_dev and not by_make_dev:  # of which the reloader would say nothing
-            logger.error("%s Nothing is served until a file changes, which starts the server again; Ctrl-C ends.", error)  # noqa: TRY400
+        if (
+            deployment.settings.local_dev and not by_make_dev
+        ):  # of which the reloader would say nothing
+            logger.error(  # noqa: TRY400
+                "%s Nothing is served until a file changes, which starts the server again; Ctrl-C ends.",
+                error,
+            )
         raise
     has_store = platform.is_server() or app.state.store is not platform.store
     if has_store and not by_make_dev:
@@ -46,7 +56,9 @@ def _check_agents(deployment: Deployment) -> None:
 
 
 async def _log_first_steps(deployment: Deployment, store: BaseStore, *, has_page: bool) -> None:
-    """Log where the page is, on a development server, and how to seed what this folder has and the store has not."""
+    """Log where the page is, on a development server, and how to seed what this folder has and the
+    store has not.
+    """
     settings = deployment.settings
     page = f"The page is at {settings.served_at}/app." if has_page and settings.local_dev else ""
     try:
@@ -54,12 +66,17 @@ async def _log_first_steps(deployment: Deployment, store: BaseStore, *, has_page
     except SeedError as error:  # `python -m seeds` refuses it, too
         logger.warning("%s Nothing can be seeded before. %s", error, page)
         return
-    missing = [f"no {kind}" for kind in kinds if not await store.alist_namespaces(prefix=(kind,), limit=1)]
+    missing = [
+        f"no {kind}" for kind in kinds if not await store.alist_namespaces(prefix=(kind,), limit=1)
+    ]
     if missing:
         url = settings.served_at if settings.local_dev else "<the address of this deployment>"
         what = " and ".join(missing)
         logger.warning(
-            "Not seeded: this server has %s, though its folder does. `make seed URL=%s` puts them there. %s", what, url, page
+            "Not seeded: this server has %s, though its folder does. `make seed URL=%s` puts them there. %s",
+            what,
+            url,
+            page,
         )
     elif page:
         logger.info(page)

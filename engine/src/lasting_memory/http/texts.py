@@ -1,7 +1,8 @@
 """The page's own texts, in one file a language: the engine's, and a fork's over them.
 
-A file `<language>.json` is an object of keys and texts. A text is plain, with `{names}` for what the page puts in; one that
-counts is an object of plural forms by the categories of `Intl.PluralRules`, of which `other` is one. English has every key.
+A file `<language>.json` is an object of keys and texts. A text is plain, with `{names}` for what
+the page puts in; one that counts is an object of plural forms by the categories of
+`Intl.PluralRules`, of which `other` is one. English has every key.
 """
 
 import json
@@ -26,7 +27,8 @@ _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
 def load(folder: Path) -> dict[str, Texts]:
-    """The texts by language: the engine's, those in `folder` over them, and English where a language lacks one.
+    """The texts by language: the engine's, those in `folder` over them, and English where a
+    language lacks one.
 
     Raises `SettingsError` for a file that cannot be used, with its path and the key.
     """
@@ -36,7 +38,9 @@ def load(folder: Path) -> dict[str, Texts]:
         for path in sorted(own.glob("[!.]*.json")):
             language = path.stem.lower()
             if not _LANGUAGE.fullmatch(path.stem):
-                raise SettingsError(f"{path} is named after no language; name it by a tag such as fr.json or pt-BR.json.")
+                raise SettingsError(
+                    f"{path} is named after no language; name it by a tag such as fr.json or pt-BR.json."
+                )
             texts = _read(path)
             _check(path, texts, english)
             found[language] = {**found.get(language, english), **texts}
@@ -46,18 +50,28 @@ def load(folder: Path) -> dict[str, Texts]:
 def _read(path: Path) -> dict[str, Text]:
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
-            raise SettingsError(f"{path} has more than {MAX_FILE_BYTES} bytes; it may hold the page's texts and nothing else.")
+            raise SettingsError(
+                f"{path} has more than {MAX_FILE_BYTES} bytes; it may hold the page's texts and nothing else."
+            )
         texts = json.loads(path.read_text("utf-8"), object_pairs_hook=_no_doubles)
     except OSError as error:
-        raise SettingsError(f"{path} cannot be read ({error.strerror}); make it readable, or take it away.") from None
+        raise SettingsError(
+            f"{path} cannot be read ({error.strerror}); make it readable, or take it away."
+        ) from None
     except UnicodeDecodeError as error:
-        raise SettingsError(f"{path} is not UTF-8 (byte {error.start}); save it as UTF-8.") from None
+        raise SettingsError(
+            f"{path} is not UTF-8 (byte {error.start}); save it as UTF-8."
+        ) from None
     except RecursionError:
-        raise SettingsError(f"{path} is nested too deeply; use an object of keys and texts.") from None
+        raise SettingsError(
+            f"{path} is nested too deeply; use an object of keys and texts."
+        ) from None
     except ValueError as error:
         raise SettingsError(f"{path} is not JSON: {str(error).splitlines()[0]}; mend it.") from None
     if not isinstance(texts, dict):
-        raise SettingsError(f"{path} is no object; use keys and texts, e.g. " + '{"chat.send": "Send"}.')
+        raise SettingsError(
+            f"{path} is no object; use keys and texts, e.g. " + '{"chat.send": "Send"}.'
+        )
     return texts
 
 
@@ -66,14 +80,18 @@ def _no_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(members) == len(pairs):
         return members
     names = [name for name, _ in pairs]
-    raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r:.80} is there twice")
+    raise ValueError(
+        f"{next(name for name in names if names.count(name) > 1)!r:.80} is there twice"
+    )
 
 
 def _check(path: Path, texts: Mapping[str, object], english: Texts) -> None:
     """Raise `SettingsError` for the first text that the page could not show as it is."""
     for key, text in texts.items():
         if key not in english:
-            raise SettingsError(f"{path}: {key!r:.80} is no key of the page; see {FIRST}.json of the engine for all of them.")
+            raise SettingsError(
+                f"{path}: {key!r:.80} is no key of the page; see {FIRST}.json of the engine for all of them."
+            )
         if fault := _fault(text, english[key]):
             raise SettingsError(f"{path}: {key!r} {fault}.")
 
@@ -114,9 +132,11 @@ def _placeholders(text: Text) -> set[str]:
 
 
 def chosen(accept: str, languages: Mapping[str, Texts]) -> str:
-    """The language for an `Accept-Language` header: the one that a person likes best, of those that are there.
+    """The language for an `Accept-Language` header: the one that a person likes best, of those that
+    are there.
 
-    A tag also stands for those that begin with fewer parts ("de-AT" for "de"), as RFC 4647 looks languages up; `*` is any.
+    A tag also stands for those that begin with fewer parts ("de-AT" for "de"), as RFC 4647 looks
+    languages up; `*` is any.
     """
     for tag in _ranges(accept):
         if tag == "*":
@@ -129,7 +149,9 @@ def chosen(accept: str, languages: Mapping[str, Texts]) -> str:
 
 
 def _ranges(accept: str) -> list[str]:
-    """The tags of the header in lower case, what is liked best first, without what is refused (q=0) or makes no sense."""
+    """The tags of the header in lower case, what is liked best first, without what is refused (q=0)
+    or makes no sense.
+    """
     liked = []
     for part in accept.split(",")[:MAX_RANGES]:
         tag, _, weight = part.partition(";")

@@ -1,8 +1,9 @@
-"""Writes that lose nothing, and a history of every file, on any `BaseStore`: no lock server, no compare-and-set.
+"""Writes that lose nothing, and a history of every file, on any `BaseStore`: no lock server, no
+compare-and-set.
 
-Each change is an item of its own, which nobody overwrites, and names those that it was made from. The file is a copy of the
-newest one. Two who began from the same one each put theirs; of two at least one sees both, and puts one that has both changes.
-docs/journal.md says more.
+Each change is an item of its own, which nobody overwrites, and names those that it was made from.
+The file is a copy of the newest one. Two who began from the same one each put theirs; of two at
+least one sees both, and puts one that has both changes. docs/journal.md says more.
 """
 
 from lasting_memory.journal.erasing import Clean, erase

@@ -1,8 +1,9 @@
 """Taking text out of the history of a person's files, as if it had never been there.
 
-Revisions stay, with their ids and parents, so undo and merge go on working: only what they say is less. Whoever read the text
-before may put it once more. So the caller notes the time when all is rewritten (`note_erased`), which refuses those writers,
-and rewrites again what they have put until then.
+Revisions stay, with their ids and parents, so undo and merge go on working: only what they say is
+less. Whoever read the text before may put it once more. So the caller notes the time when all is
+rewritten (`note_erased`), which refuses those writers, and rewrites again what they have put until
+then.
 """
 
 from collections import Counter
@@ -17,12 +18,16 @@ from lasting_memory.journal.writing import Began, _File, _publish, all_items, pu
 from lasting_memory.people import namespaces
 from lasting_memory.people.namespaces import Namespace
 
-# Gives a text, of the file with this path, without what is erased; the same text where it has nothing of that.
+# Gives a text, of the file with this path, without what is erased; the same text where it has
+# nothing of that.
 Clean = Callable[[str, str], str]
 
 
-async def erase(store: BaseStore, files: Namespace, clean: Clean, began: Began, *, dry_run: bool = False) -> Counter[str]:
-    """Rewrite the revisions of a namespace's files, and the files. Returns how many `revisions` and `files` had some of it.
+async def erase(
+    store: BaseStore, files: Namespace, clean: Clean, began: Began, *, dry_run: bool = False
+) -> Counter[str]:
+    """Rewrite the revisions of a namespace's files, and the files. Returns how many `revisions` and
+    `files` had some of it.
 
     With `dry_run` it only counts. Nothing is put for a person who was forgotten since this `began`.
     """
@@ -42,7 +47,9 @@ async def erase(store: BaseStore, files: Namespace, clean: Clean, began: Began, 
 
 
 async def _renew_copy(file: _File) -> None:
-    """Make a file the copy of its newest revision again, where somebody has put one since it was read."""
+    """Make a file the copy of its newest revision again, where somebody has put one since it was
+    read.
+    """
     item, _ = await file.read(GetOp(file.files, file.path))
     log, _ = await file.look()
     base = copied(file.files, file.path, item) if item else None
@@ -62,7 +69,9 @@ def _of_revision(value: Mapping[str, Any], _: str) -> tuple[str, object, object]
 
 
 def _cleaned(
-    items: Sequence[Item], read: Callable[[Mapping[str, Any], str], tuple[str, object, object]], clean: Clean
+    items: Sequence[Item],
+    read: Callable[[Mapping[str, Any], str], tuple[str, object, object]],
+    clean: Clean,
 ) -> list[tuple[Item, dict[str, Any]]]:
     """The items that have something of what is erased, with their new values. Blocks."""
     found = list[tuple[Item, dict[str, Any]]]()
@@ -74,7 +83,9 @@ def _cleaned(
         if new == content:
             continue
         if read is _of_revision:
-            found.append((item, {**item.value, "revision": {**item.value["revision"], "content": new}}))
+            found.append(
+                (item, {**item.value, "revision": {**item.value["revision"], "content": new}})
+            )
         else:
             found.append((item, {**item.value, "content": new}))
     return found

@@ -1,4 +1,6 @@
-"""Revisions of a file: what is stored of them, how they differ, which are newest, and how several newest ones become one."""
+"""Revisions of a file: what is stored of them, how they differ, which are newest, and how several
+newest ones become one.
+"""
 
 import hashlib
 import json
@@ -33,9 +35,11 @@ _NO_FIELD = object()
 
 @dataclass(frozen=True, slots=True, order=True)
 class Revision:
-    """A file after one change; `content` is None if that deleted it. Times are ISO times in UTC. Later ones are larger.
+    """A file after one change; `content` is None if that deleted it. Times are ISO times in UTC.
+    Later ones are larger.
 
-    `parents` are ids: first that of the revision before it in the history, then those that were merged into it.
+    `parents` are ids: first that of the revision before it in the history, then those that were
+    merged into it.
     """
 
     number: int
@@ -56,51 +60,78 @@ class Revision:
         """As deepagents' file data; None for a deletion."""
         if self.content is None:
             return None
-        return FileData(content=self.content, encoding=self.encoding, created_at=self.created_at, modified_at=self.at)
+        return FileData(
+            content=self.content,
+            encoding=self.encoding,
+            created_at=self.created_at,
+            modified_at=self.at,
+        )
 
 
 NOTHING = Revision(0, "", (), None, "utf-8", "", "", Author("outside"))
 _REVISIONS = TypeAdapter(Revision)
 
 
-def made_of(base: Revision, file: FileData | None, author: Author, revision_id: str, *merged: str) -> Revision:
+def made_of(
+    base: Revision, file: FileData | None, author: Author, revision_id: str, *merged: str
+) -> Revision:
     """The revision that follows another, in which those with the ids `merged` are too."""
     now = datetime.now(UTC).isoformat()
     content, encoding = (file["content"], file["encoding"]) if file else (None, "utf-8")
     if content is not None and encoding == "utf-8":
         content = plain(content)
-    created_at = base.created_at if base.content is not None or file is None else file.get("created_at", now)
+    created_at = (
+        base.created_at if base.content is not None or file is None else file.get("created_at", now)
+    )
     parents = (*filter(None, [base.id]), *merged)
-    return Revision(base.number + 1, revision_id, parents, content, encoding, created_at, now, author)
+    return Revision(
+        base.number + 1, revision_id, parents, content, encoding, created_at, now, author
+    )
 
 
 def put(files: Namespace, path: str, revision: Revision, began: str) -> PutOp:
-    """Stores a revision, under a key that no other one has. `began`: when its writer did; "" if nobody can be forgotten."""
-    slot = f"{revision.number:08}"  # Postgres compares text, the in-memory store numbers: eight digits are the same in both
+    """Stores a revision, under a key that no other one has. `began`: when its writer did; "" if
+    nobody can be forgotten.
+    """
+    # Postgres compares text, the in-memory store numbers: eight digits are the same in both
+    slot = f"{revision.number:08}"
     value = {"slot": slot, "path": path, "began": began, "revision": asdict(revision)}
     return PutOp(namespaces.journal(files, path), f"{slot}-{revision.id}", value, index=False)
 
 
 def copy(files: Namespace, path: str, revision: Revision) -> PutOp:
     """Makes the file a copy of a revision."""
-    file, about = revision.file(), {"revision": revision.number, "revision_id": revision.id, "journal": _name(files, path)}
+    file, about = (
+        revision.file(),
+        {"revision": revision.number, "revision_id": revision.id, "journal": _name(files, path)},
+    )
     return PutOp(files, path, {**file, **about} if file else None)
 
 
 def copied(files: Namespace, path: str, item: Item | None) -> Revision | None:
-    """The revision that the file is a copy of; None if it was put around the journal, or is not there."""
+    """The revision that the file is a copy of; None if it was put around the journal, or is not
+    there.
+    """
     if item is None or item.value.get("journal") != _name(files, path):
         return None
     try:
-        file, number, revision_id = stored_file(item), int(item.value["revision"]), str(item.value["revision_id"])
+        file, number, revision_id = (
+            stored_file(item),
+            int(item.value["revision"]),
+            str(item.value["revision_id"]),
+        )
         times = file.get("created_at", ""), file.get("modified_at", "")
-        return Revision(number, revision_id, (), file["content"], file["encoding"], *times, NOTHING.author)
+        return Revision(
+            number, revision_id, (), file["content"], file["encoding"], *times, NOTHING.author
+        )
     except (KeyError, TypeError, ValueError):  # damaged
         return None
 
 
 def outside(base: Revision, item: Item | None) -> Revision | None:
-    """What was put or deleted around the journal since a revision, the same whoever notices it; None for nothing."""
+    """What was put or deleted around the journal since a revision, the same whoever notices it;
+    None for nothing.
+    """
     file = stored_file(item) if item else None
     if (file and file["content"]) == base.content:
         return None
@@ -125,21 +156,29 @@ class Log:
     """Revisions of a file, by id; and the numbers of those that cannot be read, by id."""
 
     def __init__(self, items: Iterable[Item], forgotten: str = "") -> None:
-        """Those in these items, without what was begun before its person was forgotten at this time."""
+        """Those in these items, without what was begun before its person was forgotten at this
+        time.
+        """
         self.known, self.damaged = dict[str, Revision](), dict[str, int]()
         for item in items:
             slot, _, revision_id = item.key.partition("-")
             try:
                 if not "" < item.value.get("began", "") <= forgotten:
-                    self.known[revision_id] = _as_text(_REVISIONS.validate_python(item.value["revision"]))
+                    self.known[revision_id] = _as_text(
+                        _REVISIONS.validate_python(item.value["revision"])
+                    )
             except (AttributeError, KeyError, TypeError, ValidationError):
                 self.damaged[revision_id] = int(slot) if slot.isdecimal() else 0
 
     def tips(self) -> list[Revision]:
-        """The revisions that no other was made from. What is older than a damaged one with followers counts as in it."""
+        """The revisions that no other was made from. What is older than a damaged one with
+        followers counts as in it.
+        """
         named = {parent for each in self.known.values() for parent in each.parents}
         since = max((self.damaged[parent] for parent in named & self.damaged.keys()), default=0)
-        return [each for each in self.known.values() if each.id not in named and each.number >= since]
+        return [
+            each for each in self.known.values() if each.id not in named and each.number >= since
+        ]
 
     def history(self) -> list[Revision]:
         """From the newest revision backwards; where one is damaged, from the next older one."""
@@ -151,11 +190,15 @@ class Log:
         return chain
 
     async def merged(self, path: str, tips: Sequence[Revision]) -> list[Revision]:
-        """Revisions, the last of which has everything that is in these; none if there is one. The same whoever makes them."""
+        """Revisions, the last of which has everything that is in these; none if there is one. The
+        same whoever makes them.
+        """
         return [] if len(tips) == 1 else await platform.in_thread(self._merged, path, tips)
 
     def _merged(self, path: str, tips: Sequence[Revision]) -> list[Revision]:
-        """Each change that the newest tip lacks is made once more, in order, by its own author. A merge is none."""
+        """Each change that the newest tip lacks is made once more, in order, by its own author. A
+        merge is none.
+        """
         newest = max(tips)
         changes, content, encoding = list[Revision](), newest.content, newest.encoding
         for each in self.lacking(tips):
@@ -173,7 +216,9 @@ class Log:
             merged = sorted({each.id, *(tip.id for tip in tips if is_last)} - {newest.id})
             # Its id says all that it was made from, so one id is one revision, whoever makes it.
             made_from = hashlib.sha256("/".join([chain[-1].id, *merged]).encode()).hexdigest()[:24]
-            chain.append(made_of(chain[-1], each.file(), each.author, f"{each.id}-{made_from}", *merged))
+            chain.append(
+                made_of(chain[-1], each.file(), each.author, f"{each.id}-{made_from}", *merged)
+            )
         return chain[1:]
 
     def lacking(self, tips: Sequence[Revision]) -> list[Revision]:
@@ -194,7 +239,9 @@ class Log:
 
 
 def edits(before: Sequence[str], after: Sequence[str]) -> list[tuple[int, int, int, int]]:
-    """The differences between two sequences of lines, in order: from where to where in the first, and in the second."""
+    """The differences between two sequences of lines, in order: from where to where in the first,
+    and in the second.
+    """
     head, tail = _common_ends(before, after)
     old = before[head : len(before) - tail]
     new = after[head : len(after) - tail]
@@ -212,24 +259,30 @@ def edits(before: Sequence[str], after: Sequence[str]) -> list[tuple[int, int, i
 
 
 def _common_ends(before: Sequence[str], after: Sequence[str]) -> tuple[int, int]:
-    """The number of lines that two sequences have in common at their beginning, and after that at their end."""
+    """The number of lines that two sequences have in common at their beginning, and after that at
+    their end.
+    """
     shorter = min(len(before), len(after))
     head = next((n for n in range(shorter) if before[n] != after[n]), shorter)
-    tail = next((n for n in range(shorter - head) if before[-1 - n] != after[-1 - n]), shorter - head)
+    tail = next(
+        (n for n in range(shorter - head) if before[-1 - n] != after[-1 - n]), shorter - head
+    )
     return head, tail
 
 
 def _common_lines(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
     """The places of a longest common subsequence in both, in order.
 
-    This is Hyyrö's algorithm: an integer has one bit for each line of `new`, so that a step compares a line with all of these.
-    `difflib` takes many times as long for some texts, and nothing bounds it.
+    This is Hyyrö's algorithm: an integer has one bit for each line of `new`, so that a step
+    compares a line with all of these. `difflib` takes many times as long for some texts, and
+    nothing bounds it.
     """
     places = dict[str, int]()  # of each line in `new`, as bits
     for j, line in enumerate(new):
         places[line] = places.get(line, 0) | (1 << j)
     everywhere = (1 << len(new)) - 1
-    # A bit of a row is 0 where the common subsequence of the lines up to here becomes longer by this line of `new`.
+    # A bit of a row is 0 where the common subsequence of the lines up to here becomes longer by
+    # this line of `new`.
     row = everywhere
     rows = list[int]()
     for line in old:
@@ -252,7 +305,9 @@ def _common_lines(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int
 
 
 def work(before: str | None, after: str | None) -> int:
-    """How much work it is to compare two texts, in lines that are looked at. Says so in linear time."""
+    """How much work it is to compare two texts, in lines that are looked at. Says so in linear
+    time.
+    """
     old = lines_of(before or "")
     new = lines_of(after or "")
     head, tail = _common_ends(old, new)
@@ -265,7 +320,9 @@ def work(before: str | None, after: str | None) -> int:
 
 
 def lines_of(text: str) -> list[str]:
-    """A text's lines. Only a line feed ends one, as everywhere that lines are shown, so that no change hides between two."""
+    """A text's lines. Only a line feed ends one, as everywhere that lines are shown, so that no
+    change hides between two.
+    """
     return text.removesuffix("\n").split("\n") if text else []
 
 
@@ -290,7 +347,9 @@ def cut(text: str) -> str:
 
 
 def _both_changes(base: Sequence[str], one: Sequence[str], other: Sequence[str]) -> list[str]:
-    """Lines with the changes that two made of them. Long texts are not compared: what one adds to them is at the end."""
+    """Lines with the changes that two made of them. Long texts are not compared: what one adds to
+    them is at the end.
+    """
     if max(map(len, (base, one, other))) > MAX_COMPARED_LINES:
         went, lines = Counter(base) - Counter(one), list[str]()
         for line in other:
@@ -302,11 +361,15 @@ def _both_changes(base: Sequence[str], one: Sequence[str], other: Sequence[str])
         for i, i_end, j, j_end in edits(base, text):
             kept[i:i_end] = [[]] * (i_end - i)
             added[i] += text[j:j_end]
-    return [line for more, stays in zip(added, [*kept, []], strict=True) for line in [*more, *stays]]
+    return [
+        line for more, stays in zip(added, [*kept, []], strict=True) for line in [*more, *stays]
+    ]
 
 
 def merge(path: str, base: str | None, ours: str | None, theirs: str | None) -> str | None:
-    """A three-way merge. A change beats a deletion; of one line changed twice, both stay; JSON merges by its fields."""
+    """A three-way merge. A change beats a deletion; of one line changed twice, both stay; JSON
+    merges by its fields.
+    """
     if theirs in (base, ours):
         return ours
     if ours in (base, None):
@@ -316,15 +379,26 @@ def merge(path: str, base: str | None, ours: str | None, theirs: str | None) -> 
     if path.endswith(".json"):
         try:
             before, here, there = (json.loads(text or "{}") for text in (base, ours, theirs))
-            changed = {name: value for name, value in there.items() if name not in before or before[name] != value}
+            changed = {
+                name: value
+                for name, value in there.items()
+                if name not in before or before[name] != value
+            }
             left = here.keys() - (before.keys() - there.keys()) | changed.keys()
-            return json.dumps({name: value for name, value in {**here, **changed}.items() if name in left}, indent=2) + "\n"
+            return (
+                json.dumps(
+                    {name: value for name, value in {**here, **changed}.items() if name in left},
+                    indent=2,
+                )
+                + "\n"
+            )
         except (ValueError, AttributeError, RecursionError):  # no object: as any text
             pass
     # Split at line feeds alone, so that joining gives the same text with any line endings.
     old, mine, other = ((text or "").split("\n") for text in (base, ours, theirs))
     known = Counter(old)
-    # What both added is there once. What one took out is gone, also where the other has it in another place.
+    # What both added is there once. What one took out is gone, also where the other has it in
+    # another place.
     both = {line for line in mine if line.strip() and line not in known}
     gone = known.keys() - {*other} - (Counter(mine) - known).keys()
     merged = _both_changes(old, [line for line in other if line not in both], mine)
@@ -332,7 +406,9 @@ def merge(path: str, base: str | None, ours: str | None, theirs: str | None) -> 
 
 
 def undone(path: str, now: str | None, before: str | None, after: str | None) -> str | None:
-    """A file's content `now` without an earlier change, which made `after` of `before`; None: no file. Later changes stay."""
+    """A file's content `now` without an earlier change, which made `after` of `before`; None: no
+    file. Later changes stay.
+    """
     if now is None:
         return before if after is None else None
     merged = _fields_undone(path, now, before, after)
@@ -358,7 +434,9 @@ def _fields_undone(path: str, now: str, before: str | None, after: str | None) -
 
 
 def _value_undone(now: Any, before: Any, after: Any) -> Any:
-    """A value without an earlier change: what was changed later stays, in an object field by field, in a list by its items."""
+    """A value without an earlier change: what was changed later stays, in an object field by field,
+    in a list by its items.
+    """
     if now == after:
         return before
     if before == after:
@@ -370,14 +448,17 @@ def _value_undone(now: Any, before: Any, after: Any) -> Any:
         return now
     fields = dict[str, Any]()
     for name in {**now, **before}:
-        value = _value_undone(now.get(name, _NO_FIELD), before.get(name, _NO_FIELD), after.get(name, _NO_FIELD))
+        value = _value_undone(
+            now.get(name, _NO_FIELD), before.get(name, _NO_FIELD), after.get(name, _NO_FIELD)
+        )
         if value is not _NO_FIELD:
             fields[name] = value
     return fields
 
 
 def line_origins(history: Sequence[Revision]) -> list[Revision | None]:
-    """For each line of the newest of these revisions, the one that added it; None for one that is no longer kept. Blocks.
+    """For each line of the newest of these revisions, the one that added it; None for one that is
+    no longer kept. Blocks.
 
     Empty if a revision has more than `MAX_COMPARED_LINES` lines.
     """

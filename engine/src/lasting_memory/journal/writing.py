@@ -1,9 +1,11 @@
-"""Changing a file so that nothing acknowledged is lost, reading its history, and deleting what is more than is kept.
+"""Changing a file so that nothing acknowledged is lost, reading its history, and deleting what is
+more than is kept.
 
-What began before its person was forgotten writes nothing afterwards. `http/export_and_forget.py` writes that time. A run's id
-is a UUIDv7, which says when the run was created; a request knows when it came. Every write compares the two. Subagents share
-their run's id. Nor does a run write anything that was deleted since it began, or whose conversation was. Nor does what began
-before a fact of the person was deleted for good: it may have read the fact.
+What began before its person was forgotten writes nothing afterwards. `http/export_and_forget.py`
+writes that time. A run's id is a UUIDv7, which says when the run was created; a request knows when
+it came. Every write compares the two. Subagents share their run's id. Nor does a run write anything
+that was deleted since it began, or whose conversation was. Nor does what began before a fact of the
+person was deleted for good: it may have read the fact.
 """
 
 import asyncio
@@ -21,7 +23,17 @@ from uuid import uuid4
 from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp, SearchOp
 
 from lasting_memory.deployment import DEFAULTS, Limits
-from lasting_memory.journal.revisions import NOTHING, Change, Log, Revision, copied, copy, made_of, outside, put
+from lasting_memory.journal.revisions import (
+    NOTHING,
+    Change,
+    Log,
+    Revision,
+    copied,
+    copy,
+    made_of,
+    outside,
+    put,
+)
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.caller import Caller
 from lasting_memory.people.identity import Author
@@ -33,24 +45,30 @@ from lasting_memory.validation import RefusedWrite, check_room
 _ALL, _SEARCHED = 10_000, 500
 # Items of one batch of writes that bypass the journal.
 _PUT_AT_ONCE = 200
-# Looks at the log after one change, and seconds before the second and each further one: of several writers one merges for all.
-# Beyond these, others are writing so fast that one of them makes the next merge.
+# Looks at the log after one change, and seconds before the second and each further one: of several
+# writers one merges for all. Beyond these, others are writing so fast that one of them makes the
+# next merge.
 _ROUNDS, _WAIT = 50, 0.02
-# How often a change is tried on a file that others are merging, and how many revisions before its own a writer looks at.
+# How often a change is tried on a file that others are merging, and how many revisions before its
+# own a writer looks at.
 _TRIES, _BEFORE = 20, 4
-# How often everything is looked at while `stored_bytes` are written; and for how many seconds revisions stay, whatever room
-# there is, because somebody may be merging them.
+# How often everything is looked at while `stored_bytes` are written; and for how many seconds
+# revisions stay, whatever room there is, because somebody may be merging them.
 _TRIMS, _MERGING_SECONDS = 25, 60
 # An item's path, author, ids and times, beside its text.
 _OVERHEAD_BYTES = 1_000
-_FORGOTTEN = "What is remembered of this person was deleted since this run began; it writes nothing."
+_FORGOTTEN = (
+    "What is remembered of this person was deleted since this run began; it writes nothing."
+)
 _NO_THREAD = "none"  # of what is no run
 _DELETED = "This conversation was deleted since its run began; it writes nothing."
 _RUN_DELETED = "This run was deleted since it began; it writes nothing."
-# Key of the time at which a fact of a person was deleted for good last, beside those of conversations and runs.
+# Key of the time at which a fact of a person was deleted for good last, beside those of
+# conversations and runs.
 _FACTS = "facts"
 ERASED = "A fact of this memory was deleted for good since this began; it writes nothing. What begins from now on writes again."
-# How long the time of a deletion is kept: a run ends within a day. And how many older ones are deleted with one deletion.
+# How long the time of a deletion is kept: a run ends within a day. And how many older ones are
+# deleted with one deletion.
 _DELETED_KEPT, _DELETED_DROPPED = timedelta(days=2), 100
 logger = logging.getLogger(__name__)
 
@@ -64,7 +82,9 @@ def _iso(at: datetime) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Began:
-    """Whose memory a run or a request writes, and the time at which it began, in ISO format, UTC: now."""
+    """Whose memory a run or a request writes, and the time at which it began, in ISO format, UTC:
+    now.
+    """
 
     actor: identity.Actor
     at: str = field(default_factory=lambda: _iso(datetime.now(UTC)))
@@ -75,17 +95,27 @@ class Began:
 def began(actor: identity.Actor) -> Began | None:
     """When the current run began. None without a server, which gives run ids."""
     run_id = identity.current_run_id()
-    return None if run_id is None else Began(actor, identity.time_of_run(run_id), identity.current_thread_id(), run_id)
+    return (
+        None
+        if run_id is None
+        else Began(actor, identity.time_of_run(run_id), identity.current_thread_id(), run_id)
+    )
 
 
 def began_by(caller: Caller) -> Began | None:
     """The same of a caller's run, for the person for whom it acts."""
-    return Began(caller.actor, caller.began, caller.thread_id, caller.run_id) if caller.run_id else None
+    return (
+        Began(caller.actor, caller.began, caller.thread_id, caller.run_id)
+        if caller.run_id
+        else None
+    )
 
 
 async def forget(store: BaseStore, actor: identity.Actor) -> None:
     """Write the time: what began before can no longer write."""
-    await store.aput(namespaces.forgotten(actor), namespaces.FORGOTTEN, {"at": Began(actor).at}, index=False)
+    await store.aput(
+        namespaces.forgotten(actor), namespaces.FORGOTTEN, {"at": Began(actor).at}, index=False
+    )
 
 
 class Ended(NamedTuple):
@@ -102,21 +132,28 @@ async def ended(store: BaseStore, began: Began | None) -> Ended:
         return Ended(False, False, False)
     place = namespaces.deleted_threads(began.actor)
     ids = [deleted_id for deleted_id in (began.thread_id, began.run_id) if deleted_id]
-    ops = [GetOp(namespaces.forgotten(began.actor), namespaces.FORGOTTEN), *(GetOp(place, key) for key in (_FACTS, *ids))]
-    forgotten, fact, *others = (_time_in(cast("Item | None", item)) >= began.at for item in await store.abatch(ops))
+    ops = [
+        GetOp(namespaces.forgotten(began.actor), namespaces.FORGOTTEN),
+        *(GetOp(place, key) for key in (_FACTS, *ids)),
+    ]
+    forgotten, fact, *others = (
+        _time_in(cast("Item | None", item)) >= began.at for item in await store.abatch(ops)
+    )
     return Ended(forgotten, any(others), fact)
 
 
 async def is_forgotten(store: BaseStore, began: Began | None) -> bool:
-    """Whether the person was forgotten since then, or the run or its conversation deleted. For writes that bypass the journal;
-    False without a server.
+    """Whether the person was forgotten since then, or the run or its conversation deleted. For
+    writes that bypass the journal; False without a server.
     """
     since = await ended(store, began)
     return since.all_of_it or since.conversation
 
 
 async def note_erased(store: BaseStore, actor: identity.Actor) -> None:
-    """Write that a fact of this person is deleted for good now: what began before, and may have read it, writes nothing."""
+    """Write that a fact of this person is deleted for good now: what began before, and may have
+    read it, writes nothing.
+    """
     await note_deleted(store, actor, [_FACTS])
 
 
@@ -126,13 +163,19 @@ async def is_erased(store: BaseStore, began: Began | None) -> bool:
 
 
 async def note_deleted(store: BaseStore, actor: identity.Actor, ids: Iterable[str]) -> None:
-    """Write when these conversations of a person, or runs, are deleted: runs that began before write nothing more."""
+    """Write when these conversations of a person, or runs, are deleted: runs that began before
+    write nothing more.
+    """
     place = namespaces.deleted_threads(actor)
     now = datetime.now(UTC)
-    old = await store.asearch(place, filter={"slot": {"$lt": _slot(now - _DELETED_KEPT)}}, limit=_DELETED_DROPPED)
+    old = await store.asearch(
+        place, filter={"slot": {"$lt": _slot(now - _DELETED_KEPT)}}, limit=_DELETED_DROPPED
+    )
     value = {"at": _iso(now), "slot": _slot(now)}
     gone = [PutOp(place, item.key, None) for item in old]
-    await store.abatch([*gone, *(PutOp(place, deleted_id, value, index=False) for deleted_id in ids)])
+    await store.abatch(
+        [*gone, *(PutOp(place, deleted_id, value, index=False) for deleted_id in ids)]
+    )
 
 
 def _slot(at: datetime) -> str:
@@ -143,12 +186,15 @@ def _slot(at: datetime) -> str:
 async def put_unless_forgotten(
     store: BaseStore, ops: Sequence[PutOp], began: Began | None, *, quotes_facts: bool = False
 ) -> bool:
-    """Carry out puts and deletions for a person, unless they were forgotten since this `began`. Returns whether it did.
+    """Carry out puts and deletions for a person, unless they were forgotten since this `began`.
+    Returns whether it did.
 
-    With `quotes_facts` also unless a fact of theirs was deleted for good since then: the values may have its words.
+    With `quotes_facts` also unless a fact of theirs was deleted for good since then: the values may
+    have its words.
 
-    For writes that bypass the journal. A put may take seconds, because it embeds first. So this looks again afterwards, and
-    takes back what was put. A forgetting that begins after that finds the items and deletes them itself.
+    For writes that bypass the journal. A put may take seconds, because it embeds first. So this
+    looks again afterwards, and takes back what was put. A forgetting that begins after that finds
+    the items and deletes them itself.
     """
 
     async def is_refused() -> bool:
@@ -168,11 +214,14 @@ async def put_unless_forgotten(
     return True
 
 
-async def _take_back(store: BaseStore, ops: Sequence[PutOp], is_refused: Callable[[], Awaitable[bool]]) -> bool:
+async def _take_back(
+    store: BaseStore, ops: Sequence[PutOp], is_refused: Callable[[], Awaitable[bool]]
+) -> bool:
     """Delete what these have put, if they are refused by now. Returns whether they are.
 
-    The person may have come back: a later run's value under the same key stays. It differs by a time, an id of a thread or a
-    text; where two values are equal they are derived from the same, and are made again when they are missed.
+    The person may have come back: a later run's value under the same key stays. It differs by a
+    time, an id of a thread or a text; where two values are equal they are derived from the same,
+    and are made again when they are missed.
     """
     try:
         if not await is_refused():
@@ -184,8 +233,13 @@ async def _take_back(store: BaseStore, ops: Sequence[PutOp], is_refused: Callabl
             if isinstance(item, Item) and _as_text(item.value) == _as_text(op.value):
                 deletions.append(PutOp(op.namespace, op.key, None))
         await store.abatch(deletions)
-    except Exception:  # what was put is made, as the caller is told: a second failure must not say that it is not
-        logger.warning("The store failed after a put; whether its person was forgotten meanwhile is not known.", exc_info=True)
+    except (
+        Exception
+    ):  # what was put is made, as the caller is told: a second failure must not say that it is not
+        logger.warning(
+            "The store failed after a put; whether its person was forgotten meanwhile is not known.",
+            exc_info=True,
+        )
         return False
     return True
 
@@ -220,14 +274,21 @@ class _File(NamedTuple):
     heeds_erased: bool = True  # whether a deletion of a fact for good since then refuses it
 
     async def look(self, since: int = 0) -> tuple[Log, Revision | None]:
-        """Its revisions from a number on, and the one that it is a copy of; None for none. Raises as `read`."""
-        listed = SearchOp(namespaces.journal(self.files, self.path), filter={"slot": {"$gte": f"{since:08}"}}, limit=_ALL)
+        """Its revisions from a number on, and the one that it is a copy of; None for none. Raises
+        as `read`.
+        """
+        listed = SearchOp(
+            namespaces.journal(self.files, self.path),
+            filter={"slot": {"$gte": f"{since:08}"}},
+            limit=_ALL,
+        )
         items, item, forgotten = await self.read(listed, GetOp(self.files, self.path))
         return Log(items, forgotten), copied(self.files, self.path, item) if item else NOTHING
 
     async def read(self, *ops: Op) -> list[Any]:
-        """The results of a batch, and when the person was forgotten last. Raises `RefusedWrite` if the writer began before, or
-        before it, its conversation, or a fact of the person's was deleted.
+        """The results of a batch, and when the person was forgotten last. Raises `RefusedWrite` if
+        the writer began before, or before it, its conversation, or a fact of the person's was
+        deleted.
         """
         if self.began is None:
             return [*cast("list[Any]", await self.store.abatch(ops)), ""]
@@ -235,8 +296,12 @@ class _File(NamedTuple):
         marks = [GetOp(namespaces.forgotten(actor), namespaces.FORGOTTEN)]
         marks.append(GetOp(namespaces.deleted_threads(actor), self.began.thread_id or _NO_THREAD))
         marks.append(GetOp(namespaces.deleted_threads(actor), self.began.run_id or _NO_THREAD))
-        marks.append(GetOp(namespaces.deleted_threads(actor), _FACTS if self.heeds_erased else _NO_THREAD))
-        *found, forgotten, deleted, run_deleted, erased = cast("list[Any]", await self.store.abatch([*ops, *marks]))
+        marks.append(
+            GetOp(namespaces.deleted_threads(actor), _FACTS if self.heeds_erased else _NO_THREAD)
+        )
+        *found, forgotten, deleted, run_deleted, erased = cast(
+            "list[Any]", await self.store.abatch([*ops, *marks])
+        )
         if _time_in(forgotten) >= self.began.at:
             raise RefusedWrite(_FORGOTTEN)
         if _time_in(deleted) >= self.began.at:
@@ -250,8 +315,12 @@ class _File(NamedTuple):
     async def put(self, revisions: Sequence[Revision], newest: Revision) -> None:
         """Put revisions, and make the file a copy of the newest."""
         began = self.began.at if self.began else ""
-        # The copy first: where a batch is not one step, a revision without its copy looks like a deletion.
-        ops = [copy(self.files, self.path, newest), *(put(self.files, self.path, each, began) for each in revisions)]
+        # The copy first: where a batch is not one step, a revision without its copy looks like a
+        # deletion.
+        ops = [
+            copy(self.files, self.path, newest),
+            *(put(self.files, self.path, each, began) for each in revisions),
+        ]
         if revisions and revisions[0].number == 1 and (noted := namespaces.noted(self.files)):
             ops.append(PutOp(*noted, {}, index=False))
         await self.store.abatch(ops)
@@ -265,19 +334,26 @@ async def change(
     author: Author,
     *,
     bounded: bool = False,  # whether `limits` bound all files of the namespace together
-    expect: str | None = None,  # id of the only revision that the change may follow, "" for no file yet
+    expect: str
+    | None = None,  # id of the only revision that the change may follow, "" for no file yet
     began: Began | None = None,  # None for files of nobody in particular
     limits: Limits = DEFAULTS,
 ) -> Revision:
-    """Change a file, and return the newest revision, in which the change is: in the file, or in what the next file is made of.
+    """Change a file, and return the newest revision, in which the change is: in the file, or in
+    what the next file is made of.
 
-    Raises `MovedError`, or a `ValueError`: from `make`, of no room, or the person was forgotten. Nothing was changed.
+    Raises `MovedError`, or a `ValueError`: from `make`, of no room, or the person was forgotten.
+    Nothing was changed.
     """
     file = _File(store, files, path, began)
-    await asyncio.sleep(0)  # an in-memory store never waits, so many files in a row would block the loop
+    await asyncio.sleep(
+        0
+    )  # an in-memory store never waits, so many files in a row would block the loop
     async with lock_of(files, path):  # nothing depends on it, but who waits has nothing to merge
         for tries in range(_TRIES):
-            found, _ = await file.read(SearchOp(files, limit=limits.max_files + 1) if bounded else GetOp(files, path))
+            found, _ = await file.read(
+                SearchOp(files, limit=limits.max_files + 1) if bounded else GetOp(files, path)
+            )
             item = next((item for item in found if item.key == path), None) if bounded else found
             base, adopted = await _base(file, item)
             if expect is not None and base.id != expect:
@@ -290,7 +366,9 @@ async def change(
                     check_room(found, path, len(after["content"].encode()), limits)
                 break
             except ValueError:
-                known = await history(store, files, path, limits, began)  # merges what others have not merged yet
+                known = await history(
+                    store, files, path, limits, began
+                )  # merges what others have not merged yet
                 if adopted or not known or known[0].id == base.id or tries == _TRIES - 1:
                     raise
         newest = await _publish(file, base, [*adopted, made_of(base, after, author, uuid4().hex)])
@@ -298,7 +376,9 @@ async def change(
         try:
             await trim(store, files, limits)
         except Exception:  # the change is made; a later one trims
-            logger.warning("No room was made after a change of %r, which is made.", path, exc_info=True)
+            logger.warning(
+                "No room was made after a change of %r, which is made.", path, exc_info=True
+            )
     return newest
 
 
@@ -307,7 +387,9 @@ async def _base(file: _File, item: Item | None) -> tuple[Revision, list[Revision
     if base := copied(file.files, file.path, item):
         return base, []
     log, shown = await file.look()
-    if shown is not NOTHING or log.known:  # read after the log, so that what the log lacks is not taken for a deletion
+    if (
+        shown is not NOTHING or log.known
+    ):  # read after the log, so that what the log lacks is not taken for a deletion
         item = await file.store.aget(file.files, file.path)
     if base := copied(file.files, file.path, item):
         return base, []
@@ -319,8 +401,8 @@ async def _base(file: _File, item: Item | None) -> tuple[Revision, list[Revision
 
 
 async def _publish(file: _File, base: Revision, mine: Sequence[Revision]) -> Revision:
-    """Put revisions that were made of `base`, and merge what others put meanwhile, until there is one newest revision, of which
-    the file is a copy.
+    """Put revisions that were made of `base`, and merge what others put meanwhile, until there is
+    one newest revision, of which the file is a copy.
     """
     newest, own = [base, *mine][-1], {each.id: each for each in [base, *mine] if each.id}
     since = max(base.number - _BEFORE, 0)
@@ -332,7 +414,9 @@ async def _publish(file: _File, base: Revision, mine: Sequence[Revision]) -> Rev
             tips = log.tips()
             if len(tips) == 1 and tips[0].id in {newest.id, shown and shown.id}:
                 return tips[0]
-            if since and any(parent not in log.known for each in log.lacking(tips) for parent in each.parents):
+            if since and any(
+                parent not in log.known for each in log.lacking(tips) for parent in each.parents
+            ):
                 since = 0
             elif len(tips) > 1 and tries % 2 == 0:
                 await asyncio.sleep(random.uniform(0, _WAIT * min(tries + 1, 10)))  # noqa: S311
@@ -340,18 +424,26 @@ async def _publish(file: _File, base: Revision, mine: Sequence[Revision]) -> Rev
                 made = await log.merged(file.path, tips)
                 newest, mine = [*tips, *made][-1], [*mine, *made]
                 await file.put(made, newest)
-    except RefusedWrite:  # the person was forgotten meanwhile, or the conversation or a fact deleted
+    except (
+        RefusedWrite
+    ):  # the person was forgotten meanwhile, or the conversation or a fact deleted
         await _withdraw(file, mine)
         raise
     except Exception:  # the change is made, and whoever looks next merges it
-        logger.warning("The store failed at the end of a change of %r, which is made.", file.path, exc_info=True)
+        logger.warning(
+            "The store failed at the end of a change of %r, which is made.",
+            file.path,
+            exc_info=True,
+        )
     return newest
 
 
 async def _withdraw(file: _File, revisions: Sequence[Revision]) -> None:
     """Delete revisions, and make the file what it is without them."""
     place = namespaces.journal(file.files, file.path)
-    await file.store.abatch([PutOp(place, put(file.files, file.path, each, "").key, None) for each in revisions])
+    await file.store.abatch(
+        [PutOp(place, put(file.files, file.path, each, "").key, None) for each in revisions]
+    )
     others = file._replace(began=None)
     kept, _ = await others.look()
     await others.put([], [NOTHING, *kept.history()[:1]][-1])
@@ -359,7 +451,9 @@ async def _withdraw(file: _File, revisions: Sequence[Revision]) -> None:
 
 
 async def _unnote(file: _File) -> None:
-    """Delete the note that a person has memory with an assistant, where no file and no history of theirs is left."""
+    """Delete the note that a person has memory with an assistant, where no file and no history of
+    theirs is left.
+    """
     noted = namespaces.noted(file.files)
     if noted is None:
         return
@@ -379,24 +473,38 @@ async def take_back(store: BaseStore, files: Namespace, path: str, run_id: str) 
 
 
 async def history(
-    store: BaseStore, files: Namespace, path: str, limits: Limits = DEFAULTS, began: Began | None = None
+    store: BaseStore,
+    files: Namespace,
+    path: str,
+    limits: Limits = DEFAULTS,
+    began: Began | None = None,
 ) -> list[Revision]:
-    """The last revisions of a file that are kept, newest first. Finishes what a writer who died has left.
+    """The last revisions of a file that are kept, newest first. Finishes what a writer who died has
+    left.
 
-    Raises `RefusedWrite` if the file's person was forgotten since this `began`, which would bring the file back.
+    Raises `RefusedWrite` if the file's person was forgotten since this `began`, which would bring
+    the file back.
     """
     file = _File(store, files, path, began)
     reading = file._replace(heeds_erased=False)
     log, shown = await reading.look()
     tips = log.tips()
-    if shown and shown.id in {"", *log.known} and (len(tips) > 1 or (shown.id and [shown.id] != [tip.id for tip in tips])):
+    if (
+        shown
+        and shown.id in {"", *log.known}
+        and (len(tips) > 1 or (shown.id and [shown.id] != [tip.id for tip in tips]))
+    ):
         await _publish(file, max(tips), await log.merged(path, tips))
         log, _ = await reading.look()
     return log.history()[: limits.revisions_kept]
 
 
-async def histories(store: BaseStore, files: Namespace, limits: Limits = DEFAULTS) -> list[tuple[str, list[Revision]]]:
-    """Path and revisions, newest first, of each file with a history, also of deleted ones. One search reads them all."""
+async def histories(
+    store: BaseStore, files: Namespace, limits: Limits = DEFAULTS
+) -> list[tuple[str, list[Revision]]]:
+    """Path and revisions, newest first, of each file with a history, also of deleted ones. One
+    search reads them all.
+    """
     logs = defaultdict[str, list[Item]](list)
     for item in await all_items(store, namespaces.journals(files)):
         if isinstance(path := item.value.get("path"), str):
@@ -415,20 +523,34 @@ async def all_items(store: BaseStore, namespace: Namespace) -> list[Item]:
 
 
 async def trim(store: BaseStore, files: Namespace, limits: Limits) -> None:
-    """Delete revisions beyond those kept of a file, and beyond `stored_bytes`: deleted files' first, oldest first."""
+    """Delete revisions beyond those kept of a file, and beyond `stored_bytes`: deleted files'
+    first, oldest first.
+    """
     logs = defaultdict[Namespace, list[Item]](list)
     for item in reversed(await all_items(store, namespaces.journals(files))):
         logs[item.namespace].append(item)
-    there = await all_items(store, files)  # read after the logs, so that a new file does not look deleted
-    living, room = {namespaces.journal(files, item.key) for item in there}, limits.stored_bytes - sum(map(_size, there))
+    there = await all_items(
+        store, files
+    )  # read after the logs, so that a new file does not look deleted
+    living, room = (
+        {namespaces.journal(files, item.key) for item in there},
+        limits.stored_bytes - sum(map(_size, there)),
+    )
     recent = datetime.now(UTC) - timedelta(seconds=_MERGING_SECONDS)
     gone, ranked = list[Item](), list[tuple[bool, bool, datetime, str, Item]]()
     for namespace, log in logs.items():
-        kept = [item for item in log if int(item.key[:8]) > int(log[0].key[:8]) - limits.revisions_kept]
+        kept = [
+            item for item in log if int(item.key[:8]) > int(log[0].key[:8]) - limits.revisions_kept
+        ]
         is_living = namespace in living
         staying = max(is_living, sum(item.updated_at > recent for item in kept))
-        ages = accumulate((item.updated_at for item in kept), min)  # of an item, or any later one of its file
-        ranked += [(n < staying, is_living, at, item.key, item) for n, (at, item) in enumerate(zip(ages, kept, strict=True))]
+        ages = accumulate(
+            (item.updated_at for item in kept), min
+        )  # of an item, or any later one of its file
+        ranked += [
+            (n < staying, is_living, at, item.key, item)
+            for n, (at, item) in enumerate(zip(ages, kept, strict=True))
+        ]
         gone += log[len(kept) :]
     for stays, *_, item in sorted(ranked, reverse=True, key=lambda each: each[:4]):
         room -= _size(item)
@@ -439,7 +561,9 @@ async def trim(store: BaseStore, files: Namespace, limits: Limits) -> None:
 
 def _size(item: Item) -> int:
     revision = item.value.get("revision")
-    return _bytes(revision.get("content") if isinstance(revision, dict) else item.value.get("content"))
+    return _bytes(
+        revision.get("content") if isinstance(revision, dict) else item.value.get("content")
+    )
 
 
 def _bytes(content: object) -> int:

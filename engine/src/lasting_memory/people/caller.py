@@ -1,6 +1,7 @@
 """The caller: who is signed in, for whom they act, with which claims, and since when.
 
-It is worked out once a run, or once a request, from what the platform says of it; everything after that is passed the caller.
+It is worked out once a run, or once a request, from what the platform says of it; everything after
+that is passed the caller.
 """
 
 import time
@@ -34,9 +35,10 @@ class Decides(Protocol):
 class Caller:
     """Who acts in a run or a request.
 
-    `actor` is the person for whom, `is_operator` whether the signed-in `user` may act for others (None: a script, without a
-    server), `membership` the claims of the groups of that person, `assistant` the assistant whose skills and memory it is
-    about. `run_id` and `thread_id` are "" outside of a run, `began` is the time of the run, in ISO format, UTC.
+    `actor` is the person for whom, `is_operator` whether the signed-in `user` may act for others
+    (None: a script, without a server), `membership` the claims of the groups of that person,
+    `assistant` the assistant whose skills and memory it is about. `run_id` and `thread_id` are ""
+    outside of a run, `began` is the time of the run, in ISO format, UTC.
     """
 
     actor: Actor
@@ -61,8 +63,8 @@ class Caller:
     def of_run(cls, deployment: Decides, runtime: Runtime[Any] | None = None) -> "Caller":
         """The caller of the current run. Raises `IdentityError` for a run that is nobody's.
 
-        It is worked out once a run that has an id, which a server's run has; a new token, user or context is another run.
-        What a token proved is worked out anew once the token has expired.
+        It is worked out once a run that has an id, which a server's run has; a new token, user or
+        context is another run. What a token proved is worked out anew once the token has expired.
         """
         runtime = runtime or get_runtime()
         server, context = runtime.server_info, runtime.context
@@ -96,7 +98,8 @@ class Caller:
 
     @classmethod
     def of_request(cls, user: User, context: Context, settings: Settings) -> "Caller":
-        """The caller of a request by a signed-in user; an operator's `context` names the person whom it is about.
+        """The caller of a request by a signed-in user; an operator's `context` names the person
+        whom it is about.
 
         Raises `IdentityError` if no person is known, or none that could have memory.
         """
@@ -116,7 +119,8 @@ class _Kept:
     until: float | None  # when the user's token expires, in seconds since 1970; None: never
 
 
-# By the run's id, the oldest first. Runs may be in threads of their own: each operation on it is one step.
+# By the run's id, the oldest first. Runs may be in threads of their own: each operation on it is
+# one step.
 _KEPT = OrderedDict[str, _Kept]()
 
 

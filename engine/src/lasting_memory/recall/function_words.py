@@ -1,6 +1,8 @@
-"""Function words of languages for which no library here has a list: the most frequent ones, and those that ask.
+"""Function words of languages for which no library here has a list: the most frequent ones, and
+those that ask.
 
-They are few on purpose: a word that is missing here weighs little anyhow, because it is in most texts. Negations are none.
+They are few on purpose: a word that is missing here weighs little anyhow, because it is in most
+texts. Negations are none.
 """
 
 # ruff: noqa: RUF001  # letters of other scripts are meant
@@ -30,7 +32,9 @@ FUNCTION_WORDS = {
     "tamil": (
         "நான் என் எனது எங்கள் எனக்கு நாங்கள் நீ நீங்கள் அவர் அவள் அவன் அது இது அந்த இந்த ஒரு என்ன எது யார் எங்கே எப்போது ஏன் எப்படி எத்தனை என்று மற்றும் ஆனால்"
     ),
-    "telugu": ("నేను నా నాకు మా మేము మాకు నువ్వు మీరు అతను ఆమె అది ఇది ఆ ఈ ఒక ఏమి ఏమిటి ఏ ఎవరు ఎక్కడ ఎప్పుడు ఎందుకు ఎలా ఎంత ఎన్ని మరియు కానీ అని కూడా"),
+    "telugu": (
+        "నేను నా నాకు మా మేము మాకు నువ్వు మీరు అతను ఆమె అది ఇది ఆ ఈ ఒక ఏమి ఏమిటి ఏ ఎవరు ఎక్కడ ఎప్పుడు ఎందుకు ఎలా ఎంత ఎన్ని మరియు కానీ అని కూడా"
+    ),
     "ukrainian": (
         "і й та а але або у в на з із зі до від за по при про для без над під між я"
         " ми ти ви він вона воно вони мене мені мій моя моє мої наш наша наше наші"

@@ -1,22 +1,31 @@
-"""The index of a person's past conversations, derived from their threads, in the store. Each search brings it up to date.
+"""The index of a person's past conversations, derived from their threads, in the store. Each search
+brings it up to date.
 
 Five namespaces a person (`namespaces.recall`):
 
-- `documents`: an item for each conversation (`Document`), of a long one several and their number; the buckets of the parts
-  below; and the watermark: a time up to which all changed conversations are indexed. Those that changed later are compared one
-  by one.
-- `new`: a part of the index for each conversation that is in no segment yet. The writer of number `MERGE_AT` makes them one.
-- `segments`: parts of many conversations. An item is the table of these. Their postings are spread over buckets by word, so
-  that a query reads only those of its words. A new segment takes in those that are not larger: there are a dozen at most.
-- `texts`: for the store's semantic index, if it has one: passages of a few turns, embedded by their field `text`; a list of
-  each conversation's, so that only those that changed are embedded again; and the model that embedded all of them.
-- `waiting`: conversations whose passages are not there yet. Embedding takes long, so a search waits seconds for it; what is
+- `documents`: an item for each conversation (`Document`), of a long one several and their number;
+  the buckets of the parts
+  below; and the watermark: a time up to which all changed conversations are indexed. Those that
+  changed later are compared one by one.
+- `new`: a part of the index for each conversation that is in no segment yet. The writer of number
+  `MERGE_AT` makes them one.
+- `segments`: parts of many conversations. An item is the table of these. Their postings are spread
+  over buckets by word, so
+  that a query reads only those of its words. A new segment takes in those that are not larger:
+  there are a dozen at most.
+- `texts`: for the store's semantic index, if it has one: passages of a few turns, embedded by their
+  field `text`; a list of
+  each conversation's, so that only those that changed are embedded again; and the model that
+  embedded all of them.
+- `waiting`: conversations whose passages are not there yet. Embedding takes long, so a search waits
+  seconds for it; what is
   left goes on behind it, in this process, or with the next search or consolidation.
 
-The store has no transactions. So each conversation has keys of its own, and a merge puts its result before it deletes what it
-has read. A segment's name comes from its parts' names, so two merges of the same parts make the same segment. After two merges
-of different parts a conversation may be there twice until the next merge, and the newer counts; none is ever lost. An index
-with an item that cannot be read is made anew.
+The store has no transactions. So each conversation has keys of its own, and a merge puts its result
+before it deletes what it has read. A segment's name comes from its parts' names, so two merges of
+the same parts make the same segment. After two merges of different parts a conversation may be
+there twice until the next merge, and the newer counts; none is ever lost. An index with an item
+that cannot be read is made anew.
 """
 
 import asyncio
@@ -69,9 +78,11 @@ _FIRST_PAGE, _PAGE, _OVERLAP, _READ_PAGE = 20, 1_000, 5, 50
 
 @dataclass(slots=True)
 class Index:
-    """The index before any bucket is read: its conversations, and the time up to which it is complete.
+    """The index before any bucket is read: its conversations, and the time up to which it is
+    complete.
 
-    `outstanding` counts the conversations that are not in it yet, or not by their meaning; `meaning` says whether that counts.
+    `outstanding` counts the conversations that are not in it yet, or not by their meaning;
+    `meaning` says whether that counts.
     """
 
     parts: list[Part] = field(default_factory=list)
@@ -88,9 +99,10 @@ class Index:
 async def load(store: BaseStore, actor: identity.Actor) -> Index:
     """The index in the store. Raises `DamagedError` if an item cannot be read.
 
-    The store reads no two items at one time. What moves while this reads is found twice, never missed: it moves from `new` to
-    `segments`, which are read last, and the watermark, which says that all before it is there, is read first (langgraph's
-    stores get before they search). Without any part it says nothing: somebody is dropping the index.
+    The store reads no two items at one time. What moves while this reads is found twice, never
+    missed: it moves from `new` to `segments`, which are read last, and the watermark, which says
+    that all before it is there, is read first (langgraph's stores get before they search). Without
+    any part it says nothing: somebody is dropping the index.
     """
     new_parts = SearchOp(namespaces.recall(actor, "new"), limit=_MOST)
     reads: list[Op] = [GetOp(namespaces.recall(actor, "documents"), WATERMARK), new_parts]
@@ -101,22 +113,30 @@ async def load(store: BaseStore, actor: identity.Actor) -> Index:
 
 
 async def state_of(store: BaseStore, actor: identity.Actor) -> frozenset[tuple[str, datetime]]:
-    """The parts of the index, and when each was put. Another value says that somebody has changed the index."""
+    """The parts of the index, and when each was put. Another value says that somebody has changed
+    the index.
+    """
     parts = await store.asearch(namespaces.recall(actor, "new"), limit=_MOST)
     parts += await store.asearch(namespaces.recall(actor, "segments"), limit=_MOST)
     return frozenset((part.key, part.updated_at) for part in parts)
 
 
-async def read_postings(store: BaseStore, actor: identity.Actor, parts: Sequence[Part], hashes: Collection[int]) -> Array:
-    """The postings of these words, and others, by places in the table of all parts. Raises `DamagedError` if a bucket cannot be
-    read, or is gone: its part was just merged.
+async def read_postings(
+    store: BaseStore, actor: identity.Actor, parts: Sequence[Part], hashes: Collection[int]
+) -> Array:
+    """The postings of these words, and others, by places in the table of all parts. Raises
+    `DamagedError` if a bucket cannot be read, or is gone: its part was just merged.
     """
     kept, wanted, start = namespaces.recall(actor, "documents"), list[tuple[str, int]](), 0
     for part in parts:
-        wanted += [(f"{part.name}/{n}", start) for n in {hashed % part.buckets for hashed in hashes}]
+        wanted += [
+            (f"{part.name}/{n}", start) for n in {hashed % part.buckets for hashed in hashes}
+        ]
         start += len(part.table)
     items = await store.abatch([GetOp(kept, key) for key, _ in wanted])
-    rows = [conversations.unpacked(item, postings=conversations.POSTINGS)[0].copy() for item in items]
+    rows = [
+        conversations.unpacked(item, postings=conversations.POSTINGS)[0].copy() for item in items
+    ]
     for some, (_, start) in zip(rows, wanted, strict=True):
         some["place"] += start
     return conversations.joined(rows, conversations.POSTINGS)
@@ -131,18 +151,32 @@ async def index_conversations(
 ) -> None:
     """Put conversations into their owner's index, in place of earlier versions. Safe to repeat.
 
-    `before` is the table of the index until now: it tells which documents a conversation that became shorter has too many.
+    `before` is the table of the index until now: it tells which documents a conversation that
+    became shorter has too many.
     """
-    kept, embedded, ops = namespaces.recall(actor, "documents"), platform.embedding_model(store), list[PutOp]()
+    kept, embedded, ops = (
+        namespaces.recall(actor, "documents"),
+        platform.embedding_model(store),
+        list[PutOp](),
+    )
     counts = _counts_in(before)
     for texts in await platform.in_thread(lambda: list(map(conversations.documents, talks))):
         key, version, *_ = texts[0].row[0].tolist()
-        ops += [PutOp(kept, f"{key + number:016x}", text.stored(), index=False) for number, text in enumerate(texts)]
+        ops += [
+            PutOp(kept, f"{key + number:016x}", text.stored(), index=False)
+            for number, text in enumerate(texts)
+        ]
         ops += _count_ops(actor, key, len(texts), counts.get(key, 1))
         table = np.concatenate([text.row for text in texts])
         rows = await platform.in_thread(_postings, texts)
         buckets = 1 if len(texts) == 1 else 1 + len(rows) // _BUCKET_ROWS
-        part = Part(namespaces.recall(actor, "new"), f"{key:016x}@{version}", table, [texts[0].language], buckets)
+        part = Part(
+            namespaces.recall(actor, "new"),
+            f"{key:016x}@{version}",
+            table,
+            [texts[0].language],
+            buckets,
+        )
         ops += _part_ops(actor, part, rows)
         if embedded:
             # Of another version it is another item: it may be put while this one is worked off.
@@ -170,15 +204,25 @@ def _counts_in(table: Array | None) -> dict[int, int]:
     return dict(zip(keys[counts > 1].tolist(), counts[counts > 1].tolist(), strict=True))
 
 
-async def _document_counts(store: BaseStore, actor: identity.Actor, keys: Sequence[int]) -> dict[int, int]:
-    """How many documents the conversations of these numbers have in the store. Only more than one are noted."""
+async def _document_counts(
+    store: BaseStore, actor: identity.Actor, keys: Sequence[int]
+) -> dict[int, int]:
+    """How many documents the conversations of these numbers have in the store. Only more than one
+    are noted.
+    """
     where = namespaces.recall(actor, "documents")
-    items = cast("list[Any]", await store.abatch([GetOp(where, f"{key:016x}/count") for key in keys]))
-    return {key: item.value["documents"] if item else 1 for key, item in zip(keys, items, strict=True)}
+    items = cast(
+        "list[Any]", await store.abatch([GetOp(where, f"{key:016x}/count") for key in keys])
+    )
+    return {
+        key: item.value["documents"] if item else 1 for key, item in zip(keys, items, strict=True)
+    }
 
 
 def _count_ops(actor: identity.Actor, key: int, count: int, before: int) -> list[PutOp]:
-    """The operations that note how many documents a conversation has, and delete those that it had beyond."""
+    """The operations that note how many documents a conversation has, and delete those that it had
+    beyond.
+    """
     where, noted = namespaces.recall(actor, "documents"), f"{key:016x}/count"
     ops = [PutOp(where, f"{key + number:016x}", None) for number in range(max(1, count), before)]
     if count > 1:
@@ -189,9 +233,14 @@ def _count_ops(actor: identity.Actor, key: int, count: int, before: int) -> list
 
 
 async def drop(
-    store: BaseStore, actor: identity.Actor, thread_ids: Collection[str], began: journal.Began | None = None
+    store: BaseStore,
+    actor: identity.Actor,
+    thread_ids: Collection[str],
+    began: journal.Began | None = None,
 ) -> None:
-    """Remove deleted conversations from a person's index: documents and texts now, postings with the next merges."""
+    """Remove deleted conversations from a person's index: documents and texts now, postings with
+    the next merges.
+    """
     counts = await _document_counts(store, actor, [key_of(thread_id) for thread_id in thread_ids])
     for key, count in counts.items():
         # A row without words, newer than all before, marks a conversation as gone.
@@ -206,23 +255,36 @@ async def drop(
 
 
 def _part_ops(actor: identity.Actor, part: Part, rows: Array) -> list[PutOp]:
-    """The operations that put a part of the index with these postings. It counts once its table exists."""
+    """The operations that put a part of the index with these postings. It counts once its table
+    exists.
+    """
     bucket = rows["term"] % part.buckets
     order = np.lexsort((rows["place"], rows["term"], bucket))
     buckets = np.split(rows[order], np.cumsum(np.bincount(bucket, minlength=part.buckets))[:-1])
-    kept, values = namespaces.recall(actor, "documents"), [conversations.packed({"postings": some}) for some in buckets]
+    kept, values = (
+        namespaces.recall(actor, "documents"),
+        [conversations.packed({"postings": some}) for some in buckets],
+    )
     ops = [PutOp(kept, f"{part.name}/{n}", value, index=False) for n, value in enumerate(values)]
-    table = conversations.packed({"table": part.table}, languages=[*part.languages], buckets=part.buckets)
+    table = conversations.packed(
+        {"table": part.table}, languages=[*part.languages], buckets=part.buckets
+    )
     return [*ops, PutOp(part.namespace, part.name, table, index=False)]
 
 
-async def _write(store: BaseStore, actor: identity.Actor, ops: Sequence[PutOp], began: journal.Began | None) -> bool:
-    """Write to a person's index; nothing if they were forgotten since the request of this `began`, or else the run, began."""
+async def _write(
+    store: BaseStore, actor: identity.Actor, ops: Sequence[PutOp], began: journal.Began | None
+) -> bool:
+    """Write to a person's index; nothing if they were forgotten since the request of this `began`,
+    or else the run, began.
+    """
     return await journal.put_unless_forgotten(store, ops, began or journal.began(actor))
 
 
 async def _merge(store: BaseStore, actor: identity.Actor, began: journal.Began | None) -> None:
-    """Put many new parts, and the segments that are not larger than all before, as one segment; then delete them."""
+    """Put many new parts, and the segments that are not larger than all before, as one segment;
+    then delete them.
+    """
     if len(await store.asearch(namespaces.recall(actor, "new"), limit=MERGE_AT)) < MERGE_AT:
         return
     try:
@@ -230,7 +292,8 @@ async def _merge(store: BaseStore, actor: identity.Actor, began: journal.Began |
         buckets = max((part.buckets for part in parts), default=0)
         rows = await read_postings(store, actor, parts, range(buckets))
     except DamagedError:
-        return  # another process is merging them; what cannot be read, the search that needs it notices
+        # Another process is merging them; what cannot be read, the search that needs it notices
+        return
     if len(parts) < 2:  # noqa: PLR2004  # others have merged them, or forgotten their person, since they were counted
         return
     table = conversations.joined([part.table for part in parts], conversations.TABLE)
@@ -240,15 +303,27 @@ async def _merge(store: BaseStore, actor: identity.Actor, began: journal.Began |
     rows["place"] = (np.cumsum(kept) - 1)[rows["place"]]
     name = blake2b(" ".join(part.name for part in parts).encode(), digest_size=16).hexdigest()
     languages = {language for part in parts for language in part.languages}
-    segment = Part(namespaces.recall(actor, "segments"), name, table[kept], sorted(languages), 1 + len(rows) // _BUCKET_ROWS)
+    segment = Part(
+        namespaces.recall(actor, "segments"),
+        name,
+        table[kept],
+        sorted(languages),
+        1 + len(rows) // _BUCKET_ROWS,
+    )
     await _write(store, actor, await platform.in_thread(_part_ops, actor, segment, rows), began)
     gone = [(part.namespace, part.name) for part in parts]
-    gone += [(namespaces.recall(actor, "documents"), f"{part.name}/{n}") for part in parts for n in range(part.buckets)]
+    gone += [
+        (namespaces.recall(actor, "documents"), f"{part.name}/{n}")
+        for part in parts
+        for n in range(part.buckets)
+    ]
     await _write(store, actor, [PutOp(*key, None) for key in gone], began)
 
 
 def _small(index: Index) -> list[Part]:
-    """The parts of the index that are merged: the smallest ones, as long as none is larger than all before it."""
+    """The parts of the index that are merged: the smallest ones, as long as none is larger than all
+    before it.
+    """
     parts, size = list[Part](), 1
     for part in sorted(index.parts, key=lambda part: (len(part.table), part.name)):
         if len(part.table) <= size:
@@ -275,24 +350,33 @@ async def catch_up(
 ) -> Index:
     """Index the conversations that have changed since the watermark, and move it.
 
-    Of tools that read files of `routes` nothing is indexed. Leaves out the thread `current`, which is still being written, and
-    all but the `most` newest: the index counts these. Waits for embeddings at most so many seconds (None: until all are there).
-    Raises `DamagedError` if others drop the index meanwhile: call again.
+    Of tools that read files of `routes` nothing is indexed. Leaves out the thread `current`, which
+    is still being written, and all but the `most` newest: the index counts these. Waits for
+    embeddings at most so many seconds (None: until all are there). Raises `DamagedError` if others
+    drop the index meanwhile: call again.
     """
     index = await _opened(store, actor, began)
     since, listed = max(0, index.watermark - _CLOCK_SECONDS * 1_000_000), dict[str, int]()
     for metadata in conversations.owned_by(actor, agents):
         async for page in changed_since(threads, metadata, since):
             talks = [thread for thread in page if not is_temporary(thread)]
-            listed |= {str(thread["thread_id"]): version_of(str(thread["updated_at"])) for thread in talks}
+            listed |= {
+                str(thread["thread_id"]): version_of(str(thread["updated_at"])) for thread in talks
+            }
     others = dict(sorted(listed.items(), key=lambda thread: -thread[1]))
     others.pop(current, None)
     before = index.table
     known = dict(before[newest(before)][["key", "version"]].tolist())
-    stale = [thread_id for thread_id, version in others.items() if not version or known.get(key_of(thread_id)) != version]
+    stale = [
+        thread_id
+        for thread_id, version in others.items()
+        if not version or known.get(key_of(thread_id)) != version
+    ]
     taken = stale[:most]
     for start in range(0, len(taken), _READ_PAGE):
-        read = await read_conversations(threads, actor, agents, taken[start : start + _READ_PAGE], routes)
+        read = await read_conversations(
+            threads, actor, agents, taken[start : start + _READ_PAGE], routes
+        )
         await index_conversations(store, actor, read, began, before)
     if taken:
         index.parts = (await load(store, actor)).parts
@@ -301,14 +385,19 @@ async def catch_up(
     index.outstanding = len(stale) - len(taken)
     # A search by a person who has said little since the last one writes nothing.
     if not index.outstanding and (taken or len(listed) > _FIRST_PAGE):
-        # A thread may have changed when the clock was ahead: what changes after it then would be below the watermark.
+        # A thread may have changed when the clock was ahead: what changes after it then would be
+        # below the watermark.
         last = min(max(others.values(), default=0), time.time_ns() // 1_000)
-        await _move_watermark(store, actor, index, max(index.watermark, min(last, listed.get(current, last))), began)
+        await _move_watermark(
+            store, actor, index, max(index.watermark, min(last, listed.get(current, last))), began
+        )
     waiting = namespaces.recall(actor, "waiting")
     if index.meaning and await store.asearch(waiting, limit=1):
         who = asyncio.get_running_loop(), actor
         if who not in _embedding:
-            _embedding[who] = asyncio.create_task(_embed_waiting(store, threads, actor, agents, began=began, routes=routes))
+            _embedding[who] = asyncio.create_task(
+                _embed_waiting(store, threads, actor, agents, began=began, routes=routes)
+            )
             _embedding[who].add_done_callback(lambda _: _embedding.pop(who, None))
         await asyncio.wait({_embedding[who]}, timeout=seconds)
         index.outstanding += len(await store.asearch(waiting, limit=_MOST))
@@ -323,8 +412,12 @@ def _has_conversations(table: Array, others: Array) -> bool:
 async def _move_watermark(
     store: BaseStore, actor: identity.Actor, index: Index, version: int, began: journal.Began | None
 ) -> None:
-    """Note that all up to this version are indexed; not if somebody dropped the index meanwhile, which has to be made anew."""
-    watermark = PutOp(namespaces.recall(actor, "documents"), WATERMARK, {"version": version}, index=False)
+    """Note that all up to this version are indexed; not if somebody dropped the index meanwhile,
+    which has to be made anew.
+    """
+    watermark = PutOp(
+        namespaces.recall(actor, "documents"), WATERMARK, {"version": version}, index=False
+    )
     if not await _write(store, actor, [watermark], began):
         return
     try:
@@ -336,7 +429,9 @@ async def _move_watermark(
 
 
 async def stop_embedding(actor: identity.Actor) -> None:
-    """End what this process embeds for a person behind their searches. Another process notices that they were forgotten."""
+    """End what this process embeds for a person behind their searches. Another process notices that
+    they were forgotten.
+    """
     here, ended = asyncio.get_running_loop(), list[asyncio.Task[None]]()
     for (loop, who), task in list(_embedding.items()):
         if who == actor and loop is here:
@@ -349,7 +444,9 @@ async def stop_embedding(actor: identity.Actor) -> None:
 
 
 async def _opened(store: BaseStore, actor: identity.Actor, began: journal.Began | None) -> Index:
-    """The index. An empty one if it cannot be read, or if the store has a semantic index now that knows none of it."""
+    """The index. An empty one if it cannot be read, or if the store has a semantic index now that
+    knows none of it.
+    """
     try:
         index = await load(store, actor)
     except DamagedError:
@@ -373,7 +470,12 @@ async def _opened(store: BaseStore, actor: identity.Actor, began: journal.Began 
 @cache  # a line for a process, not for each search
 def _warn_of_another_model(known: str, named: str) -> None:
     fix = "`python -m seeds embeddings --url <server>` has all of them embedded anew"
-    logger.warning("The store has vectors of %s, and store.index says %s: talks are found by words; %s.", known, named, fix)
+    logger.warning(
+        "The store has vectors of %s, and store.index says %s: talks are found by words; %s.",
+        known,
+        named,
+        fix,
+    )
 
 
 async def _embed_waiting(
@@ -395,20 +497,34 @@ async def _embed_waiting(
                 ops = await text_ops(store, actor, key_of(thread_id), talks[0] if talks else None)
                 if not await _write(store, actor, [*ops, PutOp(waiting, item.key, None)], began):
                     return
-    except Exception as error:  # whatever a provider of embeddings raises, words find it, and the next search tries again
+    # Whatever a provider of embeddings raises, words find it, and the next search tries again
+    except Exception as error:
         logger.warning("Past conversations were not embedded: %r.", error, exc_info=True)
 
 
-async def changed_since(threads: Threads, metadata: Mapping[str, Any], since: float) -> AsyncIterator[list[Any]]:
-    """Pages of the threads with this metadata that changed since then (as `version_of`), newest first, without messages."""
+async def changed_since(
+    threads: Threads, metadata: Mapping[str, Any], since: float
+) -> AsyncIterator[list[Any]]:
+    """Pages of the threads with this metadata that changed since then (as `version_of`), newest
+    first, without messages.
+    """
     fields, known = ["thread_id", "updated_at", "metadata"], set[str]()
     offset, size, last = 0, _FIRST_PAGE, since
     while last >= since:
         page = await threads.search(
-            metadata=dict(metadata), limit=size, offset=offset, sort_by="updated_at", sort_order="desc", select=fields
+            metadata=dict(metadata),
+            limit=size,
+            offset=offset,
+            sort_by="updated_at",
+            sort_order="desc",
+            select=fields,
         )
         versions = [version_of(str(thread["updated_at"])) for thread in page]
-        newer = {thread["thread_id"]: thread for thread, at in zip(page, versions, strict=True) if at >= since}
+        newer = {
+            thread["thread_id"]: thread
+            for thread, at in zip(page, versions, strict=True)
+            if at >= since
+        }
         yield [thread for thread_id, thread in newer.items() if thread_id not in known]
         known |= newer.keys()
         last = versions[-1] if len(page) == size else -1
@@ -423,16 +539,25 @@ async def read_conversations(
     thread_ids: Sequence[str],
     routes: Collection[str] = tuple(ROUTES),
 ) -> list[Conversation]:
-    """The person's conversations with these agents and of these ids, as they are now, without temporary ones."""
+    """The person's conversations with these agents and of these ids, as they are now, without
+    temporary ones.
+    """
     select = ["thread_id", "created_at", "updated_at", "metadata", "values"]
-    listed = await conversations.threads_by_id(threads, thread_ids, conversations.owned_by(actor, agents), select)
-    return [conversations.conversation(thread, routes=routes) for thread in listed if not is_temporary(thread)]
+    listed = await conversations.threads_by_id(
+        threads, thread_ids, conversations.owned_by(actor, agents), select
+    )
+    return [
+        conversations.conversation(thread, routes=routes)
+        for thread in listed
+        if not is_temporary(thread)
+    ]
 
 
 async def forget(store: BaseStore, actor: identity.Actor) -> None:
     """Drop a person's index. The next search makes it anew."""
-    # The watermark first: while it stands without the parts, a search would take the index for whole. Then the parts, so that
-    # somebody who moves the watermark meanwhile notices that they are gone.
+    # The watermark first: while it stands without the parts, a search would take the index for
+    # whole. Then the parts, so that somebody who moves the watermark meanwhile notices that they
+    # are gone.
     await store.adelete(namespaces.recall(actor, "documents"), WATERMARK)
     for part in sorted(namespaces.RECALL_PARTS, key=lambda part: part == "documents"):
         while page := await store.asearch(namespaces.recall(actor, part), limit=_DELETE_PAGE):
@@ -449,14 +574,18 @@ async def drop_deleted(
     began: journal.Began,
     dry_run: bool = False,
 ) -> int:
-    """Remove from a person's index what it still has of deleted conversations with a passage that is meant.
+    """Remove from a person's index what it still has of deleted conversations with a passage that
+    is meant.
 
-    Returns how many passages are meant. With `dry_run` it only counts. Others leave the index when a search finds them.
+    Returns how many passages are meant. With `dry_run` it only counts. Others leave the index when
+    a search finds them.
     """
     texts = await journal.all_items(store, namespaces.recall(actor, "texts"))
     meant = [item for item in texts if is_meant(str(item.value.get("text", "")))]
     keys = {int(item.key[:16], 16) for item in meant}
-    items = await store.abatch([GetOp(namespaces.recall(actor, "documents"), f"{key:016x}") for key in sorted(keys)])
+    items = await store.abatch(
+        [GetOp(namespaces.recall(actor, "documents"), f"{key:016x}") for key in sorted(keys)]
+    )
     ids = [str(item.value["thread_id"]) for item in cast("list[Any]", items) if item]
     owned = conversations.owned_by(actor, agents)
     there = await conversations.threads_by_id(threads, ids, owned, ["thread_id"]) if ids else []
@@ -464,7 +593,9 @@ async def drop_deleted(
     gone = [item for item in meant if int(item.key[:16], 16) not in living]
     if dry_run:
         return len(gone)
-    await drop(store, actor, [thread_id for thread_id in ids if key_of(thread_id) not in living], began)
+    await drop(
+        store, actor, [thread_id for thread_id in ids if key_of(thread_id) not in living], began
+    )
     for key in keys - living:  # also where the document is gone already
         await _write(store, actor, await text_ops(store, actor, key, None), began)
     return len(gone)

@@ -1,7 +1,9 @@
-"""Texts as comparable words: by language, without stop words, stemmed; their ranking; and the times that a question names.
+"""Texts as comparable words: by language, without stop words, stemmed; their ranking; and the times
+that a question names.
 
-What a word is says `lasting_memory.words`. Its letters tell the language of a text; where they do not, the stop words do, among
-those that both PyStemmer and bm25s know. Times are days, months and years as English writes them, ISO dates, and dates written
+What a word is says `lasting_memory.words`. Its letters tell the language of a text; where they do
+not, the stop words do, among those that both PyStemmer and bm25s know. Times are days, months and
+years as English writes them, ISO dates, and dates written
 8.5.2023.
 """
 
@@ -33,17 +35,22 @@ DEFAULT_LANGUAGE = "english"
 _OTHERS = "german dutch french spanish portuguese italian russian swedish norwegian danish turkish"
 # The long list of English is worth 5 points of 100 on LoCoMo.
 _LISTS = {DEFAULT_LANGUAGE: "EN_PLUS", **{name: name.upper() for name in _OTHERS.split()}}
-_WORDS = {name: [str(word) for word in getattr(lists, f"STOPWORDS_{which}")] for name, which in _LISTS.items()}
+_WORDS = {
+    name: [str(word) for word in getattr(lists, f"STOPWORDS_{which}")]
+    for name, which in _LISTS.items()
+}
 _WORDS |= {name: text.split() for name, text in FUNCTION_WORDS.items()}
 STOP_WORDS = {name: frozenset(map(comparable, found)) for name, found in _WORDS.items()}
-# What stems the words of a search; of facts only those whose endings do not tell a son from a daughter. Ukrainian has the
-# endings of Russian; what stems Hindi drops the vowels at the end.
+# What stems the words of a search; of facts only those whose endings do not tell a son from a
+# daughter. Ukrainian has the endings of Russian; what stems Hindi drops the vowels at the end.
 _FACT_STEMMERS = {name: name for name in _LISTS} | {"ukrainian": "russian"}
-_SEARCH_STEMMERS = _FACT_STEMMERS | {name: name for name in ("arabic", "armenian", "greek", "persian", "tamil")}
+_SEARCH_STEMMERS = _FACT_STEMMERS | {
+    name: name for name in ("arabic", "armenian", "greek", "persian", "tamil")
+}
 # Characters of a text's beginning that decide its language.
 _SAMPLE_CHARS = 5_000
-# Languages by the letters that they are written with, the more special ones first. Where these are more than a share of all
-# letters, a text is in the language.
+# Languages by the letters that they are written with, the more special ones first. Where these are
+# more than a share of all letters, a text is in the language.
 _LETTERS = (
     ("persian", "[\u067e\u0686\u0698\u06af\u06a9\u06cc]", 0.02),
     ("arabic", r"\p{Arabic}", 0.5),
@@ -62,7 +69,9 @@ _LETTER = regex.compile(r"[\p{L}\p{Mn}\p{Mc}]")
 
 
 def language(text: str) -> str:
-    """The language of a text by its letters, or the one whose stop words are most frequent in it; English where none is."""
+    """The language of a text by its letters, or the one whose stop words are most frequent in it;
+    English where none is.
+    """
     sample = comparable(text[:_SAMPLE_CHARS])
     if not sample.isascii():
         letters = len(_LETTER.findall(sample))
@@ -70,22 +79,33 @@ def language(text: str) -> str:
             if len(special.findall(sample)) > least_share * letters:
                 return name
     counts = Counter(words(sample))
-    hits = {name: sum(counts[word] for word in stop.intersection(counts)) for name, stop in STOP_WORDS.items()}
+    hits = {
+        name: sum(counts[word] for word in stop.intersection(counts))
+        for name, stop in STOP_WORDS.items()
+    }
     return max(hits, key=lambda name: (hits[name], name == DEFAULT_LANGUAGE))
 
 
 def stems(text: str, language: str) -> list[str]:
-    """The words of a text in this language, in order, stemmed, without stop words. Accents make a difference: for facts."""
-    return _stemmed([term.spelled for term in _telling(text, language)], _FACT_STEMMERS.get(language))
+    """The words of a text in this language, in order, stemmed, without stop words. Accents make a
+    difference: for facts.
+    """
+    return _stemmed(
+        [term.spelled for term in _telling(text, language)], _FACT_STEMMERS.get(language)
+    )
 
 
 def search_stems(text: str, language: str) -> list[Term]:
-    """The words of a text in this language as a search compares them, in order, stemmed, without stop words."""
+    """The words of a text in this language as a search compares them, in order, stemmed, without
+    stop words.
+    """
     if text.isascii():
         return [Term(stem, stem) for stem in ascii_search_stems(text, language)]
     terms = _telling(text, language)
     stemmed = _stemmed([term.text for term in terms], _SEARCH_STEMMERS.get(language))
-    return [Term(stem, term.spelled, term.accents) for term, stem in zip(terms, stemmed, strict=True)]
+    return [
+        Term(stem, term.spelled, term.accents) for term, stem in zip(terms, stemmed, strict=True)
+    ]
 
 
 def ascii_search_stems(text: str, language: str) -> list[str]:
@@ -102,8 +122,11 @@ class Word(NamedTuple):
     accents: str
 
 
-def query_words(query: str, languages: Iterable[str], most: int, known: Collection[str] = ()) -> list[Word]:
-    """The distinct words of a query, at most so many, by their stems in these languages. Texts are stemmed in their own.
+def query_words(
+    query: str, languages: Iterable[str], most: int, known: Collection[str] = ()
+) -> list[Word]:
+    """The distinct words of a query, at most so many, by their stems in these languages. Texts are
+    stemmed in their own.
 
     Words with a stem of `known` are left out.
 
@@ -112,7 +135,10 @@ def query_words(query: str, languages: Iterable[str], most: int, known: Collecti
     spoken = language(query)
     terms = _telling(query, spoken)
     texts = [term.text for term in terms]
-    stemmed = [_stemmed(texts, stemmer) for stemmer in {_SEARCH_STEMMERS.get(name) for name in (*languages, spoken)}]
+    stemmed = [
+        _stemmed(texts, stemmer)
+        for stemmer in {_SEARCH_STEMMERS.get(name) for name in (*languages, spoken)}
+    ]
     found, room, known_stems = dict[tuple[str, ...], Word](), float(most), frozenset(known)
     for place, term in enumerate(terms):
         stems = tuple(sorted({of_language[place] for of_language in stemmed}))
@@ -149,8 +175,9 @@ _stemmers = threading.local()
 
 
 def rank(query: str, texts: Sequence[str]) -> list[tuple[int, float]]:
-    """The texts that share a word with the query, best first, as (index, score above 0), by BM25 (Robertson and others) in
-    Lucene's variant, as `bm25s` implements it. Blocks for milliseconds per thousand texts.
+    """The texts that share a word with the query, best first, as (index, score above 0), by BM25
+    (Robertson and others) in Lucene's variant, as `bm25s` implements it. Blocks for milliseconds
+    per thousand texts.
     """
     spoken = language(" ".join(texts)[:_SAMPLE_CHARS])
     words = _exact(search_stems(query, spoken))
@@ -195,7 +222,9 @@ class Time(NamedTuple):
 
 
 def _written(match: re.Match[str], today: date) -> Time:
-    """A day, a month or a year; without a year, the last one. "May" and "march" alone are no months."""
+    """A day, a month or a year; without a year, the last one. "May" and "march" alone are no
+    months.
+    """
     parts = {name: text for name, text in match.groupdict().items() if text}
     name, day = parts.get("month", ""), int(parts.get("day") or parts.get("day_after") or 0)
     if not name:
@@ -210,7 +239,9 @@ def _written(match: re.Match[str], today: date) -> Time:
 _YEAR = r"(?P<year>(?:19|20)\d\d)\b"
 _NTH = r"(?:st|nd|rd|th)?"
 _NAME = rf"(?P<month>{'|'.join((*_MONTHS, *_SHORT))})\b\.?"
-_BEFORE = rf"(?:(?P<day>\d\d?){_NTH}(?: of)?|(?P<within>in|since|during|until|by|of|early|late|mid))"
+_BEFORE = (
+    rf"(?:(?P<day>\d\d?){_NTH}(?: of)?|(?P<within>in|since|during|until|by|of|early|late|mid))"
+)
 _FORMS = (
     rf"\b{_YEAR}-(?P<month>\d\d?)-(?P<day>\d\d?)\b",
     rf"\b(?P<day>\d\d?)\.(?P<month>\d\d?)\.{_YEAR}",
@@ -220,19 +251,25 @@ _FORMS = (
 
 
 def period(since: str | None, until: str | None) -> Time | None:
-    """The time between two ISO days, each of which may be left out. Raises `ValueError`, which names what is none."""
+    """The time between two ISO days, each of which may be left out. Raises `ValueError`, which
+    names what is none.
+    """
     days = dict[str, date]()
     for name, text in (("since", since), ("until", until)):
         try:
             days |= {name: date.fromisoformat(text)} if text else {}
         except ValueError:
-            raise ValueError(f"{name} is {text!r}; use a day such as 2023-05-01, or leave it out.") from None
+            raise ValueError(
+                f"{name} is {text!r}; use a day such as 2023-05-01, or leave it out."
+            ) from None
     first = days.get("since", date.min)
     return Time(first, max(first, days.get("until", date.max))) if days else None
 
 
 def times(text: str, today: date) -> tuple[list[Time], str]:
-    """The times that a text names, and the text without their words. What is no day (31 February) stays text."""
+    """The times that a text names, and the text without their words. What is no day (31 February)
+    stays text.
+    """
     rest, named = " ".join(text.lower().split()), list[Time]()
     for form in _FORMS:
         for match in reversed(list(re.finditer(form, rest))):

@@ -1,8 +1,9 @@
 """Which messages of a thread repeat memory or past conversations, and which only ask for them.
 
-A tool that looks something up gives it back as it was: its call and its result are no turns. Otherwise each question about a
-fact would be found in place of the fact, and what was said in a deleted conversation would stay in all that looked it up.
-The question and the answer are turns: the person may have said something new beside the question. They count less.
+A tool that looks something up gives it back as it was: its call and its result are no turns.
+Otherwise each question about a fact would be found in place of the fact, and what was said in a
+deleted conversation would stay in all that looked it up. The question and the answer are turns: the
+person may have said something new beside the question. They count less.
 """
 
 import posixpath
@@ -23,8 +24,12 @@ _READING_TOOLS: Mapping[str, tuple[str, ...]] = {
 }
 # A subagent has the same tools, and its report does not say what it has looked up.
 _REPORTING_TOOLS = frozenset({"task"})
-# They write memory: their person said something that is new. The others do, where their path leads there.
-_MEMORY_WRITERS, _FILE_WRITERS = frozenset({"append_memory", "save_profile"}), frozenset({"write_file", "edit_file"})
+# They write memory: their person said something that is new. The others do, where their path leads
+# there.
+_MEMORY_WRITERS, _FILE_WRITERS = (
+    frozenset({"append_memory", "save_profile"}),
+    frozenset({"write_file", "edit_file"}),
+)
 # Instructions, not what is known of somebody.
 _INSTRUCTIONS = ("/skills/", "/policies/", "/memories/skills/")
 
@@ -32,7 +37,8 @@ _INSTRUCTIONS = ("/skills/", "/policies/", "/memories/skills/")
 # Marks of a question, in any script. One within an address is none.
 _MARKS = "?？﹖؟՞\u037e⸮⁇⁈⁉‽፧⳺꛷᥅"
 _QUESTION = re.compile(rf"[{_MARKS}](?![\w=&/%])")
-# A sentence ends with a line, with a mark that a space follows, or with one of a script that puts no space there.
+# A sentence ends with a line, with a mark that a space follows, or with one of a script that puts
+# no space there.
 _SENTENCE = re.compile(rf".+?(?:[.!…{_MARKS}](?=\s|$)|[。！？｡।॥۔։።]|\n|$)\s*", re.DOTALL)
 
 
@@ -53,11 +59,15 @@ def result_repeats(call: Mapping[str, Any], routes: Collection[str] = tuple(ROUT
 
 
 def asks(call: Mapping[str, Any], routes: Collection[str] = tuple(ROUTES)) -> bool:
-    """Whether a tool call looks up what is known of the person: memory and past conversations, not instructions."""
+    """Whether a tool call looks up what is known of the person: memory and past conversations, not
+    instructions.
+    """
     name = _name(call)
     if name in _RECALL_TOOLS:
         return True
-    return name in _READING_TOOLS and any(_is_known_there(folder, routes) for folder in _folders(call))
+    return name in _READING_TOOLS and any(
+        _is_known_there(folder, routes) for folder in _folders(call)
+    )
 
 
 def writes(call: Mapping[str, Any], routes: Collection[str] = tuple(ROUTES)) -> bool:
@@ -65,7 +75,9 @@ def writes(call: Mapping[str, Any], routes: Collection[str] = tuple(ROUTES)) -> 
     name = _name(call)
     if name in _MEMORY_WRITERS:
         return True
-    return name in _FILE_WRITERS and _is_known_there(_plain(_arguments(call).get("file_path")), routes)
+    return name in _FILE_WRITERS and _is_known_there(
+        _plain(_arguments(call).get("file_path")), routes
+    )
 
 
 def sentences(text: str) -> Iterator[tuple[str, bool]]:
@@ -108,7 +120,9 @@ def _plain(path: object) -> str:
 
 def _touches(folder: str, routes: Collection[str]) -> bool:
     """Whether a folder has files of a route, or lies in it."""
-    return any(folder.startswith(route) or route.startswith(folder) for route in (*routes, *OFFLOADED))
+    return any(
+        folder.startswith(route) or route.startswith(folder) for route in (*routes, *OFFLOADED)
+    )
 
 
 def _is_known_there(folder: str, routes: Collection[str]) -> bool:

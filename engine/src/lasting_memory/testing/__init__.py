@@ -1,4 +1,6 @@
-"""Shared by tests, benchmarks and evals: the server under test, scripted models, stand-ins of platforms."""
+"""Shared by tests, benchmarks and evals: the server under test, scripted models, stand-ins of
+platforms.
+"""
 
 from lasting_memory.testing.contract import contract
 

@@ -2,7 +2,8 @@
 
     TestContract = contract(DEPLOYMENT, build_agent)
 
-They need no key, no network and no server. They say nothing about prompts, names, numbers or seeds that a fork chose.
+They need no key, no network and no server. They say nothing about prompts, names, numbers or seeds
+that a fork chose.
 """
 
 import importlib
@@ -75,23 +76,40 @@ class Scripted(BaseChatModel):
     def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
         self.shown.append(messages)
         calls = self.script.pop(0) if self.script else []
-        made = [{"name": name, "args": args, "id": uuid.uuid4().hex, "type": "tool_call"} for name, args in calls]
-        return ChatResult(generations=[ChatGeneration(message=AIMessage("" if made else "done", tool_calls=made))])
+        made = [
+            {"name": name, "args": args, "id": uuid.uuid4().hex, "type": "tool_call"}
+            for name, args in calls
+        ]
+        return ChatResult(
+            generations=[ChatGeneration(message=AIMessage("" if made else "done", tool_calls=made))]
+        )
 
     def prompts(self) -> list[str]:
         """The system prompts of all calls."""
-        return ["\n".join(said.text for said in messages if isinstance(said, SystemMessage)) for messages in self.shown]
+        return [
+            "\n".join(said.text for said in messages if isinstance(said, SystemMessage))
+            for messages in self.shown
+        ]
 
     def answers(self) -> str:
         """All that tools answered."""
-        return "\n".join(str(said.content) for messages in self.shown for said in messages if isinstance(said, ToolMessage))
+        return "\n".join(
+            str(said.content)
+            for messages in self.shown
+            for said in messages
+            if isinstance(said, ToolMessage)
+        )
 
 
 class World:
     """The deployment's agent on the scripted model, in memory."""
 
     def __init__(self, deployment: Deployment, build_agent: BuildAgent) -> None:
-        self.deployment, self.model, self.store = deployment, Scripted(script=[], shown=[], tools={}), InMemoryStore()
+        self.deployment, self.model, self.store = (
+            deployment,
+            Scripted(script=[], shown=[], tools={}),
+            InMemoryStore(),
+        )
         self.graph = build_agent(deployment, self.model).copy()
         self.graph.store, self.graph.checkpointer = self.store, InMemorySaver()
         self.put(namespaces.policies(ALICE.org_id), "/rule.md", f"# Rule\n\n- {RULE}\n")
@@ -110,7 +128,9 @@ class World:
     def put(self, namespace: tuple[str, ...], key: str, text: str) -> None:
         self.store.put(namespace, key, {**create_file_data(text)})
 
-    async def turn(self, actor: Actor, *script: Sequence[tuple[str, dict[str, Any]]], **state: Any) -> Scripted:
+    async def turn(
+        self, actor: Actor, *script: Sequence[tuple[str, dict[str, Any]]], **state: Any
+    ) -> Scripted:
         """One message of a person in a new conversation, after which the model makes these calls."""
         self.model.shown.clear()
         self.model.script[:] = [list(calls) for calls in script]
@@ -184,22 +204,32 @@ class Contract:
             ("search_memories", {"query": SECRET}),
         ]
         own = await world.turn(ALICE, reads)
-        assert SECRET in own.prompts()[0], f"{path} is not in its own person's prompt; build the agent with middleware(d)."
-        assert SECRET in own.answers(), "a person's own files cannot be read; build the agent with file_system(d)."
+        assert SECRET in own.prompts()[0], (
+            f"{path} is not in its own person's prompt; build the agent with middleware(d)."
+        )
+        assert SECRET in own.answers(), (
+            "a person's own files cannot be read; build the agent with file_system(d)."
+        )
         others = [EVE] if self.deployment.memory.is_shared else [BOB, EVE]
         for other in others:
             model = await world.turn(other, reads)
-            assert SECRET not in "\n".join([*model.prompts(), model.answers().replace(f"'{SECRET}'", "")]), other
+            assert SECRET not in "\n".join(
+                [*model.prompts(), model.answers().replace(f"'{SECRET}'", "")]
+            ), other
 
     async def test_no_tool_and_no_spelling_of_a_path_writes_a_policy(self, world: World) -> None:
         names = await world.subagents()
         before = world.items("policies")
         await world.turn(ALICE, world.writes(POLICIES))
-        assert world.items("policies") == before, "the agent wrote a policy; give it **file_system(d) as it is."
+        assert world.items("policies") == before, (
+            "the agent wrote a policy; give it **file_system(d) as it is."
+        )
         for name in names:
             task = ("task", {"description": "go on", "subagent_type": name})
             await world.turn(ALICE, [task], world.writes(POLICIES))
-            assert world.items("policies") == before, f"the subagent {name!r} wrote a policy; give it by subagents(d, ...)."
+            assert world.items("policies") == before, (
+                f"the subagent {name!r} wrote a policy; give it by subagents(d, ...)."
+            )
 
     async def test_a_forged_path_reaches_nobody_else_s_memory(self, world: World) -> None:
         self.needs_memory()
@@ -207,31 +237,53 @@ class Contract:
         await world.turn(ALICE, world.writes(OTHERS))
         kept = world.items("memories")
         assert {namespace for namespace, _ in kept} == {world.memory(ALICE)}
-        assert all(key.startswith("/") and not {"", ".", ".."} & {*key.split("/")[1:]} for _, key in kept), kept.keys()
+        assert all(
+            key.startswith("/") and not {"", ".", ".."} & {*key.split("/")[1:]} for _, key in kept
+        ), kept.keys()
 
     async def test_every_prompt_shows_the_policies_the_subagents_too(self, world: World) -> None:
         names = await world.subagents()
-        assert RULE in world.model.prompts()[0], "the agent sees no policies; build it with middleware(d, ...)."
+        assert RULE in world.model.prompts()[0], (
+            "the agent sees no policies; build it with middleware(d, ...)."
+        )
         for name in names:
-            model = await world.turn(ALICE, [("task", {"description": "go on", "subagent_type": name})])
+            model = await world.turn(
+                ALICE, [("task", {"description": "go on", "subagent_type": name})]
+            )
             _, *inner = model.prompts()
             assert len(inner) > 1, f"the subagent {name!r} was not run on the agent's model"
-            assert all(RULE in prompt for prompt in inner), f"{name!r} sees no policies; give it by subagents(d, ...)."
+            assert all(RULE in prompt for prompt in inner), (
+                f"{name!r} sees no policies; give it by subagents(d, ...)."
+            )
         assert RULE not in (await world.turn(EVE)).prompts()[0]
 
     async def test_a_client_s_state_puts_nothing_into_the_prompt(self, world: World) -> None:
-        skill = {"name": "x", "description": FORGED, "path": "/skills/x/SKILL.md", "allowed_tools": [], "metadata": {}}
+        skill = {
+            "name": "x",
+            "description": FORGED,
+            "path": "/skills/x/SKILL.md",
+            "allowed_tools": [],
+            "metadata": {},
+        }
         forged = {"memory_contents": {"/policies/rule.md": FORGED}, "skills_metadata": [skill]}
         model = await world.turn(ALICE, **forged)
-        assert FORGED not in "\n".join(model.prompts()), "state reaches the prompt; build it with middleware(d, ...)."
+        assert FORGED not in "\n".join(model.prompts()), (
+            "state reaches the prompt; build it with middleware(d, ...)."
+        )
 
     @pytest.mark.parametrize("probe", [refuse_forged_content, refuse_forged_change])
-    async def test_checks_run_on_tools_http_and_seeds_alike(self, tmp_path: Path, probe: Check) -> None:
+    async def test_checks_run_on_tools_http_and_seeds_alike(
+        self, tmp_path: Path, probe: Check
+    ) -> None:
         self.needs_memory()
         writable = replace(self.deployment.settings, memory_scope="user", memory_writes="both")
-        probed = replace(self.deployment, checks=[*self.deployment.checks, probe], settings=writable)
+        probed = replace(
+            self.deployment, checks=[*self.deployment.checks, probe], settings=writable
+        )
         world = World(probed, self.build_agent)
-        model = await world.turn(ALICE, [("write_file", {"file_path": "/memories/probe.md", "content": FORGED})])
+        model = await world.turn(
+            ALICE, [("write_file", {"file_path": "/memories/probe.md", "content": FORGED})]
+        )
         assert "probe" in model.answers()
         user = SignedIn(identity=ALICE.user_id, org_id=ALICE.org_id, permissions=[])
         async with http_client(probed, world.store, user) as http:
@@ -252,29 +304,41 @@ class Contract:
         for entry in _entries(self.deployment.folder):
             path, _, name = entry.rpartition(":")
             is_file = path.endswith(".py")  # which the platform loads under a private name
-            loaded = runpy.run_path(str(self.deployment.folder / path)) if is_file else vars(importlib.import_module(path))
+            loaded = (
+                runpy.run_path(str(self.deployment.folder / path))
+                if is_file
+                else vars(importlib.import_module(path))
+            )
             assert name in loaded, f"langgraph.json names {entry}, and {path} has no {name}."
 
 
 def contract(deployment: Deployment, build_agent: BuildAgent) -> type[Contract]:
     """The tests of a deployment, as a class for pytest (with `asyncio_mode = "auto"`).
 
-    `build_agent` is called as `build_agent(deployment, model)` and returns the compiled graph. Each further agent of a fork has
-    a contract of its own.
+    `build_agent` is called as `build_agent(deployment, model)` and returns the compiled graph. Each
+    further agent of a fork has a contract of its own.
     """
-    return type("Contract", (Contract,), {"deployment": deployment, "build_agent": staticmethod(build_agent)})
+    return type(
+        "Contract",
+        (Contract,),
+        {"deployment": deployment, "build_agent": staticmethod(build_agent)},
+    )
 
 
 def _entries(folder: Path) -> list[str]:
     """Every `path:name` of langgraph.json that the platform loads."""
     config = project_config(folder)
-    graphs = [graph if isinstance(graph, str) else graph["path"] for graph in config["graphs"].values()]
+    graphs = [
+        graph if isinstance(graph, str) else graph["path"] for graph in config["graphs"].values()
+    ]
     named = [config.get("auth", {}).get("path"), config.get("http", {}).get("app")]
     kept = [config.get(part, {}).get("path") for part in ("store", "checkpointer")]
     return [entry for entry in [*graphs, *named, *kept] if entry]
 
 
-def http_client(deployment: Deployment, store: BaseStore, user: SignedIn | None) -> httpx.AsyncClient:
+def http_client(
+    deployment: Deployment, store: BaseStore, user: SignedIn | None
+) -> httpx.AsyncClient:
     """A client of the deployment's routes, signed in as somebody, without a server."""
 
     async def the_store() -> BaseStore:

@@ -1,4 +1,6 @@
-"""Deployments of the engine's own small project, whatever the environment says, and commands run in it."""
+"""Deployments of the engine's own small project, whatever the environment says, and commands run in
+it.
+"""
 
 import io
 import runpy
@@ -26,22 +28,38 @@ def deployed(**settings: Any) -> Deployment:
 
 
 def with_routes(routes: str, folder: Path) -> Path:
-    """A copy of that project with these routes beside the usual ones, such as `"/team/": group("team_id")`."""
-    project = Path(shutil.copytree(PROJECT, folder / "project", ignore=shutil.ignore_patterns("__pycache__")))
-    text = (project / "deployment.py").read_text("utf-8").replace(".parent)", f".parent, routes={{**ROUTES, {routes}}})")
+    """A copy of that project with these routes beside the usual ones, such as `"/team/":
+    group("team_id")`.
+    """
+    project = Path(
+        shutil.copytree(PROJECT, folder / "project", ignore=shutil.ignore_patterns("__pycache__"))
+    )
+    text = (
+        (project / "deployment.py")
+        .read_text("utf-8")
+        .replace(".parent)", f".parent, routes={{**ROUTES, {routes}}})")
+    )
     imported = "from lasting_memory.deployment import Deployment\n"
-    text = text.replace(imported, imported + "from lasting_memory.people.namespaces import ROUTES, group\n")
+    text = text.replace(
+        imported, imported + "from lasting_memory.people.namespaces import ROUTES, group\n"
+    )
     (project / "deployment.py").write_text(text, "utf-8")
     return project
 
 
-def run_command(module: str, *args: str, stdin: str = "", folder: Path = PROJECT) -> subprocess.CompletedProcess[str]:
-    """`python -m module args` in the tests' own process: its imports, which take longest, are there already."""
+def run_command(
+    module: str, *args: str, stdin: str = "", folder: Path = PROJECT
+) -> subprocess.CompletedProcess[str]:
+    """`python -m module args` in the tests' own process: its imports, which take longest, are there
+    already.
+    """
     with ThreadPoolExecutor(1) as own_thread:  # a test's event loop may run in this one
         return own_thread.submit(_run, module, args, stdin, folder).result()
 
 
-def _run(module: str, args: tuple[str, ...], stdin: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def _run(
+    module: str, args: tuple[str, ...], stdin: str, folder: Path
+) -> subprocess.CompletedProcess[str]:
     spec = find_spec(module)
     if spec and spec.submodule_search_locations:
         spec = find_spec(f"{module}.__main__")
@@ -62,4 +80,6 @@ def _run(module: str, args: tuple[str, ...], stdin: str, folder: Path) -> subpro
             code = end.code
     if isinstance(code, str):
         err.write(f"{code}\n")
-    return subprocess.CompletedProcess([module, *args], int(bool(code)), out.getvalue(), err.getvalue())
+    return subprocess.CompletedProcess(
+        [module, *args], int(bool(code)), out.getvalue(), err.getvalue()
+    )

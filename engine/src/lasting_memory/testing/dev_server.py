@@ -30,7 +30,8 @@ __all__ = ["DevServer", "dev_token", "environment", "run_turn"]
 
 START_SECONDS = 300.0
 STOP_SECONDS = 60.0
-# How often a server started from now on looks for runs; None for the platform's half a second, for which each turn waits.
+# How often a server started from now on looks for runs; None for the platform's half a second, for
+# which each turn waits.
 queue_seconds: float | None = None
 
 # A developer's own settings, keys and tracing must not reach the server under test.
@@ -64,13 +65,15 @@ _SERVER_ENV = {
 
 
 class DevServer:
-    """Context manager around `langgraph dev` of a project (the engine's own, or a fork's), working in `folder`.
+    """Context manager around `langgraph dev` of a project (the engine's own, or a fork's), working
+    in `folder`.
 
-    The server keeps its state in folder/.langgraph_api, so a restart in the same folder keeps everything and two
-    servers need two folders. `env` is added to a cleaned environment; `config` is deep-merged over the project's
-    langgraph.json. `options` are further ones of the command. The port stays the same across restarts, so clients do too.
-    With `plain` it is what people start by habit, with langgraph.json itself, not what `make dev` makes of that. Its process
-    does `serve` in place of `serve_command`, which that calls.
+    The server keeps its state in folder/.langgraph_api, so a restart in the same folder keeps
+    everything and two servers need two folders. `env` is added to a cleaned environment; `config`
+    is deep-merged over the project's langgraph.json. `options` are further ones of the command. The
+    port stays the same across restarts, so clients do too. With `plain` it is what people start by
+    habit, with langgraph.json itself, not what `make dev` makes of that. Its process does `serve`
+    in place of `serve_command`, which that calls.
     """
 
     def __init__(
@@ -90,7 +93,8 @@ class DevServer:
         self._env = dict(env or {})
         self._config = dict(config or {})
         self._options = tuple(options)
-        # Bound but never listening: keeps the port from others, while SO_REUSEADDR lets the server bind it as well.
+        # Bound but never listening: keeps the port from others, while SO_REUSEADDR lets the server
+        # bind it as well.
         self._reservation = socket.socket()
         self._reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._reservation.bind(("127.0.0.1", 0))
@@ -127,10 +131,13 @@ class DevServer:
     def start(self) -> None:
         """Start the server and wait until it answers.
 
-        Raises RuntimeError with the end of the log when it exits first or is not up within START_SECONDS.
+        Raises RuntimeError with the end of the log when it exits first or is not up within
+        START_SECONDS.
         """
         command, env = self.command()
-        self._process = _FORKS.Process(target=self._serve, args=(self.folder, command, env, queue_seconds))
+        self._process = _FORKS.Process(
+            target=self._serve, args=(self.folder, command, env, queue_seconds)
+        )
         self._process.start()
         deadline = time.monotonic() + START_SECONDS
         while not self.answers():
@@ -176,12 +183,19 @@ class DevServer:
             await client.aclose()
 
     def command(self) -> tuple[list[str], dict[str, str]]:
-        """Arguments of `python -m langgraph_cli` in the folder, where its configuration is written, and the environment."""
+        """Arguments of `python -m langgraph_cli` in the folder, where its configuration is written,
+        and the environment.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
         config, project = self.folder / ".dev.json", _project_config(self.project, self._config)
         (self.folder / "langgraph.json").write_text(json.dumps(project, indent=2))
-        config.write_text(json.dumps(project if self._plain else configuration(project, postgres=False)))
-        options = [*f"--port {self.port} --no-browser --no-reload --n-jobs-per-worker 10".split(), *self._options]
+        config.write_text(
+            json.dumps(project if self._plain else configuration(project, postgres=False))
+        )
+        options = [
+            *f"--port {self.port} --no-browser --no-reload --n-jobs-per-worker 10".split(),
+            *self._options,
+        ]
         return ["dev", "--config", str(config), *options], environment(self._env, self.project)
 
     def answers(self) -> bool:
@@ -206,13 +220,16 @@ class DevServer:
 def remember_types_of_blocks() -> None:
     """Have langchain work out once in a process what types of blocks there are.
 
-    It does so for every block of every message that a model is sent, which takes a third of the time of a test's turn.
+    It does so for every block of every message that a model is sent, which takes a third of the
+    time of a test's turn.
     """
     find = langchain_content._get_data_content_block_types
     langchain_content._get_data_content_block_types = cache(find)
 
 
-def serve_command(folder: Path, command: list[str], env: dict[str, str], seconds: float | None) -> None:
+def serve_command(
+    folder: Path, command: list[str], env: dict[str, str], seconds: float | None
+) -> None:
     """`python -m langgraph_cli`, in a process of its own."""
     remember_types_of_blocks()
     gc.freeze()  # what it was forked with stays
@@ -277,7 +294,11 @@ def _absolute(value: Any, project: Path) -> Any:
 
 
 def environment(extra: Mapping[str, str], project: Path = PROJECT) -> dict[str, str]:
-    """A server's environment: this process's without what a developer has set for a deployment, and `extra`."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(_DROPPED_PREFIXES)}
+    """A server's environment: this process's without what a developer has set for a deployment, and
+    `extra`.
+    """
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(_DROPPED_PREFIXES)
+    }
     path = os.pathsep.join(filter(None, (str(project), kept.get("PYTHONPATH"))))
     return {**kept, **_SERVER_ENV, "PYTHONPATH": path, **extra}

@@ -10,7 +10,8 @@ def skill(field: str = "", name: str = "letters") -> str:
 
 # 413 bytes, of which the text in an error or a prompt would be gigabytes.
 ALIASES = "description: &a [x,x,x,x,x,x,x,x,x]\n" + "\n".join(
-    f"{here}: &{here} [{','.join([f'*{before}'] * 9)}]" for before, here in zip("abcdefgh", "bcdefghi", strict=True)
+    f"{here}: &{here} [{','.join([f'*{before}'] * 9)}]"
+    for before, here in zip("abcdefgh", "bcdefghi", strict=True)
 )
 BOMB = f"---\nname: letters\n{ALIASES}\n---\n"
 

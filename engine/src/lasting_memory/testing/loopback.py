@@ -1,4 +1,6 @@
-"""HTTP servers on loopback, in a thread: what the scripted providers of tests stand on, and the one of LangSmith."""
+"""HTTP servers on loopback, in a thread: what the scripted providers of tests stand on, and the one
+of LangSmith.
+"""
 
 import json
 import sys
@@ -58,7 +60,8 @@ _NOW = "2026-01-01T00:00:00+00:00"
 
 
 class ScriptedLangSmith(LoopbackServer):
-    """The part of LangSmith's API that its pytest plugin needs to report an experiment. It keeps every request.
+    """The part of LangSmith's API that its pytest plugin needs to report an experiment. It keeps
+    every request.
 
     `posted` has the JSON bodies that were posted, by their path's first part; `traces` the others.
     """
@@ -81,7 +84,10 @@ class _LangSmith(QuietHandler):
         if self._kind == "datasets":
             self.send(200, json.dumps(known).encode())
         else:
-            self.send(404 if self._kind == "examples" else 200, json.dumps(known[0] if known else {}).encode())
+            self.send(
+                404 if self._kind == "examples" else 200,
+                json.dumps(known[0] if known else {}).encode(),
+            )
 
     def do_POST(self) -> None:
         body = self.body()
@@ -89,7 +95,12 @@ class _LangSmith(QuietHandler):
             self.server.traces.append(body)
             self.send(202, b"{}")
             return
-        stamps = {"created_at": _NOW, "modified_at": _NOW, "start_time": _NOW, "tenant_id": str(uuid.uuid4())}
+        stamps = {
+            "created_at": _NOW,
+            "modified_at": _NOW,
+            "start_time": _NOW,
+            "tenant_id": str(uuid.uuid4()),
+        }
         made = {"id": str(uuid.uuid4()), **json.loads(body), **stamps}
         self.server.posted.setdefault(self._kind, []).append(made)
         self.send(200, json.dumps(made).encode())

@@ -23,7 +23,9 @@ def dev_token(org: str, identity: str) -> str:
 
 
 class SignedIn(dict[str, Any]):
-    """Somebody's claims as the platform hands them to handlers, routes and runs: by name, and the identity as an attribute."""
+    """Somebody's claims as the platform hands them to handlers, routes and runs: by name, and the
+    identity as an attribute.
+    """
 
     is_authenticated = True
 
@@ -33,11 +35,13 @@ class SignedIn(dict[str, Any]):
 
 
 class Person:
-    """A person with a token of the development login, or with `headers` of their own, on one connection pool.
+    """A person with a token of the development login, or with `headers` of their own, on one
+    connection pool.
 
-    `http` and the rest of `client`, the SDK's, raise the SDK's errors; `raw` and `ask` give every answer. `model` is the
-    scripted one that answers them, where a test scripts it; `options` are those of httpx. Use it as
-    `async with Person(server.url, alice) as person`, or by way of `server.person(alice)`, which the fixture closes.
+    `http` and the rest of `client`, the SDK's, raise the SDK's errors; `raw` and `ask` give every
+    answer. `model` is the scripted one that answers them, where a test scripts it; `options` are
+    those of httpx. Use it as `async with Person(server.url, alice) as person`, or by way of
+    `server.person(alice)`, which the fixture closes.
     """
 
     def __init__(
@@ -54,7 +58,9 @@ class Person:
         self.name, self.org = name, org
         self.model: ScriptedAnthropic = model
         signed = {"Authorization": f"Bearer {dev_token(org, name)}"} if headers is None else headers
-        self.raw = httpx.AsyncClient(base_url=url, headers=signed, trust_env=False, timeout=seconds, **options)
+        self.raw = httpx.AsyncClient(
+            base_url=url, headers=signed, trust_env=False, timeout=seconds, **options
+        )
         self.client = LangGraphClient(self.raw)
         self.http = self.client.http
 
@@ -64,7 +70,9 @@ class Person:
     async def __aexit__(self, *_: object) -> None:
         await self.raw.aclose()
 
-    async def ask(self, method: str, path: str, /, body: Any = None, **params: Any) -> httpx.Response:
+    async def ask(
+        self, method: str, path: str, /, body: Any = None, **params: Any
+    ) -> httpx.Response:
         """The answer, whatever it is. `params` are the query's."""
         return await self.raw.request(method, path, json=body, params=params or None)
 
@@ -77,7 +85,9 @@ class Person:
     async def thread(self, **metadata: Any) -> str:
         return str((await self.client.threads.create(metadata=metadata))["thread_id"])
 
-    async def turn(self, thread: str, text: str, assistant: str = "agent", **kwargs: Any) -> dict[str, Any]:
+    async def turn(
+        self, thread: str, text: str, assistant: str = "agent", **kwargs: Any
+    ) -> dict[str, Any]:
         """Say something in a conversation; its values when the run has ended."""
         return await run_turn(self.client, thread, text, assistant, **kwargs)
 
@@ -91,12 +101,18 @@ class Person:
         return thread
 
     async def called(self, *calls: ToolCall, thread: str | None = None, **kwargs: Any) -> list[str]:
-        """What the model's calls are answered, made one after the other in a turn of this thread, or of a new one."""
+        """What the model's calls are answered, made one after the other in a turn of this thread,
+        or of a new one.
+        """
         said = f"call {uuid.uuid4()}"
         self.model.script(said, *([call] for call in calls), [Text("done")])
         messages = (await self.turn(thread or await self.thread(), said, **kwargs))["messages"]
-        start = next(number for number, message in enumerate(messages) if message["content"] == said)
-        return [str(message["content"]) for message in messages[start:] if message["type"] == "tool"]
+        start = next(
+            number for number, message in enumerate(messages) if message["content"] == said
+        )
+        return [
+            str(message["content"]) for message in messages[start:] if message["type"] == "tool"
+        ]
 
     async def idle(self) -> None:
         """Return when none of their conversations has a run going or waiting."""
@@ -117,7 +133,9 @@ class Person:
 
     async def listed(self, what: str) -> list[dict[str, Any]]:
         """Their `files`, `proposals` or `consolidations`."""
-        found: list[dict[str, Any]] = (await self.http.get("/memory" if what == "files" else f"/memory/{what}"))[what]
+        found: list[dict[str, Any]] = (
+            await self.http.get("/memory" if what == "files" else f"/memory/{what}")
+        )[what]
         return found
 
 
@@ -129,4 +147,6 @@ async def run_turn(
     `kwargs` go to `client.runs.wait`. Raises the SDK's error when the run fails.
     """
     message: dict[str, Any] = {"messages": [{"role": "user", "content": text}]}
-    return cast(dict[str, Any], await client.runs.wait(thread_id, assistant, input=message, **kwargs))
+    return cast(
+        dict[str, Any], await client.runs.wait(thread_id, assistant, input=message, **kwargs)
+    )

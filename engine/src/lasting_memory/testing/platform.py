@@ -1,4 +1,6 @@
-"""The part of the platform's client that is used here, in memory: for tests of hours, or of 100,000 people."""
+"""The part of the platform's client that is used here, in memory: for tests of hours, or of 100,000
+people.
+"""
 
 import itertools
 import json
@@ -20,11 +22,13 @@ Run = dict[str, Any]
 
 
 class Platform:
-    """Conversations of any number of people, and runs. It is a client as `get_client()` gives one, which is everybody's.
+    """Conversations of any number of people, and runs. It is a client as `get_client()` gives one,
+    which is everybody's.
 
-    Time stands still unless `now` is set. `calls` counts requests by name ("threads.search"), `messages` those in results.
-    With `as_json` results are parsed from JSON, as the real client's are. `before` is called with each request's name and
-    arguments, and `after` with its name once it was carried out: they may raise, or change what there is.
+    Time stands still unless `now` is set. `calls` counts requests by name ("threads.search"),
+    `messages` those in results. With `as_json` results are parsed from JSON, as the real client's
+    are. `before` is called with each request's name and arguments, and `after` with its name once
+    it was carried out: they may raise, or change what there is.
     """
 
     def __init__(self) -> None:
@@ -34,7 +38,9 @@ class Platform:
         self.before: Callable[[str, Mapping[str, Any]], Awaitable[None]] | None = None
         self.after: Callable[[str], Awaitable[None]] | None = None
         self.runs, self.http = Runs(self), self
-        self.client = httpx.AsyncClient(base_url="http://platform", transport=httpx.MockTransport(self._searched))
+        self.client = httpx.AsyncClient(
+            base_url="http://platform", transport=httpx.MockTransport(self._searched)
+        )
         self._ids = itertools.count(1)
         self._order: list[str] | None = None  # ids, newest first
 
@@ -61,17 +67,38 @@ class Platform:
         assistant: str = AGENT,
         **more: Any,
     ) -> Thread:
-        """A conversation of the actor's with the assistant; `more` are further fields of the thread."""
+        """A conversation of the actor's with the assistant; `more` are further fields of the
+        thread.
+        """
         created_at = self.kept.get(thread_id, {}).get("created_at", updated_at)
-        metadata = {"graph_id": "agent", "user_id": actor.user_id, "org_id": actor.org_id, "assistant_id": assistant}
-        thread = {"thread_id": thread_id, "created_at": created_at, "updated_at": updated_at, "status": "idle"}
-        self.kept[thread_id] = {**thread, "metadata": metadata, "values": {"messages": list(messages)}, **more}
+        metadata = {
+            "graph_id": "agent",
+            "user_id": actor.user_id,
+            "org_id": actor.org_id,
+            "assistant_id": assistant,
+        }
+        thread = {
+            "thread_id": thread_id,
+            "created_at": created_at,
+            "updated_at": updated_at,
+            "status": "idle",
+        }
+        self.kept[thread_id] = {
+            **thread,
+            "metadata": metadata,
+            "values": {"messages": list(messages)},
+            **more,
+        }
         self._order = None
         return self.kept[thread_id]
 
-    def talk(self, user: str, org: str = "acme", *, assistant: str = AGENT, thread_id: str | None = None) -> Thread:
+    def talk(
+        self, user: str, org: str = "acme", *, assistant: str = AGENT, thread_id: str | None = None
+    ) -> Thread:
         """A conversation that changes now: a new one, or the one with this id."""
-        return self.put(Actor(user, org), thread_id or self.next_id(), self.now.isoformat(), assistant=assistant)
+        return self.put(
+            Actor(user, org), thread_id or self.next_id(), self.now.isoformat(), assistant=assistant
+        )
 
     def remove(self, thread_id: str) -> None:
         """As if its owner had deleted it."""
@@ -99,16 +126,28 @@ class Platform:
         assert limit <= 1_000, "the platform refuses more"
         await self.called("threads.search", metadata=metadata, ids=ids, limit=limit, offset=offset)
         if ids is not None:
-            threads: Iterable[Thread] = [self.kept[thread_id] for thread_id in ids if thread_id in self.kept]
+            threads: Iterable[Thread] = [
+                self.kept[thread_id] for thread_id in ids if thread_id in self.kept
+            ]
         elif (sort_by, sort_order) != ("updated_at", "desc"):
-            threads = sorted(self.kept.values(), key=lambda thread: str(thread[sort_by]), reverse=sort_order == "desc")
+            threads = sorted(
+                self.kept.values(),
+                key=lambda thread: str(thread[sort_by]),
+                reverse=sort_order == "desc",
+            )
         else:
             if self._order is None:
-                self._order = sorted(self.kept, key=lambda key: str(self.kept[key]["updated_at"]), reverse=True)
+                self._order = sorted(
+                    self.kept, key=lambda key: str(self.kept[key]["updated_at"]), reverse=True
+                )
             # Lazily, so that the first page does not cost a scan, as in a database with an index.
             threads = (self.kept[thread_id] for thread_id in self._order)
         wanted = (metadata or {}).items()
-        found = (thread for thread in threads if wanted <= thread["metadata"].items() and status in (None, thread["status"]))
+        found = (
+            thread
+            for thread in threads
+            if wanted <= thread["metadata"].items() and status in (None, thread["status"])
+        )
         page = list(islice(found, offset, offset + limit))
         if not select or "values" in select:
             self.messages += sum(len(thread["values"]["messages"]) for thread in page)
@@ -145,7 +184,9 @@ class Platform:
 
 
 class Runs:
-    """Its runs, by the thread they are of. One may begin when its `created_at` has come, as the platform counts it."""
+    """Its runs, by the thread they are of. One may begin when its `created_at` has come, as the
+    platform counts it.
+    """
 
     def __init__(self, platform: Platform) -> None:
         self._platform = platform
@@ -153,42 +194,80 @@ class Runs:
 
     def all(self, status: str | None = None) -> list[Run]:
         """Runs of all threads in the order of their creation."""
-        chosen = [run for runs in self.kept.values() for run in runs if status in (None, run["status"])]
+        chosen = [
+            run for runs in self.kept.values() for run in runs if status in (None, run["status"])
+        ]
         return sorted(chosen, key=lambda run: str(run["run_id"]))
 
     def begin(self) -> list[Run]:
         """Let the runs begin whose time has come, one a thread."""
         begun = []
         for runs in self.kept.values():
-            due = [run for run in runs if run["status"] == "pending" and run["created_at"] <= self._platform.now.isoformat()]
+            due = [
+                run
+                for run in runs
+                if run["status"] == "pending"
+                and run["created_at"] <= self._platform.now.isoformat()
+            ]
             if due and not any(run["status"] == "running" for run in runs):
                 due[0]["status"] = "running"
                 begun.append(due[0])
         return begun
 
-    async def list(self, thread_id: str, *, status: str | None = None, limit: int = 10, offset: int = 0, **_: Any) -> list[Run]:
+    async def list(
+        self,
+        thread_id: str,
+        *,
+        status: str | None = None,
+        limit: int = 10,
+        offset: int = 0,
+        **_: Any,
+    ) -> list[Run]:
         await self._platform.called("runs.list", thread_id=thread_id)
         if thread_id not in self.kept and thread_id not in self._platform.kept:
             raise _not_found()
-        newest_first = [dict(run) for run in reversed(self.kept[thread_id]) if status in (None, run["status"])]
+        newest_first = [
+            dict(run) for run in reversed(self.kept[thread_id]) if status in (None, run["status"])
+        ]
         return newest_first[offset : offset + limit]
 
     async def create(
-        self, thread_id: str, assistant: str, *, multitask_strategy: str = "enqueue", after_seconds: float = 0, **options: Any
+        self,
+        thread_id: str,
+        assistant: str,
+        *,
+        multitask_strategy: str = "enqueue",
+        after_seconds: float = 0,
+        **options: Any,
     ) -> Run:
-        given = {"assistant": assistant, "multitask_strategy": multitask_strategy, "after_seconds": after_seconds, **options}
+        given = {
+            "assistant": assistant,
+            "multitask_strategy": multitask_strategy,
+            "after_seconds": after_seconds,
+            **options,
+        }
         await self._platform.called("runs.create", thread_id=thread_id, **given)
         if thread_id not in self._platform.kept:  # it takes the run's metadata
             owner = Actor(options["context"]["user_id"], options["context"]["org_id"])
             thread = self._platform.put(owner, thread_id, self._platform.now.isoformat())
             thread["metadata"] |= {**options["metadata"], "graph_id": assistant}
         runs = self.kept[thread_id]
-        if multitask_strategy == "rollback":  # those that wait are gone, and the one that runs is cancelled
+        if (
+            multitask_strategy == "rollback"
+        ):  # those that wait are gone, and the one that runs is cancelled
             runs[:] = [
-                {**run, "status": "error"} if run["status"] == "running" else run for run in runs if run["status"] != "pending"
+                {**run, "status": "error"} if run["status"] == "running" else run
+                for run in runs
+                if run["status"] != "pending"
             ]
         begins = (self._platform.now + timedelta(seconds=after_seconds)).isoformat()
-        run = {"run_id": self._platform.next_id(), "thread_id": thread_id, "status": "pending", "created_at": begins, **given}
+        run = {
+            "run_id": self._platform.next_id(),
+            "thread_id": thread_id,
+            "status": "pending",
+            "created_at": begins,
+            **given,
+        }
         runs.append(run)
         return dict(run)
 

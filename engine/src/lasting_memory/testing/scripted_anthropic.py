@@ -1,4 +1,6 @@
-"""A scripted server that speaks the Anthropic Messages protocol on loopback, for tests without a model."""
+"""A scripted server that speaks the Anthropic Messages protocol on loopback, for tests without a
+model.
+"""
 
 import asyncio
 import json
@@ -39,9 +41,11 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class Failure:
-    """An error answer: HTTP status, Anthropic error type (such as "overloaded_error") and message, and a Retry-After header.
+    """An error answer: HTTP status, Anthropic error type (such as "overloaded_error") and message,
+    and a Retry-After header.
 
-    The Anthropic SDK retries 408, 409, 429 and 5xx (twice by default), and every retry takes the next reply.
+    The Anthropic SDK retries 408, 409, 429 and 5xx (twice by default), and every retry takes the
+    next reply.
     """
 
     status: int
@@ -64,7 +68,9 @@ class Slow:
 
 @dataclass(frozen=True)
 class Ended:
-    """An answer that ends for this `stop_reason`, such as "refusal" or "max_tokens". It may be empty."""
+    """An answer that ends for this `stop_reason`, such as "refusal" or "max_tokens". It may be
+    empty.
+    """
 
     reply: "Reply"
     reason: str
@@ -72,7 +78,8 @@ class Ended:
 
 @dataclass(frozen=True)
 class Changed:
-    """A streamed answer that goes wrong: `change` takes its events, and gives the events that are sent instead.
+    """A streamed answer that goes wrong: `change` takes its events, and gives the events that are
+    sent instead.
 
     A number is a pause in seconds. The connection then closes.
     """
@@ -97,10 +104,11 @@ def after(event: threading.Event, reply: Reply) -> Callable[[Body], Reply]:
 
 
 class ScriptedAnthropic(LoopbackServer):
-    """Context manager serving POST /v1/messages (JSON and SSE) on 127.0.0.1, with answers set by `script`.
+    """Context manager serving POST /v1/messages (JSON and SSE) on 127.0.0.1, with answers set by
+    `script`.
 
-    `requests` holds the JSON bodies it was shown, in order of arrival. A scripted callable that raises is answered
-    with a 400 that names the exception, which the SDK does not retry.
+    `requests` holds the JSON bodies it was shown, in order of arrival. A scripted callable that
+    raises is answered with a 400 that names the exception, which the SDK does not retry.
     """
 
     def __init__(self) -> None:
@@ -112,13 +120,18 @@ class ScriptedAnthropic(LoopbackServer):
     @property
     def env(self) -> dict[str, str]:
         """Environment by which the real Anthropic client talks to this server."""
-        return {"AGENT_MODEL": "anthropic:claude-sonnet-4-6", "ANTHROPIC_BASE_URL": self.url, "ANTHROPIC_API_KEY": "test"}
+        return {
+            "AGENT_MODEL": "anthropic:claude-sonnet-4-6",
+            "ANTHROPIC_BASE_URL": self.url,
+            "ANTHROPIC_API_KEY": "test",
+        }
 
     def script(self, match: Match, *replies: Answer) -> None:
-        """Answer the requests that match, one reply each; when they run out the rule no longer matches.
+        """Answer the requests that match, one reply each; when they run out the rule no longer
+        matches.
 
-        `match` is a string looked for in `last_user_text`, or a predicate over the body. The newest rule is tried
-        first; a request that no rule matches is answered with Text("ok").
+        `match` is a string looked for in `last_user_text`, or a predicate over the body. The newest
+        rule is tried first; a request that no rule matches is answered with Text("ok").
         """
         with self._lock:
             self._rules.insert(0, (match, deque(replies)))
@@ -165,13 +178,19 @@ def system_text(body: Body) -> str:
 
 def last_user_text(body: Body) -> str:
     """The text of the last user message that has any; tool results are not text."""
-    texts = (_text(message["content"]) for message in reversed(body["messages"]) if message["role"] == "user")
+    texts = (
+        _text(message["content"])
+        for message in reversed(body["messages"])
+        if message["role"] == "user"
+    )
     return next(filter(None, texts), "")
 
 
 def tool_results(body: Body) -> list[str]:
     """The texts of the tool_result blocks in the last user message."""
-    content: Any = next((m["content"] for m in reversed(body["messages"]) if m["role"] == "user"), "")
+    content: Any = next(
+        (m["content"] for m in reversed(body["messages"]) if m["role"] == "user"), ""
+    )
     return [_text(block.get("content", "")) for block in content if _is_block(block, "tool_result")]
 
 
@@ -193,7 +212,12 @@ def _message(body: Body, reply: Reply) -> Body:
     content: list[Body] = [
         {"type": "text", "text": block.text}
         if isinstance(block, Text)
-        else {"type": "tool_use", "id": f"toolu_{uuid.uuid4().hex}", "name": block.name, "input": block.args}
+        else {
+            "type": "tool_use",
+            "id": f"toolu_{uuid.uuid4().hex}",
+            "name": block.name,
+            "input": block.args,
+        }
         for block in reply
     ]
     return {
@@ -202,7 +226,9 @@ def _message(body: Body, reply: Reply) -> Body:
         "role": "assistant",
         "model": body.get("model", "scripted"),
         "content": content,
-        "stop_reason": "tool_use" if any(isinstance(block, ToolCall) for block in reply) else "end_turn",
+        "stop_reason": "tool_use"
+        if any(isinstance(block, ToolCall) for block in reply)
+        else "end_turn",
         "stop_sequence": None,
         "usage": {
             "input_tokens": len(_dumps(body)) // 4,
@@ -214,7 +240,12 @@ def _message(body: Body, reply: Reply) -> Body:
 
 
 def _events(message: Body) -> Iterator[Body]:
-    opening = {**message, "content": [], "stop_reason": None, "usage": {**message["usage"], "output_tokens": 1}}
+    opening = {
+        **message,
+        "content": [],
+        "stop_reason": None,
+        "usage": {**message["usage"], "output_tokens": 1},
+    }
     yield {"type": "message_start", "message": opening}
     for index, block in enumerate(message["content"]):
         is_text = block["type"] == "text"
@@ -222,11 +253,17 @@ def _events(message: Body) -> Iterator[Body]:
         yield {"type": "content_block_start", "index": index, "content_block": empty}
         whole = block["text"] if is_text else _dumps(block["input"])
         size = DELTA_CHARACTERS
-        if len(whole) > size * MAX_DELTAS:  # a client parses a piece of JSON in a time that grows with the piece's square
+        if (
+            len(whole) > size * MAX_DELTAS
+        ):  # a client parses a piece of JSON in a time that grows with the piece's square
             size = len(whole) // MAX_DELTAS if is_text else len(whole)
         for start in range(0, len(whole), size):
             part = whole[start : start + size]
-            delta = {"type": "text_delta", "text": part} if is_text else {"type": "input_json_delta", "partial_json": part}
+            delta = (
+                {"type": "text_delta", "text": part}
+                if is_text
+                else {"type": "input_json_delta", "partial_json": part}
+            )
             yield {"type": "content_block_delta", "index": index, "delta": delta}
         yield {"type": "content_block_stop", "index": index}
     end = {"stop_reason": message["stop_reason"], "stop_sequence": None}
@@ -247,12 +284,18 @@ class _Handler(QuietHandler):
                 message["stop_reason"] = reply.reason
         except Exception as error:
             _logger.exception("scripted reply failed")
-            body, reply = {}, Failure(400, "invalid_request_error", f"scripted_anthropic: {error!r}")
+            body, reply = (
+                {},
+                Failure(400, "invalid_request_error", f"scripted_anthropic: {error!r}"),
+            )
         if isinstance(reply, Failure):
             self._fail(reply)
         elif body.get("stream"):
             self.head(200, "text/event-stream")
-            events = [f"event: {event['type']}\ndata: {_dumps(event)}\n\n".encode() for event in _events(message)]
+            events = [
+                f"event: {event['type']}\ndata: {_dumps(event)}\n\n".encode()
+                for event in _events(message)
+            ]
             for part in reply.change(events) if isinstance(reply, Changed) else events:
                 if isinstance(part, bytes):
                     self.wfile.write(part)
@@ -264,5 +307,9 @@ class _Handler(QuietHandler):
     def _fail(self, failure: Failure) -> None:
         error = {"type": "error", "error": {"type": failure.type, "message": failure.message}}
         # Where nothing says when to come back, the SDK's retries are quick.
-        wait = {"Retry_After": failure.retry_after} if failure.retry_after else {"retry_after_ms": "10"}
+        wait = (
+            {"Retry_After": failure.retry_after}
+            if failure.retry_after
+            else {"retry_after_ms": "10"}
+        )
         self.send(failure.status, _dumps(error).encode(), **wait)

@@ -6,9 +6,17 @@ _USAGE = {"promptTokenCount": 3, "candidatesTokenCount": 2, "totalTokenCount": 5
 
 
 def stream_generate_content(said: Said, body: Body) -> list[bytes]:
-    """A streamed answer. What is filtered has a candidate without content; to a question that is blocked there is none."""
+    """A streamed answer. What is filtered has a candidate without content; to a question that is
+    blocked there is none.
+    """
     if said.blocked:
-        return sse({"promptFeedback": {"blockReason": said.blocked}, "usageMetadata": _USAGE, "modelVersion": "m"})
+        return sse(
+            {
+                "promptFeedback": {"blockReason": said.blocked},
+                "usageMetadata": _USAGE,
+                "modelVersion": "m",
+            }
+        )
     chunks = [_chunk({"text": word}) for word in said.words]
     if said.call:
         chunks.append(_chunk({"functionCall": {"name": said.call.name, "args": said.call.args}}))

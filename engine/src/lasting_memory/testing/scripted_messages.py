@@ -1,4 +1,6 @@
-"""Anthropic's protocol, as a scripted provider speaks it. `ScriptedAnthropic` chooses its answers by what was asked."""
+"""Anthropic's protocol, as a scripted provider speaks it. `ScriptedAnthropic` chooses its answers
+by what was asked.
+"""
 
 import json
 import uuid
@@ -10,21 +12,48 @@ _USAGE = {"input_tokens": 3, "output_tokens": 2}
 
 def messages(said: Said, body: Body) -> list[bytes]:
     """A streamed answer of Messages."""
-    message: Body = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [], "usage": _USAGE}
-    events: list[Body] = [{"type": "message_start", "message": {**message, "stop_reason": None, "stop_sequence": None}}]
+    message: Body = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": [],
+        "usage": _USAGE,
+    }
+    events: list[Body] = [
+        {
+            "type": "message_start",
+            "message": {**message, "stop_reason": None, "stop_sequence": None},
+        }
+    ]
     if said.words:
         deltas: list[Body] = [{"type": "text_delta", "text": word} for word in said.words]
         events += _block(0, {"type": "text", "text": ""}, deltas)
     if said.call:
-        call = {"type": "tool_use", "id": f"toolu_{uuid.uuid4().hex}", "name": said.call.name, "input": {}}
-        events += _block(1, call, [{"type": "input_json_delta", "partial_json": json.dumps(said.call.args)}])
+        call = {
+            "type": "tool_use",
+            "id": f"toolu_{uuid.uuid4().hex}",
+            "name": said.call.name,
+            "input": {},
+        }
+        events += _block(
+            1, call, [{"type": "input_json_delta", "partial_json": json.dumps(said.call.args)}]
+        )
     ending = said.ending or ("tool_use" if said.call else "end_turn")
-    events.append({"type": "message_delta", "delta": {"stop_reason": ending, "stop_sequence": None}, "usage": _USAGE})
+    events.append(
+        {
+            "type": "message_delta",
+            "delta": {"stop_reason": ending, "stop_sequence": None},
+            "usage": _USAGE,
+        }
+    )
     events.append({"type": "message_stop"})
     return sse(*events)
 
 
 def _block(index: int, block: Body, deltas: list[Body]) -> list[Body]:
     start: Body = {"type": "content_block_start", "index": index, "content_block": block}
-    middle: list[Body] = [{"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas]
+    middle: list[Body] = [
+        {"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas
+    ]
     return [start, *middle, {"type": "content_block_stop", "index": index}]

@@ -18,5 +18,10 @@ def chat(said: Said, body: Body) -> list[bytes]:
 
 
 def _line(message: Body, **more: Any) -> bytes:
-    line = {"model": "m", "created_at": "2026-01-01T00:00:00Z", "message": {"role": "assistant", **message}, **more}
+    line = {
+        "model": "m",
+        "created_at": "2026-01-01T00:00:00Z",
+        "message": {"role": "assistant", **message},
+        **more,
+    }
     return f"{json.dumps(line)}\n".encode()

@@ -19,24 +19,42 @@ def completions(said: Said, body: Body) -> list[bytes]:
     if said.call:
         deltas.append({"tool_calls": [{"index": 0, **_function_call(said)}]})
     head = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
-    chunks = [{**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
+    chunks = [
+        {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+        for delta in deltas
+    ]
     chunks.append({**head, "choices": [{"index": 0, "delta": {}, "finish_reason": ending}]})
     chunks.append({**head, "choices": [], "usage": _USAGE})
     return [*sse(*chunks), b"data: [DONE]\n\n"]
 
 
 def _completion(said: Said, ending: str) -> Body:
-    message: Body = {"role": "assistant", "content": "".join(said.words) or None, "refusal": said.refusal or None}
+    message: Body = {
+        "role": "assistant",
+        "content": "".join(said.words) or None,
+        "refusal": said.refusal or None,
+    }
     if said.call:
         message["tool_calls"] = [_function_call(said)]
     choice = {"index": 0, "message": message, "finish_reason": ending}
-    return {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice], "usage": _USAGE}
+    return {
+        "id": "c",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "m",
+        "choices": [choice],
+        "usage": _USAGE,
+    }
 
 
 def _function_call(said: Said) -> Body:
     assert said.call
     arguments = json.dumps(said.call.args)
-    return {"id": f"call_{uuid.uuid4().hex}", "type": "function", "function": {"name": said.call.name, "arguments": arguments}}
+    return {
+        "id": f"call_{uuid.uuid4().hex}",
+        "type": "function",
+        "function": {"name": said.call.name, "arguments": arguments},
+    }
 
 
 def responses(said: Said, body: Body) -> list[bytes]:
@@ -66,16 +84,23 @@ def responses(said: Said, body: Body) -> list[bytes]:
 
 
 def _add_message(events: list[Body], index: int, said: Said) -> Body:
-    item = _add_item(events, index, {"type": "message", "id": f"msg_{index}", "role": "assistant", "content": []})
+    item = _add_item(
+        events, index, {"type": "message", "id": f"msg_{index}", "role": "assistant", "content": []}
+    )
     at = {"item_id": item["id"], "output_index": index, "content_index": 0}
-    events += [{"type": "response.output_text.delta", "delta": word, "logprobs": [], **at} for word in said.words]
+    events += [
+        {"type": "response.output_text.delta", "delta": word, "logprobs": [], **at}
+        for word in said.words
+    ]
     text = {"type": "output_text", "text": "".join(said.words), "annotations": []}
     events.append({"type": "response.output_text.done", "text": text["text"], "logprobs": [], **at})
     return {**item, "status": "completed", "content": [text]}
 
 
 def _add_refusal(events: list[Body], index: int, refusal: str) -> Body:
-    item = _add_item(events, index, {"type": "message", "id": f"msg_{index}", "role": "assistant", "content": []})
+    item = _add_item(
+        events, index, {"type": "message", "id": f"msg_{index}", "role": "assistant", "content": []}
+    )
     at = {"item_id": item["id"], "output_index": index, "content_index": 0}
     events += [{"type": "response.refusal.delta", "delta": part, **at} for part in _halves(refusal)]
     events.append({"type": "response.refusal.done", "refusal": refusal, **at})
@@ -85,7 +110,12 @@ def _add_refusal(events: list[Body], index: int, refusal: str) -> Body:
 def _add_call(events: list[Body], index: int, said: Said) -> Body:
     assert said.call
     arguments = json.dumps(said.call.args)
-    call: Body = {"type": "function_call", "id": f"fc_{index}", "call_id": f"call_{uuid.uuid4().hex}", "name": said.call.name}
+    call: Body = {
+        "type": "function_call",
+        "id": f"fc_{index}",
+        "call_id": f"call_{uuid.uuid4().hex}",
+        "name": said.call.name,
+    }
     item = _add_item(events, index, {**call, "arguments": ""})
     delta = {"type": "response.function_call_arguments.delta", "delta": arguments}
     events.append({**delta, "item_id": item["id"], "output_index": index})

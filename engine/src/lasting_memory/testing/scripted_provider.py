@@ -1,4 +1,6 @@
-"""A scripted server for any provider of models on loopback. How each protocol is spoken is in the modules beside this."""
+"""A scripted server for any provider of models on loopback. How each protocol is spoken is in the
+modules beside this.
+"""
 
 import json
 import threading
@@ -47,7 +49,8 @@ Speak = Callable[[Said, Body], list[bytes]]
 
 
 class ScriptedProvider(LoopbackServer):
-    """Context manager: answers each request with the next of `answers`, then with `usual`. `requests` has their bodies.
+    """Context manager: answers each request with the next of `answers`, then with `usual`.
+    `requests` has their bodies.
 
     What `refuse` refuses gets that error, and takes none of the answers.
     """

@@ -1,4 +1,6 @@
-"""Stores of tests and benchmarks: one that is watched, slowed down or broken, a semantic index, and an embedded Postgres."""
+"""Stores of tests and benchmarks: one that is watched, slowed down or broken, a semantic index, and
+an embedded Postgres.
+"""
 
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
@@ -24,17 +26,26 @@ class WrappedStore(BaseStore):
     """Hands every batch on to `inner` (by default an empty store in memory).
 
     Args:
-        before: called with each batch before it is carried out, and awaited if it has to be. What it raises is the batch's
+        before: called with each batch before it is carried out, and awaited if it has to be. What
+        it raises is the batch's
             failure; it may wait, or act in between.
         after: the same, once the batch was carried out: what it raises hides that it was.
     """
 
-    def __init__(self, inner: BaseStore | None = None, *, before: Hook | None = None, after: Hook | None = None) -> None:
+    def __init__(
+        self,
+        inner: BaseStore | None = None,
+        *,
+        before: Hook | None = None,
+        after: Hook | None = None,
+    ) -> None:
         self.inner = InMemoryStore() if inner is None else inner
         self.before, self.after = before, after
         self.has_failed = False
 
-    def fail(self, after: int, error: BaseException | None = None, *, times: int | None = 1) -> None:
+    def fail(
+        self, after: int, error: BaseException | None = None, *, times: int | None = 1
+    ) -> None:
         """Carry out `after` batches, then fail so often (None: for ever)."""
         batches, self.has_failed = itertools.count(), False
 
@@ -73,8 +84,12 @@ SUBJECTS = (("dog", "puppy", "pet"), ("car", "engine", "vehicle"), ("bread", "ov
 
 
 def embed(texts: Sequence[str]) -> list[list[float]]:
-    """Words of one subject share a direction: how many of each subject a text has. No vector is zero."""
-    return [[0.01 + sum(word in text.lower() for word in words) for words in SUBJECTS] for text in texts]
+    """Words of one subject share a direction: how many of each subject a text has. No vector is
+    zero.
+    """
+    return [
+        [0.01 + sum(word in text.lower() for word in words) for words in SUBJECTS] for text in texts
+    ]
 
 
 # A store's index, and what a server's langgraph.json says of it.
@@ -85,7 +100,8 @@ SERVED = {**INDEX, "embed": f"{__file__}:embed"}
 @contextmanager
 def embedded() -> Iterator[str]:
     """The address of a Postgres in a folder of its own."""
-    # Not below pytest's folder, which every session that starts closes to the user Postgres runs as under root.
+    # Not below pytest's folder, which every session that starts closes to the user Postgres runs as
+    # under root.
     with TemporaryDirectory(prefix="postgres-") as folder, get_server(folder) as server:
         yield server.get_uri()
 
@@ -120,7 +136,9 @@ async def emptied(uri: str) -> AsyncIterator[BaseStore]:
 
 
 class _SyncToo(BaseStore):
-    """The store of postgres/store.py, which tests may also call without `await`, on a connection of their own."""
+    """The store of postgres/store.py, which tests may also call without `await`, on a connection of
+    their own.
+    """
 
     def __init__(self, store: BaseStore, sync: PostgresStore) -> None:
         self._store = store

@@ -14,7 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
 from lasting_memory.agent.prompt import shown
 
-Category = Literal["keep", "update", "drop", "never_store", "taken_back", "search", "tidy", "imported"]
+Category = Literal[
+    "keep", "update", "drop", "never_store", "taken_back", "search", "tidy", "imported"
+]
 _OURS = Path(__file__).parent / "cases.yaml"
 Turns = list[dict[Literal["user", "assistant"], str]]
 # Text by path as the agent sees it.
@@ -64,7 +66,11 @@ class Check(BaseModel):
     @model_validator(mode="after")
     def _one_kind(self) -> Check:
         kinds = _given(self, "has", "lacks", "once", "replaced", "field", "same", "gone")
-        if len(kinds) != 1 or bool(self.replaced) != bool(self.by) or bool(self.field) != bool(self.value):
+        if (
+            len(kinds) != 1
+            or bool(self.replaced) != bool(self.by)
+            or bool(self.field) != bool(self.value)
+        ):
             raise ValueError(
                 f"an expectation about {self.place} has {kinds or 'no kind'}; give one, with `by` or `is` if it needs it"
             )
@@ -83,21 +89,39 @@ class Check(BaseModel):
         lines = _lines(now, self.place)
 
         def matching(pattern: str) -> list[str]:
-            return [line for line in lines if re.search(filled(pattern, threads), line, re.IGNORECASE)]
+            return [
+                line for line in lines if re.search(filled(pattern, threads), line, re.IGNORECASE)
+            ]
 
         wrong: str | None = None
         if self.has is not None and not matching(self.has):
             wrong = f"nothing matches {self.has!r}"
         elif self.lacks is not None:
-            lines += [path for path in now if path.startswith(self.place)]  # a name tells something, too
-            wrong = next((f"{line!r} matches {self.lacks!r}" for line in matching(self.lacks)), None)
+            lines += [
+                path for path in now if path.startswith(self.place)
+            ]  # a name tells something, too
+            wrong = next(
+                (f"{line!r} matches {self.lacks!r}" for line in matching(self.lacks)), None
+            )
         elif self.once is not None and (times := len(matching(self.once))) != 1:
             wrong = f"{times} lines match {self.once!r}, not one"
         elif self.replaced is not None:
             new = matching(self.by)
-            held = [line for line in matching(self.replaced) if line not in new and not re.search(_PAST, line, re.IGNORECASE)]
-            wrong = f"{held[0]!r} stands as if it still held" if held else None if new else f"nothing matches {self.by!r}"
-        elif self.field is not None and not re.fullmatch(self.value, known := _profile(now).get(self.field, ""), re.IGNORECASE):
+            held = [
+                line
+                for line in matching(self.replaced)
+                if line not in new and not re.search(_PAST, line, re.IGNORECASE)
+            ]
+            wrong = (
+                f"{held[0]!r} stands as if it still held"
+                if held
+                else None
+                if new
+                else f"nothing matches {self.by!r}"
+            )
+        elif self.field is not None and not re.fullmatch(
+            self.value, known := _profile(now).get(self.field, ""), re.IGNORECASE
+        ):
             wrong = f"{self.field} is {known!r}, not {self.value!r}"
         elif self.gone and lines:
             wrong = f"{lines[0]!r} is still there"
@@ -107,7 +131,9 @@ class Check(BaseModel):
 
 
 class Act(BaseModel):
-    """What the person does, or lets happen, once `after` conversations have ended. Exactly one of its kinds is given."""
+    """What the person does, or lets happen, once `after` conversations have ended. Exactly one of
+    its kinds is given.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -125,7 +151,9 @@ class Act(BaseModel):
     def _one_kind(self) -> Act:
         kinds = _given(self, "write", "undo", "delete", "propose", "decline", "say")
         if len(kinds) != 1 or bool(self.write) != bool(self.text):
-            raise ValueError(f"what a person does after {self.after} conversations is {kinds or 'nothing'}; give one kind")
+            raise ValueError(
+                f"what a person does after {self.after} conversations is {kinds or 'nothing'}; give one kind"
+            )
         return self
 
 
@@ -150,14 +178,22 @@ class Case(BaseModel):
         if not self.question and {check.place for check in self.expect} & {"answer", "searches"}:
             raise ValueError(f"{self.name} expects an answer; give it a question")
         if bool(self.brought) != (self.category == "imported"):
-            raise ValueError(f"{self.name} is of the category {self.category}; give `brought` to the category imported alone")
+            raise ValueError(
+                f"{self.name} is of the category {self.category}; give `brought` to the category imported alone"
+            )
         if not self.conversations and self.category not in ("tidy", "imported"):
-            raise ValueError(f"{self.name} has no conversations; give it some, or the category tidy or imported")
+            raise ValueError(
+                f"{self.name} has no conversations; give it some, or the category tidy or imported"
+            )
         return self
 
     def problems(self, now: Files, threads: Sequence[Thread]) -> list[str]:
         """Every expectation that the files do not meet."""
-        return [problem for check in self.expect if (problem := check.problem(self.start(), now, threads))]
+        return [
+            problem
+            for check in self.expect
+            if (problem := check.problem(self.start(), now, threads))
+        ]
 
     def start(self) -> dict[str, str]:
         """The files that consolidation finds: `memory` after what the person did to it."""
@@ -171,7 +207,10 @@ class Case(BaseModel):
 
     def answer(self, threads: Sequence[Thread]) -> dict[str, str]:
         """The files as a good answer leaves them."""
-        files = {**self.start(), **{path: filled(text, threads) for path, text in self.right.items()}}
+        files = {
+            **self.start(),
+            **{path: filled(text, threads) for path, text in self.right.items()},
+        }
         return {path: text for path, text in files.items() if text}
 
     def messages(self) -> list[list[dict[str, str]]]:
@@ -195,7 +234,11 @@ def load_cases(path: Path = _OURS) -> list[Case]:
 
 def _lines(files: Files, place: str) -> list[str]:
     """What a file says, or all files of a folder: lines without headings and comments."""
-    texts = [text for path, text in sorted(files.items()) if path == place or (place.endswith("/") and path.startswith(place))]
+    texts = [
+        text
+        for path, text in sorted(files.items())
+        if path == place or (place.endswith("/") and path.startswith(place))
+    ]
     lines = [line.strip() for text in texts for line in shown(text).splitlines()]
     return [line for line in lines if line and not line.startswith("#")]
 
@@ -205,4 +248,6 @@ def _profile(files: Files) -> dict[str, str]:
         profile = json.loads(files.get("/memories/profile.json") or "{}")
     except ValueError:
         return {}
-    return {name: str(value) for name, value in profile.items()} if isinstance(profile, dict) else {}
+    return (
+        {name: str(value) for name, value in profile.items()} if isinstance(profile, dict) else {}
+    )

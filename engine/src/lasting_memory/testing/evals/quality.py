@@ -1,7 +1,8 @@
-"""What a model remembers, and what it does not: `make eval`. With LANGSMITH_API_KEY set, an experiment in LangSmith.
+"""What a model remembers, and what it does not: `make eval`. With LANGSMITH_API_KEY set, an
+experiment in LangSmith.
 
-A case's memory goes into the store, its conversations into threads, between them what the person does over HTTP, as the page
-would; then consolidation over all of it, and the files back.
+A case's memory goes into the store, its conversations into threads, between them what the person
+does over HTTP, as the page would; then consolidation over all of it, and the files back.
 """
 
 import asyncio
@@ -34,7 +35,8 @@ COSTS = ("model_calls", "input_tokens", "output_tokens")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run left behind: the person's files by path, the conversations it read, and what it cost, by `COSTS`.
+    """What a run left behind: the person's files by path, the conversations it read, and what it
+    cost, by `COSTS`.
 
     Where a case asks a question, `answer` and `searches` are files, too.
     """
@@ -45,26 +47,39 @@ class Outcome:
 
 
 async def run_case(server: DevServer, case: Case) -> Outcome:
-    """Consolidate a case's conversations for a person in an organization of their own, or ask its question about them.
+    """Consolidate a case's conversations for a person in an organization of their own, or ask its
+    question about them.
 
     Raises:
-        RuntimeError: the run failed; with the end of the server's log, because the platform masks why.
+        RuntimeError: the run failed; with the end of the server's log, because the platform masks
+        why.
     """
     org = f"eval-{uuid.uuid4().hex[:12]}"
     deployment = Deployment(server.project, Settings())
-    namespace = list(deployment.memory.namespace(identity.Actor(PERSON, org), deployment.default_assistant))
-    person, operator = server.person(PERSON, org, seconds=_SECONDS), server.person("", headers=OPERATOR, seconds=_SECONDS)
-    files = [(namespace, path.removeprefix("/memories"), text) for path, text in case.memory.items()]
+    namespace = list(
+        deployment.memory.namespace(identity.Actor(PERSON, org), deployment.default_assistant)
+    )
+    person, operator = (
+        server.person(PERSON, org, seconds=_SECONDS),
+        server.person("", headers=OPERATOR, seconds=_SECONDS),
+    )
+    files = [
+        (namespace, path.removeprefix("/memories"), text) for path, text in case.memory.items()
+    ]
     if case.policies:
         files.append((list(namespaces.policies(org)), "/policy.md", case.policies))
     for of, key, text in files:
-        await operator.made("PUT", "/store/items", {"namespace": of, "key": key, "value": create_file_data(text)})
+        await operator.made(
+            "PUT", "/store/items", {"namespace": of, "key": key, "value": create_file_data(text)}
+        )
     threads: list[Thread] = []
     for number in range(len(case.conversations) + 1):
         if number:
             at = await person.thread(graph_id="agent")
             await _say(operator, person, at, case.messages()[number - 1])
-            threads.append(Thread(at, str((await person.made("GET", f"/threads/{at}"))["updated_at"])[:10]))
+            threads.append(
+                Thread(at, str((await person.made("GET", f"/threads/{at}"))["updated_at"])[:10])
+            )
         for act in case.person:
             if act.after == number:
                 await _do(server, operator, person, act, threads)
@@ -73,7 +88,9 @@ async def run_case(server: DevServer, case: Case) -> Outcome:
     elif case.brought:
         await person.made("POST", "/memory/bring", {"text": case.brought})
         await _accept(person)
-    found = await _ask(person, case.question) if case.question else await _consolidate(server, person)
+    found = (
+        await _ask(person, case.question) if case.question else await _consolidate(server, person)
+    )
     wanted = {"namespace_prefix": namespace, "limit": DEFAULTS.max_files}
     items = (await operator.made("POST", "/store/items/search", wanted))["items"]
     runs = await person.listed("consolidations")
@@ -83,10 +100,16 @@ async def run_case(server: DevServer, case: Case) -> Outcome:
 
 
 async def _ask(person: Person, question: str) -> dict[str, str]:
-    """What the agent answers in a new conversation, and a line for each look at past ones, with its arguments."""
+    """What the agent answers in a new conversation, and a line for each look at past ones, with its
+    arguments.
+    """
     said = (await person.turn(await person.thread(graph_id="agent"), question))["messages"]
     calls = [call for message in said for call in message.get("tool_calls") or []]
-    searches = [f"{call['name']} {json.dumps(call['args'], ensure_ascii=False)}" for call in calls if call["name"] in _LOOKS]
+    searches = [
+        f"{call['name']} {json.dumps(call['args'], ensure_ascii=False)}"
+        for call in calls
+        if call["name"] in _LOOKS
+    ]
     return {"answer": message_text(said[-1]["content"]), "searches": "\n".join(searches)}
 
 
@@ -119,7 +142,9 @@ def _failed(server: DevServer, reason: object) -> RuntimeError:
     return RuntimeError(f"Consolidation failed ({reason}). The end of the server's log:\n{log}")
 
 
-async def _do(server: DevServer, operator: Person, person: Person, act: Act, threads: list[Thread]) -> None:
+async def _do(
+    server: DevServer, operator: Person, person: Person, act: Act, threads: list[Thread]
+) -> None:
     """What a person does, by the routes that the page calls. Raises if one of them refuses."""
     if act.write:
         await person.write(act.write, act.text)
@@ -127,7 +152,9 @@ async def _do(server: DevServer, operator: Person, person: Person, act: Act, thr
         await person.made("DELETE", "/memory/file", path=act.delete)
     elif act.undo:
         _, before = (await person.made("GET", "/memory/history", path=act.undo))["revisions"][:2]
-        await person.made("POST", "/memory/undo", {"path": act.undo, "revision": before["revision"]})
+        await person.made(
+            "POST", "/memory/undo", {"path": act.undo, "revision": before["revision"]}
+        )
     elif act.propose:
         await person.control(review=True)
         await _consolidate(server, person)
@@ -139,24 +166,38 @@ async def _do(server: DevServer, operator: Person, person: Person, act: Act, thr
 
 
 async def _say(operator: Person, person: Person, thread_id: str, said: Any) -> None:
-    """Turns of a conversation with the agent. They reach it in a run, which stops before it calls a model."""
+    """Turns of a conversation with the agent. They reach it in a run, which stops before it calls a
+    model.
+    """
     run = {"assistant_id": "agent", "input": {"messages": said}, "interrupt_before": "*"}
     acting = {"context": {"user_id": PERSON, "org_id": person.org}}
     await operator.made("POST", f"/threads/{thread_id}/runs/wait", {**run, **acting})
     await person.made("POST", f"/threads/{thread_id}/state", {"values": None, "as_node": "__end__"})
 
 
-REPORTED = bool(ENVIRON.get("LANGSMITH_API_KEY")) and ENVIRON.get("LANGSMITH_TRACING", "true").lower() == "true"
+REPORTED = (
+    bool(ENVIRON.get("LANGSMITH_API_KEY"))
+    and ENVIRON.get("LANGSMITH_TRACING", "true").lower() == "true"
+)
 
 
 def judged(*files: Path) -> list[Any]:
-    """Parameters for a test: the engine's cases, and those of further files. Raises `ValidationError` for one that is none."""
-    cases = [case for path in (None, *files) for case in (load_cases(path) if path else load_cases())]
-    return [pytest.param(case, id=case.name, marks=[pytest.mark.langsmith] if REPORTED else []) for case in cases]
+    """Parameters for a test: the engine's cases, and those of further files. Raises
+    `ValidationError` for one that is none.
+    """
+    cases = [
+        case for path in (None, *files) for case in (load_cases(path) if path else load_cases())
+    ]
+    return [
+        pytest.param(case, id=case.name, marks=[pytest.mark.langsmith] if REPORTED else [])
+        for case in cases
+    ]
 
 
 async def judge(server: DevServer, case: Case) -> None:
-    """Consolidate a case's conversations. Raises `AssertionError` with the files if they are not as the case says."""
+    """Consolidate a case's conversations. Raises `AssertionError` with the files if they are not as
+    the case says.
+    """
     result = Result(name=case.name, category=case.category)
     try:
         outcome = await run_case(server, case)
@@ -171,11 +212,23 @@ async def judge(server: DevServer, case: Case) -> None:
 
 
 def report(case: Case, outcome: Outcome, problems: list[str]) -> None:
-    """Log a case to LangSmith: what went in, what came out, and the share of expectations met, by category."""
-    inputs = case.model_dump(include={"name", "category", "conversations", "memory", "person", "policies"})
+    """Log a case to LangSmith: what went in, what came out, and the share of expectations met, by
+    category.
+    """
+    inputs = case.model_dump(
+        include={"name", "category", "conversations", "memory", "person", "policies"}
+    )
     if run := get_current_run_tree():
-        run.set(inputs=inputs)  # without the test's own arguments, which differ from run to run and would make another example
+        run.set(
+            inputs=inputs
+        )  # without the test's own arguments, which differ from run to run and would make another example
     t.log_inputs(inputs)
-    t.log_reference_outputs({"expect": [check.model_dump(by_alias=True, exclude_defaults=True) for check in case.expect]})
+    t.log_reference_outputs(
+        {
+            "expect": [
+                check.model_dump(by_alias=True, exclude_defaults=True) for check in case.expect
+            ]
+        }
+    )
     t.log_outputs({"files": outcome.files, "problems": problems})
     t.log_feedback(key=case.category, score=1 - len(problems) / len(case.expect))

@@ -1,5 +1,6 @@
-"""The server of the quality set: the project in this folder as it is, with the model that the environment or `.env` names. And
-what `make eval` says at its end: what passed by kind, what it cost, and what changed since the last run of these cases.
+"""The server of the quality set: the project in this folder as it is, with the model that the
+environment or `.env` names. And what `make eval` says at its end: what passed by kind, what it
+cost, and what changed since the last run of these cases.
 
 A fork's `evals/conftest.py` imports `pytest_configure` and the two fixtures.
 """
@@ -36,15 +37,22 @@ class Result(BaseModel):
 
 
 def table(now: Iterable[Result], last: Mapping[str, Result]) -> list[str]:
-    """The summary in lines. `last` are the last results of cases by name; only those that ran now, too, are compared."""
+    """The summary in lines. `last` are the last results of cases by name; only those that ran now,
+    too, are compared.
+    """
     results = sorted(now, key=lambda result: result.name)
     lines = [_line("kind", "passed", "last run", "calls", "tokens in", "tokens out")]
     for kind, shown in (*_KINDS.items(), ("", "all")):
         these = [result for result in results if kind in ("", result.category)]
         before = [last[result.name] for result in these if result.name in last]
         if these:
-            costs = [sum(getattr(each, name) for each in these) for name in ("model_calls", "input_tokens", "output_tokens")]
-            lines.append(_line(shown, _passed(these), _passed(before), *(f"{cost:,}" for cost in costs)))
+            costs = [
+                sum(getattr(each, name) for each in these)
+                for name in ("model_calls", "input_tokens", "output_tokens")
+            ]
+            lines.append(
+                _line(shown, _passed(these), _passed(before), *(f"{cost:,}" for cost in costs))
+            )
     known = [(result, last[result.name]) for result in results if result.name in last]
     for said, change in (("passes now", (True, False)), ("fails now", (False, True))):
         lines += [f"{said}: {new.name}" for new, old in known if (new.passed, old.passed) == change]
@@ -63,7 +71,9 @@ def _line(first: str, *others: str) -> str:
 
 
 class Summary:
-    """A plugin of pytest: gathers results, of all its processes, and shows and keeps them at the end."""
+    """A plugin of pytest: gathers results, of all its processes, and shows and keeps them at the
+    end.
+    """
 
     def __init__(self, kept: Path, model: str) -> None:
         self._kept, self._model = kept, model
@@ -75,12 +85,18 @@ class Summary:
 
     def note(self, result: Result) -> None:
         """Note how the case of the test that is going ended."""
-        stamped = result.model_copy(update={"model": self._model, "at": datetime.now(UTC).isoformat(timespec="minutes")})
+        stamped = result.model_copy(
+            update={"model": self._model, "at": datetime.now(UTC).isoformat(timespec="minutes")}
+        )
         if self._item:
             self._item.user_properties.append((_PROPERTY, stamped.model_dump_json()))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        told = [value for name, value in report.user_properties if name == _PROPERTY] if report.when == "call" else []
+        told = (
+            [value for name, value in report.user_properties if name == _PROPERTY]
+            if report.when == "call"
+            else []
+        )
         self._results += [Result.model_validate_json(str(value)) for value in told]
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
@@ -91,7 +107,9 @@ class Summary:
         for line in table(self._results, last):
             terminalreporter.write_line(line)
         kept = {**last, **{result.name: result for result in self._results}}
-        self._kept.write_text(json.dumps([result.model_dump() for result in kept.values()], indent=1), "utf-8")
+        self._kept.write_text(
+            json.dumps([result.model_dump() for result in kept.values()], indent=1), "utf-8"
+        )
 
     def _last(self) -> dict[str, Result]:
         try:
@@ -109,14 +127,24 @@ NO_MODEL = (
     "e.g. AGENT_MODEL=anthropic:claude-sonnet-4-6 and ANTHROPIC_API_KEY=..."
 )
 # By the cases' names: each keeps its last result, so that part of them can be run.
-SUMMARY = Summary(PROJECT / "evals" / ".last_run.json", ENVIRON.get("CONSOLIDATION_MODEL") or ENVIRON.get("AGENT_MODEL", ""))
-# What a deployment's own settings may not change about a case, and what belongs to the server that is started here.
+SUMMARY = Summary(
+    PROJECT / "evals" / ".last_run.json",
+    ENVIRON.get("CONSOLIDATION_MODEL") or ENVIRON.get("AGENT_MODEL", ""),
+)
+# What a deployment's own settings may not change about a case, and what belongs to the server that
+# is started here.
 _DROPPED = ("LANGGRAPH_", "POSTGRES_", "MEMORY_POSTGRES_")
 
 
 def server_env(environ: Mapping[str, str] = ENVIRON) -> dict[str, str]:
-    """The environment of the server: everything given but the deployment's settings, of which only the models count."""
-    kept = {name: value for name, value in environ.items() if name not in VARIABLES and not name.startswith(_DROPPED)}
+    """The environment of the server: everything given but the deployment's settings, of which only
+    the models count.
+    """
+    kept = {
+        name: value
+        for name, value in environ.items()
+        if name not in VARIABLES and not name.startswith(_DROPPED)
+    }
     models = {name: environ[name] for name in MODELS if environ.get(name)}
     return {**kept, **models, "CONSOLIDATE_AFTER_SECONDS": "0"}
 
@@ -137,9 +165,16 @@ async def server(shared_server: DevServer) -> AsyncIterator[DevServer]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Show and keep results. LangSmith's plugin reads the process environment, and reports nothing while tracing is off."""
+    """Show and keep results. LangSmith's plugin reads the process environment, and reports nothing
+    while tracing is off.
+    """
     config.pluginmanager.register(SUMMARY)
-    os.environ.update({name: value for name, value in ENVIRON.items() if name.startswith("LANGSMITH_")})
+    os.environ.update(
+        {name: value for name, value in ENVIRON.items() if name.startswith("LANGSMITH_")}
+    )
     if ENVIRON.get("LANGSMITH_API_KEY"):
         os.environ.setdefault("LANGSMITH_TRACING", "true")
-        os.environ.setdefault("LANGSMITH_EXPERIMENT", ENVIRON.get("CONSOLIDATION_MODEL") or ENVIRON.get("AGENT_MODEL", ""))
+        os.environ.setdefault(
+            "LANGSMITH_EXPERIMENT",
+            ENVIRON.get("CONSOLIDATION_MODEL") or ENVIRON.get("AGENT_MODEL", ""),
+        )
