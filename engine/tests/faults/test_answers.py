@@ -23,6 +23,8 @@ from lasting_memory.agent.models import (
 )
 from lasting_memory.testing.loopback import LoopbackServer, QuietHandler
 
+pytestmark = pytest.mark.begins_first
+
 Parts = list[bytes]
 PATIENT, IMPATIENT = Limits(), Limits(model_silence_seconds=0.4)
 KEY = SecretStr("test")
