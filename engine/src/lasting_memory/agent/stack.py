@@ -25,9 +25,9 @@ from langchain.agents.middleware import (
 )
 from langchain.agents.middleware.types import AgentMiddleware
 
+from lasting_memory.agent.bounds import Bounds
 from lasting_memory.agent.checks import ShownFiles
 from lasting_memory.agent.prompt import FreshSkills, PromptBlocks, memory_files, skills
-from lasting_memory.agent.usage import Bounds
 from lasting_memory.deployment import Deployment
 from lasting_memory.files.backends import build_backend, build_permissions, interrupted_tools
 from lasting_memory.files.seeded import load_starting_memory
