@@ -9,7 +9,7 @@ from langgraph.config import get_store
 from langgraph.store.base import BaseStore
 
 from lasting_memory import platform
-from lasting_memory.agent.prompt import without_comments
+from lasting_memory.agent.shown_text import without_comments
 from lasting_memory.controls import in_temporary_conversation
 from lasting_memory.deployment import Deployment
 from lasting_memory.people.caller import Caller
