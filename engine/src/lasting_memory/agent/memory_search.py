@@ -18,7 +18,7 @@ from lasting_memory.deployment import Deployment
 from lasting_memory.people.caller import Caller
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.recall import fused, nearest, rank
-from lasting_memory.validation import text_of
+from lasting_memory.stored_files import text_of
 
 # Files of an answer unless more are asked for, and at most.
 DEFAULT_FOUND = 5

@@ -15,7 +15,7 @@ from langgraph.config import get_config
 from langgraph.runtime import get_runtime
 from langgraph.store.base import BaseStore, GetOp, Item, Op, SearchItem, SearchOp
 
-from lasting_memory import days, platform, validation
+from lasting_memory import days, platform, stored_files, validation
 from lasting_memory.agent.checks import GuardedState
 from lasting_memory.agent.file_sections import Block, memory_sections, sections
 from lasting_memory.agent.once_a_run import once_a_run
@@ -62,7 +62,7 @@ def policies_left_out(texts: Mapping[str, str], budget: int) -> list[str]:
 def file_text(path: str, item: Item) -> str:
     """The text of a stored file, or a line that says why there is none."""
     try:
-        file = validation.stored_file(item)
+        file = stored_files.stored_file(item)
     except ValueError as error:
         return f"[{path} cannot be shown: {error}]"
     if file["encoding"] != "utf-8":

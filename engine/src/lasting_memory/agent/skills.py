@@ -21,7 +21,7 @@ from langchain_core.tools import BaseTool
 from langgraph.store.base import BaseStore, Item
 from langgraph.types import Command
 
-from lasting_memory import platform, validation
+from lasting_memory import platform, stored_files, validation
 from lasting_memory.agent.file_sections import Block
 from lasting_memory.agent.once_a_run import once_a_run
 from lasting_memory.agent.shown_text import in_one_line
@@ -166,7 +166,7 @@ def _listed(files: Sequence[tuple[str, Item]], room: int) -> tuple[list[SkillMet
         name = path.split("/")[-2]
         if name in by_name or not validation.SKILL_PATH.fullmatch(path):
             continue
-        text = validation.text_of(item) or ""
+        text = stored_files.text_of(item) or ""
         front_matter = text.split("\n---", 1)[0]
         room -= len(path) + min(len(front_matter), MAX_FRONT_MATTER)
         if room < 0:

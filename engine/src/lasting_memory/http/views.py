@@ -44,7 +44,8 @@ from lasting_memory.http.requests import (
 )
 from lasting_memory.journal import NOTHING, Revision, cut, diff, lines_of, undone
 from lasting_memory.people import identity, namespaces
-from lasting_memory.validation import RefusedWrite, is_policy, stored_file, text_of
+from lasting_memory.stored_files import stored_file, text_of
+from lasting_memory.validation import RefusedWrite, is_policy
 
 router = APIRouter(tags=["Memory"], dependencies=[IN_TURN])
 # Nobody looked before. Years near the first one would leave the calendar in another time zone.

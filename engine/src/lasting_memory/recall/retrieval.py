@@ -54,7 +54,7 @@ from lasting_memory.recall.index import (
 from lasting_memory.recall.lexical import Array
 from lasting_memory.recall.meaning import similar
 from lasting_memory.recall.ranking import MAX_QUERY_CHARS
-from lasting_memory.validation import text_of
+from lasting_memory.stored_files import text_of
 from lasting_memory.words import folded
 
 logger = logging.getLogger("memory")
