@@ -8,7 +8,7 @@ none.
 import json
 import re
 from collections.abc import Iterator
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 
 # Prefixes of issuers, and the lengths of their numbers in digits. The first prefix that matches
 # counts.
@@ -135,7 +135,10 @@ def whole_numbers(text: str) -> list[str]:
     for text_of_number in written:
         if len(text_of_number) > _MOST_CHARACTERS:
             continue
-        number = Decimal(text_of_number)
+        try:
+            number = Decimal(text_of_number)
+        except InvalidOperation:  # an exponent beyond what Decimal holds
+            continue
         has_length_of_card = number > 0 and 0 <= number.adjusted() < _MOST
         if has_length_of_card and number == number.to_integral_value():
             numbers.append(f"{number:.0f}")
