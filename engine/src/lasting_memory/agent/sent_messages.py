@@ -12,7 +12,7 @@ from typing import Any
 from langchain_core.exceptions import ContextOverflowError, ModelInvalidRequestError
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
 
-from lasting_memory.attachments import (
+from lasting_memory.sent_content import (
     CACHE_MARK,
     REFUSED_MEDIA,
     media_nouns,

@@ -23,13 +23,14 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from lasting_memory.attachments import own_text, refused_media_of, words_of
+from lasting_memory.attachments import own_text, words_of
 from lasting_memory.controls import IMPORTED_BEGAN, IMPORTED_ENDED
 from lasting_memory.days import day_of, said_at
 from lasting_memory.people import identity
 from lasting_memory.people.namespaces import ROUTES
 from lasting_memory.recall import lexical, repetition
 from lasting_memory.recall.lexical import Array
+from lasting_memory.sent_content import refused_media_of
 from lasting_memory.words import length_of
 
 _SPEAKERS = {"human": "user", "ai": "assistant", "tool": "tool"}
