@@ -48,11 +48,18 @@ def memory_sections(files: Sequence[tuple[str, str]], budget: int) -> tuple[str,
     other. Of a file over its share the beginning and the end are kept, because what was remembered
     last stands at the end. A line between them says how much is left out.
     """
-    texts = [shown(text) for _, text in files]
-    shares = shared_room([len(text.encode(errors="replace")) for text in texts], budget)
+    paths = list[str]()
+    texts = list[str]()
+    sizes = list[int]()
+    for path, raw in files:
+        text = shown(raw)
+        paths.append(path)
+        texts.append(text)
+        sizes.append(len(text.encode(errors="replace")))
+    shares = shared_room(sizes, budget)
     parts = list[str]()
     left_out = list[str]()
-    for (path, _), text, share in zip(files, texts, shares, strict=True):
+    for path, text, share in zip(paths, texts, shares, strict=True):
         body, missing, end = _ends_of(text, share)
         if missing:
             body = f"{body}\n{_note(path, missing)}\n{end}"

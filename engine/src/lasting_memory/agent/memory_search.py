@@ -178,7 +178,8 @@ def _ranked_lines(query: str, lines: Sequence[str]) -> list[int]:
     near = list[int]()
     for block, _ in rank(query, blocks)[:_LINES]:
         start = starts[block]
-        near += range(start, min(start + block_size, len(lines)))
+        end = min(start + block_size, len(lines))
+        near += range(start, end)
     ranked = rank(query, [lines[number] for number in near])
     return [near[place] for place, _ in ranked]
 

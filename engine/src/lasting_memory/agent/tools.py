@@ -103,8 +103,8 @@ def lacking(before: str, text: str) -> str:
     known = {line.strip() for line in present}
     added = list[str]()
     for line in lines:
-        is_blank = not line.strip()
-        if is_blank or compared(line).strip() not in known:
+        is_known = compared(line).strip() in known
+        if not line.strip() or not is_known:
             added.append(line)
     addition = "\n".join(added)
     return addition.strip("\n") + "\n" if addition.strip() else ""

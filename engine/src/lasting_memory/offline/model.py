@@ -1,6 +1,6 @@
 """The chat model itself: it tells a conversation from a consolidation, and answers."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
@@ -32,7 +32,7 @@ class OfflineModel(BaseChatModel):
 
 def answer(messages: Sequence[BaseMessage], tools: Collection[str]) -> AIMessage:
     """The next message of a conversation, or of a consolidation. `tools` are their names."""
-    prompt = "\n".join(message.text for message in messages if isinstance(message, SystemMessage))
+    prompt = _prompt_of(messages)
     asked = _place_of_last_question(messages)
     results = _results(messages[asked:])
     if "search_recent_conversations" in tools:
@@ -40,16 +40,26 @@ def answer(messages: Sequence[BaseMessage], tools: Collection[str]) -> AIMessage
     question = messages[asked].model_dump() if asked < len(messages) else None
     text = message_text(own_content(question)) if question else ""
     turn = Turn(prompt, tools, language_of(text))
-    own = [message for message in messages if isinstance(message, AIMessage)]
-    is_answered = isinstance(messages[-1], AIMessage)
-    if results and not is_answered:
-        calls = own[-1].tool_calls
-        return message_of(turn.report(call, results.get(str(call["id"]), "")) for call in calls)
-    acts = _acts(prompt, None if is_answered else question, text)
+    answers = [message for message in messages if isinstance(message, AIMessage)]
+    if isinstance(messages[-1], AIMessage):
+        question = None  # it is answered
+    elif results:
+        return message_of(_reports(turn, answers[-1], results))
+    acts = _acts(prompt, question, text)
     # Said once: at the beginning of a conversation, to a person of whom nothing is remembered.
-    if not turn.remembered and not own:
+    if not turn.remembered and not answers:
         acts.append(Act("stand_in"))
     return message_of(turn.answer(act) for act in acts)
+
+
+def _prompt_of(messages: Sequence[BaseMessage]) -> str:
+    return "\n".join(message.text for message in messages if isinstance(message, SystemMessage))
+
+
+def _reports(turn: Turn, answer: AIMessage, results: Mapping[str, str]) -> Iterator[str]:
+    """What is said of each call of an answer, by the results of tools."""
+    for call in answer.tool_calls:
+        yield turn.report(call, results.get(str(call["id"]), ""))
 
 
 def _place_of_last_question(messages: Sequence[BaseMessage]) -> int:
@@ -72,7 +82,7 @@ def _results(messages: Sequence[BaseMessage]) -> dict[str, str]:
 def _acts(prompt: str, question: Mapping[str, Any] | None, text: str) -> list[Act]:
     """What a person's message asks for. `text` is what they wrote in it.
 
-    It is None in a request without messages.
+    `question` is None where there is nothing to answer.
     """
     if question is None:
         return [Act("nothing")]
