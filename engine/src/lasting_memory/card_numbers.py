@@ -248,17 +248,19 @@ def _is_product_number(values: list[int]) -> bool:
 
 
 def _without_iban(match: re.Match[str]) -> str:
-    """A text without the account number (IBAN) that it begins with, if it does.
-
-    By ISO 13616 the remainder of an account number by 97 is 1.
-    """
+    """A text without the account number (IBAN) that it begins with, if it does."""
     text = match[0]
     ends = [end for end in range(len(text), 0, -1) if not text[end - 1].isspace()]
     longest_first = ends[: len(ends) - _SHORTEST_IBAN + 1]
     for end in longest_first:
         compact = "".join(text[:end].split())
-        rearranged = compact[4:] + compact[:4]
-        digits = "".join(str(int(character, 36)) for character in rearranged)
-        if int(digits) % 97 == 1:
+        if _is_account_number(compact):
             return "/" + text[end:]
     return text
+
+
+def _is_account_number(compact: str) -> bool:
+    """Whether the check digits of an IBAN without spaces are right (ISO 13616)."""
+    rearranged = compact[4:] + compact[:4]
+    digits = "".join(str(int(character, 36)) for character in rearranged)
+    return int(digits) % 97 == 1

@@ -200,13 +200,16 @@ def _looks_random(value: str) -> bool:
 def _is_plain_word(text: str, label: re.Match[str], says: re.Match[str]) -> bool:
     """Whether a plain word, with which a sentence ends, is said to be one's password."""
     value = _bare(says)
-    if not _may_be_password(value) or label[0].lower().endswith(("words", "wörter", "s")):
+    is_plural = label[0].lower().endswith(("words", "wörter", "s"))
+    if is_plural or not _may_be_password(value):
         return False
     before = text[max(label.start() - _OWN_CHARS, 0) : label.start()]
     is_own = _OWN.search(before) is not None
     is_entry = says["sign"] == ":" and _ENTRY.search(before) is not None
+    if not is_own and not is_entry:
+        return False
     after = text[says.start("value") + len(value) :]
-    return (is_own or is_entry) and _SENTENCE_END.match(after) is not None
+    return _SENTENCE_END.match(after) is not None
 
 
 def _may_be_password(word: str) -> bool:

@@ -388,9 +388,15 @@ def _fault(error: ValidationError) -> str:
     detail = error.errors(include_url=False)[0]
     name = str(detail["loc"][0])
     field = cast("Any", Settings).__pydantic_fields__[name]
-    fix = field.description or f"one of {', '.join(get_args(field.annotation))}"
-    value = repr(str(detail["input"])[:100]) if field.repr else "unusable as it is"
-    return f"{field.title or name.upper()} is {value}; use {fix}."
+    variable = field.title or name.upper()
+    fix = field.description
+    if not fix:
+        choices = ", ".join(get_args(field.annotation))
+        fix = f"one of {choices}"
+    if not field.repr:
+        return f"{variable} is unusable as it is; use {fix}."
+    value = str(detail["input"])[:100]
+    return f"{variable} is {value!r}; use {fix}."
 
 
 def _check_together(settings: Settings, named: AbstractSet[str]) -> None:

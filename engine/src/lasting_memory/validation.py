@@ -128,13 +128,15 @@ def check_text(value: object) -> None:
 
 def is_plain(path: str) -> bool:
     """Whether this is the normal, printable spelling of a file's path, and not too long."""
-    is_absolute = path.startswith("/") and not path.startswith("//") and path != "/"
-    is_normal = posixpath.normpath(path) == path and path.isprintable()
+    if path == "/" or not path.startswith("/") or path.startswith("//"):
+        return False
+    if posixpath.normpath(path) != path or not path.isprintable():
+        return False
     # deepagents' file tools read a backslash as a slash. A decoder puts U+FFFD for bytes that are no
     # text, so that two paths would be one.
-    is_unambiguous = "\\" not in path and "\ufffd" not in path
-    # Last, because a path that is no valid Unicode has no bytes. Such a one is not printable.
-    return is_absolute and is_normal and is_unambiguous and len(path.encode()) <= MAX_PATH_BYTES
+    if "\\" in path or "\ufffd" in path:
+        return False
+    return len(path.encode()) <= MAX_PATH_BYTES
 
 
 def check_path(path: str, shown: str = "") -> str:

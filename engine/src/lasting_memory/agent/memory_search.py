@@ -115,7 +115,7 @@ def _best(
     by_words = dict(rank(query, [f"{key} {text}" for key, text in passages]))
     by_meaning = _scores_by_meaning(similar, _best_passages(passages, by_words), by_words)
     scores = fused(by_words, by_meaning)
-    ranked = sorted(scores, key=lambda number: scores[number], reverse=True)
+    ranked = sorted(scores, key=scores.__getitem__, reverse=True)
     results = list[FoundMemory]()
     for number in ranked[:limit]:
         key, passage = passages[number]
