@@ -81,6 +81,13 @@ def _origin_of(address: str) -> str | None:
     return f"{url.scheme}://{url.netloc.lower()}"
 
 
+def is_address(text: str) -> bool:
+    """Whether this is an https:// address, or an http:// one of this machine, that a client may
+    call.
+    """
+    return _origin_of(text) is not None
+
+
 def _is_postgres(address: str) -> bool:
     """Whether this is the address of a Postgres database, with its host."""
     url = urlsplit(address)
