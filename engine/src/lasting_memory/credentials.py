@@ -1,9 +1,8 @@
-"""Credentials in a text: keys and tokens by the formats of their issuers, numbers of payment cards,
-and passwords in words.
+"""Credentials in a text: keys and tokens, numbers of payment cards, and passwords in words.
 
-Published placeholders pass: AWS's `AKIAIOSFODNN7EXAMPLE`, `ghp_xxxxxxxx...`,
-`sk-ant-api03-YOUR_KEY`, a private key's header without a key. Every search takes time in proportion
-to the text's length.
+Keys and tokens are found by the formats of their issuers. Published placeholders pass: AWS's
+`AKIAIOSFODNN7EXAMPLE`, `ghp_xxxxxxxx...`, `sk-ant-api03-YOUR_KEY`, a private key's header without a
+key. Every search takes time in proportion to the text's length.
 """
 
 import re

@@ -82,9 +82,7 @@ def _origin_of(address: str) -> str | None:
 
 
 def is_address(text: str) -> bool:
-    """Whether this is an https:// address, or an http:// one of this machine, that a client may
-    call.
-    """
+    """Whether a client may call this address: https://, or http:// of this machine."""
     return _origin_of(text) is not None
 
 

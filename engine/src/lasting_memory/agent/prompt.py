@@ -90,8 +90,7 @@ class _Stored:
 
 
 class PromptBlocks(AgentMiddleware[Any, Any, Any]):
-    """Appends the policies block and, where there is memory, the memory block to every system
-    prompt.
+    """Appends policies and, where there is memory, memory to every system prompt.
 
     `files` are the paths under `/memories/` to show, in this order; `drafts` gives the store of a
     consolidation's draft. With `titles`, a turn of a conversation that has no title gives it one.
@@ -176,9 +175,9 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         namespace = namespaces.policies(actor.org_id)
         search = SearchOp(namespace, limit=MAX_POLICY_FILES)
         results = await store.abatch([search, *read_controls(actor), *gets])
-        found, *items = cast("list[Any]", results)
+        policies, *items = cast("list[Any]", results)
         return _Stored(
-            policies=[item for item in found if item.namespace == namespace],
+            policies=[item for item in policies if item.namespace == namespace],
             controls=controls_of(items[: len(NAMES)], self._deployment),
             memory=items[len(NAMES) :],
         )

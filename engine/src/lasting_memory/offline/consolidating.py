@@ -84,12 +84,12 @@ def _without_doubles(memory: str) -> Iterator[tuple[str, str, str]]:
     """Path, old and new text of each file with lines that stood before in the same words."""
     seen = set[str]()
     for path, text in files_of(memory):
-        kept = list[str]()
+        lines = list[str]()
         for line in text.split("\n"):
             is_form = line.startswith(("#", "[")) or not plain(line).strip()
             if is_form or plain(line) not in seen:
-                kept.append(line)
+                lines.append(line)
             seen.add(plain(line))
-        new = "\n".join(kept)
+        new = "\n".join(lines)
         if new not in {text, ""}:
             yield path, text, new

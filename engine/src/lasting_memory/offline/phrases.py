@@ -108,8 +108,8 @@ def plain(text: str) -> str:
 
 def subject_words(text: str) -> set[str]:
     """The words that a text is about, by their beginnings."""
-    found = set[str]()
+    stems = set[str]()
     for word in plain(text).split():
         if len(word) > 1 and word not in _STOP_WORDS:
-            found.add(word[:_STEM_CHARS])
-    return found
+            stems.add(word[:_STEM_CHARS])
+    return stems
