@@ -19,6 +19,7 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from lasting_memory.agent import checks
 from lasting_memory.agent.answers import CutAnswerError, check_said
 from lasting_memory.agent.budget import TokenBudgetError, budget_refusal, count_tokens
+from lasting_memory.agent.file_tools import ShownTools, with_known_arguments
 from lasting_memory.agent.sent_messages import (
     is_refused_request,
     requests_without_media,
@@ -49,6 +50,7 @@ class RunTooLongError(RuntimeError):
 class Bounds(ModelRetryMiddleware):
     """Bounds around the calls of models and tools, innermost in every agent and subagent.
 
+    - deepagents' own tools are shown with descriptions that are true here (`file_tools.py`).
     - An answer that broke off is retried. This is no middleware of its own, because each of them
       costs a turn half a millisecond.
     - Media of a turn that the provider refuses are left out, then and later, and a note says so to
@@ -82,6 +84,7 @@ class Bounds(ModelRetryMiddleware):
         self._consolidating = consolidating
         self._wrapped: tuple[BaseChatModel, BaseChatModel] | None = None  # a model, and its copy
         self._is_checked = False
+        self._shown_tools = ShownTools(deployment)
         # The time of a run's first call, by its id.
         self._began = lru_cache(maxsize=_RUNS_KNOWN)(lambda _: monotonic())
 
@@ -99,9 +102,11 @@ class Bounds(ModelRetryMiddleware):
             bounded = request.override(
                 model=self._whole_answers(request.model),
                 messages=sent_messages(request.messages, request.state.get("messages") or []),
-                tools=allowed_tools(request.tools),
+                tools=self._shown_tools.of(allowed_tools(request.tools)),
             )
             response = await self._answered(bounded, handler)
+            answer = [with_known_arguments(part, request.tools) for part in response.result]
+            response = replace(response, result=answer)
         if self._deployment.settings.daily_tokens:
             await count_tokens(get_store(), caller, response.result)
         if not self._consolidating:

@@ -1,0 +1,117 @@
+"""deepagents' own tools as a model is shown them, and the other names by which models call their
+arguments.
+
+deepagents describes its file tools for work on code, in words that are not true here: a file need
+not be read before it is edited, and what is deleted from memory can be put back. The descriptions
+in `prompts/file_tools.md` take their place, in a third of the tokens.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.tools import BaseTool
+from langchain_core.utils.function_calling import convert_to_openai_tool
+
+from lasting_memory.deployment import Deployment
+
+PROMPT = "file_tools.md"
+# Other names of an argument, which models take for it.
+_OTHER_NAMES: Mapping[str, str] = {"path": "file_path", "file_path": "path"}
+_TOOL = re.compile(r"^## (\w+)\s*$", re.MULTILINE)
+_ARGUMENT = re.compile(r"^- `(\w+)`: (.+)$", re.MULTILINE)
+# How deepagents lists the subagents in the description of `task`.
+_HELPERS = re.compile(r"(?:^- [\w-]+: .+\n?)+", re.MULTILINE)
+# What stands for that list in a description.
+HELPERS = "{helpers}"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDescription:
+    """What a model is told of a tool, and of its arguments by name."""
+
+    text: str
+    arguments: Mapping[str, str]
+
+
+class ShownTools:
+    """The tools of an agent as its model is shown them: with the descriptions of
+    `prompts/file_tools.md`, which may be a fork's own, where it has some.
+    """
+
+    def __init__(self, d: Deployment) -> None:
+        self._descriptions = _descriptions(d.prompt(PROMPT))
+        # A tool and its copy, by the tool's id: making one takes longer than a call of the store.
+        self._copies = dict[int, tuple[BaseTool, BaseTool]]()
+
+    def of(self, tools: Sequence[Any]) -> list[Any]:
+        """The tools of a request. One that is no `BaseTool`, or not described, stays as it is."""
+        return [self._shown(tool) for tool in tools]
+
+    def _shown(self, tool: Any) -> Any:
+        description = self._descriptions.get(getattr(tool, "name", ""))
+        if description is None or not isinstance(tool, BaseTool):
+            return tool
+        known, copy = self._copies.get(id(tool), (None, tool))
+        if known is not tool:
+            copy = _described(tool, description)
+            self._copies[id(tool)] = (tool, copy)
+        return copy
+
+
+def _descriptions(markdown: str) -> Mapping[str, ToolDescription]:
+    """The descriptions in a Markdown text, by tool: a title each."""
+    parts = _TOOL.split(markdown)
+    descriptions = dict[str, ToolDescription]()
+    # Before the first title stands nothing; then each title, and what stands below it.
+    for name, section in zip(parts[1::2], parts[2::2], strict=True):
+        arguments = dict(_ARGUMENT.findall(section))
+        text = _ARGUMENT.sub("", section).strip()
+        descriptions[name] = ToolDescription(text, arguments)
+    return descriptions
+
+
+def _described(tool: BaseTool, description: ToolDescription) -> BaseTool:
+    """A copy of a tool, which only a model is shown."""
+    text = description.text
+    if HELPERS in text:
+        helpers = _HELPERS.search(tool.description)
+        if helpers is None:
+            return tool
+        text = text.replace(HELPERS, helpers[0].strip())
+    schema = convert_to_openai_tool(tool)["function"].get("parameters", {})
+    shown = _with_arguments(schema, description.arguments)
+    return tool.model_copy(update={"description": text, "args_schema": shown})
+
+
+def _with_arguments(schema: Mapping[str, Any], told: Mapping[str, str]) -> dict[str, Any]:
+    """A JSON schema with other descriptions of its properties."""
+    properties = dict[str, Any]()
+    for name, shape in schema.get("properties", {}).items():
+        properties[name] = {**shape, "description": told[name]} if name in told else shape
+    return {"title": "arguments", **schema, "properties": properties}
+
+
+def with_known_arguments(message: BaseMessage, tools: Sequence[Any]) -> BaseMessage:
+    """A model's answer whose calls name a path as the tool does, whichever of two names it took."""
+    if not isinstance(message, AIMessage) or not message.tool_calls:
+        return message
+    arguments = {tool.name: set(tool.args) for tool in tools if isinstance(tool, BaseTool)}
+    calls = list[Any]()
+    for call in message.tool_calls:
+        known = arguments.get(call["name"], set())
+        calls.append({**call, "args": _renamed(call["args"], known)})
+    if calls == message.tool_calls:
+        return message
+    return message.model_copy(update={"tool_calls": calls})
+
+
+def _renamed(args: Mapping[str, Any], known: set[str]) -> dict[str, Any]:
+    """The arguments of a call, each by the name that the tool knows."""
+    renamed = dict(args)
+    for name, other in _OTHER_NAMES.items():
+        if name in renamed and name not in known and other in known and other not in renamed:
+            renamed[other] = renamed.pop(name)
+    return renamed
