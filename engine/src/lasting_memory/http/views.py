@@ -25,7 +25,7 @@ from lasting_memory.agent.checks import offered_tools
 from lasting_memory.agent.memory_search import DEFAULT_FOUND, MAX_FOUND, search_files
 from lasting_memory.agent.models import takes_pictures
 from lasting_memory.agent.prompt import Block, PromptBlocks, memory_files, skills, without_comments
-from lasting_memory.auth import interrupts
+from lasting_memory.auth import interrupt_display, interrupts
 from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.files.facts import is_form, lines_said, said
 from lasting_memory.http.requests import (
@@ -484,7 +484,7 @@ async def pending_interrupts(caller: Caller, query: Annotated[OneThread, Query()
     _, waiting = await interrupts.pending(thread_id)
 
     def shown() -> list[Answer]:
-        return [interrupts.shown(interrupt) for interrupt in waiting]
+        return [interrupt_display.shown(interrupt) for interrupt in waiting]
 
     return {"interrupts": await platform.in_thread(shown)}
 
