@@ -27,7 +27,7 @@ from lasting_memory.deployment import Deployment, Limits
 from lasting_memory.files.proposals import Memory
 from lasting_memory.http import requests
 from lasting_memory.http.requests import ROUTE, AboutQuery, Answer, Caller, NoBody
-from lasting_memory.people import identity, namespaces
+from lasting_memory.people import identity, namespaces, scopes
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.recall import owned_by, stop_embedding
 from lasting_memory.validation import RefusedWrite, stored_file
@@ -203,7 +203,7 @@ async def forget(
         time.monotonic() + STOP_SECONDS,
     )
     # Also the namespace of the default MEMORY_SCOPE, which the deployment may have had before.
-    files = {namespaces.person().namespace(actor, deployment.default_assistant)}
+    files = {scopes.person().namespace(actor, deployment.default_assistant)}
     for _ in range(_PASSES):
         await journal.forget(store, actor)
         await stop_embedding(actor)

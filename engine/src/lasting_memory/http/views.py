@@ -40,7 +40,7 @@ from lasting_memory.http.requests import (
     Sent,
 )
 from lasting_memory.journal import NOTHING, Revision, cut, diff, lines_of, undone
-from lasting_memory.people import identity, namespaces
+from lasting_memory.people import identity, namespaces, scopes
 from lasting_memory.validation import RefusedWrite, is_policy, stored_file, text_of
 
 router = APIRouter(tags=["Memory"], dependencies=[IN_TURN])
@@ -347,7 +347,7 @@ async def me(caller: Caller, query: AboutQuery) -> Answer:
     claims, routes = identity.claims_of(user), dict[str, Answer]()
     for path in deployment.routes:
         scope, namespace = deployment.scope(path), None
-        with suppress(namespaces.NotAMemberError):
+        with suppress(scopes.NotAMemberError):
             namespace = scope.namespace(caller.actor, caller.assistant, claims)
         readable = namespace is not None and scope.may_read(namespace, caller.actor, claims)
         writes = scope.rule(settings)

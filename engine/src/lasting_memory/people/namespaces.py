@@ -129,12 +129,16 @@ def namespaces_of(actor: Actor, files: Iterable[Namespace]) -> list[Namespace]:
         deleted.append(namespace)
         deleted.append(journals(namespace))
     deleted += [recall(actor, part) for part in RECALL_PARTS]
-    deleted.append(positions(actor))
-    deleted.append(kept_out(actor))
-    deleted.append(reading(actor))
-    deleted.append(proposals(actor))
-    deleted.append(run_records(actor))
-    deleted.append(controls(actor))
-    deleted.append(deleted_threads(actor))
-    deleted.append(assistants(actor))
+    others = (
+        positions,
+        kept_out,
+        reading,
+        proposals,
+        run_records,
+        controls,
+        deleted_threads,
+        assistants,
+    )
+    for namespace_of in others:
+        deleted.append(namespace_of(actor))
     return deleted

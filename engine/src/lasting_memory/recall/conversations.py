@@ -27,7 +27,7 @@ from lasting_memory.attachments import own_text, refused_media_of, words_of
 from lasting_memory.controls import IMPORTED_BEGAN, IMPORTED_ENDED
 from lasting_memory.days import day_of, said_at
 from lasting_memory.people import identity
-from lasting_memory.people.namespaces import ROUTES
+from lasting_memory.people.scopes import ROUTES
 from lasting_memory.recall import lexical, repetition
 from lasting_memory.recall.lexical import Array
 from lasting_memory.words import length_of

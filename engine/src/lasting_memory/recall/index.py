@@ -44,7 +44,7 @@ from langgraph.store.base import BaseStore, GetOp, Op, PutOp, SearchOp
 from lasting_memory import journal, platform
 from lasting_memory.controls import is_temporary
 from lasting_memory.people import identity, namespaces
-from lasting_memory.people.namespaces import ROUTES
+from lasting_memory.people.scopes import ROUTES
 from lasting_memory.recall import conversations
 from lasting_memory.recall.conversations import (
     Conversation,

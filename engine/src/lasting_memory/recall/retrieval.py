@@ -28,7 +28,7 @@ from lasting_memory import days, journal, platform
 from lasting_memory.deployment import DEFAULTS, PROFILE_PATH, Deployment
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.caller import Caller
-from lasting_memory.people.namespaces import ROUTES
+from lasting_memory.people.scopes import ROUTES
 from lasting_memory.recall import lexical, ranking
 from lasting_memory.recall.conversations import (
     ASKS,
