@@ -37,17 +37,24 @@ async def check_run(person: Actor, value: Mapping[str, Any], deployment: Deploym
     share.charge(RUN_IN_REQUESTS)
     thread_id = str(value["thread_id"]) if value["thread_id"] else None
     is_consolidation = str(value["assistant_id"]) == assistant_of(CONSOLIDATION_GRAPH)
+    limits = deployment.limits
     # One by one, so that each run is counted before the next.
     async with platform.lock_of("runs", person):
         busy = await _busy_threads(person, share, thread_id)
         if thread_id in busy:  # another has no runs that wait, or is not there yet
-            await _check_waiting(share, thread_id, deployment.limits.waiting_runs)
-        _check_busy(busy, deployment.limits.busy_threads, is_consolidation=is_consolidation)
-        request = current_request()
-        if request is not None:
-            run_id = str(value.get("run_id") or uuid4())
-            share.admitted[run_id] = AdmittedRun(thread_id, is_consolidation)
-            request.admitted.append((share, run_id))
+            await _check_waiting(share, thread_id, limits.waiting_runs)
+        _check_busy(busy, limits.busy_threads, is_consolidation=is_consolidation)
+        run_id = str(value.get("run_id") or uuid4())
+        _count_admitted(share, run_id, AdmittedRun(thread_id, is_consolidation))
+
+
+def _count_admitted(share: Share, run_id: str, run: AdmittedRun) -> None:
+    """Count a run until its request is answered; outside of a request, nobody would end that."""
+    request = current_request()
+    if request is None:
+        return
+    share.admitted[run_id] = run
+    request.admitted.append((share, run_id))
 
 
 async def _check_budget(person: Actor, deployment: Deployment) -> None:

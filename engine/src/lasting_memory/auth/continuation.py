@@ -6,7 +6,7 @@ from typing import Any
 from langgraph_sdk import Auth
 from langgraph_sdk.schema import Thread
 
-from lasting_memory import platform
+from lasting_memory import checkpoints, platform
 from lasting_memory.auth import interrupt_answers, interrupts
 from lasting_memory.auth.approvals import Approvals
 
@@ -78,7 +78,7 @@ async def _check_repeated(approvals: Approvals, thread: Thread, kwargs: Mapping[
     is_in_subagent = any(configurable.get("checkpoint_map") or {})
     if configurable.get("checkpoint_ns") or is_in_subagent:
         raise HTTPException(403, _REPEATED)
-    calls, is_latest = await platform.calls_to_make(
+    calls, is_latest = await checkpoints.calls_to_make(
         str(thread["thread_id"]), configurable.get("checkpoint_id")
     )
     if approvals.concern(calls):

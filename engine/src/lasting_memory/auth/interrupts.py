@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from lasting_memory import platform
+from lasting_memory import checkpoints
 
 # With this key in `config.configurable`, langgraph fails a run that answers an interrupt which is
 # not pending. Without it the run ignores the answer and continues. With any other key than ids of
@@ -40,7 +40,7 @@ async def pending(thread_id: str) -> tuple[str, list[Pending]]:
 
     The caller has seen to it that the thread may be read.
     """
-    checkpoint_id, raised = await platform.pending_interrupts(thread_id)
+    checkpoint_id, raised = await checkpoints.pending_interrupts(thread_id)
     waiting = list[Pending]()
     for interrupt, node in raised:
         schema = interrupt.response_schema

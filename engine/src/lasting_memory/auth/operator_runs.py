@@ -104,10 +104,16 @@ class OperatorRuns:
 
 def _owner_of(thread: Thread | None) -> dict[str, str] | None:
     """The owner that a thread's metadata names; None if there is none."""
-    metadata: Mapping[str, Any] = (thread["metadata"] or {}) if thread else {}
-    if not all(isinstance(metadata.get(key), str) for key in OWNER_KEYS):
+    if thread is None:
         return None
-    return {key: metadata[key] for key in OWNER_KEYS}
+    owner = dict[str, str]()
+    metadata: Mapping[str, Any] = thread["metadata"] or {}
+    for key in OWNER_KEYS:
+        value = metadata.get(key)
+        if not isinstance(value, str):
+            return None
+        owner[key] = value
+    return owner
 
 
 def _check_names_interrupts(resume: object) -> None:

@@ -46,13 +46,21 @@ def stamp_messages(kwargs: Mapping[str, Any]) -> None:
     It was said now.
     """
     now = datetime.now(UTC).isoformat(timespec="seconds")
+    _stamp_state(kwargs.get("input"), now)
     command = kwargs.get("command") or {}
     update = command.get("update")
-    for state in (kwargs.get("input"), update):
-        if isinstance(state, dict) and state.get("messages") is not None:
-            state["messages"] = _stamped(state["messages"], now)
+    _stamp_state(update, now)
     if isinstance(update, list):
         command["update"] = [_stamped_pair(pair, now) for pair in update]
+
+
+def _stamp_state(state: object, at: str) -> None:
+    """Stamp the messages of a state or an update, in place."""
+    if not isinstance(state, dict):
+        return
+    messages = state.get("messages")
+    if messages is not None:
+        state["messages"] = _stamped(messages, at)
 
 
 def _stamped_pair(pair: Any, at: str) -> Any:

@@ -143,9 +143,9 @@ async def _echoed_ids(
     """
     thread_id = str(thread["thread_id"])
     current = await get_client().threads.get(thread_id)
-    values: Any = current["values"] or {}
-    known = list(values.get("messages") or [])
-    checkpoint_id = (kwargs["config"].get("configurable") or {}).get("checkpoint_id")
+    known = _messages_in(current["values"])
+    configurable = kwargs["config"].get("configurable") or {}
+    checkpoint_id = configurable.get("checkpoint_id")
     if checkpoint_id:
         # The run begins there. That checkpoint may have messages that the thread has no more.
         known += await _messages_at(thread_id, checkpoint_id)
@@ -157,9 +157,13 @@ async def _messages_at(thread_id: str, checkpoint_id: str) -> list[Any]:
     """The messages at a checkpoint of a thread; none if there is no such checkpoint."""
     with suppress(NotFoundError):  # the platform answers that
         state = await get_client().threads.get_state(thread_id, checkpoint_id=checkpoint_id)
-        values: Any = state["values"] or {}
-        return list(values.get("messages") or [])
+        return _messages_in(state["values"])
     return []
+
+
+def _messages_in(values: Any) -> list[Any]:
+    """The messages of a state's values, in a list of their own."""
+    return list((values or {}).get("messages") or [])
 
 
 def _find_echoes(

@@ -21,7 +21,7 @@ from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from starlette.exceptions import HTTPException
 
-from lasting_memory import journal, platform
+from lasting_memory import checkpoints, journal, platform
 from lasting_memory.controls import cancel_runs, controls, is_temporary
 from lasting_memory.deployment import Deployment, Limits
 from lasting_memory.files.proposals import Memory
@@ -296,7 +296,7 @@ async def forget_me(caller: Caller, query: AboutQuery, body: NoBody = None) -> A
             deleted = await forget(caller.store, client, actor, caller.deployment)
             deleted["conversations"] = conversations
             # Of conversations that a killed development server lost from its list.
-            deleted["unlisted_threads"] = await platform.delete_checkpoints(
+            deleted["unlisted_threads"] = await checkpoints.delete_checkpoints(
                 client, actor.user_id, actor.org_id
             )
         if platform.flush:
