@@ -37,9 +37,7 @@ async def delete_checkpoints(client: LangGraphClient, user_id: str, org_id: str)
     deleted = 0
     in_memory = list(getattr(checkpointer, "storage", ()))
     for start in range(0, len(in_memory), _IDS):
-        ids = in_memory[start : start + _IDS]
-        listed = await client.threads.search(ids=ids, limit=_IDS, select=["thread_id"])
-        for thread_id in set(ids) - {thread["thread_id"] for thread in listed}:
+        for thread_id in await _unlisted(client, in_memory[start : start + _IDS]):
             saved = await checkpointer.aget_tuple(_config(thread_id))
             if saved and _is_of(saved, user_id, org_id):
                 await checkpointer.adelete_thread(thread_id)
@@ -47,10 +45,18 @@ async def delete_checkpoints(client: LangGraphClient, user_id: str, org_id: str)
     return deleted
 
 
+async def _unlisted(client: LangGraphClient, thread_ids: list[str]) -> set[str]:
+    """Those of the threads that the platform does not list."""
+    threads = await client.threads.search(ids=thread_ids, limit=_IDS, select=["thread_id"])
+    return set(thread_ids) - {thread["thread_id"] for thread in threads}
+
+
 def _is_of(saved: CheckpointTuple, user_id: str, org_id: str) -> bool:
     """Whether a checkpoint is of a conversation of this person."""
     metadata: Mapping[str, Any] = saved.metadata
-    return bool(metadata.get("user_id") == user_id and metadata.get("org_id") == org_id)
+    if metadata.get("user_id") != user_id:
+        return False
+    return bool(metadata.get("org_id") == org_id)
 
 
 class PendingInterrupt(NamedTuple):

@@ -316,8 +316,9 @@ class _Handlers:
     def _stamp_groups(
         self, user: User, value: MutableMapping[str, Any], *, is_operator: bool
     ) -> None:
-        """Stamp a run with the claims of groups with which it begins, for an operator who resumes
-        it.
+        """Stamp a run with the claims of groups with which it begins.
+
+        An operator who resumes it goes on with these.
         """
         if not self._deployment.claims:
             return

@@ -1,4 +1,4 @@
-"""Messages of a run's input whose ids the run's thread has already, and messages that it takes out.
+"""Messages of a run's input whose ids its thread has already, and messages that it takes out.
 
 langgraph's reducer puts a message in the place of the thread's message with its id, wherever that
 stands. So a client could change what was said long ago, or the call that an operator is asked to

@@ -97,10 +97,10 @@ class Caller:
 
     @classmethod
     def of_request(cls, user: User, context: Context, settings: Settings) -> "Caller":
-        """The caller of a request by a signed-in user; an operator's `context` names the person
-        whom it is about.
+        """The caller of a request by a signed-in user.
 
-        Raises `IdentityError` if no person is known, or none that could have memory.
+        An operator's `context` names the person whom the request is about. Raises `IdentityError`
+        if no person is known, or none that could have memory.
         """
         is_operator = identity.is_operator(user, settings)
         actor = identity.acting(user, context, settings, operates=is_operator)

@@ -38,8 +38,9 @@ class IdentityError(RuntimeError):
 
 @dataclass
 class Context:
-    """A run's context. On a server `user_id` and `org_id` count for operators alone; a token
-    identifies everyone else.
+    """A run's context.
+
+    On a server `user_id` and `org_id` count for operators alone. A token identifies everyone else.
 
     Only `consolidation_agent` reads the others: the assistant whose conversations it consolidates
     (under `MEMORY_SCOPE=user+assistant`), and whether it only reports its changes.
