@@ -13,13 +13,15 @@ from typing import NamedTuple
 
 # What `PlatformName.signature` is for a value that is no function.
 VALUE = "a value"
+# What it is for a function that is wrapped, and gets whatever parameters it is called with.
+ANY_FUNCTION = "a function"
 
 
 class PlatformName(NamedTuple):
     """An internal name.
 
     `name` has periods within the module: "Runs.enter". `signature` has the parameters of a function
-    without types and defaults.
+    without types and defaults, or is `VALUE` or `ANY_FUNCTION`.
     """
 
     module: str
@@ -86,6 +88,8 @@ SERVER = (
     PlatformName("langgraph_api.store", "get_store", "()"),
     PlatformName("langgraph_api.utils", "with_user", "(user, auth)"),
     PlatformName("langgraph_api.api", "load_custom_app", "(app_import)"),
+    PlatformName("langgraph_api.cli", "run_server", ANY_FUNCTION),
+    PlatformName("langgraph_runtime", "RUNTIME_EDITION", VALUE),
 )
 
 # Of the in-memory runtime, on which `langgraph dev` runs, and of its files.
@@ -142,6 +146,8 @@ def check_names(names: Iterable[PlatformName]) -> None:
     """
     for name in names:
         signature = _signature_of(name)
+        if name.signature == ANY_FUNCTION and signature not in (None, VALUE):
+            continue
         if signature is None:
             raise MovedNameError(
                 f"{name} has moved: this version of the platform is not one that this library knows."
