@@ -11,7 +11,7 @@ from langgraph_sdk.errors import NotFoundError
 from starlette.exceptions import HTTPException
 
 from lasting_memory import platform
-from lasting_memory.agent.usage import budget_refusal
+from lasting_memory.agent.budget import budget_refusal
 from lasting_memory.auth.current_request import current_request
 from lasting_memory.auth.share import RETRY_AFTER, RUN_IN_REQUESTS, AdmittedRun, Share, share_of
 from lasting_memory.controls import RUN_METADATA, setting

@@ -13,7 +13,7 @@ from langgraph_sdk import Auth
 from pydantic import AfterValidator, ConfigDict, TypeAdapter, with_config
 from typing_extensions import TypedDict
 
-from lasting_memory import attachments, days
+from lasting_memory import attachments, days, sent_content
 from lasting_memory.auth.request_fields import checked
 
 HTTPException = Auth.exceptions.HTTPException
@@ -147,12 +147,12 @@ def _drop_cache_marks(messages: object) -> None:
     for message in _as_list(messages):
         content = message
         if isinstance(message, MutableMapping):
-            message.pop(attachments.CACHE_MARK, None)
+            message.pop(sent_content.CACHE_MARK, None)
             content = message.get("content")
         elif isinstance(message, list | tuple) and message:  # a role, and the content
             content = message[-1]
         if isinstance(content, list):
-            content[:] = attachments.without_cache_marks(content)
+            content[:] = sent_content.without_cache_marks(content)
 
 
 def _is_half_a_message(item: object) -> bool:

@@ -22,7 +22,7 @@ from langgraph_sdk import Auth, get_client
 from langgraph_sdk.errors import NotFoundError
 from langgraph_sdk.schema import Thread
 
-from lasting_memory import attachments, platform
+from lasting_memory import platform, sent_content
 
 HTTPException = Auth.exceptions.HTTPException
 _NO_TEXT = {"type": "text", "text": ""}
@@ -246,7 +246,7 @@ def _blocks_of(message: BaseMessage) -> list[dict[str, Any]]:
     """A message's content as blocks, without empty texts, cache marks, and fields that are null."""
     blocks = [_block_of(part) for part in _as_list(message.content)]
     comparable = list[dict[str, Any]]()
-    for block in attachments.without_cache_marks(blocks):
+    for block in sent_content.without_cache_marks(blocks):
         if block == _NO_TEXT:
             continue
         fields = {name: value for name, value in block.items() if value is not None}
