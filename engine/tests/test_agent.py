@@ -26,7 +26,13 @@ from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.hostile import skill
 from lasting_memory.testing.people import AGENT
-from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text
+from lasting_memory.testing.scripted_anthropic import (
+    ScriptedAnthropic,
+    Text,
+    ToolCall,
+    system_text,
+    tool_results,
+)
 from lasting_memory.testing.stores import INDEX
 from tests.conftest import BuildGraph, Scripted, ServerWith, built_agent, chat_on, note, people
 
@@ -315,3 +321,41 @@ async def test_what_an_operator_put_into_a_memory_is_forgotten_with_its_person(
     await server.as_user(alice).http.client.delete("/memory")
     left = (await operator.store.search_items(namespace))["items"]
     assert bool(left) is (scope == "assistant"), "shared memory stays"
+
+
+async def test_a_model_is_shown_file_tools_in_words_that_are_true_here(
+    graph: BuildGraph, model: ScriptedAnthropic
+) -> None:
+    await graph().turn("one")
+    shown = {tool["name"]: tool for tool in model.requests[0]["tools"]}
+    assert "cannot be undone" not in str(shown)
+    assert "must read" not in str(shown)
+    assert "almost ALWAYS" not in str(shown)
+    assert "runtime" not in str(shown)
+    assert "- writer: " in shown["task"]["description"]
+    for tool in shown.values():
+        for name, shape in tool["input_schema"]["properties"].items():
+            assert shape.get("description") or "$ref" in str(shape), (tool["name"], name)
+    tokens = len(json.dumps([*shown.values()])) // 4
+    assert tokens <= 2_400, tokens
+
+
+@pytest.mark.parametrize("name", ["path", "file_path"])
+async def test_a_call_names_a_path_by_either_name(
+    graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore, name: str
+) -> None:
+    path = "/memories/notes.md"
+    model.script(
+        "go",
+        [ToolCall("write_file", {name: path, "content": "- dill\n"})],
+        [ToolCall("append_memory", {name: path, "text": "- leek"})],
+        [ToolCall("edit_file", {name: path, "old_string": "dill", "new_string": "mint"})],
+        [ToolCall("read_file", {name: path})],
+        [Text("done")],
+    )
+    await graph().turn("go")
+    assert content(store, "/notes.md") == "- mint\n- leek\n"
+    assert "- mint" in tool_results(model.requests[-1])[-1]
+    model.script("clear", [ToolCall("delete", {name: path})], [Text("done")])
+    await graph().turn("clear")
+    assert store.get(MEMORIES, "/notes.md") is None

@@ -3,7 +3,8 @@ arguments.
 
 deepagents describes its file tools for work on code, in words that are not true here: a file need
 not be read before it is edited, and what is deleted from memory can be put back. The descriptions
-in `prompts/file_tools.md` take their place, in a third of the tokens.
+in `prompts/file_tools.md` take their place, in half of the tokens. What they say of an argument
+stands in the tool's schema, where models look for it.
 """
 
 import re
@@ -22,6 +23,7 @@ PROMPT = "file_tools.md"
 _OTHER_NAMES: Mapping[str, str] = {"path": "file_path", "file_path": "path"}
 _TOOL = re.compile(r"^## (\w+)\s*$", re.MULTILINE)
 _ARGUMENT = re.compile(r"^- `(\w+)`: (.+)$", re.MULTILINE)
+_EMPTY_LINES = re.compile(r"\n{3,}")
 # How deepagents lists the subagents in the description of `task`.
 _HELPERS = re.compile(r"(?:^- [\w-]+: .+\n?)+", re.MULTILINE)
 # What stands for that list in a description.
@@ -42,7 +44,11 @@ class ShownTools:
     """
 
     def __init__(self, d: Deployment) -> None:
-        self._descriptions = _descriptions(d.prompt(PROMPT))
+        searching = d.prompt("search_past_conversations.md")
+        self._descriptions = {
+            **_descriptions(d.prompt(PROMPT)),
+            "search_past_conversations": _description(searching),
+        }
         # A tool and its copy, by the tool's id: making one takes longer than a call of the store.
         self._copies = dict[int, tuple[BaseTool, BaseTool]]()
 
@@ -67,10 +73,15 @@ def _descriptions(markdown: str) -> Mapping[str, ToolDescription]:
     descriptions = dict[str, ToolDescription]()
     # Before the first title stands nothing; then each title, and what stands below it.
     for name, section in zip(parts[1::2], parts[2::2], strict=True):
-        arguments = dict(_ARGUMENT.findall(section))
-        text = _ARGUMENT.sub("", section).strip()
-        descriptions[name] = ToolDescription(text, arguments)
+        descriptions[name] = _description(section)
     return descriptions
+
+
+def _description(section: str) -> ToolDescription:
+    """A description of which the list items that begin with a name in backquotes are arguments."""
+    arguments = dict(_ARGUMENT.findall(section))
+    text = _EMPTY_LINES.sub("\n\n", _ARGUMENT.sub("", section)).strip()
+    return ToolDescription(text, arguments)
 
 
 def _described(tool: BaseTool, description: ToolDescription) -> BaseTool:

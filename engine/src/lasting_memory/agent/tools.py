@@ -59,7 +59,7 @@ def append_memory_tool(backend: CompositeBackend, d: Deployment) -> BaseTool:
     Doing it twice is doing it once: what stands in the file already is not added again.
     """
 
-    @tool
+    @tool(parse_docstring=True)
     async def append_memory(path: str, text: str) -> str:
         """Add text at the end of a file under /memories/, which is created if need be. Nothing
         already there is changed.
@@ -189,7 +189,7 @@ async def _change(backend: CompositeBackend, path: str, change: Callable[[str], 
 
 
 def _search_memories(deployment: Deployment) -> BaseTool:
-    @tool
+    @tool(parse_docstring=True)
     async def search_memories(query: str) -> str:
         """Search the files under /memories/ for what is remembered about the user.
 

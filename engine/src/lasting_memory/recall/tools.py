@@ -103,7 +103,7 @@ def conversation_tools(d: Deployment) -> list[BaseTool]:
         )
         return answer + await platform.in_thread(topics_text, query, answer, _topics(files))
 
-    @tool
+    @tool(parse_docstring=True)
     async def read_conversation(
         thread_id: str, runtime: ToolRuntime[identity.Context], around: int | None = None
     ) -> str:
@@ -111,7 +111,6 @@ def conversation_tools(d: Deployment) -> list[BaseTool]:
 
         Args:
             thread_id: as named by search_past_conversations.
-            runtime: given by the platform.
             around: number of a turn to read around; the end of the conversation if left out.
         """
         if not identity.on_server():
