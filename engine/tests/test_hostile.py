@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from lasting_memory.agent import prompt
 from lasting_memory.agent.tools import lacking
 from lasting_memory.agent.usage import check_call
-from lasting_memory.http.importing import Document
+from lasting_memory.http.import_document import Document
 from lasting_memory.journal import revisions
 from lasting_memory.plain_text import spelled_as_in
 from lasting_memory.recall import lexical, retrieval

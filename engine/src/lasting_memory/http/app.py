@@ -25,12 +25,27 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from lasting_memory import platform
 from lasting_memory.deployment import Deployment
 from lasting_memory.files.seeded import starting_memory
-from lasting_memory.http import delete_for_good, export_and_forget, files, importing, texts, views
+from lasting_memory.http import (
+    bringing,
+    changes,
+    consolidation,
+    conversations,
+    delete_for_good,
+    export,
+    facts,
+    files,
+    forget,
+    importing,
+    me,
+    proposals,
+    switches,
+    texts,
+)
 from lasting_memory.http.accept import prefers_html
-from lasting_memory.http.consolidation import router as consolidation
-from lasting_memory.http.middleware import DevGuard, RequestBounds
+from lasting_memory.http.dev_guard import DevGuard
+from lasting_memory.http.errors import HANDLERS
 from lasting_memory.http.protocols import PeoplesAgents, refused_inside
-from lasting_memory.http.requests import HANDLERS
+from lasting_memory.http.request_bounds import RequestBounds
 from lasting_memory.http.start import looking_around
 from lasting_memory.settings import ENGINE, Settings, SettingsError, served_http
 
@@ -80,6 +95,21 @@ def provider_of(settings: Settings) -> str:
 
 
 CHOSEN = {"vary": "accept-language"}
+_ROUTERS = [
+    files.router,
+    facts.router,
+    changes.router,
+    me.router,
+    conversations.router,
+    switches.router,
+    delete_for_good.router,
+    export.router,
+    forget.router,
+    importing.router,
+    consolidation.router,
+    bringing.router,
+    proposals.router,
+]
 
 
 def build_http(
@@ -89,18 +119,40 @@ def build_http(
     page: bool = True,
     store: Callable[[], Awaitable[BaseStore]] = platform.store,
 ) -> FastAPI:
-    """The app that `http.app` in langgraph.json names: the routes under /memory, and the page at
-    /app unless `page` is False.
+    """The app that `http.app` in langgraph.json names: the routes under /memory, and the page.
 
-    `routes` are a deployment's own, of Starlette or FastAPI. They have the same sign-in
-    (`request.user`) and bounds, as long as `enable_custom_route_auth` is in langgraph.json. Raises
-    `SettingsError` if it is not, for one that the sign-in cannot surround, for texts of the page
-    that cannot be used, and for a deployment that consolidates without the graph that does it. The
-    server does not start, either, with an agent that lacks a part which keeps it safe.
+    The page is at /app unless `page` is False. `routes` are a deployment's own, of Starlette or
+    FastAPI. They have the same sign-in (`request.user`) and bounds, as long as
+    `enable_custom_route_auth` is in langgraph.json. Raises `SettingsError` if it is not, for a
+    route that the sign-in cannot surround, for texts of the page that cannot be used, and for a
+    deployment that consolidates without the graph that does it. The server does not start, either,
+    with an agent that lacks a part which keeps it safe.
     """
+    _prepare(deployment)
+    _check_routes(routes)
+    # The server's own document has these routes; the handlers cover the server's routes, too.
+    api = FastAPI(
+        openapi_url=None,
+        middleware=_middleware(deployment, page=page),
+        exception_handlers={**HANDLERS, HTTPStatusError: refused_inside},
+        lifespan=looking_around,
+    )
+    # The routes themselves, not `include_router`: the server puts its sign-in around each route's
+    # `app`, which an included router does not have.
+    for router in _ROUTERS:
+        api.router.routes.extend(router.routes)
+    api.router.routes.extend(routes)
+    api.state.deployment = deployment
+    api.state.store = store
+    api.state.has_page = page
+    return api
+
+
+def _prepare(deployment: Deployment) -> None:
+    """Read what requests need before the first of them, so that a mistake stops the server."""
     _ = deployment.agents  # raises, if a graph is missing
     _check_sign_in(deployment)
-    starting_memory(deployment.folder)  # as above: what requests need is read before the first
+    starting_memory(deployment.folder)
     deployment.load_prompts()
     platform.isolate_store_calls()
     platform.log_no_queries()
@@ -109,44 +161,32 @@ def build_http(
         from lasting_memory.http import in_memory_runtime  # noqa: PLC0415  # no other server has what it imports
 
         in_memory_runtime.correct()
+
+
+def _check_routes(routes: Sequence[BaseRoute]) -> None:
+    """Raise `SettingsError` for routes of a deployment's own that the sign-in cannot surround."""
     if not isinstance(routes, Sequence) or isinstance(routes, str | bytes):
         raise SettingsError(
             f"routes of build_http is {routes!r:.80}; use a list of routes, e.g. router.routes."
         )
-    if bare := [route for route in routes if not hasattr(route, "app")]:
-        raise SettingsError(
-            f"routes has {bare[0]!r}, which no sign-in can surround; give the routes, router.routes."
-        )
-    # The server adds its own routes, so this middleware surrounds all of them.
-    middleware = (
-        [Middleware(DevGuard, settings=deployment.settings)]
-        if deployment.settings.local_dev
-        else []
-    )
-    middleware += [Middleware(RequestBounds, deployment=deployment)]
-    middleware += [Middleware(PeoplesAgents, settings=deployment.settings)]
-    if page:
-        middleware += [
-            Middleware(
-                Page, deployment=deployment, languages=texts.load(deployment.folder / "texts")
+    for route in routes:
+        if not hasattr(route, "app"):
+            raise SettingsError(
+                f"routes has {route!r}, which no sign-in can surround; give the routes, router.routes."
             )
-        ]
-    # The server's own document has these routes; the handlers cover the server's routes, too.
-    handlers = {**HANDLERS, HTTPStatusError: refused_inside}
-    api = FastAPI(
-        openapi_url=None,
-        middleware=middleware,
-        exception_handlers=handlers,
-        lifespan=looking_around,
-    )
-    # The routes themselves, not `include_router`: the server puts its sign-in around each route's
-    # `app`, which an included router does not have.
-    own = (files, views, delete_for_good, export_and_forget, importing)
-    for router in (*(module.router for module in own), consolidation):
-        api.router.routes.extend(router.routes)
-    api.router.routes.extend(routes)
-    api.state.deployment, api.state.store, api.state.has_page = deployment, store, page
-    return api
+
+
+def _middleware(deployment: Deployment, *, page: bool) -> list[Middleware]:
+    """The middleware, from the outside in. The server adds its routes, so it surrounds these, too."""
+    middleware = list[Middleware]()
+    if deployment.settings.local_dev:
+        middleware.append(Middleware(DevGuard, settings=deployment.settings))
+    middleware.append(Middleware(RequestBounds, deployment=deployment))
+    middleware.append(Middleware(PeoplesAgents, settings=deployment.settings))
+    if page:
+        languages = texts.load(deployment.folder / "texts")
+        middleware.append(Middleware(Page, deployment=deployment, languages=languages))
+    return middleware
 
 
 def _check_sign_in(deployment: Deployment) -> None:
