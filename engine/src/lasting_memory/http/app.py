@@ -44,6 +44,8 @@ from lasting_memory.http import (
 from lasting_memory.http.accept import prefers_html
 from lasting_memory.http.dev_guard import DevGuard
 from lasting_memory.http.errors import HANDLERS
+from lasting_memory.http.mcp_discovery import Discovery
+from lasting_memory.http.memory_mcp import memory_route
 from lasting_memory.http.protocols import PeoplesAgents, refused_inside
 from lasting_memory.http.request_bounds import RequestBounds
 from lasting_memory.http.start import looking_around
@@ -117,23 +119,28 @@ def build_http(
     *,
     routes: Sequence[BaseRoute] = (),
     page: bool = True,
+    mcp: bool = True,
+    mcp_conversations: bool = False,
     store: Callable[[], Awaitable[BaseStore]] = platform.store,
 ) -> FastAPI:
     """The app that `http.app` in langgraph.json names: the routes under /memory, and the page.
 
-    The page is at /app unless `page` is False. `routes` are a deployment's own, of Starlette or
-    FastAPI. They have the same sign-in (`request.user`) and bounds, as long as
-    `enable_custom_route_auth` is in langgraph.json. Raises `SettingsError` if it is not, for a
-    route that the sign-in cannot surround, for texts of the page that cannot be used, and for a
-    deployment that consolidates without the graph that does it. The server does not start, either,
-    with an agent that lacks a part which keeps it safe.
+    The page is at /app unless `page` is False. Other programs of a person's read and change their
+    memory by MCP at /memory/mcp, unless `mcp` is False; with `mcp_conversations` they search past
+    conversations there, too.
+
+    `routes` are a deployment's own, of Starlette or FastAPI. They have the same sign-in
+    (`request.user`) and bounds, as long as `enable_custom_route_auth` is in langgraph.json. Raises
+    `SettingsError` if it is not, for a route that the sign-in cannot surround, for texts of the
+    page that cannot be used, and for a deployment that consolidates without the graph that does it.
+    The server does not start, either, with an agent that lacks a part which keeps it safe.
     """
     _prepare(deployment)
     _check_routes(routes)
     # The server's own document has these routes; the handlers cover the server's routes, too.
     api = FastAPI(
         openapi_url=None,
-        middleware=_middleware(deployment, page=page),
+        middleware=_middleware(deployment, page=page, mcp=mcp),
         exception_handlers={**HANDLERS, HTTPStatusError: refused_inside},
         lifespan=looking_around,
     )
@@ -141,6 +148,8 @@ def build_http(
     # `app`, which an included router does not have.
     for router in _ROUTERS:
         api.router.routes.extend(router.routes)
+    if mcp:
+        api.router.routes.append(memory_route(deployment, conversations=mcp_conversations))
     api.router.routes.extend(routes)
     api.state.deployment = deployment
     api.state.store = store
@@ -176,13 +185,15 @@ def _check_routes(routes: Sequence[BaseRoute]) -> None:
             )
 
 
-def _middleware(deployment: Deployment, *, page: bool) -> list[Middleware]:
+def _middleware(deployment: Deployment, *, page: bool, mcp: bool) -> list[Middleware]:
     """The middleware, from the outside in. The server adds its routes, so it surrounds these, too."""
     middleware = list[Middleware]()
     if deployment.settings.local_dev:
         middleware.append(Middleware(DevGuard, settings=deployment.settings))
     middleware.append(Middleware(RequestBounds, deployment=deployment))
     middleware.append(Middleware(PeoplesAgents, settings=deployment.settings))
+    if mcp:
+        middleware.append(Middleware(Discovery, settings=deployment.settings))
     if page:
         languages = texts.load(deployment.folder / "texts")
         middleware.append(Middleware(Page, deployment=deployment, languages=languages))

@@ -23,7 +23,16 @@ from lasting_memory.settings import MemoryScope, SharedWrites
 closed = with_config(ConfigDict(extra="forbid"))
 
 Action = Literal["create", "append", "keep", "same"]
-_AUTHORS = ["agent", "subagent", "consolidation", "person", "operator", "seed", "outside"]
+_AUTHORS = [
+    "agent",
+    "subagent",
+    "consolidation",
+    "person",
+    "client",
+    "operator",
+    "seed",
+    "outside",
+]
 BatchKind = Literal["conversations", "tidy", "bring"]
 ProposalKind = Literal["conversations", "tidy", "bring", "agent"]
 Stays = Literal["time", "traces", "groups", "shared"]
@@ -59,7 +68,9 @@ class Author(TypedDict):
     kind: Annotated[
         str,
         Field(
-            description="outside: written past the journal", json_schema_extra={"enum": _AUTHORS}
+            description="client: another program of the person's; outside: written past the "
+            "journal",
+            json_schema_extra={"enum": _AUTHORS},
         ),
     ]
     user_id: Annotated[str, Field(description='the person; "" where nobody knows')]
@@ -71,16 +82,22 @@ class Author(TypedDict):
             "separated by spaces"
         ),
     ]
+    client: NotRequired[
+        Annotated[str, Field(description="what the program says it is called; only of a client")]
+    ]
 
 
 def author_of(author: identity.Author) -> Author:
     """The author of a revision, for an answer."""
-    return {
+    shown: Author = {
         "kind": author.kind,
         "user_id": author.user_id,
         "run_id": author.run_id,
         "thread_id": author.thread_id,
     }
+    if isinstance(author, identity.ClientAuthor):
+        shown["client"] = author.client
+    return shown
 
 
 class Note(Answer):

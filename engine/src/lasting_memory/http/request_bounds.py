@@ -30,8 +30,8 @@ MAX_BROUGHT_BYTES = 20_971_520
 _MAX_BYTES = {"/memory/import": MAX_IMPORT_BYTES, "/memory/bring": MAX_BROUGHT_BYTES}
 # Bytes of a request for runs with its pictures.
 MAX_RUN_BYTES = MAX_INPUT_BYTES + attachments.MAX_PICTURES * attachments.MAX_BASE64_CHARS
-# Requests that one counts for, by the first segment of its path: these routes compute much.
-_WEIGHTS = {"mcp": 20, "a2a": 10}
+# Requests that one counts for, by the beginning of its path: these routes compute much.
+_WEIGHTS = {"/mcp/": 20, "/memory/mcp/": 20, "/a2a/": 10}
 # Last segments of paths whose answers wait for a run.
 _WAITED = frozenset({"wait", "join"})
 # Bytes of a body beyond which it is checked off the event loop.
@@ -40,6 +40,14 @@ _LARGE = 65_536
 _RUNS = re.compile(r"(/threads/[^/]+)?/runs(/(?P<crons>crons)(/.*)?|/[^/]*)?")
 # Routes that write a thread's state, or that of a new one (`supersteps`).
 _STATE_WRITES = re.compile(r"/threads(/[^/]+/state)?/?")
+
+
+def _weight_of(path: str) -> int:
+    """The requests that one to a path counts for beyond the one that it is."""
+    for beginning, weight in _WEIGHTS.items():
+        if f"{path}/".startswith(beginning):
+            return weight
+    return 0
 
 
 class RequestBounds:
@@ -168,7 +176,7 @@ class _Request(ExitStack):
         runs = _RUNS.fullmatch(self._path)
         is_about_crons = runs is not None and runs["crons"] is not None
         if share:
-            weight = _WEIGHTS.get(self._path.split("/")[1])
+            weight = _weight_of(self._path)
             if weight:
                 await share.request(weight)
         most = MAX_RUN_BYTES if runs and not is_about_crons else limit

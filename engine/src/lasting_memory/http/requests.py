@@ -5,6 +5,7 @@ model.
 """
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 from uuid import UUID
@@ -26,6 +27,8 @@ from lasting_memory.settings import SharedWrites
 from lasting_memory.validation import check_path
 
 ROUTE = "/memories"
+# A person's memory for their other programs, by the Model Context Protocol.
+MCP_PATH = "/memory/mcp"
 FORGOTTEN = "You were forgotten meanwhile; call again."
 IMPORT_IS_GONE = "You were forgotten meanwhile; what was imported is gone."
 
@@ -227,7 +230,10 @@ class PersonRequest:
         )
 
 
-async def _caller(request: Request) -> PersonRequest:
+async def caller_of(request: Request) -> PersonRequest:
+    """Who asks, and about whom. Raises `HTTPException`, and `IdentityError` for a user who is
+    nobody.
+    """
     deployment: Deployment = request.app.state.deployment
     user = request.scope.get("user")
     # Studio on `langgraph dev` has an identity, though it is not authenticated.
@@ -252,7 +258,7 @@ async def _caller(request: Request) -> PersonRequest:
     return PersonRequest(request, deployment, actor, author, store, began)
 
 
-Caller = Annotated[PersonRequest, Depends(_caller)]
+Caller = Annotated[PersonRequest, Depends(caller_of)]
 
 
 async def memories_of(
@@ -275,19 +281,34 @@ async def memories_of(
     return assistants
 
 
-def in_turn(what: str, most: int = 1) -> Any:
-    """A dependency that answers one such request about a person at a time.
+# Requests that compute.
+_COMPUTING = "requests about your memory"
+# How many of them, of a person, are let in; then 429.
+_MOST_COMPUTING = 50
 
-    `most` of them may wait or be answered; a further one gets 429.
+
+@asynccontextmanager
+async def one_at_a_time(
+    caller: PersonRequest, what: str = _COMPUTING, most: int = _MOST_COMPUTING
+) -> AsyncIterator[None]:
+    """Waits until no other such request about this person is answered.
+
+    `most` of them may wait or be answered. Raises `HTTPException` 429 for a further one.
     """
+    with share_of(caller.actor, caller.deployment.limits).under_way(what, most):
+        async with platform.lock_of(what, caller.actor):
+            yield
+
+
+def in_turn(what: str, most: int = 1) -> Any:
+    """The same as a dependency of routes."""
 
     async def turn(caller: Caller) -> AsyncIterator[None]:
-        with share_of(caller.actor, caller.deployment.limits).under_way(what, most):
-            async with platform.lock_of(what, caller.actor):
-                yield
+        async with one_at_a_time(caller, what, most):
+            yield
 
     return Depends(turn)
 
 
 # Of routes that compute.
-IN_TURN = in_turn("requests about your memory", 50)
+IN_TURN = in_turn(_COMPUTING, _MOST_COMPUTING)
