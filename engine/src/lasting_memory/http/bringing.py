@@ -59,7 +59,7 @@ _tasks = set[asyncio.Task[dict[str, Any] | NothingToDo]]()
 logger = logging.getLogger(__name__)
 
 
-class Text(Sent):
+class TextToBring(Sent):
     text: Annotated[str, Field(pattern=r"^[^\x00]*[^\s\x00][^\x00]*$", description="without NUL")]
 
 
@@ -80,7 +80,7 @@ _LINE = {
     responses={200: {"content": {_JSON_LINES: {"schema": _LINE}}}},
 )
 async def bring(
-    caller: Caller, query: MemoryQuery, body: Text, accept: Annotated[str, Header()] = ""
+    caller: Caller, query: MemoryQuery, body: TextToBring, accept: Annotated[str, Header()] = ""
 ) -> Response:
     """Bring along what another assistant knows about you, up to 20 MB as JSON.
 

@@ -16,7 +16,14 @@ from lasting_memory.auth.admission import share_of
 from lasting_memory.consolidation import Trigger
 from lasting_memory.http import requests
 from lasting_memory.http.consolidation_runs import IS_ON, nothing_to_do, owner_of, run_and_wait
-from lasting_memory.http.models import Backlog, NothingToDo, Operations, Queued, Record, Records
+from lasting_memory.http.models import (
+    Backlog,
+    ConsolidationRecord,
+    NothingToDo,
+    Operations,
+    Queued,
+    Records,
+)
 from lasting_memory.http.requests import AboutQuery, Caller, NoBody, PersonRequest, json_response
 from lasting_memory.people import identity
 
@@ -34,7 +41,9 @@ class RunQuery(requests.OneMemory):
     "/memory/consolidate",
     status_code=202,
     response_model=Queued,
-    responses={200: {"model": Record | NothingToDo, "description": "With dry_run=true"}},
+    responses={
+        200: {"model": ConsolidationRecord | NothingToDo, "description": "With dry_run=true"}
+    },
 )
 async def consolidate(
     caller: Caller, query: Annotated[RunQuery, Query()], body: NoBody = None
@@ -62,7 +71,7 @@ async def consolidate(
 
 async def _rehearse(
     caller: PersonRequest, owner: consolidation.Owner, trigger: Trigger
-) -> Record | NothingToDo:
+) -> ConsolidationRecord | NothingToDo:
     """The report of a dry run, once it is this person's turn."""
     with share_of(caller.actor, caller.deployment.limits).under_way("dry run"):
         async with _rehearsals.taken(caller.actor, 1, consolidation.TURN_SECONDS) as is_turn:
@@ -71,16 +80,16 @@ async def _rehearse(
             report = await run_and_wait(caller, owner, trigger, dry_run=True)
     if isinstance(report, NothingToDo):
         return report
-    return Record.model_validate(report, extra="ignore")
+    return ConsolidationRecord.model_validate(report, extra="ignore")
 
 
 @router.get("/memory/consolidations")
 async def consolidations(caller: Caller, query: AboutQuery) -> Records:
     """What consolidation did with your conversations: what it read, spent and changed, and why."""
-    records = list[Record]()
+    records = list[ConsolidationRecord]()
     for record in await consolidation.records(caller.store, caller.actor):
         with suppress(ValidationError):  # a damaged one is left out
-            records.append(Record.model_validate(record, extra="ignore"))
+            records.append(ConsolidationRecord.model_validate(record, extra="ignore"))
     return Records(consolidations=records)
 
 

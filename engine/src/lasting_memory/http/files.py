@@ -18,11 +18,11 @@ from lasting_memory import journal, platform
 from lasting_memory.controls import usage_of
 from lasting_memory.http import requests
 from lasting_memory.http.models import (
-    File,
-    FileList,
-    History,
+    FileHistory,
     LineOrigin,
     ListedFile,
+    MemoryFile,
+    MemoryFiles,
     RevisionSummary,
     SharedFolder,
     UnreadableFile,
@@ -71,7 +71,7 @@ class Undo(Sent):
 
 
 @router.get("/memory")
-async def list_files(caller: Caller, query: MemoryQuery) -> FileList:
+async def list_files(caller: Caller, query: MemoryQuery) -> MemoryFiles:
     """The files that are remembered of you, and those that your groups share.
 
     `shared` has an entry for each folder of a group of yours.
@@ -88,7 +88,7 @@ async def list_files(caller: Caller, query: MemoryQuery) -> FileList:
             files=[_listed(item, group.path_of(item.key)) for item in group_items],
         )
         shared.append(folder)
-    return FileList(
+    return MemoryFiles(
         files=[_listed(item, f"{ROUTE}{item.key}") for item in items],
         usage=usage_from(usage_of(items, caller.deployment.limits)),
         shared=shared,
@@ -111,7 +111,7 @@ def _listed(item: Item, path: str) -> ListedFile | UnreadableFile:
 
 
 @router.get("/memory/file")
-async def read_file(caller: Caller, query: ReadableQuery, response: Response) -> File:
+async def read_file(caller: Caller, query: ReadableQuery, response: Response) -> MemoryFile:
     """A file of yours, or of a group of yours.
 
     `lines` say where each line of the content comes from: the one conversation that the line names,
@@ -123,7 +123,7 @@ async def read_file(caller: Caller, query: ReadableQuery, response: Response) ->
     revision = requests.revision_of(item)
     revisions = await _history(caller, query.path)
     response.headers["etag"] = f'"{revision}"'
-    return File(
+    return MemoryFile(
         content=file["content"],
         encoding=file["encoding"],
         created_at=file.get("created_at", ""),
@@ -261,7 +261,7 @@ async def _revise(
 
 
 @router.get("/memory/history")
-async def read_history(caller: Caller, query: ReadableQuery) -> History:
+async def read_history(caller: Caller, query: ReadableQuery) -> FileHistory:
     """The last revisions of a file, also of a deleted one or a group's.
 
     They are 50, where the deployment does not say otherwise.
@@ -272,7 +272,7 @@ async def read_history(caller: Caller, query: ReadableQuery) -> History:
         dropped = min(caller.deployment.limits.revisions_kept, revisions[0].number) - len(revisions)
     else:
         await _item(caller, query.path)
-    return History(
+    return FileHistory(
         path=query.path,
         revisions=await platform.in_thread(_with_diffs, revisions),
         revisions_dropped=dropped,

@@ -160,7 +160,7 @@ class SharedFolder(Answer):
     files: list[ListedFile | UnreadableFile]
 
 
-class FileList(Answer):
+class MemoryFiles(Answer):
     files: list[ListedFile | UnreadableFile]
     usage: Usage
     shared: list[SharedFolder]
@@ -175,7 +175,7 @@ class LineOrigin(Answer):
     threads: list[str] = Field(description="ids of its conversations; empty in a group's file")
 
 
-class File(Answer):
+class MemoryFile(Answer):
     content: str
     encoding: Literal["utf-8", "base64"]
     created_at: str = Field(default="", exclude_if=not_)
@@ -205,7 +205,7 @@ class RevisionSummary(Answer):
     diff: str | None = Field(description="null: the revision before it is not kept any more")
 
 
-class History(Answer):
+class FileHistory(Answer):
     path: str
     revisions: list[RevisionSummary] = Field(description="the newest first")
     revisions_dropped: int = Field(description="older ones that were removed to make room")
@@ -688,7 +688,7 @@ class Forgotten(Answer):
 # --- Consolidation
 
 
-class Record(Answer):
+class ConsolidationRecord(Answer):
     """One run of consolidation. Times are ISO in UTC."""
 
     run_id: str
@@ -716,7 +716,7 @@ class Record(Answer):
 
 
 class Records(Answer):
-    consolidations: list[Record] = Field(description="the newest first")
+    consolidations: list[ConsolidationRecord] = Field(description="the newest first")
 
 
 class NothingToDo(Answer):
