@@ -19,9 +19,10 @@ from lasting_memory.agent.usage import check_call
 from lasting_memory.http.import_document import Document
 from lasting_memory.journal import revisions
 from lasting_memory.plain_text import spelled_as_in
-from lasting_memory.recall import lexical, retrieval
-from lasting_memory.recall.conversations import Conversation, conversation, documents
+from lasting_memory.recall import answers, lexical
+from lasting_memory.recall.documents import documents
 from lasting_memory.recall.retrieval import Match, Results
+from lasting_memory.recall.threads import Conversation, conversation
 from lasting_memory.testing.scripted_anthropic import ToolCall
 from lasting_memory.validation import MAX_FILE_BYTES, MAX_INPUT_BYTES
 from tests.conftest import Scripted
@@ -57,7 +58,7 @@ def said(text: str, times: int = 1) -> Conversation:
 
 def quoted(query: str, talk: Conversation) -> str:
     match = Match(talk, tuple((n, 1.0) for n in range(len(talk.turns))))
-    return retrieval.results_text(query, Results([match], searched=1, outstanding=0))
+    return answers.results_text(query, Results([match], searched=1, outstanding=0))
 
 
 def a_run_of(word: str, size: int = 1_000_000) -> str:
@@ -84,7 +85,7 @@ SLOW: dict[str, Callable[[], Any]] = {
         " ".join(f"{n:03}" for n in range(500)),
         said(a_run_of("".join(f"{n:03}" for n in range(500)), 200_000), 5),
     ),
-    "a page of a long turn": lambda: retrieval.page_text(said(a_run_of("x ")), None),
+    "a page of a long turn": lambda: answers.page_text(said(a_run_of("x ")), None),
     "times in a question": lambda: lexical.times("on 3 may 2023 in " * 90, date(2026, 1, 1)),
     "a diff of shuffled lines": lambda: revisions.diff(LINES, "\n".join(SHUFFLED)),
     "empty lines to undo": lambda: revisions.undone(

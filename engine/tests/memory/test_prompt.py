@@ -19,7 +19,7 @@ from lasting_memory import file_system, middleware, skills
 from lasting_memory.agent import prompt
 from lasting_memory.deployment import DEFAULTS, Deployment
 from lasting_memory.people.identity import Author, Context
-from lasting_memory.recall.conversations import conversation
+from lasting_memory.recall.threads import conversation
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.hostile import BOMB, HOSTILE_SKILLS, skill
 from lasting_memory.testing.people import AGENT
