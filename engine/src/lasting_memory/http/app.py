@@ -1,5 +1,4 @@
-"""A person's own view of their memory over HTTP: see, correct, undo, export and forget it; and the
-page.
+"""The app that serves a person's own view of their memory over HTTP, and the page.
 
 The platform serves them beside its own routes (`http.app` in langgraph.json), behind the same
 sign-in. They are about the caller; an operator may name another person with `?user_id=&org_id=`.
@@ -70,8 +69,9 @@ HEADERS = {
 
 
 def headers_of(settings: Settings) -> dict[str, str]:
-    """The headers of the page's files. Where people sign in at a provider, the page may call that
-    origin, too.
+    """The headers of the page's files.
+
+    Where people sign in at a provider, the page may call that origin, too.
     """
     if settings.sign_in != "provider":
         return HEADERS
@@ -80,8 +80,9 @@ def headers_of(settings: Settings) -> dict[str, str]:
 
 
 def provider_of(settings: Settings) -> str:
-    """What the page's script has to know of the provider at which people sign in, as a tag; ""
-    where they do not.
+    """What the page's script has to know of the provider at which people sign in, as a tag.
+
+    It is "" where they sign in otherwise.
     """
     if settings.sign_in != "provider":
         return ""
@@ -201,9 +202,7 @@ def _middleware(deployment: Deployment, *, page: bool, mcp: bool) -> list[Middle
 
 
 def _check_sign_in(deployment: Deployment) -> None:
-    """Raise `SettingsError` if the server would answer this app's routes to anybody, without a
-    sign-in.
-    """
+    """Raise `SettingsError` if the server would answer this app's routes without a sign-in."""
     http = served_http(deployment.folder)
     if not http.get("app"):
         return
@@ -228,19 +227,11 @@ class Page:
     ) -> None:
         self.app = app
         self.texts = languages
-        parts = [
-            part
-            for part in PARTS
-            if deployment.consolidation or not part.startswith("consolidation/")
-        ]
-        index = (FOLDER / "index.html").read_text("utf-8").replace("{parts}", " ".join(parts))
         self.headers = headers_of(deployment.settings)
-        # The page cannot ask without a token.
-        index = index.replace("{sign-in}", deployment.settings.sign_in)
-        self.index = index.replace("{provider}", provider_of(deployment.settings))
+        self.index = _index(deployment)
         routes = [
             Route("/app", self.show),
-            Route("/app/texts", self.tell_texts),
+            Route("/app/texts", self.show_texts),
             Mount("/app", StaticFiles(directory=FOLDER)),
         ]
         self.page = Starlette(routes=routes)
@@ -253,36 +244,55 @@ class Page:
             shown = shown.replace(f"{{{key}}}", html.escape(str(self.texts[language][key])))
         return HTMLResponse(shown, headers=CHOSEN | {"content-language": language})
 
-    def tell_texts(self, request: Request) -> Response:
+    def show_texts(self, request: Request) -> Response:
         """The page's own texts, in the language that the browser's owner likes best."""
         language = self.language(request)
-        told = {"language": language, "texts": self.texts[language]}
-        return JSONResponse(told, headers=CHOSEN | {"content-language": language})
+        answer = {"language": language, "texts": self.texts[language]}
+        return JSONResponse(answer, headers=CHOSEN | {"content-language": language})
 
     def language(self, request: Request) -> str:
         return texts.chosen(request.headers.get("accept-language", ""), self.texts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        root = scope.get("root_path", "")
+        path = str(scope.get("path", "")).removeprefix(root)
+        if f"{path}/".startswith("/app/"):
+            await self.page(scope, receive, self._guarded(send))
+        elif path in ("", "/") and _is_browser(Request(scope)):
+            to_page = RedirectResponse(f"{root}/app", headers={"vary": "accept"})
+            await to_page(scope, receive, self._guarded(send))
+        else:
+            await self.app(scope, receive, send)
+
+    def _guarded(self, send: Send) -> Send:
+        """Sends an answer with the headers of the page."""
+
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = [(name.encode(), value.encode()) for name, value in self.headers.items()]
                 message = {**message, "headers": [*message["headers"], *headers]}
             await send(message)
 
-        path = str(scope.get("path", "")).removeprefix(scope.get("root_path", ""))
-        if scope["type"] == "http" and f"{path}/".startswith("/app/"):
-            await self.page(scope, receive, send_guarded)
-        elif scope["type"] == "http" and path in ("", "/") and _is_browser(Request(scope)):
-            to_page = RedirectResponse(
-                f"{scope.get('root_path', '')}/app", headers={"vary": "accept"}
-            )
-            await to_page(scope, receive, send_guarded)
-        else:
-            await self.app(scope, receive, send)
+        return send_guarded
+
+
+def _index(deployment: Deployment) -> str:
+    """The page's HTML, in which only what depends on the language is left open."""
+    parts = list[str]()
+    for part in PARTS:
+        if deployment.consolidation or not part.startswith("consolidation/"):
+            parts.append(part)
+    index = (FOLDER / "index.html").read_text("utf-8")
+    index = index.replace("{parts}", " ".join(parts))
+    # The page cannot ask without a token.
+    index = index.replace("{sign-in}", deployment.settings.sign_in)
+    return index.replace("{provider}", provider_of(deployment.settings))
 
 
 def _is_browser(request: Request) -> bool:
     """Whether somebody opens this address to look at it."""
-    return request.method in ("GET", "HEAD") and prefers_html(
-        ",".join(request.headers.getlist("accept"))
-    )
+    accept = ",".join(request.headers.getlist("accept"))
+    return request.method in ("GET", "HEAD") and prefers_html(accept)

@@ -22,27 +22,25 @@ REFUSAL_KIND = "x-refusal-kind"
 
 
 async def _invalid(_: Request, error: RequestValidationError) -> Response:
-    """The first of pydantic's errors, in one line. It quotes no value, which may be a credential,
-    or long.
+    """The first of pydantic's errors, in one line.
+
+    It quotes no value, which may be a credential, or long.
     """
     first = error.errors()[0]
-    loc = (
-        first["loc"][:1] if first["type"] == "json_invalid" else first["loc"]
-    )  # of no JSON it has the character's number
+    loc = first["loc"]
+    if first["type"] == "json_invalid":
+        loc = loc[:1]  # the rest is a character's number
     place = repr(".".join(map(str, loc))[:80])  # the names may be the client's, too
-    return JSONResponse(
-        {"detail": f"{place} is refused: {first['msg'].removeprefix('Value error, ')}"}, 422
-    )
+    reason = first["msg"].removeprefix("Value error, ")
+    return JSONResponse({"detail": f"{place} is refused: {reason}"}, 422)
 
 
 async def _refused(_: Request, error: Exception) -> Response:
-    status = (
-        409
-        if isinstance(error, DecidedError)
-        else 404
-        if isinstance(error, UnknownProposalError)
-        else 422
-    )
+    status = 422
+    if isinstance(error, DecidedError):
+        status = 409
+    elif isinstance(error, UnknownProposalError):
+        status = 404
     kind = getattr(error, "kind", "")
     return JSONResponse({"detail": str(error)}, status, {REFUSAL_KIND: kind} if kind else None)
 
@@ -52,8 +50,9 @@ async def _misconfigured(_: Request, error: SettingsError) -> Response:
 
 
 async def _failed(request: Request, error: ValueError) -> Response:
-    """What is no refusal is an error of the server's, of a fork's routes as well. Its words are for
-    the log alone.
+    """What is no refusal is an error of the server's, of a fork's routes as well.
+
+    Its words are for the log alone.
     """
     if answer := await platform.bad_request(request, error):
         return answer
