@@ -249,13 +249,16 @@ class _Summary:
 
     def answer(self, proposal: Proposal | None, parts: int, failures: list[FailedPart]) -> Brought:
         framing = consolidation.counted({"framing": self._text.framing})
+        left_out = dict[str, LeftOut]()
+        for reason, counted in self._left_out.items():
+            left_out[reason] = LeftOut.model_validate(counted)
         return Brought(
             proposal=proposal,
             reason=" ".join([self._sentence(), *self._reasons]),
             notes=self._notes,
             found=self._text.found,
             proposed=self._proposed,
-            left_out=self._left_out,
+            left_out=left_out,
             invented=self._invented[:_LINES_TOLD],
             framing=framing.get("framing", LeftOut(count=0, lines=[])),
             parts=parts,

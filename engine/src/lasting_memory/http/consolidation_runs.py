@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from lasting_memory import consolidation, journal, platform
 from lasting_memory.consolidation import Trigger
 from lasting_memory.controls import PAUSED, controls, may_set
-from lasting_memory.http.models import NothingToDo
+from lasting_memory.http.models import Note, NothingToDo
 from lasting_memory.http.requests import PersonRequest
 from lasting_memory.settings import CONSOLIDATION_GRAPH
 
@@ -75,7 +75,7 @@ async def run_and_wait(
 def nothing_to_do(reason: str, *, dry_run: bool) -> NothingToDo:
     """The answer where a run had nothing to work on, or did not begin."""
     kind = consolidation.NOTHING_TO_DO.get(reason)
-    notes = [consolidation.note(kind)] if kind else []
+    notes = [Note.model_validate(consolidation.note(kind))] if kind else []
     return NothingToDo(dry_run=dry_run, files={}, reason=reason, notes=notes)
 
 

@@ -11,7 +11,13 @@ from starlette.exceptions import HTTPException
 
 from lasting_memory import platform, recall
 from lasting_memory.auth import interrupts
-from lasting_memory.http.models import FoundConversation, FoundConversations, Question, Questions
+from lasting_memory.http.models import (
+    FoundConversation,
+    FoundConversations,
+    FoundTurn,
+    Question,
+    Questions,
+)
 from lasting_memory.http.requests import IN_TURN, About, Caller, PersonRequest, memory_router
 from lasting_memory.people import identity
 
@@ -44,19 +50,22 @@ async def search(caller: Caller, query: Annotated[Search, Query()]) -> FoundConv
         )
 
     def found_conversations() -> list[FoundConversation]:
-        return [
-            FoundConversation(
-                thread_id=match.conversation.thread_id,
-                updated_at=match.conversation.last_said_at,
-                turns=recall.excerpts(query.q, match, _EXCERPT_CHARS),
-            )
-            for match in results.matches
-        ]
+        return [_found(query.q, match) for match in results.matches]
 
     return FoundConversations(
         conversations=await platform.in_thread(found_conversations),
         searched=results.searched,
         outstanding=results.outstanding,
+    )
+
+
+def _found(query: str, match: recall.Match) -> FoundConversation:
+    """A conversation that matches, with excerpts of its best turns. Blocks."""
+    turns = recall.excerpts(query, match, _EXCERPT_CHARS)
+    return FoundConversation(
+        thread_id=match.conversation.thread_id,
+        updated_at=match.conversation.last_said_at,
+        turns=[FoundTurn.model_validate(turn) for turn in turns],
     )
 
 

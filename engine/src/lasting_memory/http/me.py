@@ -72,13 +72,15 @@ def _memory_route(caller: PersonRequest, scope: Scope) -> MemoryRoute:
 async def prompt(caller: Caller, query: MemoryQuery) -> Prompt:
     """What the model is shown of you at your next turn."""
     deployment = caller.deployment
-    of_person = (caller.store, caller.actor, caller.assistant)
+    store = caller.store
+    actor = caller.actor
+    assistant = caller.assistant
     blocks = [Block("agent", deployment.prompt("agent.md").strip(), 0)]
     memory_blocks = PromptBlocks(deployment, memory_files(deployment))
-    blocks += await memory_blocks.read(*of_person, preview=True)
+    blocks += await memory_blocks.read(store, actor, assistant, preview=True)
     listed_skills = skills(deployment)
     if listed_skills:
-        blocks.append(await listed_skills.preview(*of_person))
+        blocks.append(await listed_skills.preview(store, actor, assistant))
     shown = [_prompt_block(block) for block in blocks]
     async with platform.graph_to_read(deployment.agents[0], caller.store) as graph:
         tools = offered_tools(graph) if graph else []

@@ -11,6 +11,7 @@ from operator import not_
 from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import BaseModel, ConfigDict, Field, with_config
+from pydantic.config import JsonDict
 from typing_extensions import TypedDict
 
 from lasting_memory.auth.interrupts import Kind as AnswerKind
@@ -36,18 +37,23 @@ _AUTHORS = [
 BatchKind = Literal["conversations", "tidy", "bring"]
 ProposalKind = Literal["conversations", "tidy", "bring", "agent"]
 Stays = Literal["time", "traces", "groups", "shared"]
-LeftOutReason = Literal[
-    "known",
-    "taken_back",
-    "twice",
-    "too_long",
-    "too_many",
-    "credential",
-    "refused",
-    "not_taken",
-    "failed",
-    "not_read",
-]
+_LEFT_OUT_REASONS: JsonDict = {
+    "propertyNames": {
+        "enum": [
+            "known",
+            "taken_back",
+            "twice",
+            "too_long",
+            "too_many",
+            "credential",
+            "refused",
+            "not_taken",
+            "failed",
+            "not_read",
+        ]
+    }
+}
+Encoding = Annotated[str, Field(json_schema_extra={"enum": ["utf-8", "base64"]})]
 Outcome = Literal["accepted", "declined"]
 
 
@@ -135,7 +141,7 @@ def usage_from(counts: Mapping[str, int]) -> Usage:
 class ListedFile(Answer):
     """A file without its content."""
 
-    encoding: Literal["utf-8", "base64"]
+    encoding: Encoding
     created_at: str = Field(default="", exclude_if=not_)
     modified_at: str = Field(default="", exclude_if=not_)
     path: str
@@ -177,7 +183,7 @@ class LineOrigin(Answer):
 
 class MemoryFile(Answer):
     content: str
-    encoding: Literal["utf-8", "base64"]
+    encoding: Encoding
     created_at: str = Field(default="", exclude_if=not_)
     modified_at: str = Field(default="", exclude_if=not_)
     path: str
@@ -560,7 +566,7 @@ class ExportedRevision(TypedDict):
 class ExportedFile(TypedDict):
     path: str
     content: str
-    encoding: str
+    encoding: Encoding
     created_at: NotRequired[str]
     modified_at: NotRequired[str]
     assistant_id: NotRequired[str]
@@ -750,7 +756,9 @@ class Brought(Answer):
     notes: list[Note]
     found: int = Field(description="facts and messages")
     proposed: int
-    left_out: dict[LeftOutReason, LeftOut]
+    left_out: dict[str, LeftOut] = Field(
+        description="by reason", json_schema_extra=_LEFT_OUT_REASONS
+    )
     invented: list[str] = Field(description="lines of the model's that the text does not say")
     framing: LeftOut = Field(description="lines that say nothing about you")
     parts: int
