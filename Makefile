@@ -27,7 +27,7 @@ help:
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 16
 
 dev: $(VENV)/.installed .env ## run the server (PORT= chooses the port)
-	@$(PYTHON) -m lasting_memory.agent.models
+	@$(PYTHON) -m lasting_memory.dev.preflight
 	@LOG_LEVEL=$${LOG_LEVEL:-WARNING} $(PYTHON) -m lasting_memory.dev.server $(if $(PORT),--port $(PORT))
 
 # make itself sets AS, to the assembler.
@@ -38,7 +38,7 @@ endif
 export AS ORG URL TOKEN
 
 dev-postgres: $(VENV)/.installed .env ## the same, with memory and checkpoints in Postgres (MEMORY_POSTGRES_URI, or an embedded one)
-	@$(PYTHON) -m lasting_memory.agent.models
+	@$(PYTHON) -m lasting_memory.dev.preflight
 	@LOG_LEVEL=$${LOG_LEVEL:-WARNING} $(PYTHON) -m lasting_memory.dev.server --postgres $(if $(PORT),--port $(PORT))
 
 chat: $(VENV)/.installed ## talk to it in the terminal (AS=alice@example.com, ORG=acme; or TOKEN= of an identity provider; URL=)

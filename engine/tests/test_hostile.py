@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from lasting_memory.agent import prompt
+from lasting_memory.agent.file_sections import sections
+from lasting_memory.agent.shown_text import shown
+from lasting_memory.agent.tool_calls import check_call
 from lasting_memory.agent.tools import lacking
-from lasting_memory.agent.usage import check_call
 from lasting_memory.http.import_document import Document
 from lasting_memory.journal import revisions
 from lasting_memory.plain_text import spelled_as_in
@@ -73,7 +74,7 @@ EMPTY_LINES = "\n" * MAX_FILE_BYTES
 
 SLOW: dict[str, Callable[[], Any]] = {
     "accents in a memory file": lambda: lexical.rank("x", ["x" + ACCENTS * (MAX_FILE_BYTES // 4)]),
-    "accents in a block": lambda: prompt.shown("<x" + ACCENTS * (MAX_FILE_BYTES // 4) + "<memory>"),
+    "accents in a block": lambda: shown("<x" + ACCENTS * (MAX_FILE_BYTES // 4) + "<memory>"),
     "accents in a conversation": lambda: documents(said("x" + ACCENTS * (MAX_INPUT_BYTES // 4))),
     "halfwidth accents": lambda: lexical.rank(
         "x", ["\uff76" + "\uff9e\u0334" * (MAX_FILE_BYTES // 5)]
@@ -91,7 +92,7 @@ SLOW: dict[str, Callable[[], Any]] = {
     "empty lines to undo": lambda: revisions.undone(
         "/a.md", EMPTY_LINES + "y", "x" + EMPTY_LINES, "x\n" + EMPTY_LINES
     ),
-    "files beyond a prompt's room": lambda: prompt.sections(
+    "files beyond a prompt's room": lambda: sections(
         [("/a.md", a_run_of("<! ", MAX_FILE_BYTES))] * 100, 1_000
     ),
     "an addition to a file of accents": lambda: lacking(

@@ -23,14 +23,14 @@ from langgraph_sdk.schema import Run
 from starlette.exceptions import HTTPException
 
 from lasting_memory import platform
-from lasting_memory.agent.usage import budget_refusal
+from lasting_memory.agent.budget import budget_refusal
 from lasting_memory.controls import RUN_METADATA, setting
 from lasting_memory.deployment import Deployment, Limits
 from lasting_memory.people.caller import Caller
 from lasting_memory.people.identity import Actor, assistant_of
 from lasting_memory.settings import CONSOLIDATION_GRAPH
 
-# Bytes, sent or answered, that count as a request; some routes count more (`http/middleware.py`).
+# Bytes, sent or answered, that count as a request; some routes count more (`http/request_bounds.py`).
 BYTES_PER_REQUEST = 131_072
 # What a run and a new thread count beyond their request, in requests.
 RUN_IN_REQUESTS, THREAD_IN_REQUESTS = 6, 3

@@ -9,7 +9,7 @@ from pydantic import AwareDatetime, Field
 from starlette.exceptions import HTTPException
 
 from lasting_memory import controls, journal, platform
-from lasting_memory.agent.prompt import without_comments
+from lasting_memory.agent.shown_text import without_comments
 from lasting_memory.files.facts import is_form, said
 from lasting_memory.http.models import (
     DeletedFile,

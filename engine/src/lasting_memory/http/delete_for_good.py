@@ -32,7 +32,8 @@ from lasting_memory.http.models import DeletedCounts, DeletedFact
 from lasting_memory.http.requests import ROUTE, Caller, PersonRequest, Sent, key_of
 from lasting_memory.journal import NOTHING, Revision
 from lasting_memory.people.namespaces import Namespace
-from lasting_memory.validation import RefusedWrite, stored_file
+from lasting_memory.stored_files import stored_file
+from lasting_memory.validation import RefusedWrite
 
 logger = logging.getLogger("api")
 router = requests.memory_router()

@@ -32,7 +32,8 @@ from lasting_memory.http.requests import ROUTE, AboutQuery, Caller
 from lasting_memory.people import identity
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.recall import owned_by
-from lasting_memory.validation import RefusedWrite, stored_file
+from lasting_memory.stored_files import stored_file
+from lasting_memory.validation import RefusedWrite
 
 router = requests.memory_router()
 # Conversations, with their messages, that are read at once.

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field, StringConstraints
 
 from lasting_memory import controls, journal, platform
 from lasting_memory.agent.memory_search import DEFAULT_FOUND, MAX_FOUND, search_files
-from lasting_memory.agent.prompt import without_comments
+from lasting_memory.agent.shown_text import without_comments
 from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.files.facts import Line, lines_said, said
 from lasting_memory.http.models import (
@@ -38,7 +38,8 @@ from lasting_memory.http.requests import (
     revision_of,
 )
 from lasting_memory.journal import lines_of
-from lasting_memory.validation import RefusedWrite, stored_file
+from lasting_memory.stored_files import stored_file
+from lasting_memory.validation import RefusedWrite
 
 router = memory_router(IN_TURN)
 

@@ -37,7 +37,8 @@ from lasting_memory.http.models import (
 )
 from lasting_memory.http.requests import Caller, MemoryQuery, PersonRequest, key_of
 from lasting_memory.people import identity
-from lasting_memory.validation import RefusedWrite, check_change, check_file, stored_file
+from lasting_memory.stored_files import stored_file
+from lasting_memory.validation import RefusedWrite, check_change, check_file
 
 router = requests.memory_router()
 

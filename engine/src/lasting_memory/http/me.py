@@ -7,8 +7,10 @@ from langchain_core.messages.utils import count_tokens_approximately
 
 from lasting_memory import journal, platform
 from lasting_memory.agent.checks import offered_tools
+from lasting_memory.agent.file_sections import Block
 from lasting_memory.agent.models import takes_pictures
-from lasting_memory.agent.prompt import Block, PromptBlocks, memory_files, skills
+from lasting_memory.agent.prompt import PromptBlocks, memory_files
+from lasting_memory.agent.skills import skills
 from lasting_memory.http.models import (
     Me,
     MemoryRoute,
@@ -27,7 +29,8 @@ from lasting_memory.http.requests import (
 )
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.namespaces import Scope
-from lasting_memory.validation import is_policy, text_of
+from lasting_memory.stored_files import text_of
+from lasting_memory.validation import is_policy
 
 router = memory_router(IN_TURN)
 

@@ -17,7 +17,7 @@ from lasting_memory.recall import lexical
 from lasting_memory.recall.answers import page_text, results_text, topics_text
 from lasting_memory.recall.retrieval import search
 from lasting_memory.recall.threads import read_conversations
-from lasting_memory.validation import text_of
+from lasting_memory.stored_files import text_of
 
 # Conversations in an answer. Twelve in the same number of characters name all evidence more often
 # than five, and quote as much of it: the best turns are quoted, whichever conversations they are in
