@@ -18,7 +18,8 @@ from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
 from lasting_memory import attachments
-from lasting_memory.auth.run_requests import check_state_write, operators_field
+from lasting_memory.auth.run_requests import operators_field
+from lasting_memory.auth.state_input import check_state_write
 
 # States of a conversation's history in one answer: each is the whole conversation.
 MAX_HISTORY = 100

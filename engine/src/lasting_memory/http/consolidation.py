@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
 from lasting_memory import consolidation, journal, platform
-from lasting_memory.auth.admission import share_of
+from lasting_memory.auth.share import share_of
 from lasting_memory.consolidation import Trigger
 from lasting_memory.http import requests
 from lasting_memory.http.consolidation_runs import IS_ON, nothing_to_do, owner_of, run_and_wait

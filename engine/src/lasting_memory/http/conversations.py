@@ -10,7 +10,7 @@ from pydantic import Field, StringConstraints
 from starlette.exceptions import HTTPException
 
 from lasting_memory import platform, recall
-from lasting_memory.auth import interrupts
+from lasting_memory.auth import interrupt_display, interrupts
 from lasting_memory.http.models import (
     FoundConversation,
     FoundConversations,
@@ -86,7 +86,9 @@ async def pending_interrupts(caller: Caller, query: Annotated[OneThread, Query()
     _, waiting = await interrupts.pending(thread_id)
 
     def questions() -> list[Question]:
-        return [Question.model_validate(interrupts.shown(interrupt)) for interrupt in waiting]
+        return [
+            Question.model_validate(interrupt_display.shown(interrupt)) for interrupt in waiting
+        ]
 
     return Questions(interrupts=await platform.in_thread(questions))
 

@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 
 from lasting_memory import controls, days, journal, platform
 from lasting_memory.attachments import own_text
-from lasting_memory.auth.admission import THREAD_IN_REQUESTS, share_of
+from lasting_memory.auth.share import THREAD_IN_REQUESTS, share_of
 from lasting_memory.http.import_document import DocumentConversation
 from lasting_memory.http.models import ImportedConversations
 from lasting_memory.http.requests import IMPORT_IS_GONE, PersonRequest

@@ -27,8 +27,8 @@ from lasting_memory.http.requests import (
     PersonRequest,
     memory_router,
 )
-from lasting_memory.people import identity, namespaces
-from lasting_memory.people.namespaces import Scope
+from lasting_memory.people import identity, namespaces, scopes
+from lasting_memory.people.scopes import Scope
 from lasting_memory.stored_files import text_of
 from lasting_memory.validation import is_policy
 
@@ -63,7 +63,7 @@ async def me(caller: Caller, query: AboutQuery) -> Me:
 def _memory_route(caller: PersonRequest, scope: Scope) -> MemoryRoute:
     claims = identity.claims_of(caller.http.user)
     namespace = None
-    with suppress(namespaces.NotAMemberError):
+    with suppress(scopes.NotAMemberError):
         namespace = scope.namespace(caller.actor, caller.assistant, claims)
     if namespace is not None and not scope.may_read(namespace, caller.actor, claims):
         namespace = None

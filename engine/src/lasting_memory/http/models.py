@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, with_config
 from pydantic.config import JsonDict
 from typing_extensions import TypedDict
 
-from lasting_memory.auth.interrupts import Kind as AnswerKind
+from lasting_memory.auth.interrupt_forms import Kind as AnswerKind
 from lasting_memory.controls import Controls as OwnControls
 from lasting_memory.journal import Revision
 from lasting_memory.people import identity

@@ -11,7 +11,8 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lasting_memory import attachments, platform
-from lasting_memory.auth.admission import BYTES_PER_REQUEST, Share, carrying_out, share_of
+from lasting_memory.auth.current_request import carrying_out
+from lasting_memory.auth.share import BYTES_PER_REQUEST, Share, share_of
 from lasting_memory.deployment import Deployment
 from lasting_memory.http.body_checks import (
     check_body,
