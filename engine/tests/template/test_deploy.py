@@ -230,8 +230,8 @@ def test_the_configuration_is_valid_without_warnings() -> None:
 # What a developer's folder has beside the project: secrets, and what people said to a server on that machine.
 # fmt: off
 SECRETS = [
-    ".env", ".env.production", ".env.example", ".git/config", ".venv/bin/python", ".venv-old/x",
-    ".langgraph_api/store.pckl", ".dev.lock", ".postgres/base/1", ".langgraph_api/address",
+    ".env", ".env.production", ".env.example", ".git/config", ".venv/bin/python", ".venv-old/x", "uv.lock",
+    ".langgraph_api/store.pckl", ".dev.lock", ".dev.serving.lock", ".postgres/base/1", ".langgraph_api/address",
     "deep/.langgraph_api/.langgraph_checkpoint.1.pckl", "deep/.env", "memory.json", "jwt.pem", "dump.sql", "server.log",
     "tests/conftest.py", "tests/front_ends/node_modules/x.js", "node_modules/x.js", "agent.egg-info/PKG-INFO",
     ".pytest_cache/x", "seeds/__pycache__/x.pyc", "evals/cases.yaml", "build/lib/agent.py", ".github/workflows/ci.yml",

@@ -20,8 +20,8 @@ from langchain_core.messages import content as langchain_content
 from langgraph_sdk.client import LangGraphClient
 from langsmith.utils import get_env_var
 
+from lasting_memory.dev.configuration import configuration
 from lasting_memory.dev.langgraph_dev import SERVING
-from lasting_memory.dev.server import configuration
 from lasting_memory.settings import project_config
 from lasting_memory.testing.deployed import PROJECT
 from lasting_memory.testing.people import OPERATOR, Person, dev_token, run_turn
