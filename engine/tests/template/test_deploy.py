@@ -133,6 +133,12 @@ def test_the_image_gets_the_versions_tested_of_all_that_is_imported_and_of_the_s
     assert base == f"langchain/langgraph-api:{TESTED['langgraph-api']}-py{python}-wolfi"
 
 
+def test_uv_reads_the_list_that_make_and_pip_read() -> None:
+    """Also in the image, where uv installs from the project's folder."""
+    listed = PYPROJECTS[0]["tool"]["uv"]["constraint-dependencies"]
+    assert listed == (PROJECT / "constraints.txt").read_text("utf-8").splitlines()
+
+
 def load(python: str, folder: Path, given: Mapping[str, str] = MODEL) -> None:
     """Load what `langgraph.json` names from `folder`, as the platform does: nothing of Postgres or
     of development is.
@@ -159,8 +165,10 @@ def test_graphs_auth_and_routes_load_nothing_of_development() -> None:
     load(sys.executable, PROJECT, {**MODEL, "PYTHONPATH": str(ENGINE / "src")})
 
 
-def test_the_engine_is_named_by_langgraph_json_and_the_makefile_alone() -> None:
-    """Elsewhere pip and uv would look for it on the index."""
+def test_the_engine_is_no_requirement_of_the_template() -> None:
+    """langgraph.json, the Makefile and uv's sources name its folder. Elsewhere the image and pip
+    would look for it on the index.
+    """
     assert json.loads((PROJECT / "langgraph.json").read_text("utf-8"))["dependencies"] == [
         "./engine",
         ".",
@@ -168,6 +176,10 @@ def test_the_engine_is_named_by_langgraph_json_and_the_makefile_alone() -> None:
     template, engine = (project["project"] for project in PYPROJECTS)
     extras = [text for group in template["optional-dependencies"].values() for text in group]
     assert engine["name"] not in named([*extras, *template["dependencies"]])
+    tools = PYPROJECTS[0]["dependency-groups"]["dev"]
+    sources = PYPROJECTS[0]["tool"]["uv"]["sources"]
+    assert engine["name"] in named(tools)
+    assert sources[engine["name"]] == {"path": "./engine", "editable": True}
 
 
 @pytest.mark.proof

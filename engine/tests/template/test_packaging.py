@@ -18,7 +18,8 @@ import pytest
 from tests.dev.test_upgrade import committed
 from tests.template.test_deploy import CLEAN, ENGINE, MODEL, PROJECT, copied, load
 
-UV = shutil.which("uv")
+# That of the machine, or the one beside this Python.
+UV = shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))
 
 
 @pytest.fixture(scope="module")

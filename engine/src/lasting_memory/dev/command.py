@@ -134,8 +134,16 @@ COMMANDS: dict[str, Callable[[Arguments], Outcome]] = {
 
 
 def _main_of(module: str, arguments: Arguments) -> Outcome:
-    """Runs `main` of a module of this package, which is loaded only now."""
-    outcome: Outcome = import_module(f"lasting_memory.dev.{module}").main(arguments)
+    """Runs `main` of a module of this package, which is loaded only now. Raises `MissingToolError`
+    where it lacks a library.
+    """
+    try:
+        loaded = import_module(f"lasting_memory.dev.{module}")
+    except ModuleNotFoundError as error:
+        raise checks.MissingToolError(
+            f"{error.name} is not in {sys.prefix}; install lasting-memory[dev], e.g. with `uv sync`."
+        ) from None
+    outcome: Outcome = loaded.main(arguments)
     return outcome
 
 

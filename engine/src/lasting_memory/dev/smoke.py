@@ -181,8 +181,11 @@ def main(arguments: Sequence[str] | None = None) -> str | None:
     )
     parser.add_argument("--url", required=True)
     url = parser.parse_args(arguments).url
+    token = given_token()
+    if not token and sys.stdin.isatty():
+        return "TOKEN is empty; give that of somebody without memory, e.g. TOKEN=dev:acme:smoke."
     try:
-        token = given_token() or sys.stdin.read().strip()
+        token = token or sys.stdin.read().strip()
         check_server(url)
         with httpx.Client(
             base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=TURN_SECONDS
