@@ -1,6 +1,8 @@
 # `make dev` runs the agent, `make test` proves it. Both install what they need into .venv. What they run is the command
 # `lasting-memory`, which does the same without make: `uv run lasting-memory --help`.
 VENV := .venv
+# What a new environment is made with; empty: what uv chooses by .python-version, or python3.
+INTERPRETER :=
 PYTHON := $(VENV)/bin/python
 COMMAND := $(PYTHON) -m lasting_memory.dev
 # uv installs in seconds what takes pip minutes. Where the machine has none, pip puts one into the environment; where that fails, too
@@ -97,7 +99,7 @@ clean: ## remove the environment and everything the local server keeps
 
 # Not the interpreter itself: its date is that of the machine's Python.
 $(VENV)/.created:
-	test -x $(PYTHON) || $(if $(UV),$(UV) venv --quiet --seed $(VENV),python3 -m venv $(VENV))
+	test -x $(PYTHON) || $(if $(UV),$(UV) venv --quiet --seed $(if $(INTERPRETER),--python "$(INTERPRETER)") $(VENV),"$(or $(INTERPRETER),python3)" -m venv $(VENV))
 	@$(if $(UV),:,$(PYTHON) -m pip install --quiet --disable-pip-version-check -c constraints.txt uv || echo "uv cannot be installed here; pip takes minutes.")
 	@touch $@
 

@@ -118,16 +118,29 @@ def test_what_is_run_ends_with_its_own_code(ends: str, code: int) -> None:
     assert ended == code
 
 
-@pytest.mark.parametrize("words", [["check"], ["test"], ["eval"], ["seed"], ["dev"], ["upgrade"]])
+@pytest.mark.parametrize("name", ["check", "test", "eval", "seed", "dev", "upgrade"])
 def test_a_folder_that_is_no_deployment_is_named_in_one_line(
-    tmp_path: Path, words: list[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    ended = run(tmp_path, *words)
-    assert ended.returncode == 1
-    assert len(ended.stderr.splitlines()) == 1
-    assert (
-        f"{tmp_path}/langgraph.json is not there; run this in the project's folder." in ended.stderr
-    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["lasting-memory", name])
+    with pytest.raises(SystemExit) as ended:
+        command.main()
+    where = f"{tmp_path}/langgraph.json"
+    assert ended.value.code == f"{where} is not there; run this in the project's folder."
+
+
+def test_what_a_command_lacks_is_named_with_the_extra_that_has_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The console script is there without the extra."""
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    monkeypatch.delitem(sys.modules, "lasting_memory.dev.chat", raising=False)
+    monkeypatch.setattr("sys.argv", ["lasting-memory", "chat"])
+    with pytest.raises(SystemExit) as ended:
+        command.main()
+    assert str(ended.value.code).startswith("rich.console is not in ")
+    assert str(ended.value.code).endswith("; install lasting-memory[dev], e.g. with `uv sync`.")
 
 
 def test_it_lists_its_commands_and_names_those_that_it_has_where_one_is_unknown(
@@ -145,14 +158,16 @@ def test_it_lists_its_commands_and_names_those_that_it_has_where_one_is_unknown(
 
 
 @pytest.mark.parametrize("name", command.COMMANDS)
-def test_each_command_has_a_help_of_its_own(project: Path, name: str) -> None:
-    (project / "seeds").mkdir()
-    (project / "seeds/__init__.py").write_text("")
-    main = "from lasting_memory.seeding import main\nmain(None)\n"
-    (project / "seeds/__main__.py").write_text(main)
-    told = run(project, name, "--help")
-    assert told.returncode == 0, told.stderr
-    assert told.stdout.startswith("usage: ")
+def test_each_command_has_a_help_of_its_own(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], name: str
+) -> None:
+    (project / "seeds.py").write_text("from lasting_memory.seeding import main\nmain(None)\n")
+    monkeypatch.chdir(project)
+    monkeypatch.setattr("sys.argv", ["lasting-memory", name, "--help"])
+    with pytest.raises(SystemExit) as ended:
+        command.main()
+    assert not ended.value.code
+    assert capfd.readouterr().out.startswith("usage: ")
 
 
 SEEDS = "import sys\nprint(sys.argv[1:], repr(sys.stdin.read()))\nsys.exit(3)\n"

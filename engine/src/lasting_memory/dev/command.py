@@ -24,6 +24,8 @@ _USAGE = 2  # the exit code of argparse where it is called wrongly
 
 def dev(arguments: Arguments) -> Outcome:
     """run the server and seed it (--port); it takes .env, or makes it from .env.example"""
+    if {"--help", "-h"}.intersection(arguments):
+        return _main_of("server", arguments)
     settings.project_config(Path())
     if Path(".env.example").exists() and not Path(".env").exists():
         shutil.copyfile(".env.example", ".env")
