@@ -60,24 +60,29 @@ def _prepared(
     """
     folder = template / FOLDER
     wheels = template / WHEELS
-    new = dict[Path, Path | None]()
-    for path, text in texts.items():
-        prepared = side / path.name
-        prepared.write_text(text, "utf-8")
-        shutil.copymode(path, prepared)
-        new[path] = prepared
+    new: dict[Path, Path | None] = {**_prepared_texts(texts, side)}
     for wheel in wheels.glob("lasting_memory-*.whl"):  # one of them may be the new one
         new[wheel] = None
-    if engine.is_file():
-        new[wheels / engine.name] = Path(shutil.copyfile(engine, side / engine.name))
-        kept = _keep_ignored(template, side / "new")
-        new[folder] = side / "new" if kept else None
-        return new, kept
     if engine.resolve() == folder.resolve():
         return new, []
-    _copy(engine, side / "new")
-    new[folder] = side / "new"
-    return new, _keep_ignored(template, side / "new")
+    prepared = side / "new"
+    if engine.is_file():
+        new[wheels / engine.name] = Path(shutil.copyfile(engine, side / engine.name))
+    else:
+        _copy(engine, prepared)
+    kept = _keep_ignored(template, prepared)
+    new[folder] = prepared if prepared.exists() else None
+    return new, kept
+
+
+def _prepared_texts(texts: Mapping[Path, str], side: Path) -> dict[Path, Path]:
+    """Writes each text into the folder `side`, with the mode of the file whose place it takes."""
+    prepared = dict[Path, Path]()
+    for path, text in texts.items():
+        prepared[path] = side / path.name
+        prepared[path].write_text(text, "utf-8")
+        shutil.copymode(path, prepared[path])
+    return prepared
 
 
 def _copy(engine: Path, new: Path) -> None:
