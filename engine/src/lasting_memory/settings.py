@@ -80,6 +80,13 @@ def _origin_of(address: str) -> str | None:
     return f"{url.scheme}://{url.netloc.lower()}"
 
 
+def is_address(text: str) -> bool:
+    """Whether this is an https:// address, or an http:// one of this machine, that a client may
+    call.
+    """
+    return _origin_of(text) is not None
+
+
 def _is_postgres(address: str) -> bool:
     url = urlsplit(address)
     # Otherwise Postgres would take a piece of the password for the host.

@@ -70,11 +70,24 @@ def command(method: str, **params: Any) -> dict[str, Any]:
     return {"id": 1, "method": method, "params": params}
 
 
+# What clients of MCP accept.
+BOTH = {"accept": "application/json, text/event-stream"}
+
+
+def call(tool: str, **arguments: Any) -> dict[str, Any]:
+    return rpc("tools/call", name=tool, arguments=arguments)
+
+
 # fmt: off
 OF_THE_PAGE = [
     Row("GET /app", "the page", PUBLIC),
     Row("GET /app/{name:path}", "a file of the page", PUBLIC, at="/app/main.js"),
     Row("GET /app/{name:path}", "a file that the page does not have", everybody(404, "public"), at="/app/api/app.py"),
+]
+# Where a program learns at which provider people sign in.
+DISCOVERY = [
+    Row("GET /.well-known/oauth-protected-resource", "where people sign in", PUBLIC),
+    Row("GET /.well-known/oauth-protected-resource/memory/mcp", "the same, of memory by MCP", PUBLIC),
 ]
 OF_EVERYBODY = {
     "Everybody's memory": [
@@ -94,6 +107,7 @@ MATRIX: dict[str, list[Row]] = {
         Row("GET /docs", "this API, to look at", PUBLIC),
         Row("GET /openapi.json", "this API", PUBLIC),
         *OF_THE_PAGE,
+        *DISCOVERY,
         Row("GET /ui/*", "files of a graph's own interface (there is none)", everybody(500, "public"), at="/ui/agent/x.js",
             headers={"connection": "close"}),
         Row("POST /ui/{graph_id}", "a graph's own interface (there is none)", signed_in(404, "refused"), {"name": "x"}),
@@ -218,6 +232,23 @@ MATRIX: dict[str, list[Row]] = {
             arguments=HELLO, context={"user_id": "x", "org_id": "y"}), acts=True),
         Row("POST /mcp", "call consolidation", operators_else_nothing(), rpc("tools/call", name=LAST_GRAPH, arguments=HELLO),
             shows="content", instead=NO_TOOL),
+    ],
+    "One's own memory by MCP": [
+        Row("GET /memory/mcp", "events (there are none)", signed_in(405, "refused")),
+        Row("DELETE /memory/mcp", "end a session (there are none)", signed_in(405, "refused")),
+        Row("POST /memory/mcp", "open a session", signed_in(), rpc("initialize", protocolVersion="2025-06-18",
+            capabilities={}, clientInfo={"name": "x", "version": "1"}), headers=BOTH, shows="protocolVersion"),
+        Row("POST /memory/mcp", "list tools", signed_in(), rpc("tools/list"), headers=BOTH, shows='"name":"remember"'),
+        Row("POST /memory/mcp", "ask for all that is known", each_their_own(), call("what_do_you_know"), headers=BOTH,
+            shows="<kept>"),
+        Row("POST /memory/mcp", "search what is remembered", each_their_own(), call("search_memory", query="kept"),
+            headers=BOTH, shows="<kept>"),
+        Row("POST /memory/mcp", "remember", each_their_own(), call("remember", fact="x"), headers=BOTH, changes=True),
+        Row("POST /memory/mcp", "correct a line", each_their_own(), call("correct", line="kept", correct="x"), headers=BOTH,
+            changes=True),
+        Row("POST /memory/mcp", "forget a line", each_their_own(), call("forget", line="kept"), headers=BOTH, changes=True),
+        Row("POST /memory/mcp", "ask for all that is known of the owner by name", signed_in(422, "refused"),
+            call("what_do_you_know"), query="user_id=<owner>&org_id=<org>", headers=BOTH),
     ],
     "Runs by A2A": [
         Row("GET /.well-known/agent-card.json", "an assistant's card", signed_in(), query=f"assistant_id={AGENT}", shows=AGENT),

@@ -18,7 +18,7 @@ from lasting_memory.testing.deployed import with_routes
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic
 from tests.auth import matrix
-from tests.auth.matrix import OF_THE_PAGE, ROWS
+from tests.auth.matrix import DISCOVERY, OF_THE_PAGE, ROWS
 from tests.auth.rules import CALLERS, Cell, Row
 from tests.auth.world import ANSWER_SECONDS, Answer, World, _call, body_of, echo, filled
 
@@ -229,9 +229,8 @@ def served(dev: DevServer, environment: dict[str, str]) -> set[str]:
 def test_every_route_of_the_server_has_a_decision_and_every_decision_a_route(
     served: set[str],
 ) -> None:
-    decided = {row.route for row in ROWS} - {
-        row.route for row in OF_THE_PAGE
-    }  # middleware answers these
+    by_middleware = {row.route for row in (*OF_THE_PAGE, *DISCOVERY)}
+    decided = {row.route for row in ROWS} - by_middleware
     assert len(served) > 70
     assert served - decided == set(), (
         "routes without a row in tests/auth/matrix.py: who may call them?"

@@ -362,6 +362,17 @@ ROWS: dict[str, list[Change]] = {
         Change(env={"MEMORY_SCOPE": "assistant"}, holds="d.memory.is_shared"),
         Change(env={"MEMORY_SCOPE": "user+assistant"}, holds="d.memory.per_assistant"),
     ],
+    "memory in people's other programs": [
+        Change(
+            [
+                (
+                    "http_api.py",
+                    "app = build_http(DEPLOYMENT",
+                    "app = build_http(DEPLOYMENT, mcp=False",
+                )
+            ]
+        )
+    ],
     "semantic search": [
         Change([("langgraph.json", '  "auth":', f'  "store": {{"index": {INDEX}}},\n  "auth":')])
     ],

@@ -67,7 +67,7 @@ JOINERS = "\u00ad\u061c\u200c\u200d\u200e\u200f\ufe0e\ufe0f"
 _WITHOUT_JOINERS = dict.fromkeys(map(ord, JOINERS))
 # Authors who act at the person's word. Consolidation merges and shortens, seeds and scripts know
 # nothing of the person.
-_AT_THEIR_WORD = frozenset({"person", "operator", "agent", "subagent"})
+_AT_THEIR_WORD = frozenset({"person", "operator", "agent", "subagent", "client"})
 # The newest lines that the model is shown, and characters of each.
 _SHOWN, _SHOWN_CHARS = 50, 200
 # The newest runs of a conversation, in which its person may have said something again.

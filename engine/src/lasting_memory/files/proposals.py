@@ -24,7 +24,7 @@ from lasting_memory.files.folder import Folder, check_write
 from lasting_memory.files.one_fact import Fact
 from lasting_memory.journal import Began, Change
 from lasting_memory.people import namespaces
-from lasting_memory.people.identity import Actor, Author
+from lasting_memory.people.identity import Actor, Author, StoredAuthor
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.platform import lock_of
 from lasting_memory.validation import RefusedWrite, stored_file
@@ -186,7 +186,7 @@ class Proposal:
     id: str
     at: str
     memory: str  # the last part of the files' namespace
-    author: Author
+    author: StoredAuthor
     changes: list[Changed]  # the undecided ones
     threads: list[str]
     decided: list[str] = field(default_factory=list)  # paths

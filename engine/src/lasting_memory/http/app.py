@@ -28,6 +28,8 @@ from lasting_memory.files.seeded import starting_memory
 from lasting_memory.http import delete_for_good, export_and_forget, files, importing, texts, views
 from lasting_memory.http.accept import prefers_html
 from lasting_memory.http.consolidation import router as consolidation
+from lasting_memory.http.mcp_discovery import Discovery
+from lasting_memory.http.memory_mcp import memory_route
 from lasting_memory.http.middleware import DevGuard, RequestBounds
 from lasting_memory.http.protocols import PeoplesAgents, refused_inside
 from lasting_memory.http.requests import HANDLERS
@@ -87,10 +89,15 @@ def build_http(
     *,
     routes: Sequence[BaseRoute] = (),
     page: bool = True,
+    mcp: bool = True,
+    mcp_conversations: bool = False,
     store: Callable[[], Awaitable[BaseStore]] = platform.store,
 ) -> FastAPI:
     """The app that `http.app` in langgraph.json names: the routes under /memory, and the page at
     /app unless `page` is False.
+
+    Other programs of a person's read and change their memory by MCP at /memory/mcp, unless `mcp` is
+    False; with `mcp_conversations` they search past conversations there, too.
 
     `routes` are a deployment's own, of Starlette or FastAPI. They have the same sign-in
     (`request.user`) and bounds, as long as `enable_custom_route_auth` is in langgraph.json. Raises
@@ -125,6 +132,8 @@ def build_http(
     )
     middleware += [Middleware(RequestBounds, deployment=deployment)]
     middleware += [Middleware(PeoplesAgents, settings=deployment.settings)]
+    if mcp:
+        middleware += [Middleware(Discovery, settings=deployment.settings)]
     if page:
         middleware += [
             Middleware(
@@ -144,6 +153,8 @@ def build_http(
     own = (files, views, delete_for_good, export_and_forget, importing)
     for router in (*(module.router for module in own), consolidation):
         api.router.routes.extend(router.routes)
+    if mcp:
+        api.router.routes.append(memory_route(deployment, conversations=mcp_conversations))
     api.router.routes.extend(routes)
     api.state.deployment, api.state.store, api.state.has_page = deployment, store, page
     return api

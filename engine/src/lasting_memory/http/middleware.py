@@ -137,8 +137,8 @@ BYTES_A_VALUE = 16
 # Requests in one batch.
 MAX_BATCH = 1_000
 
-# Requests that one counts for, by the first segment of its path: these routes compute much.
-_WEIGHTS = {"mcp": 20, "a2a": 10}
+# Requests that one counts for, by the beginning of its path: these routes compute much.
+_WEIGHTS = {"/mcp/": 20, "/memory/mcp/": 20, "/a2a/": 10}
 # Last segments of paths whose answers wait for a run.
 _WAITED = frozenset({"wait", "join"})
 # Bytes of a body beyond which it is checked off the event loop.
@@ -244,6 +244,14 @@ def _check_state_write(body: bytes) -> None:
             check_state_write(json.loads(body, parse_int=float))
         except Auth.exceptions.HTTPException as error:
             raise HTTPException(error.status_code, error.detail) from None
+
+
+def _weight_of(path: str) -> int:
+    """The requests that one to a path counts for beyond the one that it is."""
+    for beginning, weight in _WEIGHTS.items():
+        if f"{path}/".startswith(beginning):
+            return weight
+    return 0
 
 
 def _too_long(limit: int) -> HTTPException:
@@ -390,7 +398,7 @@ class _Bounded(ExitStack):
         limit = _MAX_BYTES.get(self._path, MAX_INPUT_BYTES)
         runs = _RUNS.fullmatch(self._path)
         most = MAX_RUN_BYTES if runs and not runs["crons"] else limit
-        if share and (weight := _WEIGHTS.get(self._path.split("/")[1])):
+        if share and (weight := _weight_of(self._path)):
             await share.request(weight)
         while more and len(body) <= most:
             message = await self._receive()

@@ -7,6 +7,7 @@ model.
 
 import logging
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 from uuid import UUID
@@ -30,6 +31,8 @@ from lasting_memory.settings import SettingsError
 from lasting_memory.validation import RefusedWrite, check_path
 
 ROUTE = "/memories"
+# A person's memory for their other programs, by the Model Context Protocol.
+MCP_PATH = "/memory/mcp"
 FAILED = "This failed inside the server; its log says why."
 
 logger = logging.getLogger("api")
@@ -185,7 +188,10 @@ class PersonRequest:
         )
 
 
-async def _caller(request: Request) -> PersonRequest:
+async def caller_of(request: Request) -> PersonRequest:
+    """Who asks, and about whom. Raises `HTTPException`, and `IdentityError` for a user who is
+    nobody.
+    """
     deployment: Deployment = request.app.state.deployment
     user = request.scope.get("user")
     if (
@@ -214,7 +220,7 @@ async def _caller(request: Request) -> PersonRequest:
     )
 
 
-Caller = Annotated[PersonRequest, Depends(_caller)]
+Caller = Annotated[PersonRequest, Depends(caller_of)]
 
 
 async def memories_of(
@@ -235,21 +241,34 @@ async def memories_of(
     return {memory.namespace(actor, assistant): {"assistant_id": assistant} for assistant in ids}
 
 
-def in_turn(what: str, most: int = 1) -> Any:
-    """A dependency: of such requests about a person one at a time is answered, and so many are let
-    in; then 429.
+# Requests that compute, and how many of a person are let in; then 429.
+_COMPUTING, _MOST_COMPUTING = "requests about your memory", 50
+
+
+@asynccontextmanager
+async def one_at_a_time(
+    caller: PersonRequest, what: str = _COMPUTING, most: int = _MOST_COMPUTING
+) -> AsyncIterator[None]:
+    """Of such requests about a person one at a time is answered. Raises `HTTPException` 429 beyond
+    so many.
     """
+    with share_of(caller.actor, caller.deployment.limits).under_way(what, most):
+        async with platform.lock_of(what, caller.actor):
+            yield
+
+
+def in_turn(what: str, most: int = 1) -> Any:
+    """The same as a dependency of routes."""
 
     async def turn(caller: Caller) -> AsyncIterator[None]:
-        with share_of(caller.actor, caller.deployment.limits).under_way(what, most):
-            async with platform.lock_of(what, caller.actor):
-                yield
+        async with one_at_a_time(caller, what, most):
+            yield
 
     return Depends(turn)
 
 
 # Of routes that compute.
-IN_TURN = in_turn("requests about your memory", 50)
+IN_TURN = in_turn(_COMPUTING, _MOST_COMPUTING)
 
 
 def revision_summary(revision: Revision) -> Answer:

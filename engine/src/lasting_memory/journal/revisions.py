@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from lasting_memory import platform
 from lasting_memory.people import namespaces
-from lasting_memory.people.identity import Author
+from lasting_memory.people.identity import Author, StoredAuthor
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.plain_text import plain
 from lasting_memory.validation import stored_file
@@ -49,7 +49,7 @@ class Revision:
     encoding: str
     created_at: str
     at: str
-    author: Author
+    author: StoredAuthor
 
     @property
     def previous(self) -> str:

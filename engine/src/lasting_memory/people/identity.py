@@ -5,16 +5,17 @@ namespaces.
 import time
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import quote, unquote_to_bytes
 from uuid import UUID, uuid5
 
 from langgraph.config import get_config
 from langgraph.runtime import Runtime, get_runtime
 from langgraph_sdk.auth.types import BaseUser, StudioUser
+from pydantic import Field
 
 from lasting_memory.settings import CONSOLIDATION_GRAPH, Settings
 
@@ -64,14 +65,26 @@ class Actor:
 class Author:
     """The author of a revision."""
 
-    # Agent, subagent, consolidation, person (over HTTP), operator, seed, or outside (not through
-    # the journal)
+    # Agent, subagent, consolidation, person (over HTTP), client (another program of the person's),
+    # operator, seed, or outside (not through the journal)
     kind: str
     user_id: str = ""  # the person, if known
     run_id: str = ""  # the author's run
-    thread_id: str = (
-        ""  # the run's thread; for consolidation the conversations it read, separated by spaces
-    )
+    # The run's thread; for consolidation the conversations it read, separated by spaces.
+    thread_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientAuthor(Author):
+    """Another program of a person's, as the author of a revision. `client` is what it says it is
+    called, which proves nothing.
+    """
+
+    client: str = field(kw_only=True)
+
+
+# Any author as it is stored.
+StoredAuthor = Annotated[ClientAuthor | Author, Field(union_mode="left_to_right")]
 
 
 def claim(user: User | Mapping[str, Any], name: str) -> Any:

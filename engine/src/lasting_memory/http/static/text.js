@@ -13,6 +13,7 @@ const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const AUTHORS = {
   person: t("author.person"),
   agent: t("author.agent"),
+  client: t("author.client"),
   subagent: t("author.subagent"),
   consolidation: t("author.consolidation"),
   operator: t("author.operator"),
@@ -28,7 +29,9 @@ export const isId = (text) => UUID.test(text);
 export const when = (iso) => (iso ? TIME.format(new Date(iso)) : "");
 export const size = (bytes) =>
   bytes < 1000 ? t("common.bytes", { count: bytes }) : t("common.kilobytes", { count: KILOBYTES.format(bytes / 1000) });
-export const author = (of) => AUTHORS[of?.kind] ?? of?.kind ?? t("author.other");
+const name = (of) => AUTHORS[of?.kind] ?? of?.kind ?? t("author.other");
+/** By whom something was written. What another program calls itself is its own word. */
+export const author = (of) => (of?.client ? t("author.named", { author: name(of), client: of.client }) : name(of));
 
 const SPEAKERS = { user: t("chat.you"), assistant: t("chat.agent") };
 

@@ -1,0 +1,91 @@
+"""Where a program that is to read a person's memory by MCP learns at which provider people sign in:
+OAuth 2.0 Protected Resource Metadata, https://www.rfc-editor.org/rfc/rfc9728.
+
+It is public, made of settings alone, and answered before sign-in. No header of a request changes
+what it says.
+"""
+
+from urllib.parse import urlsplit
+
+from starlette.datastructures import MutableHeaders
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from lasting_memory.http.requests import MCP_PATH
+from lasting_memory.settings import Settings, is_address
+
+WELL_KNOWN = "/.well-known/oauth-protected-resource"
+_UNAUTHORIZED = 401
+
+
+def resource_of(settings: Settings) -> str | None:
+    """The address of this server, as tokens name it: the first audience that is an address, or on a
+    development server where it listens. None where neither is known.
+    """
+    known = [*settings.audiences, *([settings.served_at] if settings.local_dev else [])]
+    return next((address for address in known if is_address(address)), None)
+
+
+def metadata_address(resource: str) -> str:
+    """The address of the metadata of a resource (RFC 9728, section 3.1)."""
+    url = urlsplit(resource)
+    return f"{url.scheme}://{url.netloc}{WELL_KNOWN}{url.path.rstrip('/')}"
+
+
+class Discovery:
+    """ASGI middleware that answers the metadata, and names it where /memory/mcp asks for a
+    sign-in.
+    """
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self._app = app
+        self._settings = settings
+        self._resource = resource_of(settings)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = str(scope.get("path", "")).removeprefix(scope.get("root_path", ""))
+        if scope["type"] == "http" and self._is_metadata(path):
+            await self._metadata(scope["method"])(scope, receive, send)
+        elif scope["type"] == "http" and path == MCP_PATH and self._resource:
+            challenge = f'Bearer resource_metadata="{metadata_address(self._resource)}"'
+            await self._app(scope, receive, _Challenging(send, challenge).send)
+        else:
+            await self._app(scope, receive, send)
+
+    def _is_metadata(self, path: str) -> bool:
+        """Whether this is its path: clients put that of the resource, or of the route, behind it."""
+        own = urlsplit(self._resource or "").path.rstrip("/")
+        suffixes = {"", own, MCP_PATH, f"{own}{MCP_PATH}"}
+        return path.rstrip("/") in {f"{WELL_KNOWN}{suffix}" for suffix in suffixes}
+
+    def _metadata(self, method: str) -> Response:
+        if method not in {"GET", "HEAD"}:
+            return JSONResponse({"detail": "Use GET."}, 405, {"allow": "GET, HEAD"})
+        if self._resource is None:
+            told = "AUTH_AUDIENCE names no https:// address, so this server's own is not known."
+            return JSONResponse({"detail": told}, 404)
+        settings = self._settings
+        issuers = [issuer for issuer in settings.issuers if is_address(issuer)]
+        metadata = {
+            "resource": self._resource,
+            "resource_name": "Memory",
+            "authorization_servers": issuers,
+            "bearer_methods_supported": ["header"],
+            "scopes_supported": settings.auth_scope.split(),
+        }
+        shown = {name: value for name, value in metadata.items() if value}
+        return JSONResponse(shown, headers={"access-control-allow-origin": "*"})
+
+
+class _Challenging:
+    """Sends an answer; one that asks for a sign-in names the metadata."""
+
+    def __init__(self, send: Send, challenge: str) -> None:
+        self._send = send
+        self._challenge = challenge
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start" and message["status"] == _UNAUTHORIZED:
+            message = {**message, "headers": [*message.get("headers", ())]}
+            MutableHeaders(scope=message)["www-authenticate"] = self._challenge
+        await self._send(message)
