@@ -170,6 +170,15 @@ def test_each_command_has_a_help_of_its_own(
     assert capfd.readouterr().out.startswith("usage: ")
 
 
+def test_without_pytest_the_tests_for_forks_name_the_extra_that_has_it() -> None:
+    blocked = "import sys; sys.modules['pytest'] = None; import lasting_memory.testing"
+    done = subprocess.run(
+        [sys.executable, "-c", blocked], capture_output=True, text=True, check=False
+    )
+    fix = "lasting_memory.testing needs pytest; install lasting-memory[testing]."
+    assert done.stderr.endswith(f"ModuleNotFoundError: {fix}\n")
+
+
 SEEDS = "import sys\nprint(sys.argv[1:], repr(sys.stdin.read()))\nsys.exit(3)\n"
 
 
