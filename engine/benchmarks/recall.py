@@ -40,6 +40,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import bm25s
@@ -50,15 +51,19 @@ from langgraph.store.memory import InMemoryStore
 from benchmarks.embedding_file import KeptVectors
 from benchmarks.recall_sets import SETS, Person, Question, together
 from lasting_memory.recall import (
+    bm25,
+    candidates,
     catch_up,
     conversation,
+    corpus,
+    question,
     ranking,
     results_text,
     retrieval,
     search,
     search_stems,
 )
-from lasting_memory.recall.retrieval import DEFAULT_LIMIT
+from lasting_memory.recall.tools import DEFAULT_LIMIT
 
 AGENTS = ("agent",)
 CUTS = (1, 3, 5, 10)
@@ -237,10 +242,16 @@ def interval(gains: Sequence[float]) -> tuple[float, float, float]:
     return float(values.mean()), float(low), float(high)
 
 
+def owner_of(name: str) -> ModuleType | None:
+    """The module of the ranking that has a constant."""
+    modules = (question, bm25, corpus, ranking, candidates, retrieval)
+    return next((module for module in modules if name in vars(module)), None)
+
+
 @contextmanager
 def changed(settings: Mapping[str, Any]) -> Iterator[None]:
     """With these settings of the ranking."""
-    owners = {name: ranking if hasattr(ranking, name) else retrieval for name in settings}
+    owners = {name: owner_of(name) for name in settings}
     before = {name: getattr(owner, name) for name, owner in owners.items()}
     try:
         for name, value in settings.items():
@@ -358,9 +369,9 @@ def span(text: str) -> range:
 def setting(text: str) -> tuple[str, float]:
     """NAME=VALUE, of a constant of the ranking."""
     name, _, value = text.partition("=")
-    if not isinstance(getattr(ranking, name, getattr(retrieval, name, None)), int | float):
+    if not isinstance(getattr(owner_of(name), name, None), int | float):
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not NAME=VALUE with a number of lasting_memory/recall/ranking.py or retrieval.py"
+            f"{text!r} is not NAME=VALUE with a number of the ranking in lasting_memory/recall"
         )
     return name, float(value)
 

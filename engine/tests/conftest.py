@@ -83,14 +83,6 @@ _ON_BOTH = (
     "tests/http/test_files",
     "tests/http/test_forget",
 )
-# Files that take longest begin first, so that no worker is left alone with one at the end.
-# fmt: off
-_LONGEST = [f"tests/{name}.py" for name in (
-    "auth/test_matrix", "page/test_person", "page/test_streaming", "memory/test_controls", "dev/test_saving",
-    "postgres/test_servers", "auth/test_approvals", "faults/test_answers",
-    "page/test_controls", "auth/test_bounds", "auth/test_run_requests",
-)]
-# fmt: on
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -104,7 +96,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     places = {
         path: (n + 1) / len(group) for group in (waiting, computing) for n, path in enumerate(group)
     }
-    places |= {path: n - len(_LONGEST) for n, path in enumerate(_LONGEST)}
+    # Files that take longest begin first.
+    places |= {file[item]: 0 for item in items if item.get_closest_marker("begins_first")}
     items.sort(
         key=lambda item: (places[file[item]], file[item], item.get_closest_marker("server") is None)
     )

@@ -13,15 +13,17 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from lasting_memory.agent import prompt
+from lasting_memory.agent.file_sections import sections
+from lasting_memory.agent.shown_text import shown
+from lasting_memory.agent.tool_calls import check_call
 from lasting_memory.agent.tools import lacking
-from lasting_memory.agent.usage import check_call
 from lasting_memory.http.importing import Document
 from lasting_memory.journal import revisions
 from lasting_memory.plain_text import spelled_as_in
-from lasting_memory.recall import lexical, retrieval
-from lasting_memory.recall.conversations import Conversation, conversation, documents
+from lasting_memory.recall import answers, lexical
+from lasting_memory.recall.documents import documents
 from lasting_memory.recall.retrieval import Match, Results
+from lasting_memory.recall.threads import Conversation, conversation
 from lasting_memory.testing.scripted_anthropic import ToolCall
 from lasting_memory.validation import MAX_FILE_BYTES, MAX_INPUT_BYTES
 from tests.conftest import Scripted
@@ -57,7 +59,7 @@ def said(text: str, times: int = 1) -> Conversation:
 
 def quoted(query: str, talk: Conversation) -> str:
     match = Match(talk, tuple((n, 1.0) for n in range(len(talk.turns))))
-    return retrieval.results_text(query, Results([match], searched=1, outstanding=0))
+    return answers.results_text(query, Results([match], searched=1, outstanding=0))
 
 
 def a_run_of(word: str, size: int = 1_000_000) -> str:
@@ -72,7 +74,7 @@ EMPTY_LINES = "\n" * MAX_FILE_BYTES
 
 SLOW: dict[str, Callable[[], Any]] = {
     "accents in a memory file": lambda: lexical.rank("x", ["x" + ACCENTS * (MAX_FILE_BYTES // 4)]),
-    "accents in a block": lambda: prompt.shown("<x" + ACCENTS * (MAX_FILE_BYTES // 4) + "<memory>"),
+    "accents in a block": lambda: shown("<x" + ACCENTS * (MAX_FILE_BYTES // 4) + "<memory>"),
     "accents in a conversation": lambda: documents(said("x" + ACCENTS * (MAX_INPUT_BYTES // 4))),
     "halfwidth accents": lambda: lexical.rank(
         "x", ["\uff76" + "\uff9e\u0334" * (MAX_FILE_BYTES // 5)]
@@ -84,13 +86,13 @@ SLOW: dict[str, Callable[[], Any]] = {
         " ".join(f"{n:03}" for n in range(500)),
         said(a_run_of("".join(f"{n:03}" for n in range(500)), 200_000), 5),
     ),
-    "a page of a long turn": lambda: retrieval.page_text(said(a_run_of("x ")), None),
+    "a page of a long turn": lambda: answers.page_text(said(a_run_of("x ")), None),
     "times in a question": lambda: lexical.times("on 3 may 2023 in " * 90, date(2026, 1, 1)),
     "a diff of shuffled lines": lambda: revisions.diff(LINES, "\n".join(SHUFFLED)),
     "empty lines to undo": lambda: revisions.undone(
         "/a.md", EMPTY_LINES + "y", "x" + EMPTY_LINES, "x\n" + EMPTY_LINES
     ),
-    "files beyond a prompt's room": lambda: prompt.sections(
+    "files beyond a prompt's room": lambda: sections(
         [("/a.md", a_run_of("<! ", MAX_FILE_BYTES))] * 100, 1_000
     ),
     "an addition to a file of accents": lambda: lacking(

@@ -12,7 +12,8 @@ from deepagents.backends.utils import create_file_data
 from langchain_core.messages import HumanMessage, SystemMessage, ToolMessage
 from langgraph.store.base import BaseStore
 
-from lasting_memory.agent.offline_model import OfflineModel, answer, consolidate
+from lasting_memory.offline.consolidating import consolidate
+from lasting_memory.offline.model import OfflineModel, answer
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic

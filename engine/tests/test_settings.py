@@ -14,7 +14,7 @@ from langchain.chat_models import base
 from langgraph_cli.deploy import RESERVED_ENV_VARS
 
 from lasting_memory.agent.models import build_model
-from lasting_memory.agent.offline_model import OfflineModel
+from lasting_memory.offline.model import OfflineModel
 from lasting_memory.settings import VARIABLES, Settings, SettingsError, load_settings
 from lasting_memory.testing.deployed import PROJECT, deployed, run_command
 
@@ -77,7 +77,7 @@ CheckSettings = Callable[..., str]
 
 @pytest.fixture
 def check_settings(monkeypatch: pytest.MonkeyPatch) -> CheckSettings:
-    """What `python -m lasting_memory.agent.models` refuses, which `make dev` runs first, in a
+    """What `python -m lasting_memory.dev.preflight` refuses, which `make dev` runs first, in a
     project with these variables.
     """
 
@@ -93,7 +93,7 @@ def check_settings(monkeypatch: pytest.MonkeyPatch) -> CheckSettings:
             **values,
         }
         with mock.patch.dict("os.environ", given, clear=True):
-            done = run_command("lasting_memory.agent.models", folder=folder)
+            done = run_command("lasting_memory.dev.preflight", folder=folder)
         assert done.returncode == bool(done.stdout + done.stderr)
         assert len((done.stdout + done.stderr).splitlines()) <= 1
         return done.stderr

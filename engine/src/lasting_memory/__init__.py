@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lasting_memory.agent.memory_search import FoundMemory, find_memories
     from lasting_memory.agent.models import build_model
-    from lasting_memory.agent.prompt import skills
+    from lasting_memory.agent.skills import skills
     from lasting_memory.agent.stack import file_system, middleware, subagents
     from lasting_memory.agent.tools import memory_tools
     from lasting_memory.auth.handlers import build_auth
@@ -34,7 +34,7 @@ __all__ = [
 _MODULES = {
     "agent.memory_search": ["FoundMemory", "find_memories"],
     "agent.models": ["build_model"],
-    "agent.prompt": ["skills"],
+    "agent.skills": ["skills"],
     "agent.stack": ["file_system", "middleware", "subagents"],
     "agent.tools": ["memory_tools"],
     "auth.handlers": ["build_auth"],

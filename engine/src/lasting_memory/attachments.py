@@ -1,5 +1,4 @@
-"""What comes with a message beside its writer's own words: pictures, texts of files, thoughts of
-models, and clients' marks.
+"""What comes with a message beside its writer's own words: pictures, files, thoughts of models.
 
 A picture is a block of the message's content, as langchain spells it. A file's text is a block of
 text, which the message names in `additional_kwargs`: `{"attachments": [{"name": "notes.txt",
@@ -9,12 +8,13 @@ not read it. Only text that its writer wrote is words (`words_of`).
 
 import base64
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 # Media types of pictures, how many one request may have, and bytes of each.
 PICTURES = ("image/png", "image/jpeg", "image/webp", "image/gif")
-MAX_PICTURES, MAX_PICTURE_BYTES = 4, 3_000_000
+MAX_PICTURES = 4
+MAX_PICTURE_BYTES = 3_000_000
 MAX_BASE64_CHARS = MAX_PICTURE_BYTES // 3 * 4
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 _DATA = re.compile(rf"data:({'|'.join(PICTURES)});base64,")
@@ -26,8 +26,9 @@ _BEGINNINGS = {
     "image/gif": re.compile(rb"GIF8[79]a"),
 }
 _BEGINNING_CHARS = 16  # of base64, which are 12 bytes
-# Fields of a block of one's own words or of a picture, in langchain's form and in OpenAI's.
-_PICTURE_FIELDS, _URL_FIELDS = {"type", "base64", "mime_type", "id"}, {"url", "detail"}
+# Fields of a picture's block in langchain's form, and of an address in OpenAI's.
+_PICTURE_FIELDS = {"type", "base64", "mime_type", "id"}
+_URL_FIELDS = {"url", "detail"}
 # What people's messages are made of.
 _OF_PEOPLE = {"text", "image", "image_url"}
 # What may name a file anywhere, which a provider's client or the provider would fetch.
@@ -56,10 +57,8 @@ _UNTYPED = (
     "audio",
 )
 # Where a block names its file, and says of which media type it is.
-_NAMES, _MEDIA_TYPES = (
-    ("filename", "file_name", "name", "title"),
-    ("mime_type", "mimeType", "media_type"),
-)
+_NAMES = ("filename", "file_name", "name", "title")
+_MEDIA_TYPES = ("mime_type", "mimeType", "media_type")
 _PLACES = ("metadata", "extras", "file", "source", "document", "image", *_UNTYPED[:4])
 _NAME_CHARS = 200
 # What a local model thinks, where its server leaves it in the text: closed, or not closed before
@@ -69,12 +68,6 @@ _THOUGHTS = re.compile(
 )
 # The end of a thought that the model's own template has begun.
 _THOUGHT_END = re.compile(r"(?<!`)</(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
-# In the `response_metadata` of a note to the person: ids of the messages whose media the model's
-# provider refused.
-REFUSED_MEDIA = "refused_media"
-# A client's marks of what its provider should cache, and how deep in a block they may be. A
-# provider counts them, with ours.
-CACHE_MARK, _CACHE_POINTS, _DEPTH = "cache_control", ("cache_point", "cachePoint"), 4
 _EXAMPLE = '{"type": "image", "base64": "...", "mime_type": "image/png"}'
 
 
@@ -91,8 +84,8 @@ def _data_address(block: Mapping[str, Any]) -> re.Match[str] | None:
     """The beginning of the address in a block of OpenAI's form that is a picture itself."""
     if block.get("type") != "image_url":
         return None
-    given = block.get("image_url")
-    url = given.get("url") if isinstance(given, Mapping) else given
+    address = block.get("image_url")
+    url = address.get("url") if isinstance(address, Mapping) else address
     return _DATA.match(url) if isinstance(url, str) else None
 
 
@@ -103,16 +96,20 @@ def _media_type(block: Mapping[str, Any]) -> Any:
 
 
 def refusal(block: Mapping[str, Any], *, of_person: bool) -> str:
-    """Why a block of a message is not taken; "" if it is. `of_person`: it is no answer of a model
-    or a tool.
+    """Why a block of a message is not taken; "" if it is.
+
+    `of_person` says that the message is no answer of a model or a tool.
     """
     kind = block.get("type")
     if kind not in _FILES:
-        return (
-            ""
-            if kind in _OF_PEOPLE or not of_person
-            else f"is of the type {str(kind)[:40]!r}; send text, or {_EXAMPLE}"
-        )
+        if kind in _OF_PEOPLE or not of_person:
+            return ""
+        return f"is of the type {str(kind)[:40]!r}; send text, or {_EXAMPLE}"
+    return _picture_refusal(block)
+
+
+def _picture_refusal(block: Mapping[str, Any]) -> str:
+    """Why a block with a file is no picture that is taken; "" if it is."""
     data = base64_of(block)
     if data is None or not _has_known_fields(block):
         return f"is no picture that is sent along; send {_EXAMPLE}"
@@ -127,8 +124,9 @@ def refusal(block: Mapping[str, Any], *, of_person: bool) -> str:
 
 
 def _other_bytes(data: str, media_type: str) -> str:
-    """Why the bytes of a picture are not of its media type; "" if they are. Providers fail a run
-    with others.
+    """Why the bytes of a picture are not of its media type; "" if they are.
+
+    Providers fail a run with others.
     """
     beginning = base64.b64decode(data[:_BEGINNING_CHARS])
     if _BEGINNINGS[media_type].match(beginning):
@@ -150,25 +148,26 @@ def _has_known_fields(block: Mapping[str, Any]) -> bool:
 
 def pictures_in(value: object) -> Iterator[str]:
     """The bytes of all pictures in a JSON value, as base64."""
-    left = [value]
-    while left:
-        item = left.pop()
-        if isinstance(item, list):
-            left += item
-        elif isinstance(item, Mapping):
-            if (data := base64_of(item)) is not None:
-                yield data
+    parts = [value]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, list):
+            parts += part
+        elif isinstance(part, Mapping):
+            data = base64_of(part)
+            if data is None:
+                parts += part.values()
             else:
-                left += item.values()
+                yield data
 
 
 def has_attachments(message: Mapping[str, Any]) -> bool:
     """Whether something is attached to a message."""
+    if _attached_names(message):
+        return True
     content = message.get("content")
     blocks = content if isinstance(content, list) else []
-    return any(
-        isinstance(block, Mapping) and base64_of(block) is not None for block in blocks
-    ) or bool(_attached(message))
+    return any(isinstance(block, Mapping) and base64_of(block) is not None for block in blocks)
 
 
 def own_content(message: Mapping[str, Any]) -> object:
@@ -176,20 +175,16 @@ def own_content(message: Mapping[str, Any]) -> object:
     content = message.get("content")
     if not isinstance(content, list):
         return content
-    attached = _attached(message)
+    attached = _attached_names(message)
     return [block for number, block in enumerate(content) if number not in attached]
 
 
-def _attached(message: Mapping[str, Any]) -> set[int]:
-    """Numbers of a message's blocks that are attached to it."""
-    return set(_attached_names(message))
-
-
 def words_of(block: object) -> str:
-    """The text of a block of content that its writer wrote; "" for what is none: files, thoughts,
-    calls and their results.
+    """The text of a block that its writer wrote.
+
+    "" for other blocks: files, thoughts, calls and their results.
     """
-    block = _unwrapped(block)
+    block = unwrapped(block)
     if isinstance(block, str):
         return block
     if not isinstance(block, Mapping) or block.get("type") not in _WORDS or block.get("thought"):
@@ -199,33 +194,41 @@ def words_of(block: object) -> str:
 
 
 def own_text(message: Mapping[str, Any], *, files: bool = True) -> str:
-    """What a message's author wrote, and, with `files`, in place of each file with a name
-    "[attachment letter.txt]".
+    """What a message's author wrote.
+
+    With `files`, "[attachment letter.txt]" stands in place of each file with a name.
     """
-    content = message.get("content")
-    blocks = content if isinstance(content, list) else [content]
     names = _attached_names(message)
     parts = list[str]()
-    for number, block in enumerate(blocks):
+    for number, block in enumerate(_blocks_of(message)):
         name = names.get(number) or _file_name(block)
-        is_words = number not in names and not name
-        parts.append(
-            words_of(block) if is_words else f"[attachment {name}]" if name and files else ""
-        )
-    text = "\n".join(filter(None, parts)).strip()
+        if name:
+            part = f"[attachment {name}]" if files else ""
+        elif number in names:
+            part = ""
+        else:
+            part = words_of(block)
+        if part:
+            parts.append(part)
+    text = "\n".join(parts).strip()
     return without_thoughts(text) if message.get("type") == "ai" else text
 
 
 def file_names(message: Mapping[str, Any]) -> list[str]:
     """The names of the files that came with a message, in order; a file without a name has none."""
+    attached = _attached_names(message)
+    names = list[str]()
+    for number, block in enumerate(_blocks_of(message)):
+        name = attached.get(number) or _file_name(block)
+        if name:
+            names.append(name)
+    return names
+
+
+def _blocks_of(message: Mapping[str, Any]) -> list[Any]:
+    """The blocks of a message's content; a text is one."""
     content = message.get("content")
-    names = _attached_names(message)
-    blocks = content if isinstance(content, list) else [content]
-    return [
-        name
-        for number, block in enumerate(blocks)
-        if (name := names.get(number) or _file_name(block))
-    ]
+    return content if isinstance(content, list) else [content]
 
 
 def without_thoughts(text: str) -> str:
@@ -233,7 +236,7 @@ def without_thoughts(text: str) -> str:
     return _THOUGHT_END.split(_THOUGHTS.sub("", text))[-1].strip()
 
 
-def _unwrapped(block: object) -> object:
+def unwrapped(block: object) -> object:
     """The provider's own block in langchain's `non_standard` one; others are as they are."""
     if isinstance(block, Mapping) and block.get("type") == "non_standard":
         return block.get("value")
@@ -241,154 +244,69 @@ def _unwrapped(block: object) -> object:
 
 
 def _attached_names(message: Mapping[str, Any]) -> dict[int, str]:
-    """The names of a message's blocks that are attached to it, by number; "" for one without a
-    name.
+    """The names of a message's blocks that are attached to it, by number.
+
+    "" for one without a name.
     """
-    about = message.get("additional_kwargs")
-    listed = about.get("attachments") if isinstance(about, Mapping) else None
-    entries = (
-        [entry for entry in listed if isinstance(entry, Mapping)]
-        if isinstance(listed, list)
-        else []
-    )
-    return {
-        entry["block"]: _line(entry.get("name"))
-        for entry in entries
-        if isinstance(entry.get("block"), int)
-    }
+    metadata = message.get("additional_kwargs")
+    attachments = metadata.get("attachments") if isinstance(metadata, Mapping) else None
+    if not isinstance(attachments, list):
+        return {}
+    names = dict[int, str]()
+    for entry in attachments:
+        if not isinstance(entry, Mapping):
+            continue
+        number = entry.get("block")
+        if isinstance(number, int):
+            names[number] = _line(entry.get("name"))
+    return names
 
 
 def _file_name(block: object) -> str:
     """The name of the file in a block; "" for a block without a file, or a file without a name."""
-    block = _unwrapped(block)
-    if not isinstance(block, Mapping) or not _noun_of(block):
+    block = unwrapped(block)
+    if not isinstance(block, Mapping) or not noun_of(block):
         return ""
-    places = [block, *(block.get(place) for place in _PLACES)]
-    names = [
-        _line(place.get(key)) for place in places if isinstance(place, Mapping) for key in _NAMES
-    ]
-    return next(filter(None, names), "")
+    for value in _values_in(block, _NAMES):
+        name = _line(value)
+        if name:
+            return name
+    return ""
+
+
+def _values_in(block: Mapping[str, Any], keys: Sequence[str]) -> Iterator[Any]:
+    """What a block has under these keys, in itself and in the places where providers put them."""
+    for place in (block, *map(block.get, _PLACES)):
+        if isinstance(place, Mapping):
+            yield from map(place.get, keys)
 
 
 def _line(name: object) -> str:
     """A name that cannot end its brackets or its line."""
-    return (
-        " ".join(re.sub(r"[\[\]]", " ", name).split())[:_NAME_CHARS]
-        if isinstance(name, str)
-        else ""
-    )
+    if not isinstance(name, str):
+        return ""
+    return " ".join(re.sub(r"[\[\]]", " ", name).split())[:_NAME_CHARS]
 
 
-def _noun_of(block: object) -> str:
-    """What people call the file in a block, of langchain's form or a provider's; "" for a block
-    without a file.
+def noun_of(block: object) -> str:
+    """What people call the file in a block, such as "picture"; "" for a block without a file.
+
+    The block has langchain's form, or a provider's.
     """
-    block = _unwrapped(block)
-    if not isinstance(block, Mapping):
+    block = unwrapped(block)
+    if not isinstance(block, Mapping) or not _has_file(block):
         return ""
     kind = block.get("type")
-    if not isinstance(kind, str | None) or kind not in (None, *_FILES):
-        return ""
-    if kind is None and not any(isinstance(block.get(key), Mapping) for key in _UNTYPED):
-        return ""
     if kind in _NOUNS:
         return _NOUNS[kind]
-    places = [block, *(block.get(place) for place in _PLACES)]
-    types = [
-        place.get(key) for place in places if isinstance(place, Mapping) for key in _MEDIA_TYPES
-    ]
-    kinds = [str(given).partition("/")[0] for given in types if given]
-    return _NOUNS.get(kinds[0], "file") if kinds else "picture" if "image" in block else "file"
+    for media_type in _values_in(block, _MEDIA_TYPES):
+        if media_type:
+            return _NOUNS.get(str(media_type).partition("/")[0], "file")
+    return "picture" if "image" in block else "file"
 
 
-def media_nouns(content: object) -> list[str]:
-    """What is in a message's content beside text, also in a tool's result: "picture", "sound",
-    "video", "file".
-    """
-    nouns = list[str]()
-
-    def note(block: Mapping[str, Any]) -> object:
-        nouns.extend(filter(None, [_noun_of(block)]))
-        return block
-
-    _changed_blocks(content, note)
-    return nouns
-
-
-def without_media(content: Any) -> Any:
-    """A message's content with a line of text in place of its media; the same object if it has
-    none.
-    """
-    return _changed_blocks(content, _refused_line)
-
-
-def _refused_line(block: Mapping[str, Any]) -> object:
-    noun = _noun_of(block)
-    return (
-        {"type": "text", "text": f"[a {noun} that the model's provider refused]"} if noun else block
-    )
-
-
-def without_cache_marks(content: Any) -> Any:
-    """A message's content without a client's marks of what its provider should cache; the same
-    object if it has none.
-    """
-    return _changed_blocks(content, _unmarked)
-
-
-def _unmarked(block: Mapping[str, Any]) -> object:
-    """A block without its mark; None for one that is a mark."""
-    if block.get("type") in _CACHE_POINTS or any(key in block for key in _CACHE_POINTS):
-        return None
-    kept = {key: of for key, of in block.items() if key != CACHE_MARK}
-    extras = kept.get("extras")
-    if isinstance(extras, Mapping) and CACHE_MARK in extras:
-        kept["extras"] = {key: of for key, of in extras.items() if key != CACHE_MARK}
-        if not kept["extras"]:
-            del kept["extras"]
-    return block if kept.keys() == block.keys() and kept.get("extras") is extras else kept
-
-
-def _changed_blocks(
-    content: Any, change: Callable[[Mapping[str, Any]], object], depth: int = _DEPTH
-) -> Any:
-    """Content with its blocks changed, and those in tools' results and documents; None takes a
-    block out.
-    """
-    if not isinstance(content, list) or not depth:
-        return content
-    blocks = [
-        _changed_block(block, change, depth) if isinstance(block, Mapping) else block
-        for block in content
-    ]
-    is_same = all(after is before for after, before in zip(blocks, content, strict=True))
-    return content if is_same else [block for block in blocks if block is not None]
-
-
-def _changed_block(
-    block: Mapping[str, Any], change: Callable[[Mapping[str, Any]], object], depth: int
-) -> object:
-    after = change(block)
-    if not isinstance(after, Mapping):
-        return after
-    for key in (
-        "content",
-        "source",
-        "value",
-    ):  # of a tool's result, a document, and langchain's `non_standard`
-        inner = after.get(key)
-        if isinstance(inner, Mapping):
-            (changed,) = _changed_blocks([inner], change, depth - 1) or [{}]
-        else:
-            changed = _changed_blocks(inner, change, depth - 1)
-        if changed is not inner:
-            after = {**after, key: changed}
-    return after
-
-
-def refused_media_of(metadata: object) -> list[str]:
-    """Of a note to the person, by its `response_metadata`: ids of the messages whose media a
-    provider refused. Else none.
-    """
-    ids = metadata.get(REFUSED_MEDIA) if isinstance(metadata, Mapping) else None
-    return [each for each in ids if isinstance(each, str)] if isinstance(ids, list) else []
+def _has_file(block: Mapping[str, Any]) -> bool:
+    kind = block.get("type")
+    if kind is None:
+        return any(isinstance(block.get(key), Mapping) for key in _UNTYPED)
+    return isinstance(kind, str) and kind in _FILES

@@ -28,7 +28,7 @@ from lasting_memory import journal, platform
 from lasting_memory.attachments import file_names, own_text
 from lasting_memory.deployment import Deployment, Limits
 from lasting_memory.people import identity, namespaces
-from lasting_memory.validation import content_size
+from lasting_memory.stored_files import content_size
 
 logger = logging.getLogger(__name__)
 

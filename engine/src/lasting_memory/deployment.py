@@ -1,5 +1,6 @@
-"""What a fork decides: one frozen value, which every entry point passes on. Sizes are bytes of
-UTF-8.
+"""What a fork decides: one frozen value, which every entry point passes on.
+
+Sizes are bytes of UTF-8.
 """
 
 import inspect
@@ -46,10 +47,13 @@ class Change:
     """A write or a deletion that a check judges.
 
     Attributes:
-        path: the file, as the agent sees it, such as /memories/preferences.md. before: its text
-        when the change is judged; None: there is no file. Of a draft of consolidation it is the
-        draft's. after: its new text; None: it is deleted. Of a file that is no text both are
-        base64. author: who writes.
+        path: the file, as the agent sees it, such as /memories/preferences.md.
+        before: its text when the change is judged, of a draft of consolidation the draft's; None:
+            there is no file.
+        after: its new text; None: it is deleted.
+        author: who writes.
+
+    Of a file that is no text, `before` and `after` are base64.
     """
 
     path: str
@@ -92,6 +96,7 @@ class Profile(BaseModel):
 
 @cache  # requests read prompts, too, in the event loop
 def _prompt(folder: Path, name: str) -> str:
+    """The text of a prompt, from `prompts/` of a fork's folder or from the engine's."""
     own = folder / "prompts" / name
     path = own if own.is_file() else _ENGINE / "prompts" / name
     try:
@@ -101,8 +106,9 @@ def _prompt(folder: Path, name: str) -> str:
 
 
 def _judge(check: Check) -> Callable[[Change], None]:
-    """A check as a function of a `Change`, by its signature. Who takes three arguments is given
-    three.
+    """A check as a function of a `Change`.
+
+    By its signature: one that can take three arguments is given path, content and author.
     """
     if not callable(check) or inspect.iscoroutinefunction(check) or inspect.isclass(check):
         raise SettingsError(
@@ -132,16 +138,19 @@ Numbers = TypeVar("Numbers")
 
 
 def _in_one_line(kind: type[Numbers]) -> type[Numbers]:
-    """Has a number that cannot be meant raise `SettingsError`: its name, its value and what to use."""
+    """Has a class raise `SettingsError` for a number that cannot be used.
+
+    The error is one line: the number's name, its value and what is wrong.
+    """
     validated = kind.__init__
 
-    def init(numbers: Numbers, **given: Any) -> None:
+    def init(numbers: Numbers, **values: Any) -> None:
         try:
-            validated(numbers, **given)
+            validated(numbers, **values)
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, (kind.__name__, *first["loc"])))
-            raise SettingsError(f"{where} is {first['input']!r:.80}: {first['msg']}.") from None
+            detail = error.errors()[0]
+            name = ".".join(map(str, (kind.__name__, *detail["loc"])))
+            raise SettingsError(f"{name} is {detail['input']!r:.80}: {detail['msg']}.") from None
 
     kind.__init__ = init  # type: ignore[method-assign,assignment]
     return kind
@@ -150,8 +159,9 @@ def _in_one_line(kind: type[Numbers]) -> type[Numbers]:
 @_in_one_line
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    """What one person, one file or one run may take. Raises `SettingsError` for a number that
-    cannot be meant.
+    """What one person, one file or one run may take.
+
+    Raises `SettingsError` for a number that cannot be used.
     """
 
     # Files shown in every system prompt, in this order. The model reads other files on demand.
@@ -199,8 +209,9 @@ class Limits:
 
     @property
     def stored_bytes(self) -> int:
-        """Bytes of a namespace's files with their histories. To make room, histories of deleted
-        files go first.
+        """Bytes of a namespace's files with their histories.
+
+        To make room, histories of deleted files go first.
         """
         return 2 * self.max_bytes
 
@@ -215,8 +226,9 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 @_in_one_line
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Consolidation:
-    """How conversations become memory; when, says the environment. Raises `SettingsError` as
-    `Limits`.
+    """How conversations become memory. When they do, the environment says.
+
+    Raises `SettingsError` for a number that cannot be used.
     """
 
     # Tokens of conversation (about), and topic files, that one batch shows. A run commits each
@@ -231,17 +243,16 @@ class Consolidation:
     # Share of a fact's words that one line must contain to keep the fact. Words that other facts
     # use count less.
     fact_words_kept: PositiveFloat = 2 / 3
-    # The kinds of change that it may make: {"add"} alone never changes what memory has. What a
-    # batch does beyond is left out, line by line (consolidation/kinds.py says what counts as
-    # which).
+    # The kinds of change that it may make: {"add"} alone never changes what memory has. Other
+    # changes of a batch are left out, line by line (consolidation/kinds.py tells the kinds apart).
     may: Annotated[AbstractSet[Kind], Field(min_length=1), AfterValidator(frozenset)] = frozenset(
         KINDS
     )
     # Records of runs kept for a person.
     records_kept: PositiveInt = 100
-    # Runs at once in one process, beside one that somebody asked for, one dry run and one that
-    # waits for its turn: with a sweep and `Limits.busy_threads`, fewer than its workers
-    # (N_JOBS_PER_WORKER).
+    # Runs at once in one process, not counting one that somebody asked for, one dry run and one
+    # that waits for its turn. With a sweep and `Limits.busy_threads` the sum must stay below the
+    # process's workers (N_JOBS_PER_WORKER).
     at_once: PositiveInt = 2
     # Days after which the sweep (CONSOLIDATION_SCHEDULE) also tidies the memory of somebody with
     # something new, e.g. 30; its changes are proposed to them. None: only for who asks for it.
@@ -257,22 +268,22 @@ class Deployment:
 
     Args:
         folder: the fork's own: `langgraph.json`, `.env`, `prompts/`, `policies/` and `seeds/` are
-        in it. settings: what differs between deployments of the same code: the environment.
+            in it.
+        settings: what differs between deployments of the same code: the environment.
         schemas: the pydantic model of each JSON file that code reads, by path. Every write of that
-        path is validated. The model
-            of `/memories/profile.json` is also what `save_profile` takes and what prompts list;
-            without one there is no profile.
+            path is validated. The model of `/memories/profile.json` is also what `save_profile`
+            takes and what prompts list; without one there is no profile.
         checks: what every write and deletion must pass, whoever writes: agents, people over HTTP,
-        consolidation, seeds. Plain
-            functions of one `Change`, or of path, content and author.
-        routes: the folders that outlive a conversation, and whose each is. limits: what one person,
-        one file or one run may take. consolidation: how conversations become memory between them;
-        None: they do not. offline_model: whether the built-in model answers on `langgraph dev`
-        without AGENT_MODEL. It follows simple sentences. first_files: a new person's first files,
-        by paths such as `/memories/profile.json`: a plain function of the person,
-            which is quick and changes nothing. They come beside those of `seeds/memories/`, in
-            place of one with its path. It is called in a thread until the memory has files. Where
-            it fails, the log says why, and the run goes on without.
+            consolidation, seeds. Plain functions of one `Change`, or of path, content and author.
+        routes: the folders that outlive a conversation, and whose each is.
+        limits: what one person, one file or one run may take.
+        consolidation: how conversations become memory between them; None: they do not.
+        offline_model: whether the built-in model answers on `langgraph dev` without AGENT_MODEL. It
+            follows simple sentences.
+        first_files: a new person's first files, by paths such as `/memories/profile.json`: a plain
+            function of the person, which is quick and changes nothing. They come beside those of
+            `seeds/memories/`, in place of one with its path. It is called in a thread until the
+            memory has files. Where it fails, the log says why, and the run goes on without.
 
     Raises `SettingsError` for a schema, a check, a route or a function that cannot be used. Without
     the route `/memories/` the agent has no memory: skills and policies alone.
@@ -294,37 +305,51 @@ class Deployment:
         object.__setattr__(self, "routes", MappingProxyType({**self.routes}))
         object.__setattr__(self, "schemas", MappingProxyType({**self.schemas}))
         object.__setattr__(self, "checks", tuple(self.checks))
+        self._check_schemas()
+        _ = self.judges  # raises for what is no check
+        self._check_first_files()
+        self._check_consolidation()
+        self._check_profile()
+
+    def _check_schemas(self) -> None:
+        """Raises `SettingsError` for what is no path, or no pydantic model."""
         for path, schema in self.schemas.items():
-            if not (isinstance(path, str) and path.startswith("/")) or not (
-                inspect.isclass(schema) and issubclass(schema, BaseModel)
-            ):
+            is_path = isinstance(path, str) and path.startswith("/")
+            is_model = inspect.isclass(schema) and issubclass(schema, BaseModel)
+            if not is_path or not is_model:
                 raise SettingsError(
                     f"schemas has {path!r}: {schema!r}; use a path like {PROFILE_PATH} and a pydantic model."
                 )
-        _ = self.judges  # raises for what is no check
-        self._check_first_files()
-        if self.consolidation is not None and not self.has_memory:
-            fix = 'add "/memories/": person(). Consolidation writes there: without memory set consolidation=None.'
-            raise SettingsError(f'routes has no "/memories/"; {fix}')
-        if self.consolidation is None and self.settings.memory_writes == "background":
+
+    def _check_consolidation(self) -> None:
+        """Raises `SettingsError` where consolidation, or a lack of it, does not fit the rest."""
+        if self.consolidation is not None:
+            if not self.has_memory:
+                fix = 'add "/memories/": person(). Consolidation writes there: without memory set consolidation=None.'
+                raise SettingsError(f'routes has no "/memories/"; {fix}')
+            return
+        if self.settings.memory_writes == "background":
             raise SettingsError(
                 "MEMORY_WRITES is 'background', and consolidation is None: nothing would write; use both."
             )
-        if self.consolidation is None and (days := self.limits.conversation_days):
+        days = self.limits.conversation_days
+        if days:
             raise SettingsError(
                 f"limits: conversation_days is {days}, and consolidation None: nothing sweeps; leave it out."
             )
-        if needed := [
-            name
-            for name, about in getattr(self.profile, "model_fields", {}).items()
-            if about.is_required()
-        ]:
-            raise SettingsError(
-                f"schemas: the profile's field {needed[0]!r} has no default; give it one, such as None."
-            )
+
+    def _check_profile(self) -> None:
+        """Raises `SettingsError` for a field of the profile without a default."""
+        if not self.profile:
+            return
+        for name, field_info in self.profile.model_fields.items():
+            if field_info.is_required():
+                raise SettingsError(
+                    f"schemas: the profile's field {name!r} has no default; give it one, such as None."
+                )
 
     def _check_kinds(self) -> None:
-        """Raise `SettingsError` for an argument of another kind than it says."""
+        """Raises `SettingsError` for an argument of a wrong type."""
         kinds: dict[str, tuple[type | tuple[type, ...], str]] = {
             "folder": (Path, "Path(__file__).parent"),
             "settings": (Settings, "load_settings(), or leave it out"),
@@ -340,17 +365,12 @@ class Deployment:
                 raise SettingsError(f"{name} is {value!r:.80}; use {fix}.")
 
     def _check_first_files(self) -> None:
-        """Raise `SettingsError` for a function that could not be called, or whose files would be
-        others', too.
-        """
+        """Raises `SettingsError` for a function that could not be called, or where memory is shared."""
         function = self.first_files
         if function is None:
             return
-        if (
-            not callable(function)
-            or inspect.iscoroutinefunction(function)
-            or not _takes(function, 1)
-        ):
+        is_plain = callable(function) and not inspect.iscoroutinefunction(function)
+        if not is_plain or not _takes(function, 1):
             raise SettingsError(
                 f"first_files is {function!r:.80}; use a plain function of one Actor that returns texts by path."
             )
@@ -365,15 +385,17 @@ class Deployment:
 
     @cached_property
     def judges(self) -> tuple[Callable[[Change], None], ...]:
-        """The checks, each as a function of a `Change`. Raises `SettingsError` for one that can be
-        called in neither form.
+        """The checks, each as a function of a `Change`.
+
+        Raises `SettingsError` for one that can be called in neither form.
         """
         return tuple(map(_judge, self.checks))
 
     @property
     def profile(self) -> type[BaseModel] | None:
-        """The schema of a person's profile; None where none is named, or nobody has memory of their
-        own.
+        """The schema of a person's profile.
+
+        None where none is named, or nobody has memory of their own.
         """
         return self.schemas.get(PROFILE_PATH) if self.has_own_memory else None
 
@@ -389,8 +411,9 @@ class Deployment:
 
     @property
     def memory(self) -> Scope:
-        """Whose `/memories/` is, as `MEMORY_SCOPE` says. Raises `SettingsError` where there is
-        none.
+        """Whose `/memories/` is, as `MEMORY_SCOPE` says.
+
+        Raises `SettingsError` where there is none.
         """
         if not self.has_memory:
             raise SettingsError(NO_MEMORY)
@@ -416,18 +439,20 @@ class Deployment:
 
     @cached_property
     def agents(self) -> tuple[str, ...]:
-        """Ids of the graphs that people talk to: all but consolidation's. Raises `SettingsError` if
-        one that is needed is not registered.
+        """Ids of the graphs that people talk to: all but consolidation's.
+
+        Raises `SettingsError` if one that is needed is not registered.
         """
         graphs = registered_graphs(self.folder)
         if self.consolidation is not None and CONSOLIDATION_GRAPH not in graphs:
             fix = "add it, or set consolidation=None in deployment.py."
             raise SettingsError(f"graphs in langgraph.json lacks {CONSOLIDATION_GRAPH}; {fix}")
-        if agents := tuple(graph for graph in graphs if graph != CONSOLIDATION_GRAPH):
-            return agents
-        raise SettingsError(
-            f"graphs in langgraph.json names no agent; add one beside {CONSOLIDATION_GRAPH}."
-        )
+        agents = tuple(graph for graph in graphs if graph != CONSOLIDATION_GRAPH)
+        if not agents:
+            raise SettingsError(
+                f"graphs in langgraph.json names no agent; add one beside {CONSOLIDATION_GRAPH}."
+            )
+        return agents
 
     @property
     def default_assistant(self) -> str:
@@ -435,7 +460,7 @@ class Deployment:
         return assistant_of(self.agents[0])
 
     def load_prompts(self) -> None:
-        """Read every prompt, and the names of time zones, so that no run is the first to.
+        """Reads every prompt, and the names of time zones, so that no run has to.
 
         Raises `SettingsError` for a prompt that is not UTF-8.
         """
@@ -446,22 +471,25 @@ class Deployment:
                     _prompt(self.folder, path.name)
 
     def prompt(self, name: str) -> str:
-        """The text of a prompt: the fork's own in `prompts/`, or the engine's. Raises
-        `FileNotFoundError` if there is none.
+        """The text of a prompt: the fork's own in `prompts/`, or the engine's.
 
         `{profile_fields}` becomes the names of the profile's fields, `{profile_descriptions}` a
         list of what they hold. Without a profile the point of a list that names one of these is
-        left out.
+        left out. Raises `FileNotFoundError` if there is no such prompt.
         """
         text = _prompt(self.folder, name)
         if not self.profile:
-            return "".join(
-                part for part in re.split(r"(?m)^(?=- |\s*$)", text) if "{profile_" not in part
-            )
-        fields = self.profile.model_fields
-        told = "\n".join(
-            f"  - `{name}`: {about.description or about.annotation}"
-            for name, about in fields.items()
-        )
-        names = ", ".join(f"`{name}`" for name in fields)
-        return text.replace("{profile_fields}", names).replace("{profile_descriptions}", told)
+            return _without_profile(text)
+        descriptions = list[str]()
+        for field_name, field_info in self.profile.model_fields.items():
+            description = field_info.description or field_info.annotation
+            descriptions.append(f"  - `{field_name}`: {description}")
+        names = ", ".join(f"`{field_name}`" for field_name in self.profile.model_fields)
+        text = text.replace("{profile_fields}", names)
+        return text.replace("{profile_descriptions}", "\n".join(descriptions))
+
+
+def _without_profile(text: str) -> str:
+    """A prompt without the points of its lists that name the profile."""
+    parts = re.split(r"(?m)^(?=- |\s*$)", text)
+    return "".join(part for part in parts if "{profile_" not in part)

@@ -66,7 +66,11 @@ _ENTRY = re.compile(
     rf"(?:\A|\n|[.!?] )[ \t>+{_QUOTES}-]{{0,8}}(?:[\w'\u2019-]{{1,20}} ){{0,3}}[^\W_]{{0,20}}-?\Z"
 )
 _OWN_CHARS = 80
-_LEAST_SECRET, _LEAST_PASSWORD, _LEAST_PIN, _MOST_PIN = 8, 4, 4, 12
+# Characters of each.
+_LEAST_SECRET = 8
+_LEAST_PASSWORD = 4
+_LEAST_PIN = 4
+_MOST_PIN = 12
 
 # Published placeholders, and what stands for a value in code and in templates.
 _NO_VALUE = re.compile(
@@ -113,22 +117,39 @@ def says_password(text: str) -> bool:
 
 
 def _is_said(text: str, label: re.Match[str]) -> bool:
+    """Whether a text says what the password is that a label names."""
     kind = (label.lastgroup or "").removesuffix("_cjk")
+    return (
+        _is_said_after(kind, text, label)
+        or _stands_beside(kind, text, label)
+        or _is_said_before(kind, text, label)
+    )
+
+
+def _is_said_after(kind: str, text: str, label: re.Match[str]) -> bool:
+    """Whether a sign or a verb stands between a label and its value: `PIN: 4711`."""
     says = _SAYS.match(text, label.end())
-    if says and _is_value(kind, text, says):
+    if says is None:
+        return False
+    if _is_value(kind, text, says):
         return True
-    if says and kind == "password" and _is_plain_word(text, label, says):
-        return True
+    return kind == "password" and _is_plain_word(text, label, says)
+
+
+def _stands_beside(kind: str, text: str, label: re.Match[str]) -> bool:
+    """Whether a value follows a label at once: `password hunter2hunter2`."""
     beside = _BESIDE.match(text, label.end())
-    if (
-        beside
-        and _looks_random(_bare(beside))
-        and _is_value(kind, text, beside)
-        and _ends(text, beside)
-    ):
-        return True
+    if beside is None or not _looks_random(_bare(beside)):
+        return False
+    return _is_value(kind, text, beside) and _ends_clause(text, beside)
+
+
+def _is_said_before(kind: str, text: str, label: re.Match[str]) -> bool:
+    """Whether a value stands before its label: `hunter2 is my password`."""
     before = _BEFORE.search(text[max(label.start() - _BEFORE_CHARS, 0) : label.start()])
-    return bool(before and _END.match(text, label.end()) and _looks_like(kind, _bare(before)))
+    if before is None or not _END.match(text, label.end()):
+        return False
+    return _looks_like(kind, _bare(before))
 
 
 def _bare(match: re.Match[str]) -> str:
@@ -136,15 +157,18 @@ def _bare(match: re.Match[str]) -> str:
     return match["value"].rstrip(_TRAILING)
 
 
-def _ends(text: str, match: re.Match[str]) -> bool:
+def _ends_clause(text: str, match: re.Match[str]) -> bool:
     """Whether nothing of the same clause follows the value."""
     return _END.match(text, match.start("value") + len(_bare(match))) is not None
 
 
-def _is_value(kind: str, text: str, says: re.Match[str]) -> bool:
-    value = _bare(says)
-    # A number alone may be how many characters one has.
-    return _looks_like(kind, value) and (not value.isdigit() or _ends(text, says))
+def _is_value(kind: str, text: str, match: re.Match[str]) -> bool:
+    """Whether the value of a match looks like a password, and is not only a count of characters."""
+    value = _bare(match)
+    if not _looks_like(kind, value):
+        return False
+    # A number alone may be how many characters a password has.
+    return not value.isdigit() or _ends_clause(text, match)
 
 
 def _looks_like(kind: str, value: str) -> bool:
@@ -156,12 +180,9 @@ def _looks_like(kind: str, value: str) -> bool:
     has_letter = any(character.isalpha() for character in value)
     has_digit = any(character.isdigit() for character in value)
     if kind == "secret":
-        return (
-            has_letter
-            and has_digit
-            and len(value) >= _LEAST_SECRET
-            and re.search(r"[-.]", value) is None
-        )
+        has_length = len(value) >= _LEAST_SECRET
+        has_sign_of_names = "-" in value or "." in value
+        return has_letter and has_digit and has_length and not has_sign_of_names
     if len(value) < _LEAST_PASSWORD:
         return False
     if has_digit:
@@ -170,27 +191,30 @@ def _looks_like(kind: str, value: str) -> bool:
 
 
 def _looks_random(value: str) -> bool:
-    """Whether small letters and digits are mixed, which a standard's or a ticket's number has not."""
-    return (
-        re.search(r"[a-z]", value) is not None
-        and re.search(r"\d", value) is not None
-        and len(value) > _LEAST_PASSWORD
-    )
+    """Whether small letters and digits are mixed, as in no number of a standard or a ticket."""
+    has_small_letter = re.search(r"[a-z]", value) is not None
+    has_digit = re.search(r"\d", value) is not None
+    return has_small_letter and has_digit and len(value) > _LEAST_PASSWORD
 
 
 def _is_plain_word(text: str, label: re.Match[str], says: re.Match[str]) -> bool:
     """Whether a plain word, with which a sentence ends, is said to be one's password."""
     value = _bare(says)
-    if (
-        not _WORD.fullmatch(value)
-        or len(value) < _LEAST_PASSWORD
-        or label[0].lower().endswith(("words", "wörter", "s"))
-    ):
-        return False
-    if value.lower() in _ORDINARY or _PREDICATE.fullmatch(value) or _NO_VALUE.match(value):
+    is_plural = label[0].lower().endswith(("words", "wörter", "s"))
+    if is_plural or not _may_be_password(value):
         return False
     before = text[max(label.start() - _OWN_CHARS, 0) : label.start()]
     is_own = _OWN.search(before) is not None
     is_entry = says["sign"] == ":" and _ENTRY.search(before) is not None
+    if not is_own and not is_entry:
+        return False
     after = text[says.start("value") + len(value) :]
-    return (is_own or is_entry) and _SENTENCE_END.match(after) is not None
+    return _SENTENCE_END.match(after) is not None
+
+
+def _may_be_password(word: str) -> bool:
+    """Whether this is a word, and none that is commonly said of passwords."""
+    if not _WORD.fullmatch(word) or len(word) < _LEAST_PASSWORD:
+        return False
+    is_common = word.lower() in _ORDINARY or _PREDICATE.fullmatch(word) is not None
+    return not is_common and _NO_VALUE.match(word) is None

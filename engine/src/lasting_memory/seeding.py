@@ -1,11 +1,11 @@
-"""Put policies, skills, first memories and the consolidation cron into a deployment. Safe to
-repeat.
+"""Put policies, skills, first memories and the consolidation cron into a deployment.
 
     python -m seeds [--url URL] [--prune] [--token] [policies|skills|memories|cron|all|embeddings]
 
-It comes in as Studio does: a deployment on LangSmith wants a LangSmith API key in the environment,
-`langgraph dev` wants none. With `--token` it comes in with an operator's token, read from standard
-input, where Studio is not let in. Folder names of organizations and people may be percent-encoded.
+It is safe to repeat. It comes in as Studio does: a deployment on LangSmith wants a LangSmith API
+key in the environment, `langgraph dev` wants none. With `--token` it comes in with an operator's
+token, read from standard input, where Studio is not let in. Folder names of organizations and
+people may be percent-encoded.
 
 All files are read before any is written. A file that cannot be seeded is named with its fault, and
 the rest is put in; the exit status is then 3. A link, or a folder whose owner is not certain, stops
@@ -22,7 +22,7 @@ import sys
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 from langgraph_sdk import get_client
@@ -45,12 +45,18 @@ EMBEDDINGS = "embeddings"
 CRON_MARK = {"created_by": "seeds"}
 _PAGE = 100
 
-Change = tuple[str, Callable[[], Awaitable[Any]]]
+
+class Change(NamedTuple):
+    """A change of a deployment: what it is, in a line for people, and the call that makes it."""
+
+    line: str
+    apply: Callable[[], Awaitable[Any]]
 
 
 class PartlySeededError(SeedError):
-    """Some files cannot be seeded, and the others were. The message names all of them, with their
-    faults.
+    """Some files cannot be seeded, and the others were.
+
+    The message names those that cannot, with their faults.
     """
 
 
@@ -63,8 +69,9 @@ def folder_files(
     cannot be seeded.
     """
     folder = read_seed_folder(deployment, parts, agents)
-    if wrong := [*folder.refused, *folder.faults]:
-        raise SeedError(" ".join(wrong))
+    faults = [*folder.refused, *folder.faults]
+    if faults:
+        raise SeedError(" ".join(faults))
     return folder.files
 
 
@@ -76,38 +83,38 @@ async def file_changes(
     *,
     prune: bool,
 ) -> list[Change]:
-    """The changes after which a namespace holds the files of a folder. Memories and groups' files
-    that are there stay as they are. A change that a check of the deployment refuses becomes one of
-    the folder's faults.
+    """The changes after which a namespace holds the files of a folder.
+
+    Memories and groups' files that are there stay as they are. With `prune`, other policies and
+    skills are deleted. A change that a check of the deployment refuses becomes one of the folder's
+    faults.
     """
     where = "/".join(namespace)
     route = f"/{namespace[0]}"
     files = folder.files[namespace]
-    stored = {
-        item["key"]: item["value"]
-        for item in await _pages(partial(client.store.search_items, namespace), "items")
-    }
+    items = await _pages(partial(client.store.search_items, namespace), "items")
+    stored = {item["key"]: item["value"] for item in items}
     is_ours = namespace[0] in ("policies", "skills")
     changes = list[Change]()
     for key, value in files.items():
         old = stored.get(key)
-        is_same = old is not None and all(
-            old.get(name) == value[name] for name in ("content", "encoding")
-        )
-        if is_same or (old is not None and not is_ours):
+        if old is not None and (not is_ours or _is_same_file(old, value)):
             continue
         if is_ours and not _is_allowed(deployment, folder, f"{route}{key}", old, value):
             continue
         put = partial(client.store.put_item, namespace, key, value)
-        changes.append((f"{where}{key}: {'updated' if old else 'added'}", put))
+        changes.append(Change(f"{where}{key}: {'updated' if old else 'added'}", put))
     if not (prune and is_ours):
         return changes
     for key in sorted(stored.keys() - files - folder.left_alone[namespace]):
         if _is_allowed(deployment, folder, f"{route}{key}", stored[key], None):
-            changes.append(
-                (f"{where}{key}: deleted", partial(client.store.delete_item, namespace, key))
-            )
+            delete = partial(client.store.delete_item, namespace, key)
+            changes.append(Change(f"{where}{key}: deleted", delete))
     return changes
+
+
+def _is_same_file(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    return all(old.get(name) == new[name] for name in ("content", "encoding"))
 
 
 def _is_allowed(
@@ -117,14 +124,16 @@ def _is_allowed(
     old: Mapping[str, Any] | None,
     new: Mapping[str, Any] | None,
 ) -> bool:
-    """Whether the deployment's checks allow what the file of a skill or a policy becomes (None: it
-    is deleted).
+    """Whether the deployment's checks allow what the file of a skill or a policy becomes.
 
-    `path` is as the agent sees it. A refusal becomes one of the folder's faults.
+    `path` is as the agent sees it. `new` is None where the file is deleted. A refusal becomes one
+    of the folder's faults.
     """
     before = old.get("content") if old else None
-    text = before if isinstance(before, str) else None  # an operator may have put anything there
-    change = FileChange(path, text, new["content"] if new else None, Author("seed"))
+    if not isinstance(before, str):  # an operator may have put anything there
+        before = None
+    after = new["content"] if new else None
+    change = FileChange(path, before, after, Author("seed"))
     try:
         validation.check_change(deployment, change)
     except validation.RefusedWrite as error:
@@ -136,105 +145,117 @@ def _is_allowed(
 async def cron_changes(
     client: LangGraphClient, deployment: Deployment, graphs: Collection[str]
 ) -> list[Change]:
-    """One cron, at `CONSOLIDATION_SCHEDULE` of `CONSOLIDATION_TIMEZONE`; none without a schedule,
-    or without consolidation.
+    """The changes after which there is one cron, at `CONSOLIDATION_SCHEDULE`.
+
+    Its time zone is `CONSOLIDATION_TIMEZONE`. Without a schedule, or without consolidation, there is
+    none afterwards. `graphs` are those of the deployment's assistants.
     """
     crons: Any = await client.crons.search(
         metadata=CRON_MARK, limit=_PAGE, sort_by="created_at", sort_order="asc"
     )
-    ours = [cron for cron in crons if CRON_MARK.items() <= (cron.get("metadata") or {}).items()]
     # The assistant of a graph that was taken off stays in the database.
     consolidates = deployment.consolidation and settings.CONSOLIDATION_GRAPH in graphs
     schedule = deployment.settings.consolidation_schedule if consolidates else None
     timezone = deployment.settings.consolidation_timezone
-    kept = [
-        cron
-        for cron in ours
-        if (cron["schedule"], cron.get("timezone") or "UTC") == (schedule, timezone)
-    ][:1]
-    gone = [cron["cron_id"] for cron in ours if cron not in kept]
-    changes: list[Change] = [
-        (f"cron {cron_id}: deleted", partial(client.crons.delete, cron_id)) for cron_id in gone
-    ]
-    if schedule and not kept:
+    changes = list[Change]()
+    is_there = False
+    for cron in crons:
+        if not CRON_MARK.items() <= (cron.get("metadata") or {}).items():
+            continue
+        is_right = (cron["schedule"], cron.get("timezone") or "UTC") == (schedule, timezone)
+        if is_right and not is_there:
+            is_there = True
+            continue
+        cron_id = cron["cron_id"]
+        delete = partial(client.crons.delete, cron_id)
+        changes.append(Change(f"cron {cron_id}: deleted", delete))
+    if schedule and not is_there:
         create = partial(
             client.crons.create,
+            settings.CONSOLIDATION_GRAPH,
             schedule=schedule,
             timezone=timezone,
             input={"messages": []},
             metadata=CRON_MARK,
         )
-        changes.append(
-            (f"cron: created, {schedule} {timezone}", partial(create, settings.CONSOLIDATION_GRAPH))
-        )
+        changes.append(Change(f"cron: created, {schedule} {timezone}", create))
     return changes
 
 
 async def embedding_changes(client: LangGraphClient) -> list[Change]:
-    """For each person whose conversations are embedded: forget by which model, so that they are
-    embedded anew.
+    """The changes after which the conversations of all people are embedded anew.
+
+    Each deletes by which model a person's conversations are embedded.
     """
     texts = f"{namespaces.RECALL_PREFIX}texts"
     people = await _pages(client.store.list_namespaces, "namespaces", prefix=[texts])
-    return [
-        (f"{person}: embedded anew", partial(client.store.delete_item, [texts, person], MODEL))
-        for _, person in people
-    ]
+    changes = list[Change]()
+    for _, person in people:
+        forget = partial(client.store.delete_item, [texts, person], MODEL)
+        changes.append(Change(f"{person}: embedded anew", forget))
+    return changes
 
 
 async def _pages(
-    search: Callable[..., Awaitable[Any]], part: str | None = None, **asked: Any
+    search: Callable[..., Awaitable[Any]], part: str | None = None, **query: Any
 ) -> list[Any]:
-    """All that a search of the platform finds; `part` names the list in its answers, which are
-    lists otherwise.
+    """All that a search of the platform finds.
+
+    Its answers are lists. Where they are mappings, `part` names the list in them.
     """
-    found = list[Any]()
-    while page := await search(limit=_PAGE, offset=len(found), **asked):
-        if not (listed := page[part] if part else page):
-            break
-        found += listed
-    return found
+    entries = list[Any]()
+    while True:
+        page = await search(limit=_PAGE, offset=len(entries), **query)
+        listed = page[part] if page and part else page
+        if not listed:
+            return entries
+        entries += listed
 
 
 async def seed(
     client: LangGraphClient, parts: Sequence[str], deployment: Deployment, *, prune: bool
 ) -> list[str]:
-    """Bring a deployment into the repository's state; prints and returns one line a change.
+    """Brings a deployment into the repository's state; prints and returns one line a change.
 
-    Prints also which files are skipped, and which policies no prompt shows. `prune` also deletes
-    policies and skills that the repository no longer has. Memories are never deleted. Raises
-    `SeedError` before the first write, where the owner of a file is not certain, and
-    `PartlySeededError` after the last one, where some files cannot be seeded.
+    It also prints which files are skipped, and which policies no prompt shows. With `prune` it also
+    deletes policies and skills that the repository no longer has. Memories are never deleted.
+
+    Raises `SeedError` before the first write, if the owner of a file is not certain, and
+    `PartlySeededError` after the last one, if some files cannot be seeded.
     """
-    assistants = {
-        found["assistant_id"]: found["graph_id"] for found in await _pages(client.assistants.search)
-    }
-    agents = [
-        assistant
-        for assistant, graph in assistants.items()
-        if graph != settings.CONSOLIDATION_GRAPH
-    ]
+    graphs = set[str]()
+    agents = list[str]()
+    for assistant in await _pages(client.assistants.search):
+        graphs.add(assistant["graph_id"])
+        if assistant["graph_id"] != settings.CONSOLIDATION_GRAPH:
+            agents.append(assistant["assistant_id"])
     folder = read_seed_folder(deployment, parts, agents)
     if folder.refused:
         raise SeedError(" ".join([*folder.refused, *folder.faults]))
     if prune and "policies" in parts:
-        there = await _pages(client.store.list_namespaces, "namespaces", prefix=["policies"])
-        folder.files = {tuple(namespace): {} for namespace in there} | folder.files
+        stored = await _pages(client.store.list_namespaces, "namespaces", prefix=["policies"])
+        empty: dict[Namespace, Files] = {tuple(namespace): {} for namespace in stored}
+        folder.files = empty | folder.files
     changes = list[Change]()
     for namespace in folder.files:
         changes += await file_changes(client, namespace, folder, deployment, prune=prune)
     if "cron" in parts:
-        changes += await cron_changes(client, deployment, assistants.values())
+        changes += await cron_changes(client, deployment, graphs)
     if EMBEDDINGS in parts:
         changes += await embedding_changes(client)
-    for line, apply in changes:
-        await apply()
-        print(line, flush=True)
+    await _apply(changes)
     for line in [*folder.skipped, *_hidden_policies(folder, deployment)]:
         print(line, flush=True)
     if folder.faults:
         raise PartlySeededError(" ".join(folder.faults))
-    return [line for line, _ in changes]
+    return [change.line for change in changes]
+
+
+async def _apply(changes: Sequence[Change]) -> None:
+    """Makes the changes in order; prints the line of each one that is made."""
+    for change in changes:
+        await change.apply()
+        print(change.line, flush=True)
 
 
 def _hidden_policies(folder: SeedFolder, deployment: Deployment) -> list[str]:
@@ -249,11 +270,9 @@ def _hidden_policies(folder: SeedFolder, deployment: Deployment) -> list[str]:
     return lines
 
 
-async def _main(deployment: Deployment) -> str | None:
-    """The command. Returns the reason in one line if the deployment has not the repository's state."""
-    parser = argparse.ArgumentParser(
-        prog="python -m seeds", description=(__doc__ or "").splitlines()[0]
-    )
+def _parse_arguments() -> argparse.Namespace:
+    summary = (__doc__ or "").splitlines()[0]
+    parser = argparse.ArgumentParser(prog="python -m seeds", description=summary)
     parser.add_argument("part", nargs="?", choices=[*PARTS, "all", EMBEDDINGS], default="all")
     parser.add_argument(
         "--url",
@@ -268,19 +287,24 @@ async def _main(deployment: Deployment) -> str | None:
     parser.add_argument(
         "--token", action="store_true", help="read an operator's token from standard input"
     )
-    args = parser.parse_args()
-    sign_in = (
-        {"authorization": f"Bearer {sys.stdin.readline().strip()}"}
-        if args.token
-        else {"x-auth-scheme": "langsmith"}
-    )
+    return parser.parse_args()
+
+
+async def _main(deployment: Deployment) -> str | None:
+    """The command.
+
+    Returns the reason in one line if the deployment has not the repository's state.
+    """
+    args = _parse_arguments()
+    headers = {"x-auth-scheme": "langsmith"}
+    if args.token:
+        headers = {"authorization": f"Bearer {sys.stdin.readline().strip()}"}
     parts = PARTS if args.part == "all" else (args.part,)
     try:
         settings.check_server(args.url)
-        deployment = replace(
-            deployment, settings=settings.load_settings(settings.local_environ(deployment.folder))
-        )
-        async with get_client(url=args.url, headers=sign_in) as client:
+        local = settings.load_settings(settings.local_environ(deployment.folder))
+        deployment = replace(deployment, settings=local)
+        async with get_client(url=args.url, headers=headers) as client:
             changes = await seed(client, parts, deployment, prune=args.prune)
     except PartlySeededError as error:
         print(f"{error} The rest is written.", file=sys.stderr, flush=True)
@@ -289,17 +313,17 @@ async def _main(deployment: Deployment) -> str | None:
         return f"{error} Nothing was written."
     except (httpx.TransportError, httpx.HTTPStatusError) as error:
         return settings.unanswered(error)
-    print(
-        f"{len(changes)} changes."
-        if changes
-        else f"Nothing to change: {', '.join(parts)} are as the repository has them."
-    )
+    if changes:
+        print(f"{len(changes)} changes.")
+    else:
+        print(f"Nothing to change: {', '.join(parts)} are as the repository has them.")
     return None
 
 
 def main(deployment: Deployment) -> None:
-    """The command `python -m seeds`. Exits with the reason in one line if the server has not the
-    state of the folder.
+    """The command `python -m seeds`.
+
+    Exits with the reason in one line if the deployment has not the state of the folder.
     """
     try:
         sys.exit(asyncio.run(_main(deployment)))

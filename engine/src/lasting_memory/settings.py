@@ -10,6 +10,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_args
@@ -54,19 +55,19 @@ def is_loopback(name: str) -> bool:
 
 
 def _fires(cron: str) -> bool:
-    """Whether this is a cron of five fields (a sixth would be seconds) that has a next time: the
-    31st of February has none.
-    """
-    return bool(re.fullmatch(r"(\S+\s+){4}\S+", cron)) and bool(croniter(cron).get_next())
+    """Whether this is a cron of five fields that has a next time: the 31st of February has none."""
+    # A sixth field would be seconds.
+    if not re.fullmatch(r"(\S+\s+){4}\S+", cron):
+        return False
+    return bool(croniter(cron).get_next())
 
 
 def _is_https(address: str) -> bool:
     """Whether this is an https:// address, or an http:// one of this machine."""
     url = urlsplit(address)
-    return bool(
-        url.hostname
-        and (url.scheme == "https" or (url.scheme == "http" and is_loopback(url.hostname)))
-    )
+    if not url.hostname:
+        return False
+    return url.scheme == "https" or (url.scheme == "http" and is_loopback(url.hostname))
 
 
 def _origin_of(address: str) -> str | None:
@@ -81,20 +82,19 @@ def _origin_of(address: str) -> str | None:
 
 
 def is_address(text: str) -> bool:
-    """Whether this is an https:// address, or an http:// one of this machine, that a client may
-    call.
-    """
+    """Whether a client may call this address: https://, or http:// of this machine."""
     return _origin_of(text) is not None
 
 
 def _is_postgres(address: str) -> bool:
+    """Whether this is the address of a Postgres database, with its host."""
     url = urlsplit(address)
-    # Otherwise Postgres would take a piece of the password for the host.
-    return (
-        url.scheme in {"postgres", "postgresql"}
-        and "@" not in url.netloc.partition("@")[2]
-        and bool(url.hostname or "host" in parse_qs(url.query))
-    )
+    if url.scheme not in {"postgres", "postgresql"}:
+        return False
+    # After a second @ Postgres would take a piece of the password for the host.
+    if "@" in url.netloc.partition("@")[2]:
+        return False
+    return bool(url.hostname) or "host" in parse_qs(url.query)
 
 
 def _listed(text: str) -> list[str]:
@@ -127,8 +127,9 @@ _OF_THE_TOKEN = frozenset(
 
 
 def is_peoples_own(path: str) -> bool:
-    """Whether people write the claim at this path themselves, as far as its name tells: it proves
-    nothing then.
+    """Whether people write the claim at this path themselves, as far as its name tells.
+
+    Such a claim proves nothing.
     """
     return not _PEOPLES_OWN.isdisjoint(re.split("[./:]", path.casefold()))
 
@@ -155,8 +156,9 @@ _MODEL = Field(
 
 @dataclass(frozen=True, slots=True, config=ConfigDict(hide_input_in_errors=True))
 class Settings:
-    """The environment: each field is the variable of its name in capitals. The defaults are of a
-    start without any key.
+    """The environment: each field is the variable of its name in capitals.
+
+    The defaults are those of a start without any key.
     """
 
     agent_model: _Model | None = _MODEL
@@ -249,8 +251,9 @@ class Settings:
 
     @property
     def issuers(self) -> tuple[str, ...]:
-        """The issuers whose tokens are believed, as the environment spells them; none if they are
-        not checked.
+        """The issuers whose tokens are believed, as the environment spells them.
+
+        None if they are not checked.
         """
         return tuple(_listed(self.auth_issuer or ""))
 
@@ -266,42 +269,45 @@ class Settings:
 
     @property
     def fallback_org(self) -> str:
-        """The organization of operators and scripts that name none, and of people where
-        `requires_org` is false.
+        """The organization of operators and scripts that name none.
+
+        Also that of people, where `requires_org` is false.
         """
         return self.default_org or "default"
 
     @property
     def requires_org(self) -> bool:
-        """Whether a person's token must name an organization: the environment says by which claim,
-        and no other organization.
+        """Whether a person's token must name an organization.
 
-        Without this a claim that is misspelt would put the people of all organizations into one.
+        It must if the environment says by which claim, and names no organization itself. Without
+        this rule a misspelt claim would put the people of all organizations into one.
         """
         return bool(self.auth_org_claim) and not self.default_org
 
     @property
     def accepts_dev_tokens(self) -> bool:
-        """Whether callers name themselves: on `langgraph dev` without JWTs, while only this machine
-        reaches it.
+        """Whether callers name themselves: on `langgraph dev` without JSON web tokens.
+
+        Other machines may reach it only if `DEV_TOKENS` says so.
         """
-        return (
-            self.local_dev
-            and not self.uses_jwt
-            and (not self.exposed or self.dev_tokens == "anywhere")
-        )
+        if not self.local_dev or self.uses_jwt:
+            return False
+        return not self.exposed or self.dev_tokens == "anywhere"
 
     @property
     def accepts_studio(self) -> bool:
-        """Whether a caller may say it is Studio. `langgraph dev` does not verify that; in a
-        deployment LangSmith does.
+        """Whether a caller may say it is Studio.
+
+        `langgraph dev` does not verify that; in a deployment LangSmith does.
         """
         return not self.exposed or self.accepts_dev_tokens
 
     @property
     def sign_in(self) -> Literal["dev", "token", "provider"]:
-        """How people sign in on the page: with a name and an organization, with a token, or at
-        their identity provider.
+        """How people sign in on the page.
+
+        "dev": with a name and an organization; "token": with a token; "provider": at their identity
+        provider.
         """
         if self.accepts_dev_tokens:
             return "dev"
@@ -310,7 +316,10 @@ class Settings:
     @property
     def page_issuer(self) -> str | None:
         """The issuer at which people sign in on the page: the first that is an address."""
-        return next((issuer for issuer in self.issuers if _origin_of(issuer)), None)
+        for issuer in self.issuers:
+            if _origin_of(issuer):
+                return issuer
+        return None
 
     @property
     def page_origin(self) -> str | None:
@@ -338,41 +347,73 @@ VARIABLES = tuple(
 
 def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
     """Settings from `environ` (default: the process environment). An empty value counts as unset.
+
     Raises `SettingsError` if a value cannot be used, or two settings exclude each other.
     """
     environ = os.environ if environ is None else environ
-    given: dict[str, Any] = {
-        name.lower(): value for name in VARIABLES if (value := environ.get(name, "").strip())
-    }
-    if names := given.pop("operators", ""):
-        given["operators"] = {name.strip() for name in names.split(",")} - {""}
+    values = _values_in(environ)
     served_at = environ.get("LANGGRAPH_API_URL", "").rstrip("/")
     served_as = urlsplit(served_at).hostname or ""
     if environ.get("LANGSMITH_LANGGRAPH_API_VARIANT") == "local_dev":
-        cors = _mapping(
-            _http_of(environ.get("LANGGRAPH_HTTP")).get("cors"), "LANGGRAPH_HTTP: cors", _CORS
-        )
-        given |= {
-            "local_dev": True,
-            "exposed": not is_loopback(served_as),
-            "cors_origins": cors.get("allow_origins") or (),
-            "cors_origin_regex": cors.get("allow_origin_regex") or None,
-        }
+        values |= _values_of_dev_server(environ, served_as)
     try:
-        settings = Settings(**given, served_at=served_at, served_as=served_as)
+        settings = Settings(**values, served_at=served_at, served_as=served_as)
     except ValidationError as error:  # its text shows no value: it may be a secret
-        wrong = error.errors(include_url=False)[0]
-        field = cast("Any", Settings).__pydantic_fields__[wrong["loc"][0]]
-        fix = field.description or f"one of {', '.join(get_args(field.annotation))}"
-        said = repr(str(wrong["input"])[:100]) if field.repr else "unusable as it is"
-        raise SettingsError(
-            f"{field.title or str(wrong['loc'][0]).upper()} is {said}; use {fix}."
-        ) from None
+        raise SettingsError(_fault(error)) from None
+    _check_together(settings, values.keys())
+    return settings
+
+
+def _values_in(environ: Mapping[str, str]) -> dict[str, Any]:
+    """The values of all variables that are set, by the names of their fields."""
+    values = dict[str, Any]()
+    for name in VARIABLES:
+        value = environ.get(name, "").strip()
+        if value:
+            values[name.lower()] = value
+    if "operators" in values:
+        values["operators"] = set(_listed(values["operators"]))
+    return values
+
+
+def _values_of_dev_server(environ: Mapping[str, str], host: str) -> dict[str, Any]:
+    """What the platform says of `langgraph dev`, which is reached at this host."""
+    http = _http_of(environ.get("LANGGRAPH_HTTP"))
+    cors = _mapping(http.get("cors"), "LANGGRAPH_HTTP: cors", _CORS)
+    return {
+        "local_dev": True,
+        "exposed": not is_loopback(host),
+        "cors_origins": cors.get("allow_origins") or (),
+        "cors_origin_regex": cors.get("allow_origin_regex") or None,
+    }
+
+
+def _fault(error: ValidationError) -> str:
+    """The first value that cannot be used, and what to use, in one line. It shows no secret."""
+    detail = error.errors(include_url=False)[0]
+    name = str(detail["loc"][0])
+    field = cast("Any", Settings).__pydantic_fields__[name]
+    variable = field.title or name.upper()
+    fix = field.description
+    if not fix:
+        choices = ", ".join(get_args(field.annotation))
+        fix = f"one of {choices}"
+    if not field.repr:
+        return f"{variable} is unusable as it is; use {fix}."
+    value = str(detail["input"])[:100]
+    return f"{variable} is {value!r}; use {fix}."
+
+
+def _check_together(settings: Settings, named: AbstractSet[str]) -> None:
+    """Raises `SettingsError` for settings that exclude or need each other.
+
+    `named` are the fields that the environment names.
+    """
     if settings.auth_jwks_url and settings.auth_jwt_secret:
         raise SettingsError(
             "AUTH_JWKS_URL and AUTH_JWT_SECRET are both set; keep the one your tokens are signed with."
         )
-    if "auth_audience_claim" in given and not settings.auth_audience:
+    if "auth_audience_claim" in named and not settings.auth_audience:
         claim = settings.auth_audience_claim
         raise SettingsError(
             f"AUTH_AUDIENCE_CLAIM is {claim!r:.100}; use it together with AUTH_AUDIENCE, or leave it empty."
@@ -382,11 +423,10 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
         raise SettingsError(
             f"AUTH_CLIENT_ID is {settings.auth_client_id!r:.100}; use it together with {needs}."
         )
-    if "auth_scope" in given and not settings.auth_client_id:
+    if "auth_scope" in named and not settings.auth_client_id:
         raise SettingsError(
             f"AUTH_SCOPE is {settings.auth_scope!r:.100}; use it together with AUTH_CLIENT_ID, or leave it empty."
         )
-    return settings
 
 
 _HTTP = '{"app": "./http_api.py:app", "enable_custom_route_auth": true}'
@@ -421,12 +461,14 @@ def _mapping(value: object, where: str, example: str) -> dict[str, Any]:
 
 def _http_of(served: str | None) -> dict[str, Any]:
     """The `http` block that the platform hands to its server in LANGGRAPH_HTTP."""
-    return _mapping(_parsed(served, "LANGGRAPH_HTTP") if served else None, "LANGGRAPH_HTTP", _HTTP)
+    block = _parsed(served, "LANGGRAPH_HTTP") if served else None
+    return _mapping(block, "LANGGRAPH_HTTP", _HTTP)
 
 
 def project_config(folder: Path) -> dict[str, Any]:
-    """What langgraph.json of a folder says. Raises `SettingsError` if it is not there, or no JSON
-    object.
+    """What langgraph.json of a folder says.
+
+    Raises `SettingsError` if it is not there, or no JSON object.
     """
     path = folder / "langgraph.json"
     try:
@@ -446,24 +488,21 @@ def project_config(folder: Path) -> dict[str, Any]:
 
 
 def registered_graphs(folder: Path) -> tuple[str, ...]:
-    """Ids of all graphs that the server has; without a server, that langgraph.json names. Raises as
-    `project_config`.
+    """Ids of all graphs that the server has; without a server, those that langgraph.json names.
+
+    Raises as `project_config`.
     """
     served = os.environ.get("LANGSERVE_GRAPHS")
     if served:
         return tuple(_mapping(_parsed(served, "LANGSERVE_GRAPHS"), "LANGSERVE_GRAPHS", _GRAPHS))
-    return tuple(
-        _mapping(
-            project_config(folder).get("graphs"), f"{folder / 'langgraph.json'}: graphs", _GRAPHS
-        )
-    )
+    graphs = project_config(folder).get("graphs")
+    return tuple(_mapping(graphs, f"{folder / 'langgraph.json'}: graphs", _GRAPHS))
 
 
 def served_http(folder: Path) -> dict[str, Any]:
-    """The `http` block with which the server runs; without a server, that of langgraph.json, if it
-    has one.
+    """The `http` block with which the server runs; without a server, that of langgraph.json.
 
-    Raises as `project_config`.
+    An empty one if there is none. Raises as `project_config`.
     """
     served = os.environ.get("LANGGRAPH_HTTP")
     if served:
@@ -477,32 +516,38 @@ def project_http(folder: Path) -> dict[str, Any]:
 
 
 def block_of(config: Mapping[str, Any], name: str, folder: Path = Path()) -> dict[str, Any]:
-    """A block of a folder's langgraph.json; an empty one if it has none. Raises `SettingsError` for
-    what is no object.
+    """A block of a folder's langgraph.json; an empty one if it has none.
+
+    Raises `SettingsError` for what is no object.
     """
     return _mapping(config.get(name), f"{folder / 'langgraph.json'}: {name}", _BLOCKS[name])
 
 
 def local_environ(folder: Path = Path()) -> dict[str, str]:
-    """The environment of commands on this machine: the folder's `.env`, overridden by non-empty
-    variables of the process.
+    """The environment of commands on this machine.
+
+    It is the folder's `.env`, overridden by non-empty variables of the process.
     """
     from dotenv import dotenv_values  # noqa: PLC0415  # a development library: the platform gives servers their environment
 
-    written = {name: value or "" for name, value in dotenv_values(folder / ".env").items()}
-    return {**written, **{name: value for name, value in os.environ.items() if value}}
+    environ = dict[str, str]()
+    for name, value in dotenv_values(folder / ".env").items():
+        environ[name] = value or ""
+    for name, value in os.environ.items():
+        if value:
+            environ[name] = value
+    return environ
 
 
 def adopt_local_environ() -> None:
-    """Make `local_environ` this process's environment, from which providers' packages read their
-    keys.
-    """
+    """Makes `local_environ` this process's environment: providers' packages read keys from it."""
     os.environ.update(local_environ())
 
 
 def given_token() -> str:
-    """The token of whom `make chat TOKEN=` talks as; empty if there is none. Never from `.env`,
-    which is the server's.
+    """The token with which `make chat TOKEN=` signs in; empty if there is none.
+
+    Never from `.env`, which is the server's.
     """
     return os.environ.get("TOKEN", "").strip()
 
@@ -513,8 +558,9 @@ def dev_address() -> str:
 
 
 def check_server(url: str) -> None:
-    """Raises `SettingsError` if no deployment answers at `url`: at once, where the SDK's client
-    would try six times.
+    """Raises `SettingsError` if no deployment answers at `url`.
+
+    It asks once, where the SDK's client would try six times.
     """
     try:
         httpx.get(f"{url}/ok", timeout=httpx.Timeout(60, connect=5), trust_env=False).json()
@@ -527,5 +573,6 @@ def check_server(url: str) -> None:
 def unanswered(error: httpx.TransportError | httpx.HTTPStatusError) -> str:
     """What a server answered to a command, or that it did not, in one line."""
     if isinstance(error, httpx.HTTPStatusError):
-        return f"{error.request.url} answered {error.response.status_code}: {error.response.text[:300]}"
+        response = error.response
+        return f"{error.request.url} answered {response.status_code}: {response.text[:300]}"
     return f"{error.request.url} does not answer: {error!r}"

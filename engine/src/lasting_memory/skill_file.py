@@ -1,9 +1,9 @@
-"""Reading a SKILL.md: YAML between two lines of `---`, as the Agent Skills specification has it;
-and what is wrong with one.
+"""Reads a SKILL.md, and says what is wrong with one.
 
-Files that people wrote elsewhere are accepted with a byte order mark, blank lines before the first
-`---`, spaces after a `---`, Windows' line endings and without a last line break. Everything else
-that deviates is named with its line, as the file counts lines.
+Its fields are YAML between two lines of `---`, as in the Agent Skills specification. Files that
+people wrote elsewhere are accepted with a byte order mark, blank lines before the first `---`,
+spaces after a `---`, Windows' line endings and without a last line break. Everything else that
+deviates is named with its line, as the file counts lines.
 """
 
 import re
@@ -16,7 +16,9 @@ from deepagents.middleware.skills import SkillMetadata, _parse_skill_metadata
 MAX_FRONT_MATTER = 8_192
 # Depth of lists and mappings in it.
 _MAX_DEPTH = 8
+# Of a line or a field's name in an error, and how many fields an error names.
 _SHOWN_CHARACTERS = 60
+_SHOWN_FIELDS = 10
 _BYTE_ORDER_MARK = "\ufeff"
 _BLANK_LINES = re.compile(r"(?:[ \t]*\n)*")
 _HYPHENS = re.compile(r"[ \t]*-{2,}[ \t]*")
@@ -42,8 +44,7 @@ class FrontMatter(NamedTuple):
 
 
 def parse_skill(path: str, text: str) -> SkillMetadata:
-    """What a SKILL.md says of its skill, as deepagents' own loader reads it. Blocks for
-    milliseconds.
+    """The fields of a SKILL.md, as deepagents' own loader reads them. Blocks for milliseconds.
 
     `path` ends with the skill's folder and `SKILL.md`. Raises `SkillError`.
 
@@ -63,14 +64,14 @@ def parse_skill(path: str, text: str) -> SkillMetadata:
 
 
 def find_front_matter(text: str) -> FrontMatter:
-    """The YAML of a SKILL.md. Raises `SkillError` where it does not stand between two lines of
-    `---`.
+    """The YAML of a SKILL.md.
+
+    Raises `SkillError` where it does not stand between two lines of `---`.
     """
     text = text.removeprefix(_BYTE_ORDER_MARK).replace("\r\n", "\n").replace("\r", "\n")
     start = _BLANK_LINES.match(text).end()  # type: ignore[union-attr]  # it matches the empty text
     before = text.count("\n", 0, start)
-    # What stands behind the front matter is not looked at. Two lines of hyphens and their spaces
-    # are beside it.
+    # What stands behind the front matter is not looked at. The lines of hyphens may have spaces.
     lines = text[start : start + 2 * MAX_FRONT_MATTER].split("\n")
     if lines[0].rstrip() != "---":
         raise SkillError(
@@ -90,7 +91,7 @@ def find_front_matter(text: str) -> FrontMatter:
 
 
 def _unclosed(lines: list[str], before: int) -> str:
-    """Why there is no second line of `---`; `before` is the number of lines before the first one."""
+    """Why there is no second line of `---`. `before` counts the lines before the first one."""
     for number, line in enumerate(lines[1:], start=2):
         if _HYPHENS.fullmatch(line.rstrip()):
             return f"line {before + number} is {_shown(line)}; the line that ends the fields must be --- and begin with it."
@@ -98,9 +99,7 @@ def _unclosed(lines: list[str], before: int) -> str:
 
 
 def _check_fields(front: FrontMatter, folder: str) -> None:
-    """Raise `SkillError` for fields that cannot be read, and for a name or description that is
-    missing or another one.
-    """
+    """Raises `SkillError` for fields that cannot be read, and for a missing or other name."""
     fields = _read_yaml(front)
     if not isinstance(fields, dict):
         raise SkillError(
@@ -108,8 +107,8 @@ def _check_fields(front: FrontMatter, folder: str) -> None:
         )
     for needed in ("name", "description"):
         if not str(fields.get(needed) or "").strip():
-            found = ", ".join(str(field)[:_SHOWN_CHARACTERS] for field in list(fields)[:10])
-            raise SkillError(f"it has no {needed}; its fields are: {found}.")
+            names = [str(field)[:_SHOWN_CHARACTERS] for field in list(fields)[:_SHOWN_FIELDS]]
+            raise SkillError(f"it has no {needed}; its fields are: {', '.join(names)}.")
     name = str(fields["name"]).strip()
     if name != folder:
         raise SkillError(
@@ -126,16 +125,13 @@ def _read_yaml(front: FrontMatter) -> object:
         raise SkillError(_explained(front, error)) from None
     except yaml.YAMLError as error:
         raise SkillError(f"{_one_line(error)}.") from None
-    except (
-        ValueError,
-        OverflowError,
-        RecursionError,
-    ):  # such as the 45th of a month, or a number of 5,000 digits
+    except (ValueError, OverflowError, RecursionError):
+        # Such as the 45th of a month, or a number of 5,000 digits.
         raise SkillError(_UNREADABLE) from None
 
 
 def _check_events(front: str) -> None:
-    """Raise `YAMLError` for parts of YAML that are not accepted."""
+    """Raises `YAMLError` for parts of YAML that are not accepted."""
     depth = 0
     for event in yaml.parse(front, Loader=_EVENTS):
         if isinstance(event, yaml.CollectionStartEvent):
@@ -152,9 +148,7 @@ def _check_events(front: str) -> None:
 
 
 def _explained(front: FrontMatter, error: yaml.MarkedYAMLError) -> str:
-    """What is wrong with the YAML: the line of the file, and for the commonest faults what to
-    write.
-    """
+    """What is wrong with the YAML, and in which line; for the commonest faults what to write."""
     mark = error.problem_mark or error.context_mark
     if mark is None:
         return f"{_one_line(error)}."

@@ -2,7 +2,7 @@
 its rendering.
 
 `tests/auth/test_matrix.py` sends every row to the real server as every caller. `python -m
-tests.auth.matrix` writes the table into docs/security.md, between its two markers.
+tests.auth.matrix` writes the table into docs/matrix.md, between its two markers; that page works out one row.
 """
 
 from pathlib import Path
@@ -36,7 +36,7 @@ from tests.auth.rules import (
     store,
 )
 
-PAGE = Path(__file__).parents[2] / "docs" / "security.md"
+PAGE = Path(__file__).parents[2] / "docs" / "matrix.md"
 BEGIN, END = (
     "<!-- matrix: begin, written by `python -m tests.auth.matrix` -->",
     "<!-- matrix: end -->",
@@ -329,7 +329,7 @@ ROWS = [row for rows in MATRIX.values() for row in rows]
 
 
 def render() -> str:
-    """The matrix as the Markdown between the markers of docs/security.md."""
+    """The matrix as the Markdown between the markers of docs/matrix.md."""
     head = ["Route", "What", *CALLERS]
     legend = "\n".join(f"- **{meaning}**: {text}." for meaning, text in MEANINGS.items())
     parts = [legend]

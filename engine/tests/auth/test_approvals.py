@@ -20,6 +20,8 @@ from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, T
 from tests.auth.rules import a2a_message, rpc
 from tests.conftest import SUBAGENTS, BuildGraph, served
 
+pytestmark = pytest.mark.begins_first
+
 approvals = served(OPERATORS="root", SHARED_WRITES="interrupt")
 APPROVE = {"decisions": [{"type": "approve"}]}
 SKILL = "---\nname: {name}\ndescription: A skill.\n---\n\nDo it.\n"

@@ -59,6 +59,8 @@ JsonValue = st.recursive(
     lambda inner: st.lists(inner) | st.dictionaries(st.text('[]{}"\\a'), inner),
 )
 
+pytestmark = pytest.mark.begins_first
+
 
 @given(JsonValue, st.booleans())
 def test_nesting_is_that_of_the_parsed_value(value: Any, escaped: bool) -> None:

@@ -22,7 +22,7 @@ from tests.auth.matrix import DISCOVERY, OF_THE_PAGE, ROWS
 from tests.auth.rules import CALLERS, Cell, Row
 from tests.auth.world import ANSWER_SECONDS, Answer, World, _call, body_of, echo, filled
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.begins_first]
 
 AT_ONCE = 12
 OPERATORS = ("studio", "root")
@@ -255,5 +255,5 @@ def test_without_a_token_nothing_is_answered_but_what_says_nothing_of_anybody() 
 
 def test_the_page_shows_the_matrix_as_it_is() -> None:
     assert matrix.shown() == matrix.render(), (
-        "docs/security.md is out of date: python -m tests.auth.matrix"
+        "docs/matrix.md is out of date: python -m tests.auth.matrix"
     )

@@ -27,7 +27,7 @@ from lasting_memory.testing.scripted_anthropic import (
 from tests.auth.test_fields import CONFIG, CONFIGURABLE
 from tests.auth.world import ACCEPT
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.begins_first]
 
 Body = dict[str, Any]
 

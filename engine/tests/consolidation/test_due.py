@@ -29,7 +29,7 @@ from lasting_memory.consolidation.positions import put_positions
 from lasting_memory.deployment import Consolidation, Deployment, Limits
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor
-from lasting_memory.recall import index
+from lasting_memory.recall import threads
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.people import SignedIn
 from lasting_memory.testing.platform import Platform
@@ -124,8 +124,8 @@ async def test_everybody_with_something_new_gets_one_run_and_nobody_else(
         thread["values"] = {"messages": said("x")}
     await world.read(Actor("carol", "acme"))
     for page in (1_000, 2):
-        for name, value in {"_FIRST_PAGE": page, "_PAGE": page, "_OVERLAP": 1}.items():
-            monkeypatch.setattr(index, name, value)
+        for name, value in {"FIRST_PAGE": page, "_PAGE": page, "_OVERLAP": 1}.items():
+            monkeypatch.setattr(threads, name, value)
         assert await world.swept() == ["alice", "bob"], "who was not consolidated stays due"
     begins = sorted(run["after_seconds"] for run in world.platform.runs.all())
     assert begins == [0, planning.APART_SECONDS]

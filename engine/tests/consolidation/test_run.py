@@ -11,7 +11,7 @@ import pytest
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
-from lasting_memory.agent.usage import TokenBudgetError
+from lasting_memory.agent.budget import TokenBudgetError
 from lasting_memory.consolidation import Owner, find_backlog, records, start
 from lasting_memory.consolidation.drafts import draft_store
 from lasting_memory.consolidation.run import build_consolidation_agent

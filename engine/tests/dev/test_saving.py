@@ -15,7 +15,7 @@ from lasting_memory.testing.people import FILE
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
 from tests.conftest import BUILDERS, served
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.begins_first]
 
 GRAPHS = {
     name: f"{Path(__file__).parent / 'hasty_runtime.py'}:{name}" for name in (*BUILDERS, "stubborn")

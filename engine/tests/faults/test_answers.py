@@ -14,14 +14,16 @@ from langchain_core.messages import AIMessage
 from pydantic import SecretStr
 
 from lasting_memory import Limits
-from lasting_memory.agent.models import (
+from lasting_memory.agent.answers import (
     MAX_ANSWER_CHARS,
     BadAnswerError,
     CutAnswerError,
     SilentModelError,
-    whole_answers,
 )
+from lasting_memory.agent.whole_answers import whole_answers
 from lasting_memory.testing.loopback import LoopbackServer, QuietHandler
+
+pytestmark = pytest.mark.begins_first
 
 Parts = list[bytes]
 PATIENT, IMPATIENT = Limits(), Limits(model_silence_seconds=0.4)

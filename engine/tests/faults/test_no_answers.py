@@ -21,7 +21,7 @@ from langgraph.store.memory import InMemoryStore
 from pydantic import SecretStr
 
 from lasting_memory import Consolidation, build_consolidation_agent
-from lasting_memory.agent import models
+from lasting_memory.agent import bounds
 from lasting_memory.agent.answers import (
     CUT,
     SILENT,
@@ -229,7 +229,7 @@ class Provided:
 def provided() -> Iterator[Callable[[str], Provided]]:
     """Gives a provider by its name. Its graphs are built once: that takes longer than most tests."""
     with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(models, "RETRY_DELAY_SECONDS", 0.01)
+        patch.setattr(bounds, "RETRY_DELAY_SECONDS", 0.01)
 
         @cache
         def provide(name: str) -> Provided:

@@ -21,8 +21,8 @@ from langgraph.types import Command
 from langgraph_sdk import Auth
 
 from lasting_memory import Context, build_consolidation_agent
-from lasting_memory.agent.offline_model import OfflineModel
 from lasting_memory.auth.run_requests import check_state_write, rebuild_state
+from lasting_memory.offline.model import OfflineModel
 from lasting_memory.testing.contract import Scripted
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer

@@ -29,8 +29,7 @@ from lasting_memory.http import consolidation, export_and_forget, views
 from lasting_memory.http.export_and_forget import forget
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author, Context
-from lasting_memory.recall import catch_up, drop, retrieval
-from lasting_memory.recall import index as recall_index
+from lasting_memory.recall import catch_up, drop, embedding, retrieval
 from lasting_memory.testing.contract import http_client
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.people import AGENT, SignedIn
@@ -263,7 +262,7 @@ async def test_what_is_embedded_behind_a_search_does_not_come_back(
             found = await client.get("/memory/search?q=puppy")
             assert found.json()["outstanding"] == 2
             await asked.wait()
-            going = [*recall_index._embedding.values()]
+            going = [*embedding._tasks.values()]
             answer = await client.delete("/memory")
         assert answer.status_code == 200, answer.text
         assert not left(store)

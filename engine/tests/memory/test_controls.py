@@ -22,7 +22,7 @@ from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, T
 from tests.conftest import note, people, status
 from tests.consolidation.conftest import READ, READY, TASK, go, records, soon, while_it_works
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.begins_first]
 
 PREFERENCES = "/memories/preferences.md"
 

@@ -143,7 +143,10 @@ def test_a_key_is_found_behind_escapes() -> None:
     ["4111111111111111", "4111111111111111.0", "4.111111111111111e15", "41111111111111110E-1"],
 )
 def test_a_number_of_json_is_read_as_its_value(number: str) -> None:
-    assert find_credential_in_json(f'{{"a": [1.5, 1e999999999, {number}]}}') == CARD_NUMBER
+    assert (
+        find_credential_in_json(f'{{"a": [1.5, 1e999999999, 1e99999999999999999999, {number}]}}')
+        == CARD_NUMBER
+    )
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,11 @@ from langchain_core.tools import tool
 
 from lasting_memory import file_system, middleware, skills
 from lasting_memory.agent import prompt
+from lasting_memory.agent.file_sections import shared_room
+from lasting_memory.agent.shown_text import shown as shown_text
 from lasting_memory.deployment import DEFAULTS, Deployment
 from lasting_memory.people.identity import Author, Context
-from lasting_memory.recall.conversations import conversation
+from lasting_memory.recall.threads import conversation
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.hostile import BOMB, HOSTILE_SKILLS, skill
 from lasting_memory.testing.people import AGENT
@@ -128,7 +130,7 @@ async def test_what_was_remembered_last_is_shown_however_long_the_file_is(
 def test_each_file_has_its_share_and_nothing_of_the_budget_is_lost(
     sizes: list[int], budget: int
 ) -> None:
-    rooms = prompt.shared_room(sizes, budget)
+    rooms = shared_room(sizes, budget)
     assert all(0 <= room <= size for room, size in zip(rooms, sizes, strict=True))
     assert all(
         room >= min(size, budget // len(sizes)) for room, size in zip(rooms, sizes, strict=True)
@@ -179,7 +181,7 @@ async def test_a_value_that_is_not_a_file_is_said_so_and_the_others_are_shown(
     ("2 < 3 <b> List<Größe>", "2 < 3 <b> List<Größe>"),
 ])  # fmt: skip
 def test_comments_are_not_shown_and_tags_of_blocks_are_text(text: str, expected: str) -> None:
-    assert prompt.shown(text) == expected
+    assert shown_text(text) == expected
 
 
 async def test_the_writer_subagent_is_shown_its_own_memory_and_the_main_agent_is_not(

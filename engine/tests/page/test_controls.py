@@ -14,7 +14,7 @@ from tests.page.browser import Elsewhere, Held, Visitor
 from tests.page.conftest import Visit
 from tests.page.test_person import METRIC, PREFERENCES
 
-pytestmark = [pytest.mark.server, pytest.mark.browser]
+pytestmark = [pytest.mark.server, pytest.mark.browser, pytest.mark.begins_first]
 
 
 def test_a_temporary_conversation_is_shown_as_one_and_leaves_nothing(

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from tests.page.browser import Elsewhere, Held, Visitor
 from tests.page.conftest import Visit, answered
 
-pytestmark = [pytest.mark.server, pytest.mark.browser]
+pytestmark = [pytest.mark.server, pytest.mark.browser, pytest.mark.begins_first]
 
 THREAD = "0199f0aa-0000-7000-8000-000000000001"
 PREFERENCES, NOTES = "/memories/preferences.md", "/memories/notes.md"

@@ -27,7 +27,7 @@ from tests.conftest import ServerWith
 from tests.page.browser import Visitor
 from tests.page.conftest import Visit
 
-pytestmark = [pytest.mark.server, pytest.mark.browser]
+pytestmark = [pytest.mark.server, pytest.mark.browser, pytest.mark.begins_first]
 
 SECRET = "a-secret-of-at-least-32-bytes-for-tests"
 # Between the events of an answer: long enough to see it grow.

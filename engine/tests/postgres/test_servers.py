@@ -26,7 +26,7 @@ from lasting_memory.testing.scripted_anthropic import (
 )
 from lasting_memory.testing.stores import SERVED, embedded_in
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.begins_first]
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,7 @@ from lasting_memory.postgres.store import (
     open_store,
 )
 from lasting_memory.recall import index as segments
-from lasting_memory.recall.conversations import conversation
+from lasting_memory.recall.threads import conversation
 from lasting_memory.settings import Settings, SettingsError
 from lasting_memory.testing import stores
 from lasting_memory.testing.deployed import deployed

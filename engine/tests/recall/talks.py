@@ -7,7 +7,7 @@ from langgraph.store.base import BaseStore
 
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor
-from lasting_memory.recall.conversations import newest
+from lasting_memory.recall.format import newest
 from lasting_memory.recall.index import Index
 from lasting_memory.recall.retrieval import search
 from lasting_memory.testing.platform import Platform

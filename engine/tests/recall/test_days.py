@@ -13,9 +13,10 @@ from lasting_memory.auth.run_requests import rebuild_state, stamp_messages
 from lasting_memory.consolidation.planning import Due
 from lasting_memory.days import SAID_AT, WORLDS, day_of, is_zone, said_at, zone_of
 from lasting_memory.recall import Match, results_text, search
-from lasting_memory.recall.conversations import conversation
+from lasting_memory.recall.answers import page_text
 from lasting_memory.recall.lexical import period
-from lasting_memory.recall.retrieval import Results, page_text
+from lasting_memory.recall.retrieval import Results
+from lasting_memory.recall.threads import conversation
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.platform import Platform
 from lasting_memory.testing.scripted_anthropic import (

@@ -15,9 +15,11 @@ from lasting_memory.deployment import DEFAULTS
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor
 from lasting_memory.recall import lexical
-from lasting_memory.recall.conversations import Conversation, Turn, conversation, key_of
+from lasting_memory.recall.answers import page_text, results_text
+from lasting_memory.recall.format import key_of
 from lasting_memory.recall.index import index_conversations
-from lasting_memory.recall.retrieval import page_text, results_text, search
+from lasting_memory.recall.retrieval import search
+from lasting_memory.recall.threads import Conversation, Turn, conversation
 from lasting_memory.settings import ENGINE
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import OPERATOR, Person

@@ -13,11 +13,11 @@ from langgraph.store.memory import InMemoryStore
 
 from lasting_memory.consolidation.planning import Owner, find_due
 from lasting_memory.people import namespaces
-from lasting_memory.recall import conversations as formats
+from lasting_memory.recall import format as formats
 from lasting_memory.recall import repetition, search
-from lasting_memory.recall.conversations import conversation
-from lasting_memory.recall.index import catch_up
-from lasting_memory.recall.retrieval import page_text, results_text
+from lasting_memory.recall.answers import page_text, results_text
+from lasting_memory.recall.catching_up import catch_up
+from lasting_memory.recall.threads import conversation
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.platform import Platform
 from lasting_memory.testing.stores import INDEX

@@ -1,5 +1,4 @@
-"""One answer of a model: how each provider's protocol ends it, and the errors for what is no
-answer.
+"""One answer of a model: how its provider ends it, and the errors for what is no answer.
 
 A text that was cut is kept, and its metadata say so. An answer without text and tool calls is an
 error that says why.
@@ -23,11 +22,11 @@ from lasting_memory.attachments import without_thoughts
 
 @dataclass(frozen=True)
 class Endings:
-    """How an integration's answers end: where their metadata have the reason, and the reasons of
-    whole answers.
+    """How an integration's answers end.
 
-    After another reason, such as a limit of tokens, the last tool call may be cut. What an
-    integration that is not `known` calls a whole answer is not known either.
+    `keys` are where their metadata have the reason, `whole` the reasons of whole answers. After
+    another reason, such as a limit of tokens, the last tool call may be cut. Of an integration that
+    is not `known` the reasons of whole answers are not known either.
     """
 
     keys: tuple[str, ...]
@@ -90,6 +89,7 @@ _SHOWN = {"image", "image_url", "audio", "video", "file"}
 # Braille's blank.
 _BLANK = "\u034f\u115f\u1160\u2800\u3164\uffa0\ufe0e\ufe0f"
 _REASON_CHARS = 60
+_NO_WORD = re.compile(r"[^\w.-]")
 # Of one answer with its calls, which some integrations repeat in the content: a stream without an
 # end would fill the memory.
 MAX_ANSWER_CHARS = 2_000_000
@@ -101,14 +101,16 @@ class CutAnswerError(ModelConnectionError, RuntimeError):
 
 
 class BadAnswerError(ModelError, RuntimeError):
-    """An answer is too long, or a tool call of it is cut, e.g. at a token limit, or of no use. A
-    retry would not help.
+    """An answer is too long, or a tool call in it is cut or cannot be used.
+
+    A retry would not help.
     """
 
 
 class FilteredAnswerError(ModelError, RuntimeError):
-    """The provider filtered an answer, or the model refused to give one: there is no text. A retry
-    would not help.
+    """The provider filtered an answer, or the model refused to give one: there is no text.
+
+    A retry would not help.
     """
 
 
@@ -117,8 +119,9 @@ class EmptyAnswerError(ModelError, RuntimeError):
 
 
 class SilentModelError(ModelTimeoutError, RuntimeError):
-    """A model sent nothing for too long. There is no automatic retry: the person has waited long
-    enough to decide.
+    """A model sent nothing for too long.
+
+    There is no automatic retry: the person has waited long enough to decide.
     """
 
     is_retryable = False
@@ -154,10 +157,10 @@ class Answer:
         self._chars = 0
 
     def add(self, message: BaseMessage, info: Mapping[str, Any] | None) -> None:
-        """Take in a chunk, or a whole answer that was not streamed. It may change the message.
+        """Takes in a chunk, or a whole answer that was not streamed. It may change the message.
 
-        A refusal becomes text, and where the ending says that the answer was cut, so do the
-        metadata (`CUT`). Raises `BadAnswerError` if the answer is too long.
+        A refusal becomes text. Where the ending says that the answer was cut, the metadata say so,
+        too (`CUT`). Raises `BadAnswerError` if the answer is too long.
         """
         self.has_begun = True
         if _refusal_to_text(message):
@@ -170,21 +173,18 @@ class Answer:
             )
         self._texts.append(str(message.text))
         self._shows_something = self._shows_something or _shows_something(message)
-        self._add_ending(
-            {**(info or {}), **message.response_metadata}, has_content=bool(message.content)
-        )
-        if self._reason and not self._is_noted:  # once: the texts of chunks are added up
+        metadata = {**(info or {}), **message.response_metadata}
+        self._add_ending(metadata, has_content=bool(message.content))
+        # Once, because langchain joins the metadata's texts of all chunks.
+        if self._reason and not self._is_noted:
             self._note_cut(message)
 
     def check_end(self, *, needs_reason: bool = True) -> None:
-        """Raise one of the errors above unless the answer says or calls something, and can be
-        trusted to be all of it.
-        """
+        """Raises one of the errors above unless the answer is whole, and says or calls something."""
         kind = self._kind()
         if needs_reason and self._endings.known and not self._reason:
-            raise CutAnswerError(
-                f"The model's answer broke off: it ended without {' or '.join(self._endings.keys)}."
-            )
+            keys = " or ".join(self._endings.keys)
+            raise CutAnswerError(f"The model's answer broke off: it ended without {keys}.")
         if kind == "malformed":
             raise CutAnswerError(
                 f"The model's answer broke off: its provider cannot read it ({self._shown_reason()})."
@@ -201,7 +201,8 @@ class Answer:
     def _add_calls(self, message: BaseMessage) -> None:
         if isinstance(message, AIMessageChunk):
             for chunk in message.tool_call_chunks:
-                key = len(self._calls) if chunk["index"] is None else (chunk["index"],)
+                index = chunk["index"]
+                key = len(self._calls) if index is None else (index,)
                 self._add_arguments(key, chunk["args"] or "")
         elif isinstance(message, AIMessage):
             for call in message.tool_calls:
@@ -217,15 +218,14 @@ class Answer:
         reasons = [str(metadata[key]) for key in self._endings.keys if metadata.get(key)]
         if reasons:
             self._reason = reasons[0]
-            self._detail = _text_of(
-                metadata.get("incomplete_details"), "reason"
-            )  # of OpenAI's Responses
+            # Of OpenAI's Responses.
+            self._detail = _text_of(metadata.get("incomplete_details"), "reason")
         elif has_content:
             self._reason = ""  # more after the end
-        blocked = _text_of(metadata.get("prompt_feedback"), "block_reason")  # of Gemini
-        if blocked:
+        block_reason = _text_of(metadata.get("prompt_feedback"), "block_reason")  # of Gemini
+        if block_reason:
             self._is_blocked = True
-            self._reason = blocked
+            self._reason = block_reason
 
     def _note_cut(self, message: BaseMessage) -> None:
         cut = _CUT_BY.get(self._kind())
@@ -234,15 +234,19 @@ class Answer:
             message.response_metadata[CUT] = cut.format(self._shown_reason())
 
     def _will_fail(self) -> bool:
-        """Whether `check_end` raises for the ending that is known now: then its error says why, and
-        nothing else does.
+        """Whether `check_end` raises for the ending that is known now.
+
+        Then its error says why, and the metadata do not.
         """
-        return self._has_half_call() if self._calls else not self._says_something()
+        if self._calls:
+            return self._has_half_call()
+        return not self._says_something()
 
     def _has_half_call(self) -> bool:
-        return (
-            self._endings.known and bool(self._reason) and self._reason not in self._endings.whole
-        )
+        """Whether the last call may be cut: the answer ended for a reason of no whole one."""
+        if not self._endings.known or not self._reason:
+            return False
+        return self._reason not in self._endings.whole
 
     def _kind(self) -> str:
         """How it ended: whole, malformed, or as in `_CUT_BY`."""
@@ -263,10 +267,9 @@ class Answer:
         """The provider's own words, as far as they are words."""
         if self._is_refused:
             return "refusal"
-        parts = [
-            re.sub(r"[^\w.-]", "", part)[:_REASON_CHARS] for part in (self._reason, self._detail)
-        ]
-        return ": ".join(part for part in parts if part)
+        reason = _NO_WORD.sub("", self._reason)[:_REASON_CHARS]
+        detail = _NO_WORD.sub("", self._detail)[:_REASON_CHARS]
+        return ": ".join(filter(None, (reason, detail)))
 
     def _check_calls(self) -> None:
         if self._has_half_call():
@@ -279,8 +282,10 @@ class Answer:
             for text in self._calls.values():
                 orjson.dumps(from_json(text or "{}", allow_inf_nan=False))
         except (ValueError, TypeError):
-            said = "The model called a tool with arguments that are no JSON, or that no thread can keep."
-            raise BadAnswerError(said) from None
+            raise BadAnswerError(
+                "The model called a tool with arguments that are no JSON, "
+                "or that no thread can keep."
+            ) from None
 
 
 def says_something(message: BaseMessage) -> bool:
@@ -289,30 +294,27 @@ def says_something(message: BaseMessage) -> bool:
 
 
 def has_words(text: str) -> bool:
-    """Whether a person can see something of a whole text of a model, which is no thought that its
-    server left in it.
-    """
-    return any(
-        unicodedata.category(char)[0] not in "ZC" and char not in _BLANK
-        for char in without_thoughts(text)
-    )
+    """Whether a person can see something in a model's whole text, beside its thoughts."""
+    return any(_is_visible(character) for character in without_thoughts(text))
+
+
+def _is_visible(character: str) -> bool:
+    is_blank = unicodedata.category(character)[0] in "ZC" or character in _BLANK
+    return not is_blank
 
 
 def _shows_something(message: BaseMessage) -> bool:
     """Whether a message has something other than text that a person can see or hear."""
-    return "audio" in message.additional_kwargs or any(
-        isinstance(block, dict) and block.get("type") in _SHOWN for block in message.content
-    )
+    if "audio" in message.additional_kwargs:
+        return True
+    return any(isinstance(block, dict) and block.get("type") in _SHOWN for block in message.content)
 
 
 def check_said(message: BaseMessage) -> None:
-    """Raise `EmptyAnswerError` for an answer that ended as whole ones do, without text and without
-    calls.
-    """
-    is_calling = isinstance(message, AIMessage) and (
-        message.tool_calls or message.invalid_tool_calls
-    )
-    if not is_calling and not says_something(message):
+    """Raises `EmptyAnswerError` for a whole answer without text and without calls."""
+    if isinstance(message, AIMessage) and (message.tool_calls or message.invalid_tool_calls):
+        return
+    if not says_something(message):
         raise EmptyAnswerError(SILENT)
 
 
@@ -335,7 +337,9 @@ def _refusal_to_text(message: BaseMessage) -> bool:
         refusal = _refusal_of(block)
         if refusal:
             is_refused = True
-        blocks.append({"type": "text", "text": refusal} if refusal else block)
+            blocks.append({"type": "text", "text": refusal})
+        else:
+            blocks.append(block)
     if beside and not is_refused:
         is_refused = True
         blocks.append({"type": "text", "text": str(beside)})

@@ -1,11 +1,12 @@
 """Whether an agent has all the parts that keep it safe.
 
 deepagents builds the agent, and each part of this library sees itself alone. So these checks look
-at the graph that came out: when the server starts (`check_graph`), and where a run first needs the
-part that is missing.
+at the finished graph: when the server starts (`check_graph`), and where a run first needs a part
+that is missing.
 """
 
 import inspect
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple, NotRequired
 
@@ -19,6 +20,7 @@ from langchain_core.tools import BaseTool
 from langgraph.channels.untracked_value import UntrackedValue
 from langgraph.pregel import Pregel
 
+from lasting_memory.deployment import Deployment
 from lasting_memory.files.backends import RouteFiles, build_permissions, interrupted_tools
 from lasting_memory.settings import SettingsError
 
@@ -54,8 +56,10 @@ class LimitedState(AgentState[Any]):
 
 
 class ShownFiles(list[str]):
-    """Paths for `create_deep_agent(memory=...)`. deepagents' own memory middleware reads them in a
-    run, unless `middleware(d, ...)` takes its place.
+    """Paths for `create_deep_agent(memory=...)`.
+
+    deepagents' own memory middleware reads them in a run, unless `middleware(d, ...)` takes its
+    place.
     """
 
     def __iter__(self) -> Iterator[str]:
@@ -72,14 +76,13 @@ class _Agent(NamedTuple):
 
 
 def offered_tools(graph: Graph) -> list[str]:
-    """Names of the tools that the model of an agent is offered, in order: without those that its
-    files cannot do.
+    """Names of the tools that the model of an agent is offered, in order.
 
     deepagents gives every agent with files the tool `execute`, and takes it out of each call where
     nothing can execute it.
     """
     tools = _tools(graph)
-    names = list(dict.fromkeys(tool.name for tool in tools))
+    names = list(dict.fromkeys([tool.name for tool in tools]))
     files = _files(tools)
     if files is None or supports_execution(files.backend):
         return names
@@ -87,11 +90,11 @@ def offered_tools(graph: Graph) -> list[str]:
 
 
 def check_graph(graph: Graph) -> None:
-    """Raise `SettingsError` for a graph one of whose agents lacks a part of `middleware(d, ...)`,
-    `file_system(d)` or `subagents(d, ...)`.
+    """Raises `SettingsError` for a graph of which an agent lacks a part that keeps it safe.
 
-    Its agents are itself, its nodes that are agents, and their subagents, at all levels. If none of
-    them has any part of this library, the graph is none of its own, and passes.
+    The parts are those of `middleware(d, ...)`, `file_system(d)` and `subagents(d, ...)`. The
+    agents are the graph itself, its nodes that are agents, and their subagents, at all levels. A
+    graph in which no agent has any part of this library passes.
     """
     agents = list(_agents(graph))
     if not any(_has_a_part(agent.graph) for agent in agents):
@@ -104,76 +107,104 @@ def check_graph(graph: Graph) -> None:
 
 def _agents(graph: Graph) -> Iterator[_Agent]:
     """The agents of a graph, at all levels, with the outermost first."""
-    waiting = [_Agent(graph, "The agent", "build it with middleware(d, ...)")]
+    waiting = deque([_Agent(graph, "The agent", "build it with middleware(d, ...)")])
     known = set[int]()
     while waiting:
-        agent = waiting.pop(0)
+        agent = waiting.popleft()
         if id(agent.graph) in known:
             continue
         known.add(id(agent.graph))
-        tools = _tools(agent.graph)
-        if "model" in agent.graph.nodes or tools:
+        if "model" in agent.graph.nodes or _tools(agent.graph):
             yield agent
-        for tool in tools:
-            for name, subagent in _subagents(tool).items():
-                if (found := _unwrapped(subagent)) is not None:
-                    waiting.append(
-                        _Agent(found, f"The subagent {name!r}", "give it by subagents(d, ...)")
-                    )
-        for name, node in agent.graph.nodes.items():
-            inner = [found for found in node.subgraphs if isinstance(found, Pregel)]
-            waiting += [
-                _Agent(found, f"The node {name!r}", "build its agent with middleware(d, ...)")
-                for found in inner
-            ]
+        waiting.extend(_subagents_of(agent.graph))
+        waiting.extend(_nodes_with_graphs(agent.graph))
+
+
+def _subagents_of(graph: Graph) -> Iterator[_Agent]:
+    """The subagents that tools of a graph call, if they are graphs of this process."""
+    for tool in _tools(graph):
+        for name, subagent in _subagents(tool).items():
+            inner = _unwrapped(subagent)
+            if inner is not None:
+                yield _subagent(inner, name)
+
+
+def _subagent(graph: Graph, name: object) -> _Agent:
+    return _Agent(graph, f"The subagent {name!r}", "give it by subagents(d, ...)")
+
+
+def _nodes_with_graphs(graph: Graph) -> Iterator[_Agent]:
+    for name, node in graph.nodes.items():
+        for inner in node.subgraphs:
+            if isinstance(inner, Pregel):
+                yield _Agent(inner, f"The node {name!r}", "build its agent with middleware(d, ...)")
 
 
 def has_approvals(graph: Graph) -> bool:
-    """Whether calls of tools wait for an approval somewhere in a graph, as `interrupt_on` names
-    them.
-    """
+    """Whether calls of tools wait for an approval somewhere in a graph."""
     return bool(approved_calls(graph))
 
 
 def approved_calls(graph: Graph) -> set[str]:
     """Names of the tools whose calls wait for an approval somewhere in a graph."""
-    return {name for agent in _agents(graph) for name in _interrupted(agent.graph)}
+    names = set[str]()
+    for agent in _agents(graph):
+        names |= _interrupted(agent.graph)
+    return names
 
 
 def _has_a_part(graph: Graph) -> bool:
-    tools = _tools(graph)
-    if (
-        _is_guarded(graph)
-        or _is_limited(graph)
-        or _has_routes(tools)
-        or any(_is_of_library(tool) for tool in tools)
-    ):
+    """Whether a graph has any part of this library."""
+    if _is_guarded(graph) or _is_limited(graph):
         return True
-    return any(
-        isinstance(getattr(middleware, "sources", None), ShownFiles) for middleware in _hooks(graph)
-    )
+    tools = _tools(graph)
+    if _has_routes(tools) or any(_is_of_library(tool) for tool in tools):
+        return True
+    return any(_shows_files(middleware) for middleware in _hooks(graph))
+
+
+def _shows_files(middleware: object) -> bool:
+    """Whether this is deepagents' middleware for the paths of `file_system(d)`."""
+    return isinstance(getattr(middleware, "sources", None), ShownFiles)
 
 
 def _check_middleware(agent: _Agent) -> None:
+    """Raises `SettingsError` for an agent without policies, or without limits."""
     if not _is_guarded(agent.graph):
-        raise SettingsError(
-            _NO_MIDDLEWARE
-            if agent.who == "The agent"
-            else f"{agent.who} sees no policies; {agent.fix}."
-        )
+        if agent.who == "The agent":
+            raise SettingsError(_NO_MIDDLEWARE)
+        raise SettingsError(f"{agent.who} sees no policies; {agent.fix}.")
     if not _is_limited(agent.graph):
         raise SettingsError(f"{agent.who} has no limits; {agent.fix}, with all that it returns.")
 
 
 def _check_file_system(agent: _Agent) -> None:
-    """Raise `SettingsError` for an agent with file tools, but not on all routes, by their rules and
-    with their approvals.
+    """Raises `SettingsError` for an agent whose file tools are not those of all routes.
+
+    They must have the routes' rules and approvals. An agent without file tools passes.
     """
     tools = _tools(agent.graph)
     files = _files(tools)
     if files is None:
         return
+    deployment = _checked_routes(agent, files)
     fix = "build it with **file_system(d) as it is" if "subagent" not in agent.who else agent.fix
+    rules = build_permissions(deployment)
+    if not _holds(files._permissions, rules):  # noqa: SLF001  # deepagents shows them in no other way
+        raise SettingsError(f"{agent.who} lacks the permissions of the deployment's routes; {fix}.")
+    needs_approval = set(interrupted_tools(deployment))
+    if any(rule.mode == "interrupt" for rule in rules):
+        needs_approval |= _WRITERS
+    needs_approval &= {tool.name for tool in tools}
+    missing = needs_approval - _interrupted(agent.graph)
+    if missing:
+        raise SettingsError(
+            f"{agent.who} writes shared files by {min(missing)} without an approval; {fix}."
+        )
+
+
+def _checked_routes(agent: _Agent, files: FilesystemMiddleware) -> Deployment:
+    """The deployment whose routes an agent's files are. Raises `SettingsError` for other files."""
     routes = _routes(files)
     ours = [route for route in routes.values() if isinstance(route, RouteFiles)]
     if not ours:
@@ -184,40 +215,28 @@ def _check_file_system(agent: _Agent) -> None:
     for path in deployment.routes:
         if not isinstance(routes.get(path), RouteFiles):
             raise SettingsError(f"{agent.who} has other files at {path}; {_FILES_FIX}.")
-    rules = build_permissions(deployment)
-    if not _holds(files._permissions, rules):  # noqa: SLF001  # deepagents shows them in no other way
-        raise SettingsError(f"{agent.who} lacks the permissions of the deployment's routes; {fix}.")
-    approved = set(interrupted_tools(deployment))
-    if any(rule.mode == "interrupt" for rule in rules):
-        approved |= _WRITERS
-    missing = {tool.name for tool in tools} & approved - _interrupted(agent.graph)
-    if missing:
-        raise SettingsError(
-            f"{agent.who} writes shared files by {min(missing)} without an approval; {fix}."
-        )
+    return deployment
 
 
 def _check_approvals(agent: _Agent) -> None:
-    """Raise `SettingsError` for approvals that a tool's own node asks for: who may answer is told
-    by the node.
+    """Raises `SettingsError` for approvals that a tool's own node asks for.
+
+    The node of an interrupt tells who may answer it.
     """
-    asking = [
-        middleware
-        for middleware in _hooks(agent.graph)
-        if isinstance(middleware, HumanInTheLoopMiddleware)
-    ]
-    if any(middleware.interrupt_mode != "batched" for middleware in asking):
-        fix = "build its HumanInTheLoopMiddleware with interrupt_mode='batched'"
-        raise SettingsError(
-            f"{agent.who} asks for approvals as a tool asks a person, who could then approve; {fix}."
-        )
+    for middleware in _approving(agent.graph):
+        if middleware.interrupt_mode != "batched":
+            fix = "build its HumanInTheLoopMiddleware with interrupt_mode='batched'"
+            raise SettingsError(
+                f"{agent.who} asks for approvals as a tool asks a person, who could then approve; {fix}."
+            )
 
 
 def _holds(
     permissions: Sequence[FilesystemPermission], rules: Sequence[FilesystemPermission]
 ) -> bool:
-    """Whether permissions, of which the first that matches counts, are at least as strict as these
-    rules.
+    """Whether permissions are at least as strict as these rules.
+
+    The first permission that matches counts.
     """
     left = list(rules)
     for permission in permissions:
@@ -232,47 +251,51 @@ def _holds(
 
 def _interrupted(graph: Graph) -> set[str]:
     """Names of the tools whose calls wait for an approval."""
-    found = [
-        middleware
-        for middleware in _hooks(graph)
-        if isinstance(middleware, HumanInTheLoopMiddleware)
-    ]
-    return {name for middleware in found for name in middleware.interrupt_on}
+    names = set[str]()
+    for middleware in _approving(graph):
+        names.update(middleware.interrupt_on)
+    return names
+
+
+def _approving(graph: Graph) -> Iterator[HumanInTheLoopMiddleware[Any, Any, Any]]:
+    for middleware in _hooks(graph):
+        if isinstance(middleware, HumanInTheLoopMiddleware):
+            yield middleware
 
 
 def _hooks(graph: Graph) -> list[object]:
-    """The middleware that has a node of its own: what runs before or after the agent or the model."""
-    functions = [
-        getattr(node.bound, "func", None) or getattr(node.bound, "afunc", None)
-        for node in graph.nodes.values()
-    ]
-    return [function.__self__ for function in functions if inspect.ismethod(function)]
+    """The middleware that has a node of its own: before or after the agent or the model."""
+    hooks = list[object]()
+    for node in graph.nodes.values():
+        function = getattr(node.bound, "func", None) or getattr(node.bound, "afunc", None)
+        if inspect.ismethod(function):
+            hooks.append(function.__self__)
+    return hooks
 
 
 def check_files(tools: Sequence[object]) -> None:
-    """Raise `SettingsError` if these tools of an agent with policies are those of other files.
-    Other tools pass.
+    """Raises `SettingsError` if the file tools among these are not of the deployment's routes.
+
+    The tools are those of an agent with policies.
     """
     if _has_routes(tools) is False:
         raise SettingsError(_NO_FILES)
 
 
 def check_subagent(tool: object, name: object) -> None:
-    """Raise `SettingsError` if a tool would call a subagent of this name that sees no policies, or
-    has no limits.
+    """Raises `SettingsError` if a tool would call a subagent without policies, or without limits.
 
     A subagent without a model of its own, or one that is no graph of this process, passes.
     """
     subagent = _unwrapped(_subagents(tool).get(str(name)))
     if subagent is not None and "model" in subagent.nodes:
-        _check_middleware(
-            _Agent(subagent, f"The subagent {name!r}", "give it by subagents(d, ...)")
-        )
+        _check_middleware(_subagent(subagent, name))
 
 
 def _unwrapped(runnable: object) -> Graph | None:
-    """The graph of this process that a subagent is, maybe with a configuration or retries around
-    it.
+    """The graph that a subagent is, without configuration and retries around it.
+
+    None if it is no graph of this process.
     """
     while isinstance(runnable, RunnableBindingBase):
         runnable = runnable.bound
@@ -289,10 +312,11 @@ def _is_limited(graph: Graph) -> bool:
 
 def _tools(graph: Graph) -> list[BaseTool]:
     """The tools that nodes of this graph call."""
-    by_name: list[Mapping[str, BaseTool]] = [
-        getattr(node.bound, "tools_by_name", {}) for node in graph.nodes.values()
-    ]
-    return [tool for tools in by_name for tool in tools.values()]
+    tools = list[BaseTool]()
+    for node in graph.nodes.values():
+        by_name: Mapping[str, BaseTool] = getattr(node.bound, "tools_by_name", {})
+        tools.extend(by_name.values())
+    return tools
 
 
 def _is_of_library(tool: BaseTool) -> bool:
@@ -301,19 +325,18 @@ def _is_of_library(tool: BaseTool) -> bool:
 
 
 def _has_routes(tools: Sequence[object]) -> bool | None:
-    """Whether the file tools among these reach routes of this library; None if there are no file
-    tools.
+    """Whether the file tools among these reach routes of this library.
+
+    None if there are no file tools.
     """
     files = _files(tools)
-    return (
-        None
-        if files is None
-        else any(isinstance(route, RouteFiles) for route in _routes(files).values())
-    )
+    if files is None:
+        return None
+    return any(isinstance(route, RouteFiles) for route in _routes(files).values())
 
 
 def _files(tools: Sequence[object]) -> FilesystemMiddleware | None:
-    """The middleware whose the file tools among these are."""
+    """The middleware that made the file tools among these; None if there are none."""
     for tool in tools:
         files = _enclosed(tool, "self")
         if isinstance(files, FilesystemMiddleware):
@@ -327,17 +350,16 @@ def _routes(files: FilesystemMiddleware) -> Mapping[str, object]:
 
 def _subagents(tool: object) -> Mapping[str, object]:
     """The subagents that deepagents' `task` tool calls, by name; none for another tool."""
-    found = _enclosed(tool, "subagent_graphs")
-    return found if isinstance(found, Mapping) else {}
+    subagents = _enclosed(tool, "subagent_graphs")
+    return subagents if isinstance(subagents, Mapping) else {}
 
 
 def _enclosed(tool: object, name: str) -> object:
-    """What a tool's coroutine has of this name from the function around it. deepagents shows it in
-    no other way.
+    """The variable of this name around a tool's coroutine; None if there is none.
+
+    deepagents shows it in no other way.
     """
     coroutine = getattr(tool, "coroutine", None)
-    return (
-        inspect.getclosurevars(coroutine).nonlocals.get(name)
-        if inspect.isfunction(coroutine)
-        else None
-    )
+    if not inspect.isfunction(coroutine):
+        return None
+    return inspect.getclosurevars(coroutine).nonlocals.get(name)

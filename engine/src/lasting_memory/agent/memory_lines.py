@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lasting_memory.agent.prompt import without_comments
+from lasting_memory.agent.shown_text import without_comments
 from lasting_memory.files.facts import MARKER, lines_said
 from lasting_memory.files.one_fact import wording
 from lasting_memory.journal import lines_of

@@ -1,9 +1,9 @@
-"""What of a conversation's messages is sent to a model: no cache marks of clients, and no media
-that its provider refused.
+"""The messages of a conversation that are sent to a model.
 
-A thread keeps each message as it came. A provider that refuses one picture would refuse every later
-request with it, too. So an answer that came without the media is preceded by a note for the person,
-which also names the messages whose media stay out.
+They have no cache marks of clients, and no media that the model's provider refused. A thread keeps
+each message as it came. A provider that refuses one picture would refuse every later request with
+it, too. So before an answer that came without the media stands a note for the person, which also
+names the messages whose media are left out.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,7 +12,7 @@ from typing import Any
 from langchain_core.exceptions import ContextOverflowError, ModelInvalidRequestError
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
 
-from lasting_memory.attachments import (
+from lasting_memory.sent_content import (
     CACHE_MARK,
     REFUSED_MEDIA,
     media_nouns,
@@ -27,8 +27,9 @@ _NOTE = "The model's provider refused {}. It answers without that, now and later
 
 
 def sent_messages(messages: Sequence[AnyMessage], thread: Iterable[Any]) -> list[AnyMessage]:
-    """These messages as a model gets them. `thread` are all messages of the thread, whose notes say
-    which media stay out.
+    """These messages as a model gets them.
+
+    `thread` are all messages of the thread, whose notes say which media are left out.
     """
     refused = set[str]()
     for message in thread:
@@ -45,15 +46,17 @@ def _sent(message: AnyMessage, refused: set[str]) -> AnyMessage:
     content = without_cache_marks(message.content)
     if message.id in refused:
         content = without_media(content)
-    about = {name: of for name, of in message.additional_kwargs.items() if name != CACHE_MARK}
-    if content is message.content and len(about) == len(message.additional_kwargs):
+    metadata = message.additional_kwargs
+    if content is message.content and CACHE_MARK not in metadata:
         return message
-    return message.model_copy(update={"content": content, "additional_kwargs": about})
+    unmarked = {name: value for name, value in metadata.items() if name != CACHE_MARK}
+    return message.model_copy(update={"content": content, "additional_kwargs": unmarked})
 
 
 def is_refused_request(error: BaseException) -> bool:
-    """Whether a provider did not take a request as it was. A request that is too long is
-    summarized, and asked again.
+    """Whether a provider did not take a request as it was.
+
+    A request that is too long is none: it is summarized, and sent again.
     """
     cause: BaseException | None = error
     while cause is not None:
@@ -67,26 +70,29 @@ def is_refused_request(error: BaseException) -> bool:
 
 def _status(error: BaseException) -> object:
     status = getattr(error, "status_code", None)
-    return (
-        getattr(error, "code", None) if status is None else status
-    )  # Google's clients call it a code
+    if status is not None:
+        return status
+    return getattr(error, "code", None)  # of Google's clients
 
 
 def requests_without_media(
     messages: Sequence[AnyMessage],
 ) -> Iterator[tuple[list[AnyMessage], AIMessage]]:
-    """The same request with fewer media, and the note for an answer to it: first without those of
-    the turn, then without any.
+    """The same request with fewer media, each time with the note for an answer to it.
 
-    Media of the turn are those that no answer of the model has followed. Where the model was
-    changed for one that looks at no pictures, all of them are refused.
+    First it is without the media of the turn, then without any. Media of the turn are those that no
+    answer of the model has followed. Where the model was changed for one that looks at no pictures,
+    all of them are refused.
     """
-    answered = max(
-        (number for number, message in enumerate(messages) if isinstance(message, AIMessage)),
-        default=-1,
-    )
-    with_media = [number for number, message in enumerate(messages) if media_nouns(message.content)]
-    of_turn = [number for number in with_media if number > answered]
+    with_media = list[int]()
+    of_turn = list[int]()
+    for number, message in enumerate(messages):
+        if isinstance(message, AIMessage):
+            of_turn.clear()
+        if media_nouns(message.content):
+            with_media.append(number)
+            if not isinstance(message, AIMessage):
+                of_turn.append(number)
     if of_turn:
         yield _without(messages, of_turn)
     if len(with_media) > len(of_turn):
@@ -96,16 +102,19 @@ def requests_without_media(
 def _without(
     messages: Sequence[AnyMessage], numbers: Sequence[int]
 ) -> tuple[list[AnyMessage], AIMessage]:
+    """The messages without the media of these, and the note that says so."""
     changed = list(messages)
     for number in numbers:
-        changed[number] = changed[number].model_copy(
-            update={"content": without_media(changed[number].content)}
-        )
+        content = without_media(messages[number].content)
+        changed[number] = messages[number].model_copy(update={"content": content})
     return changed, _note([messages[number] for number in numbers])
 
 
 def _note(messages: Sequence[BaseMessage]) -> AIMessage:
-    nouns = dict.fromkeys(noun for message in messages for noun in media_nouns(message.content))
+    """The note to the person for messages whose media were refused."""
+    nouns = dict[str, None]()
+    for message in messages:
+        for noun in media_nouns(message.content):
+            nouns[f"a {noun}"] = None
     ids = [message.id for message in messages if message.id]
-    what = " and ".join(f"a {noun}" for noun in nouns)
-    return AIMessage(_NOTE.format(what), response_metadata={REFUSED_MEDIA: ids})
+    return AIMessage(_NOTE.format(" and ".join(nouns)), response_metadata={REFUSED_MEDIA: ids})

@@ -1,8 +1,7 @@
-"""What `create_deep_agent` takes from this library: files, middleware and subagents, in an order
-that is safe.
+"""What `create_deep_agent` takes from this library: files, middleware and subagents.
 
-Policies, memory and limits are in every stack made here, whatever a fork puts beside them. What
-would take them away is refused where the graph is built.
+Policies, memory and limits are in every stack made here, whatever a fork puts beside them, and in
+an order that is safe. What would take them away is refused where the graph is built.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,9 +24,10 @@ from langchain.agents.middleware import (
 )
 from langchain.agents.middleware.types import AgentMiddleware
 
+from lasting_memory.agent.bounds import Bounds
 from lasting_memory.agent.checks import ShownFiles
-from lasting_memory.agent.prompt import FreshSkills, PromptBlocks, memory_files, skills
-from lasting_memory.agent.usage import Bounds
+from lasting_memory.agent.prompt import PromptBlocks, memory_files
+from lasting_memory.agent.skills import FreshSkills, skills
 from lasting_memory.deployment import Deployment
 from lasting_memory.files.backends import build_backend, build_permissions, interrupted_tools
 from lasting_memory.files.seeded import load_starting_memory
@@ -48,9 +48,7 @@ _INSTEAD: dict[type[Middleware], str] = {
 
 
 class FileSystem(TypedDict):
-    """Arguments of `create_deep_agent`: the routes, who may write there, and the files that prompts
-    show.
-    """
+    """Arguments of `create_deep_agent`: routes, who may write there, and files in prompts."""
 
     backend: CompositeBackend
     permissions: list[FilesystemPermission]
@@ -76,11 +74,11 @@ def file_system(
 
 
 def middleware(d: Deployment, *extra: Middleware | None) -> list[Middleware]:
-    """The agent's middleware: policies and memory, then `extra` in its order (None is left out),
-    then limits and retries.
+    """The agent's middleware: policies and memory, then `extra`, then limits and retries.
 
-    A model of your own is held to whole answers and to limits here, too. Raises `TypeError` for
-    what is no middleware and `ValueError` for one that would take the place of another here.
+    `extra` keeps its order; None in it is left out. A model of your own is held to whole answers
+    and to limits here, too. Raises `TypeError` for what is no middleware, and `ValueError` for one
+    that would take the place of another here.
     """
     return _stack(
         d, "middleware(d, ...)", extra, memory_files(d), d.limits.max_run_seconds, titles=True
@@ -88,21 +86,20 @@ def middleware(d: Deployment, *extra: Middleware | None) -> list[Middleware]:
 
 
 def subagents(d: Deployment, *own: SubAgent) -> list[SubAgent]:
-    """`own` subagents and the helper (deepagents' `general-purpose`, with the skills), each with
-    policies, memory and limits.
+    """`own` subagents and the helper, each with policies, memory and limits.
 
-    Each is also shown a memory of its own, `/memories/agents/<name>/MEMORY.md`, once it exists. Its
-    own middleware and permissions come beside the agent's; approvals are the agent's, or its own
-    beside those of shared memory. Raises `ValueError` for a subagent into which no policies could
-    be put.
+    The helper is deepagents' `general-purpose`, with the skills; one of `own` with its name
+    replaces it. Each is also shown a memory of its own, `/memories/agents/<name>/MEMORY.md`, once
+    it exists. Its own middleware and permissions come beside the agent's. Approvals are the
+    agent's, or its own beside those of shared memory. Raises `ValueError` for a subagent into which
+    no policies could be put.
     """
-    listed: list[Any] = [skills(d)]
-    helper: SubAgent = {**GENERAL_PURPOSE_SUBAGENT, "middleware": listed}
-    named = {spec["name"] for spec in own}
-    return [
-        _with_policies(d, spec)
-        for spec in ([] if helper["name"] in named else [helper]) + list(own)
-    ]
+    of_helper: list[Any] = [skills(d)]
+    helper: SubAgent = {**GENERAL_PURPOSE_SUBAGENT, "middleware": of_helper}
+    specs = list(own)
+    if helper["name"] not in {spec["name"] for spec in own}:
+        specs.insert(0, helper)
+    return [_with_policies(d, spec) for spec in specs]
 
 
 def _with_policies(d: Deployment, spec: SubAgent) -> SubAgent:
@@ -116,16 +113,17 @@ def _with_policies(d: Deployment, spec: SubAgent) -> SubAgent:
         raise ValueError(
             f"subagents(d, ...): {name!r} names skills, which a client could replace; use middleware=[skills(d)]."
         )
-    files = [*memory_files(d), f"/memories/agents/{name}/MEMORY.md"] if d.has_memory else []
+    files = memory_files(d)
+    if d.has_memory:
+        files.append(f"/memories/agents/{name}/MEMORY.md")
     safe: SubAgent = {
         **spec,
         "middleware": _stack(d, f"the subagent {name!r}", spec.get("middleware", ()), files),
         # The first rule that matches counts.
         "permissions": [*build_permissions(d), *spec.get("permissions", ())],
     }
-    if (
-        "interrupt_on" in spec
-    ):  # deepagents gives the agent's approvals to a subagent that names none
+    # deepagents gives the agent's approvals to a subagent that names none.
+    if "interrupt_on" in spec:
         safe["interrupt_on"] = {**spec["interrupt_on"], **interrupted_tools(d)}
     return safe
 
@@ -139,17 +137,23 @@ def _stack(
     *,
     titles: bool = False,
 ) -> list[Middleware]:
-    given = [part for part in extra if part is not None]
-    for part in given:
-        if not isinstance(part, AgentMiddleware):
-            raise TypeError(
-                f"{where} was given {part!r:.80}; use instances of AgentMiddleware, or None."
-            )
-        for kind, instead in _INSTEAD.items():
-            if (isinstance(part, kind) or part.name == kind.__name__) and not isinstance(
-                part, FreshSkills
-            ):
-                raise ValueError(f"{where} was given a second {part.name}; {instead}.")
+    """The stack of an agent. `where` names it in errors, `files` are the files of its prompt."""
+    parts = [part for part in extra if part is not None]
+    for part in parts:
+        _check_part(part, where)
     load_starting_memory(d)
     d.load_prompts()
-    return [PromptBlocks(d, files, titles=titles), *given, Bounds(d, seconds)]
+    return [PromptBlocks(d, files, titles=titles), *parts, Bounds(d, seconds)]
+
+
+def _check_part(part: object, where: str) -> None:
+    """Raises `TypeError` for what is no middleware, `ValueError` for one that replaces another."""
+    if not isinstance(part, AgentMiddleware):
+        raise TypeError(
+            f"{where} was given {part!r:.80}; use instances of AgentMiddleware, or None."
+        )
+    if isinstance(part, FreshSkills):
+        return
+    for kind, instead in _INSTEAD.items():
+        if isinstance(part, kind) or part.name == kind.__name__:
+            raise ValueError(f"{where} was given a second {part.name}; {instead}.")

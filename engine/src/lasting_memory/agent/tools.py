@@ -1,6 +1,6 @@
 """The model's tools for memory."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import cast
 
@@ -8,8 +8,9 @@ from deepagents.backends import CompositeBackend
 from langchain_core.tools import BaseTool, StructuredTool, ToolException, tool
 from pydantic import BaseModel, Field, ValidationError, create_model
 
+from lasting_memory.agent.file_sections import shared_room
 from lasting_memory.agent.memory_search import find_memories
-from lasting_memory.agent.prompt import memory_files, shared_room
+from lasting_memory.agent.prompt import memory_files
 from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.files.backends import ScopedFiles, build_backend
 from lasting_memory.files.facts import is_form
@@ -25,34 +26,37 @@ MEMORY_TOOLS = ("append_memory", "save_profile", "search_memories")
 def memory_tools(
     d: Deployment, descriptions: Mapping[str, str] = MappingProxyType({})
 ) -> list[BaseTool]:
-    """`search_memories`; `append_memory`, if the agent may write `/memories/`; `save_profile`, if
-    there are profiles.
+    """The tools for `/memories/`; none where there is no such folder.
 
-    There are none of them where there is no `/memories/`.
+    They are `search_memories`; `append_memory`, if the agent may write there; and `save_profile`,
+    if it may and there are profiles.
 
-    `descriptions` are a fork's own, by tool, in place of the whole of what the model is told of it;
-    of a tool that the settings leave out one may be there. Raises `ValueError` for a name that is
-    none of the three.
+    `descriptions` are a fork's own, by tool. Each replaces all that the model is told of the tool.
+    The settings may leave out a tool that has one. Raises `ValueError` for a name that is none of
+    the three.
     """
-    if unknown := descriptions.keys() - MEMORY_TOOLS:
+    unknown = descriptions.keys() - MEMORY_TOOLS
+    if unknown:
         raise ValueError(
             f"memory_tools(d, descriptions=...) names {min(unknown)!r}; use {', '.join(MEMORY_TOOLS)}."
         )
     if not d.has_memory:
         return []
-    tools, backend = [_search_memories(d)], build_backend(d)
+    tools = [_search_memories(d)]
+    backend = build_backend(d)
     if d.memory.rule(d.settings) != "deny":
         tools.append(append_memory_tool(backend, d))
         if d.profile:
             tools.append(_save_profile(backend, d.profile))
-    for each in tools:
-        each.description = descriptions.get(each.name, each.description)
+    for memory_tool in tools:
+        memory_tool.description = descriptions.get(memory_tool.name, memory_tool.description)
     return tools
 
 
 def append_memory_tool(backend: CompositeBackend, d: Deployment) -> BaseTool:
-    """`append_memory` on a graph's filesystem. Doing it twice is doing it once: what stands there
-    is not added again.
+    """`append_memory` on a graph's filesystem.
+
+    Doing it twice is doing it once: what stands in the file already is not added again.
     """
 
     @tool
@@ -67,13 +71,14 @@ def append_memory_tool(backend: CompositeBackend, d: Deployment) -> BaseTool:
         if not path.startswith("/memories/"):
             raise ToolException(f"Error: '{path}' is not memory; use a path under /memories/.")
 
-        added, after = "", ""
+        added = ""
+        after = ""
 
         def appended(before: str) -> str:
             nonlocal added, after
             added = lacking(before, text)
-            gap = "\n" if before and added and not before.endswith("\n") else ""
-            after = f"{before}{gap}{added}"
+            needs_break = before and added and not before.endswith("\n")
+            after = f"{before}\n{added}" if needs_break else f"{before}{added}"
             return after
 
         await _change(backend, path, appended)
@@ -86,60 +91,67 @@ def append_memory_tool(backend: CompositeBackend, d: Deployment) -> BaseTool:
 
 
 def lacking(before: str, text: str) -> str:
-    """What of a text is to be added to a file, as whole lines: a line of it that stands there word
-    for word is not.
+    """What is to be added to a file so that it has a text: whole lines, or "".
 
-    What has titles, nested items, code or a table in it is added whole, or not at all: its lines
-    mean something together.
+    A line that stands in the file word for word is not added again. A text with titles, nested
+    items, code or a table is added whole, or not at all: its lines mean something together.
     """
     lines = plain(text).rstrip().strip("\n").split("\n")
-    whole = "\n".join(lines) + "\n"
-    there = [compared(line) for line in before.split("\n")]
+    present = [compared(line) for line in before.split("\n")]
     if any(_belongs(line) for line in lines):
-        wanted = "\n".join(compared(line) for line in lines)
-        is_there = f"\n{wanted}\n" in "\n".join(["", *there, ""])
-        return "" if is_there else whole
-    known = {line.strip() for line in there}
-    new = [not line.strip() or compared(line).strip() not in known for line in lines]
-    kept = [line for line, is_new in zip(lines, new, strict=True) if is_new]
-    return "\n".join(kept).strip("\n") + "\n" if any(line.strip() for line in kept) else ""
+        return "" if _contains(present, lines) else "\n".join(lines) + "\n"
+    known = {line.strip() for line in present}
+    added = list[str]()
+    for line in lines:
+        is_known = compared(line).strip() in known
+        if not line.strip() or not is_known:
+            added.append(line)
+    addition = "\n".join(added)
+    return addition.strip("\n") + "\n" if addition.strip() else ""
+
+
+def _contains(present: Sequence[str], lines: Sequence[str]) -> bool:
+    """Whether these lines stand in a file, one after the other. `present` are compared forms."""
+    wanted = "\n".join(compared(line) for line in lines)
+    file = "\n".join(present)
+    return f"\n{wanted}\n" in f"\n{file}\n"
 
 
 def _belongs(line: str) -> bool:
-    """Whether a line means something by what it stands under or over: a title, what is indented,
-    code, a table.
-    """
+    """Whether a line means something by those around it: a title, an indented line, code, a table."""
     return is_form(line) or line.startswith(("#", "|", " ", "\t"))
 
 
 async def _not_shown(backend: CompositeBackend, d: Deployment, path: str, size: int) -> str:
-    """What the model is told where prompts will not show all of a file, of so many bytes now; ""
-    where they will.
+    """What the model is told if prompts will not show all of a file; "" if they will.
+
+    `size` is the file's bytes now.
     """
-    paths, budget = memory_files(d), d.limits.memory_block_bytes
+    paths = memory_files(d)
+    budget = d.limits.memory_block_bytes
     if path not in paths:
-        return (
-            f" Prompts do not show this file: see that {INDEX_PATH} names it."
-            if INDEX_PATH in paths
-            else ""
-        )
+        if INDEX_PATH not in paths:
+            return ""
+        return f" Prompts do not show this file: see that {INDEX_PATH} names it."
     if size <= budget // len(paths):
         return ""
-    files = await backend.routes["/memories/"].adownload_files(
-        [path.removeprefix("/memories") for path in paths]
-    )
-    rooms = shared_room([len(file.content or b"") for file in files], budget)
-    room = rooms[paths.index(path)]
-    if size <= room:
+    keys = [shown_path.removeprefix("/memories") for shown_path in paths]
+    files = await backend.routes["/memories/"].adownload_files(keys)
+    shares = shared_room([len(file.content or b"") for file in files], budget)
+    share = shares[paths.index(path)]
+    if size <= share:
         return ""
-    return f" It has {size:,} bytes, of which prompts show {room:,}: its two ends. Move details to /memories/topics/."
+    return (
+        f" It has {size:,} bytes, of which prompts show {share:,}: its two ends. "
+        "Move details to /memories/topics/."
+    )
 
 
 def _save_profile(backend: CompositeBackend, schema: type[BaseModel]) -> BaseTool:
     """`save_profile`, whose argument and description have the fields of the schema."""
 
     async def save_profile(profile: BaseModel) -> str:
-        given = profile.model_dump(exclude_unset=True, exclude_none=True)
+        fields = profile.model_dump(exclude_unset=True, exclude_none=True)
 
         def updated(before: str) -> str:
             try:
@@ -148,20 +160,16 @@ def _save_profile(backend: CompositeBackend, schema: type[BaseModel]) -> BaseToo
                 raise RefusedWrite(
                     f"{PROFILE_PATH} holds no profile; delete it, then save again."
                 ) from None
-            return (
-                known.model_copy(update=given).model_dump_json(
-                    indent=2, exclude_none=True, by_alias=True
-                )
-                + "\n"
-            )
+            merged = known.model_copy(update=fields)
+            return merged.model_dump_json(indent=2, exclude_none=True, by_alias=True) + "\n"
 
         await _change(backend, PROFILE_PATH, updated)
         return f"Saved {PROFILE_PATH}."
 
-    fields = ", ".join(schema.model_fields)
+    names = ", ".join(schema.model_fields)
     return StructuredTool.from_function(
         coroutine=save_profile,
-        description=f"Save what the user says about themselves: {fields}. What is left out stays as it is.",
+        description=f"Save what the user says about themselves: {names}. What is left out stays as it is.",
         args_schema=create_model(
             "save_profile", profile=(schema, Field(description="the fields to set"))
         ),
@@ -170,11 +178,13 @@ def _save_profile(backend: CompositeBackend, schema: type[BaseModel]) -> BaseToo
 
 
 async def _change(backend: CompositeBackend, path: str, change: Callable[[str], str]) -> None:
-    """Change a file under /memories/. What is refused, or waits, is an error of the tool: nobody
-    takes it for written.
+    """Changes a file under /memories/.
+
+    Raises `ToolException` for a change that is refused, or that waits: nobody takes it for written.
     """
     files = cast("ScopedFiles", backend.routes["/memories/"])
-    if reason := await files.achange(path.removeprefix("/memories"), change):
+    reason = await files.achange(path.removeprefix("/memories"), change)
+    if reason:
         raise ToolException(reason)
 
 
@@ -189,8 +199,11 @@ def _search_memories(deployment: Deployment) -> BaseTool:
         matches = await find_memories(deployment, query)
         if not matches:
             return f"Nothing in /memories/ matches {query[:100]!r}."
-        # One line for each, so that no text looks like another match.
-        shown = "\n\n".join(f"{found.path}\n{' '.join(found.text.split())}" for found in matches)
-        return shown[: deployment.limits.search_result_chars]
+        parts = list[str]()
+        for match in matches:
+            # In one line, so that no text looks like another match.
+            text = " ".join(match.text.split())
+            parts.append(f"{match.path}\n{text}")
+        return "\n\n".join(parts)[: deployment.limits.search_result_chars]
 
     return search_memories

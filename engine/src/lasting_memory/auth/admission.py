@@ -23,7 +23,7 @@ from langgraph_sdk.schema import Run
 from starlette.exceptions import HTTPException
 
 from lasting_memory import platform
-from lasting_memory.agent.usage import budget_refusal
+from lasting_memory.agent.budget import budget_refusal
 from lasting_memory.controls import RUN_METADATA, setting
 from lasting_memory.deployment import Deployment, Limits
 from lasting_memory.people.caller import Caller

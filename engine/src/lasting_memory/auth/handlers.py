@@ -53,7 +53,8 @@ from lasting_memory.people.identity import (
     claim,
 )
 from lasting_memory.settings import CONSOLIDATION_GRAPH, SettingsError
-from lasting_memory.validation import RefusedWrite, check_change, check_policy, check_text, text_of
+from lasting_memory.stored_files import text_of
+from lasting_memory.validation import RefusedWrite, check_change, check_policy, check_text
 
 # With this key in `config.configurable`, langgraph fails a run that answers an interrupt which is
 # not pending. Without it the run ignores the answer and continues. With any other key than ids of

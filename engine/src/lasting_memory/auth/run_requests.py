@@ -31,7 +31,7 @@ from pydantic import (
 )
 from typing_extensions import TypedDict
 
-from lasting_memory import attachments, controls, days
+from lasting_memory import attachments, controls, days, sent_content
 from lasting_memory.controls import TEMPORARY
 from lasting_memory.people import identity
 from lasting_memory.settings import MAX_AFTER_SECONDS
@@ -399,12 +399,12 @@ def _drop_cache_marks(messages: object) -> None:
     for message in messages if isinstance(messages, list) else [messages]:
         content = message
         if isinstance(message, MutableMapping):
-            message.pop(attachments.CACHE_MARK, None)
+            message.pop(sent_content.CACHE_MARK, None)
             content = message.get("content")
         elif isinstance(message, list | tuple) and message:  # a role, and the content
             content = message[-1]
         if isinstance(content, list):
-            content[:] = attachments.without_cache_marks(content)
+            content[:] = sent_content.without_cache_marks(content)
 
 
 def _is_half_a_message(item: object) -> bool:

@@ -23,7 +23,7 @@ from langgraph_sdk import Auth, get_client
 from langgraph_sdk.errors import NotFoundError
 from langgraph_sdk.schema import Thread
 
-from lasting_memory import attachments, platform
+from lasting_memory import platform, sent_content
 
 HTTPException = Auth.exceptions.HTTPException
 _NO_TEXT = {"type": "text", "text": ""}
@@ -170,7 +170,7 @@ def _substance(message: BaseMessage) -> object:
     blocks = [
         {"type": "text", "text": block} if isinstance(block, str) else block for block in content
     ]
-    blocks = attachments.without_cache_marks(blocks)
+    blocks = sent_content.without_cache_marks(blocks)
     blocks = [
         {name: of for name, of in block.items() if of is not None}
         for block in blocks

@@ -19,7 +19,7 @@ from langgraph.store.base import BaseStore, PutOp
 from langgraph.store.memory import InMemoryStore
 
 from lasting_memory import journal, platform
-from lasting_memory.agent.prompt import sections
+from lasting_memory.agent.file_sections import sections
 from lasting_memory.consolidation import guard
 from lasting_memory.consolidation.bringing import Reading
 from lasting_memory.consolidation.brought import Part

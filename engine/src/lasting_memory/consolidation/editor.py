@@ -15,10 +15,11 @@ from langchain_core.tools import tool
 from langgraph.graph.state import CompiledStateGraph
 
 from lasting_memory.agent.answers import NO_ANSWER
-from lasting_memory.agent.models import build_model, whole_answers
+from lasting_memory.agent.bounds import Bounds
+from lasting_memory.agent.models import build_model
 from lasting_memory.agent.prompt import PromptBlocks, memory_files
 from lasting_memory.agent.tools import append_memory_tool
-from lasting_memory.agent.usage import Bounds
+from lasting_memory.agent.whole_answers import whole_answers
 from lasting_memory.consolidation.drafts import CURRENT_DRAFT, READ_TOOL, Draft, draft_store
 from lasting_memory.consolidation.kinds import listed
 from lasting_memory.consolidation.no_batch import NOTHING_NEW

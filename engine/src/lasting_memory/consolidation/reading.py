@@ -14,7 +14,7 @@ from langgraph_sdk.client import LangGraphClient
 from pydantic import ValidationError
 
 from lasting_memory import platform
-from lasting_memory.agent.prompt import sections
+from lasting_memory.agent.file_sections import sections
 from lasting_memory.consolidation import guard, planning
 from lasting_memory.consolidation.bringing import Reading
 from lasting_memory.consolidation.brought import Part, proposal_id, shown

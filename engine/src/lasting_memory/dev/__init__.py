@@ -1,1 +1,1 @@
-"""Only for this machine: the development server and its guard, the chat, the offline model."""
+"""Only for this machine: the development server, its checks before it starts, and the chat."""

@@ -22,7 +22,8 @@ from rich.console import Console
 
 from lasting_memory import settings
 from lasting_memory.agent.answers import CUT, NO_ANSWER, SilentModelError
-from lasting_memory.agent.usage import RunTooLongError, TokenBudgetError
+from lasting_memory.agent.bounds import RunTooLongError
+from lasting_memory.agent.budget import TokenBudgetError
 from lasting_memory.people.identity import IdentityError
 from lasting_memory.people.namespaces import NotAMemberError
 from lasting_memory.recall import message_text, piece_text

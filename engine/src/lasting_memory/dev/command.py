@@ -29,7 +29,7 @@ def dev(arguments: Arguments) -> Outcome:
     settings.project_config(Path())
     if Path(".env.example").exists() and not Path(".env").exists():
         shutil.copyfile(".env.example", ".env")
-    code = processes.run([sys.executable, "-m", "lasting_memory.agent.models"])
+    code = processes.run([sys.executable, "-m", "lasting_memory.dev.preflight"])
     if code:
         return code
     return _main_of("server", arguments)

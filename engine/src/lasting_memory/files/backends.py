@@ -24,7 +24,7 @@ from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore, GetOp, Item, SearchOp
 from langgraph.store.memory import InMemoryStore
 
-from lasting_memory import journal, platform, validation
+from lasting_memory import journal, platform, stored_files, validation
 from lasting_memory.controls import PAUSED, Controls, controls, in_temporary_conversation
 from lasting_memory.deployment import Deployment
 from lasting_memory.files.folder import Folder
@@ -160,8 +160,8 @@ class ScopedFiles(StoreBackend):
             if await self._check(path):
                 return await self._propose(path, change)
             await self._put(path, change)
-        except validation.NoFileError:
-            return f"Error: {validation.NoFileError(self._shown(path))}"
+        except stored_files.NoFileError:
+            return f"Error: {stored_files.NoFileError(self._shown(path))}"
         except ValueError as error:
             return f"Error: {error}"
         return None
@@ -193,7 +193,7 @@ class ScopedFiles(StoreBackend):
             )
             try:
                 response.content = (
-                    validation.file_bytes(self._file(item)) if isinstance(item, Item) else None
+                    stored_files.file_bytes(self._file(item)) if isinstance(item, Item) else None
                 )
             except ValueError as error:
                 response.error = str(error)
@@ -226,7 +226,7 @@ class ScopedFiles(StoreBackend):
     async def _remove(self, item: Item) -> None:
         """Delete an item that may be deleted."""
         try:
-            validation.stored_file(item)
+            stored_files.stored_file(item)
         except ValueError:  # no file, and without a history
             await self._folder().remove_other(item)
         else:
@@ -237,9 +237,9 @@ class ScopedFiles(StoreBackend):
         value.
         """
         try:
-            return validation.stored_file(item)
-        except validation.NoFileError:
-            raise validation.NoFileError(self._shown(item.key)) from None
+            return stored_files.stored_file(item)
+        except stored_files.NoFileError:
+            raise stored_files.NoFileError(self._shown(item.key)) from None
 
     def _convert_store_item_to_file_data(self, store_item: Item) -> FileData:
         return self._file(store_item)

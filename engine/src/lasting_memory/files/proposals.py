@@ -27,7 +27,8 @@ from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author, StoredAuthor
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.platform import lock_of
-from lasting_memory.validation import RefusedWrite, stored_file
+from lasting_memory.stored_files import stored_file
+from lasting_memory.validation import RefusedWrite
 
 # Undecided proposals of a person, at which nothing more is proposed; and proposals whose decision
 # is known.

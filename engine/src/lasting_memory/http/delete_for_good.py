@@ -30,7 +30,8 @@ from lasting_memory.http import requests
 from lasting_memory.http.requests import ROUTE, Answer, Caller, PersonRequest, Sent, key_of
 from lasting_memory.journal import NOTHING, Revision
 from lasting_memory.people.namespaces import Namespace
-from lasting_memory.validation import RefusedWrite, stored_file
+from lasting_memory.stored_files import stored_file
+from lasting_memory.validation import RefusedWrite
 
 logger = logging.getLogger("api")
 router = APIRouter(tags=["Memory"])

@@ -30,7 +30,8 @@ from lasting_memory.http.requests import ROUTE, AboutQuery, Answer, Caller, NoBo
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.recall import owned_by, stop_embedding
-from lasting_memory.validation import RefusedWrite, stored_file
+from lasting_memory.stored_files import stored_file
+from lasting_memory.validation import RefusedWrite
 
 logger = logging.getLogger("api")
 router = APIRouter(tags=["Memory"])

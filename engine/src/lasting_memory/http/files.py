@@ -28,7 +28,8 @@ from lasting_memory.http.requests import (
     Sent,
 )
 from lasting_memory.journal import NOTHING, Revision
-from lasting_memory.validation import RefusedWrite, stored_file
+from lasting_memory.stored_files import stored_file
+from lasting_memory.validation import RefusedWrite
 
 router = APIRouter(tags=["Memory"], dependencies=[requests.IN_TURN])
 # Of taking changes back from a file that others are changing.

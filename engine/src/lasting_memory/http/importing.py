@@ -34,14 +34,8 @@ from lasting_memory.http import requests
 from lasting_memory.http.requests import Answer, Caller, MemoryQuery, PersonRequest, key_of
 from lasting_memory.people import identity
 from lasting_memory.plain_text import compared, plain
-from lasting_memory.validation import (
-    RefusedWrite,
-    check_change,
-    check_content,
-    check_file,
-    file_bytes,
-    stored_file,
-)
+from lasting_memory.stored_files import file_bytes, stored_file
+from lasting_memory.validation import RefusedWrite, check_change, check_content, check_file
 
 router = APIRouter(tags=["Memory"])
 # Of one import. What a memory may have beside what is there is checked file by file.

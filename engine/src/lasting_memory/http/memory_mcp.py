@@ -42,7 +42,8 @@ from lasting_memory.deployment import Deployment
 from lasting_memory.files.backends import WAITS, ScopedFiles
 from lasting_memory.http.requests import MCP_PATH, ROUTE, PersonRequest, caller_of, one_at_a_time
 from lasting_memory.people.identity import ClientAuthor
-from lasting_memory.validation import MAX_INPUT_BYTES, RefusedWrite, text_of
+from lasting_memory.stored_files import text_of
+from lasting_memory.validation import MAX_INPUT_BYTES, RefusedWrite
 from lasting_memory.words import words
 
 NAME = "memory"

@@ -22,9 +22,12 @@ from starlette.exceptions import HTTPException
 
 from lasting_memory import controls, journal, platform, recall
 from lasting_memory.agent.checks import offered_tools
+from lasting_memory.agent.file_sections import Block
 from lasting_memory.agent.memory_search import DEFAULT_FOUND, MAX_FOUND, search_files
 from lasting_memory.agent.models import takes_pictures
-from lasting_memory.agent.prompt import Block, PromptBlocks, memory_files, skills, without_comments
+from lasting_memory.agent.prompt import PromptBlocks, memory_files
+from lasting_memory.agent.shown_text import without_comments
+from lasting_memory.agent.skills import skills
 from lasting_memory.auth import interrupts
 from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.files.facts import is_form, lines_said, said
@@ -41,7 +44,8 @@ from lasting_memory.http.requests import (
 )
 from lasting_memory.journal import NOTHING, Revision, cut, diff, lines_of, undone
 from lasting_memory.people import identity, namespaces
-from lasting_memory.validation import RefusedWrite, is_policy, stored_file, text_of
+from lasting_memory.stored_files import stored_file, text_of
+from lasting_memory.validation import RefusedWrite, is_policy
 
 router = APIRouter(tags=["Memory"], dependencies=[IN_TURN])
 # Nobody looked before. Years near the first one would leave the calendar in another time zone.

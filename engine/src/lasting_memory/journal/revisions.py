@@ -19,7 +19,7 @@ from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Author, StoredAuthor
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.plain_text import plain
-from lasting_memory.validation import stored_file
+from lasting_memory.stored_files import stored_file
 
 # Makes a file's new content of the old one; None is no file. A ValueError refuses the change.
 Change = Callable[[FileData | None], FileData | None]

@@ -39,7 +39,8 @@ from lasting_memory.people.caller import Caller
 from lasting_memory.people.identity import Author
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.platform import lock_of
-from lasting_memory.validation import RefusedWrite, check_room
+from lasting_memory.stored_files import check_room
+from lasting_memory.validation import RefusedWrite
 
 # Items of one search for all, and of one search for some.
 _ALL, _SEARCHED = 10_000, 500

@@ -9,7 +9,8 @@ from typing import cast
 from langgraph.store.base import BaseStore, PutOp, SearchItem, SearchOp
 
 from lasting_memory.people import identity, namespaces
-from lasting_memory.recall.conversations import TELLS, Conversation, key_of, weighed
+from lasting_memory.recall.format import TELLS, key_of
+from lasting_memory.recall.threads import Conversation, weighed
 
 # Characters of a passage (a few turns, well within the limits of embedding models), passages of one
 # conversation, and of those that a search asks for.

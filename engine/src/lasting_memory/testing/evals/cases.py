@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
-from lasting_memory.agent.prompt import shown
+from lasting_memory.agent.shown_text import shown
 
 Category = Literal[
     "keep", "update", "drop", "never_store", "taken_back", "search", "tidy", "imported"

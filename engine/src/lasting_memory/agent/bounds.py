@@ -1,0 +1,189 @@
+"""What bounds the calls of models and tools in every agent: time, tokens, retries, refusals."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import lru_cache
+from time import monotonic
+from typing import Any, cast
+
+from langchain.agents.middleware import ModelRetryMiddleware
+from langchain.agents.middleware.types import ModelRequest, ModelResponse
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, ToolMessage
+from langgraph.config import get_store
+from langgraph.prebuilt.tool_node import ToolCallRequest
+
+from lasting_memory.agent import checks
+from lasting_memory.agent.answers import CutAnswerError, check_said
+from lasting_memory.agent.budget import TokenBudgetError, budget_refusal, count_tokens
+from lasting_memory.agent.sent_messages import (
+    is_refused_request,
+    requests_without_media,
+    sent_messages,
+)
+from lasting_memory.agent.tool_calls import allowed_tools, check_call
+from lasting_memory.agent.whole_answers import whole_answers
+from lasting_memory.deployment import Deployment
+from lasting_memory.people import identity
+from lasting_memory.people.caller import Caller
+from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD
+from lasting_memory.validation import RefusedWrite
+
+logger = logging.getLogger(__name__)
+
+Handler = Callable[[Any], Awaitable[Any]]
+
+# Before the first retry; each further one waits twice as long.
+RETRY_DELAY_SECONDS = 1.0
+# Runs whose begin a process knows: more than it can run at once.
+_RUNS_KNOWN = 10_000
+
+
+class RunTooLongError(RuntimeError):
+    """A run took longer than its limit."""
+
+
+class Bounds(ModelRetryMiddleware):
+    """Bounds around the calls of models and tools, innermost in every agent and subagent.
+
+    - An answer that broke off is retried. This is no middleware of its own, because each of them
+      costs a turn half a millisecond.
+    - Media of a turn that the provider refuses are left out, then and later, and a note says so to
+      the person.
+    - An answer with neither text nor tool calls is an `EmptyAnswerError`. A consolidation may end
+      so.
+    - A person whose tokens of the day are used up gets no model call. A conversation gets the
+      refusal as its answer. A consolidation fails with `TokenBudgetError`, and stays due.
+    - Calls that take longer than `seconds`, counted from the run's first call, end the run with
+      `RunTooLongError`. A subagent's calls count as part of the call that began it.
+    - A tool call that would fail the run or block the process is refused; in a temporary
+      conversation each of memory is, too.
+    - An agent with other files than the deployment's, or a subagent without policies, is a
+      `SettingsError`.
+    """
+
+    state_schema = checks.LimitedState
+    trace_policy = SPANS_WITHOUT_PAYLOAD
+
+    def __init__(
+        self, deployment: Deployment, seconds: float | None = None, *, consolidating: bool = False
+    ) -> None:
+        super().__init__(
+            max_retries=deployment.limits.model_retries,
+            initial_delay=RETRY_DELAY_SECONDS,
+            retry_on=(CutAnswerError,),
+            on_failure="error",
+        )
+        self._deployment = deployment
+        self._seconds = seconds
+        self._consolidating = consolidating
+        self._wrapped: tuple[BaseChatModel, BaseChatModel] | None = None  # a model, and its copy
+        self._is_checked = False
+        # The time of a run's first call, by its id.
+        self._began = lru_cache(maxsize=_RUNS_KNOWN)(lambda _: monotonic())
+
+    async def awrap_model_call(
+        self, request: ModelRequest[Any], handler: Handler
+    ) -> ModelResponse[Any]:
+        if not self._is_checked:
+            checks.check_files(request.tools)
+            self._is_checked = True
+        caller = Caller.of_run(self._deployment, request.runtime)
+        refusal = await budget_refusal(get_store(), caller.actor, self._deployment)
+        if refusal is not None:
+            return self._without_budget(refusal[0])
+        async with self._in_time():
+            bounded = request.override(
+                model=self._whole_answers(request.model),
+                messages=sent_messages(request.messages, request.state.get("messages") or []),
+                tools=allowed_tools(request.tools),
+            )
+            response = await self._answered(bounded, handler)
+        if self._deployment.settings.daily_tokens:
+            await count_tokens(get_store(), caller, response.result)
+        if not self._consolidating:
+            check_said(response.result[-1])
+        return response
+
+    def _without_budget(self, refusal: str) -> ModelResponse[Any]:
+        """The refusal as an answer. Raises `TokenBudgetError` in a consolidation."""
+        if self._consolidating:
+            raise TokenBudgetError(refusal)
+        return ModelResponse([AIMessage(refusal)])
+
+    async def _answered(self, request: ModelRequest[Any], handler: Handler) -> ModelResponse[Any]:
+        """The answer to a request, or to the same one without media that the provider refuses.
+
+        In the second case a note to the person comes before the answer.
+        """
+        try:
+            return await self._retried(request, handler)
+        except Exception as error:
+            if not is_refused_request(error):
+                raise
+            refusal = error
+        for messages, note in requests_without_media(request.messages):
+            try:
+                response = await self._retried(request.override(messages=messages), handler)
+            except Exception as error:
+                if not is_refused_request(error):
+                    raise
+                continue
+            logger.warning(
+                "A model's provider refused media in a conversation, which are left out from now on: %r",
+                refusal,
+            )
+            return replace(response, result=[note, *response.result])
+        raise refusal
+
+    async def _retried(self, request: ModelRequest[Any], handler: Handler) -> ModelResponse[Any]:
+        return cast("ModelResponse[Any]", await super().awrap_model_call(request, handler))
+
+    def _whole_answers(self, model: BaseChatModel) -> BaseChatModel:
+        """The model with whole answers, and with the scope of memory in the traces of its calls.
+
+        It does not matter who gave it: the deployment, a fork, a subagent, or another middleware
+        for this call. The copy is kept, because each copy makes clients of its own.
+        """
+        if self._wrapped is None or self._wrapped[0] is not model:
+            scope = {"memory_scope": self._deployment.settings.memory_scope}
+            whole = whole_answers(model, self._deployment.limits)
+            traced = whole.model_copy(update={"metadata": {**(whole.metadata or {}), **scope}})
+            self._wrapped = (model, traced)
+        return self._wrapped[1]
+
+    async def awrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Any:
+        call = request.tool_call
+        try:
+            check_call(call["name"], call["args"])
+        except RefusedWrite as error:
+            return ToolMessage(
+                f"Error: {error}", tool_call_id=call["id"], name=call["name"], status="error"
+            )
+        if "subagent_type" in call["args"]:
+            checks.check_subagent(request.tool, call["args"]["subagent_type"])
+        async with self._in_time():
+            return await handler(request)
+
+    @asynccontextmanager
+    async def _in_time(self) -> AsyncIterator[None]:
+        """Raises `RunTooLongError` when the seconds of the run are over."""
+        try:
+            async with asyncio.timeout(self._seconds_left()) as timeout:
+                yield
+        except TimeoutError as error:
+            if timeout.expired():
+                raise RunTooLongError(
+                    f"The run took longer than {self._seconds:g} seconds."
+                ) from error
+            raise
+
+    def _seconds_left(self) -> float | None:
+        """Seconds that are left of the run; None without a limit, or without a run id."""
+        run_id = identity.current_run_id()
+        if not run_id or not self._seconds:
+            return None
+        return self._began(run_id) + self._seconds - monotonic()

@@ -1,0 +1,86 @@
+"""A person's tokens of a day (`DAILY_TOKENS`): how many are used, and whether there are more."""
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime, time, timedelta
+from functools import lru_cache
+from uuid import uuid4
+
+from langchain_core.messages import BaseMessage
+from langgraph.store.base import BaseStore, Item, PutOp
+
+from lasting_memory.deployment import Deployment
+from lasting_memory.journal import all_items
+from lasting_memory.people import namespaces
+from lasting_memory.people.caller import Caller
+from lasting_memory.people.identity import Actor
+
+# Runs whose tokens a process remembers: more than it can run at once.
+_RUNS_KNOWN = 10_000
+# With a run's id, the one writer of an item of tokens.
+_PROCESS = uuid4().hex
+
+
+class TokenBudgetError(RuntimeError):
+    """A person's tokens of the day are used up."""
+
+
+async def budget_refusal(
+    store: BaseStore, actor: Actor, deployment: Deployment
+) -> tuple[str, int] | None:
+    """Why this person may make no further model call today, and the seconds until the next budget.
+
+    None if they may. Each run has an item of its own, `<day>/<run>-<process>`: their sum is what a
+    person used. Items of earlier days are deleted.
+    """
+    budget = deployment.settings.daily_tokens
+    if not budget:
+        return None
+    now = datetime.now(UTC)
+    used = await _used_tokens(store, actor, now.date().isoformat())
+    if used < budget:
+        return None
+    renewal = datetime.combine(now.date() + timedelta(days=1), time.min, UTC)
+    seconds = max(1, round((renewal - now).total_seconds()))
+    refusal = (
+        f"Today's {budget:,} tokens are used up ({used:,}); "
+        f"there are more from {renewal:%Y-%m-%dT%H:%MZ}."
+    )
+    return refusal, seconds
+
+
+async def _used_tokens(store: BaseStore, actor: Actor, today: str) -> int:
+    """A person's tokens of a day. Deletes what is left of earlier ones."""
+    items = await all_items(store, namespaces.usage(actor))
+    deletions = list[PutOp]()
+    used = 0
+    for item in items:
+        if item.key < today:
+            deletions.append(PutOp(item.namespace, item.key, None))
+        else:
+            used += _tokens_in(item)
+    if deletions:
+        await store.abatch(deletions)
+    return used
+
+
+def _tokens_in(item: Item) -> int:
+    tokens = item.value.get("tokens")
+    return tokens if isinstance(tokens, int) else 0
+
+
+@lru_cache(maxsize=_RUNS_KNOWN)
+def _tokens_of(key: str) -> Counter[str]:
+    """The value of the item with this key, which only this process writes."""
+    return Counter()
+
+
+async def count_tokens(store: BaseStore, caller: Caller, messages: Sequence[BaseMessage]) -> None:
+    """Adds the tokens of a model call, as its answer says them, to what the caller used today."""
+    day = datetime.now(UTC).date().isoformat()
+    key = f"{day}/{caller.run_id or uuid4()}-{_PROCESS}"
+    value = _tokens_of(key)
+    for message in messages:
+        usage = getattr(message, "usage_metadata", None) or {}
+        value["tokens"] += usage.get("total_tokens", 0)
+    await store.aput(namespaces.usage(caller.actor), key, dict(value), index=False)

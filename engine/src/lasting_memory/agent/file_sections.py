@@ -1,0 +1,111 @@
+"""Files as sections of a part of the prompt, within a budget of bytes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lasting_memory.agent.shown_text import shown
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A part of the system prompt.
+
+    `budget` is that of its files in bytes. `left_out` has a line for each omission.
+    """
+
+    name: str
+    text: str
+    budget: int
+    left_out: tuple[str, ...] = ()
+
+
+def sections(files: Sequence[tuple[str, str]], budget: int) -> tuple[str, tuple[str, ...]]:
+    """Files (path and text, most important first) as one text, and a line for each omission.
+
+    `budget` is UTF-8 bytes of text in all. Of a file over it the head is kept, and a line says how
+    much is left out.
+    """
+    parts = list[str]()
+    left_out = list[str]()
+    for path, text in files:
+        # Without a budget nothing of the file is shown, so nothing is prepared.
+        raw = (shown(text) if budget > 0 else text).encode(errors="replace")
+        head = raw[:budget].decode(errors="ignore")
+        head_bytes = len(head.encode())
+        budget -= head_bytes
+        missing = len(raw) - head_bytes
+        if missing:
+            head = f"{head}\n{_note(path, missing)}"
+            left_out.append(_omission(path, missing))
+        parts.append(_section(path, head))
+    return "\n\n".join(parts), tuple(left_out)
+
+
+def memory_sections(files: Sequence[tuple[str, str]], budget: int) -> tuple[str, tuple[str, ...]]:
+    """Files of memory (path and text) as one text, and a line for each omission.
+
+    `budget` is UTF-8 bytes of text in all. Each file has its share, so that a long one hides no
+    other. Of a file over its share the beginning and the end are kept, because what was remembered
+    last stands at the end. A line between them says how much is left out.
+    """
+    paths = list[str]()
+    texts = list[str]()
+    sizes = list[int]()
+    for path, raw in files:
+        text = shown(raw)
+        paths.append(path)
+        texts.append(text)
+        sizes.append(len(text.encode(errors="replace")))
+    shares = shared_room(sizes, budget)
+    parts = list[str]()
+    left_out = list[str]()
+    for path, text, share in zip(paths, texts, shares, strict=True):
+        body, missing, end = _ends_of(text, share)
+        if missing:
+            body = f"{body}\n{_note(path, missing)}\n{end}"
+            left_out.append(_omission(path, missing))
+        parts.append(_section(path, body))
+    return "\n\n".join(parts), tuple(left_out)
+
+
+def _section(path: str, body: str) -> str:
+    return f"## {shown(path)}\n\n{body}".rstrip()
+
+
+def _note(path: str, missing: int) -> str:
+    return f"[{missing:,} bytes left out; read_file {path} for the rest]"
+
+
+def _omission(path: str, missing: int) -> str:
+    return f"{path}: {missing:,} bytes"
+
+
+def shared_room(sizes: Sequence[int], budget: int) -> list[int]:
+    """The share of a budget that each of these sizes gets.
+
+    Shares are equal, but what one does not need goes to the others.
+    """
+    shares = [0] * len(sizes)
+    left = budget
+    smallest_first = sorted(range(len(sizes)), key=lambda number: sizes[number])
+    for place, number in enumerate(smallest_first):
+        equal_share = left // (len(sizes) - place)
+        shares[number] = min(sizes[number], equal_share)
+        left -= shares[number]
+    return shares
+
+
+def _ends_of(text: str, room: int) -> tuple[str, int, str]:
+    """The beginning of a text, how many bytes are left out, and its end.
+
+    Both ends together have at most `room` bytes, in whole lines where there are any.
+    """
+    raw = text.encode(errors="replace")
+    if len(raw) <= room:
+        return text, 0, ""
+    half = room // 2
+    head = raw[:half].decode(errors="ignore")
+    tail = raw[len(raw) - half :].decode(errors="ignore")
+    head = head.rpartition("\n")[0] or head
+    tail = tail.partition("\n")[2] or tail
+    return head, len(raw) - len(head.encode()) - len(tail.encode()), tail

@@ -1,0 +1,40 @@
+"""What prompts show is read once a run."""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from langgraph.config import get_store
+from langgraph.store.base import BaseStore
+
+from lasting_memory.deployment import Deployment
+from lasting_memory.people.caller import Caller
+from lasting_memory.people.identity import Actor
+
+_RUNS_KEPT = 256
+
+Loaded = TypeVar("Loaded")
+
+
+def once_a_run(
+    d: Deployment, read: Callable[[BaseStore, Actor, str], Awaitable[Loaded]]
+) -> Callable[[], Awaitable[Loaded]]:
+    """A function that reads once for all model calls of a run, its subagents' included.
+
+    `read` is given the store, the run's person and the assistant. Without a server, which gives
+    run ids, each call reads.
+    """
+    by_run = dict[str, Loaded]()
+
+    async def load() -> Loaded:
+        caller = Caller.of_run(d)
+        if caller.run_id in by_run:
+            return by_run[caller.run_id]
+        loaded = await read(get_store(), caller.actor, caller.assistant)
+        if caller.run_id:
+            by_run[caller.run_id] = loaded
+            if len(by_run) > _RUNS_KEPT:
+                oldest = next(iter(by_run))
+                del by_run[oldest]
+        return loaded
+
+    return load

@@ -1,0 +1,36 @@
+"""Gives a conversation its title, once."""
+
+from collections.abc import Sequence
+
+from langchain_core.messages import AnyMessage, HumanMessage
+from langgraph.config import get_config
+
+from lasting_memory import platform
+from lasting_memory.controls import (
+    MADE_TITLE,
+    TITLE,
+    in_temporary_conversation,
+    set_title,
+    title_of,
+)
+from lasting_memory.people import identity
+
+
+async def give_title(messages: Sequence[AnyMessage]) -> None:
+    """Names the run's thread by the person's first words, on a server.
+
+    A temporary conversation gets none. A thread with a title keeps it, unless its only message was
+    edited: then its first words are others.
+    """
+    if not identity.on_server() or in_temporary_conversation():
+        return
+    config = get_config()
+    people = [message for message in messages if isinstance(message, HumanMessage)]
+    metadata = config.get("metadata") or {}  # the platform copies a thread's metadata to its runs
+    present = metadata.get(TITLE)
+    is_made = present == metadata.get(MADE_TITLE)
+    if present is not None and (len(people) > 1 or not is_made):
+        return
+    title = await platform.in_thread(title_of, [message.model_dump() for message in people])
+    if title and title != present:
+        await set_title(str(config["configurable"]["thread_id"]), title)

@@ -1,0 +1,60 @@
+"""Which calls of tools are refused before they are made."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lasting_memory.controls import in_temporary_conversation
+from lasting_memory.validation import RefusedWrite, check_text
+
+# Tools that temporary conversations do not have.
+_MEMORY_TOOLS = {
+    "append_memory",
+    "save_profile",
+    "search_memories",
+    "search_past_conversations",
+    "read_conversation",
+}
+# deepagents tries a pattern as a regular expression on every path. Each `**` multiplies the time by
+# the path's depth, and the whole process waits. So these are bounded: characters; `**` and groups
+# such as {md,txt}, together; commas in groups.
+MAX_PATTERN_CHARS = 200
+MAX_MULTIPLIERS = 2
+MAX_COMMAS = 20
+# The argument of each file tool that is a pattern.
+_PATTERN_ARGUMENTS = {"glob": "pattern", "grep": "glob"}
+
+
+def allowed_tools(tools: Sequence[Any]) -> list[Any]:
+    """The tools that this run may be offered: a temporary conversation has none of memory."""
+    if not in_temporary_conversation():
+        return list(tools)
+    return [tool for tool in tools if getattr(tool, "name", None) not in _MEMORY_TOOLS]
+
+
+def check_call(name: str, args: Mapping[str, Any]) -> None:
+    """Raises `RefusedWrite` for a tool's call that must not be made."""
+    check_text(args)
+    if name in _MEMORY_TOOLS and in_temporary_conversation():
+        raise RefusedWrite(
+            "this is a temporary conversation, without memory and past conversations."
+        )
+    if name in _PATTERN_ARGUMENTS:
+        _check_pattern(str(args.get(_PATTERN_ARGUMENTS[name]) or ""))
+
+
+def _check_pattern(pattern: str) -> None:
+    """Raises `RefusedWrite` for a pattern that would take too long."""
+    multipliers = pattern.count("**") + pattern.count("{")
+    is_bounded = (
+        len(pattern) <= MAX_PATTERN_CHARS
+        and multipliers <= MAX_MULTIPLIERS
+        and pattern.count(",") <= MAX_COMMAS
+        and ".." not in pattern
+    )
+    if is_bounded:
+        return
+    most = (
+        f"{MAX_PATTERN_CHARS} characters and {MAX_MULTIPLIERS} of ** and {{...}} together, "
+        "and no '..'"
+    )
+    raise RefusedWrite(f"the pattern {pattern[:80]!r} is too complex; use at most {most}, or ls.")

@@ -1,0 +1,24 @@
+"""The offline model's messages: texts and calls of tools."""
+
+from collections.abc import Iterable
+from typing import Any
+from uuid import uuid4
+
+from langchain_core.messages import AIMessage, ToolCall
+
+
+def tool_call(tool: str, **args: Any) -> ToolCall:
+    """A call of a tool with these arguments."""
+    return ToolCall(name=tool, args=args, id=f"offline-{uuid4()}", type="tool_call")
+
+
+def message_of(parts: Iterable[str | ToolCall]) -> AIMessage:
+    """One message of texts, each of them once, and calls."""
+    texts = dict[str, None]()
+    calls = list[ToolCall]()
+    for part in parts:
+        if isinstance(part, str):
+            texts[part] = None
+        else:
+            calls.append(part)
+    return AIMessage("\n\n".join(texts), tool_calls=calls)

@@ -1,0 +1,85 @@
+"""The parts of BM25 (Robertson and Zaragoza, "The Probabilistic Relevance Framework", 2009), in
+Lucene's variant, on arrays.
+
+A table of counts has a row for each word of a question and a column for each text.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from lasting_memory.recall.lexical import Array
+
+K1 = 1.5
+B = 0.75
+
+
+class Frequencies(NamedTuple):
+    """How common the words of a question are.
+
+    `conversations` and `passages` count those with each word, among `total` conversations that tell
+    anything. `searched` also counts the conversations that only ask.
+    """
+
+    conversations: Array
+    passages: Array
+    total: int
+    searched: int
+
+
+def word_counts(
+    words: Sequence[Sequence[int]],
+    terms: Array,
+    places: Array,
+    count: int,
+    times: Array | None = None,
+) -> Array:
+    """How often each word is in each of `count` texts.
+
+    A word is given by the hashes of its stems. `terms` are hashes in texts, `places` the number of
+    the text of each, `times` how often each counts (None: once).
+    """
+    stems = [stem for word in words for stem in word]
+    hashes = np.unique(np.array(stems, terms.dtype))
+    by_hash = np.zeros((len(hashes), count))
+    hits = np.flatnonzero(np.isin(terms, hashes))
+    rows = np.searchsorted(hashes, terms[hits])
+    np.add.at(by_hash, (rows, places[hits]), 1 if times is None else times[hits])
+    # Two words of the question can have one stem in common.
+    has_stem = np.zeros((len(words), len(hashes)))
+    for number, word in enumerate(words):
+        has_stem[number] = np.isin(hashes, word)
+    counts: Array = has_stem @ by_hash
+    return counts
+
+
+def telling_first(told: Array, counts: Array) -> Array:
+    """In how many texts each word is told; or in how many it is, if none tells it.
+
+    Questions make no word common that is told.
+    """
+    telling: Array = told.sum(axis=1)
+    having: Array = counts.sum(axis=1)
+    return np.where(telling > 0, telling, having)
+
+
+def inverse_frequency(texts: Array, total: float) -> Array:
+    """Weights of words by the number of texts with them."""
+    return np.log1p((np.maximum(total - texts, 0) + 0.5) / (texts + 0.5))
+
+
+def saturated(counts: Array, lengths: Array, average: float) -> Array:
+    """The weight of a word's count in a text of some length."""
+    norm = 1 - B + B * lengths / max(average, 1e-9)
+    return counts / (counts + K1 * norm)
+
+
+def average_length(lengths: Array, tells: Array) -> float:
+    """The average length of the texts that tell something.
+
+    Questions are short, and would make the others look long.
+    """
+    if tells.any():
+        return float(lengths[tells].mean())
+    return float(lengths.mean())

@@ -1,0 +1,170 @@
+"""The passages of some documents as arrays, one after the other, in which questions look for words.
+
+An array has a place for each word, each passage or each document. What is about documents is made
+of what is about their passages by `any_in_document` and its like.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from lasting_memory.recall.bm25 import word_counts
+from lasting_memory.recall.documents import Document
+from lasting_memory.recall.format import (
+    ACCENTS_SHIFT,
+    IN_QUESTION,
+    SPEAKERS,
+    TELLS,
+    TENTHS,
+    conversation_of,
+)
+from lasting_memory.recall.lexical import Array
+from lasting_memory.recall.question import Question
+
+# Weight of a tool's text, and of an assistant's turn of more than that length (`words.length_of`),
+# beside the person's words.
+EXPLAINED_WEIGHT = 0.3
+EXPLAINED_LENGTH = 630
+# Two neighbouring words of the question are a pair if they are at most so many words apart.
+PAIR_SPAN = 2
+# Weights of a passage's neighbours when turns are chosen to be quoted, nearest first. In the order
+# of conversations they gain a point where people chat, and cost four and a half where an assistant
+# explains.
+NEIGHBOURS = (0.6, 0.3)
+
+_USER = SPEAKERS.index("user")
+_ASSISTANT = SPEAKERS.index("assistant")
+_TOOL = SPEAKERS.index("tool")
+
+
+class Corpus:
+    """The passages of documents, each of which has some.
+
+    Attributes, by word that was spoken: `words` (hashes), `passage_of_word`, `in_question`, and
+    `accents`.
+
+    By passage: `lengths` in words, `names` (hash of the speaker's, 0 without one), `tells`,
+    `weights`, `by_user`, `by_assistant`, `with_assistant` (somebody in the conversation is an
+    assistant), and `document_of`.
+
+    By document: `rows` of the table, `conversations` (their numbers), and `starts`, the number of
+    its first passage, with the number of all passages at the end.
+    """
+
+    def __init__(self, documents: Sequence[Document]) -> None:
+        passages = np.concatenate([document.passages for document in documents])
+        sizes = [len(document.passages) for document in documents]
+        self.rows = np.concatenate([document.row for document in documents])
+        self.conversations = conversation_of(self.rows["key"])
+        self.starts = np.cumsum([0, *sizes])
+        self.document_of = np.repeat(np.arange(len(documents)), sizes)
+
+        self.words = np.concatenate([document.words for document in documents])
+        self.passage_of_word = np.repeat(np.arange(len(passages)), passages["words"])
+        marks = np.concatenate([document.marks for document in documents])
+        self.in_question = (marks & IN_QUESTION).astype(bool)
+        self.accents = marks >> ACCENTS_SHIFT
+
+        self.lengths = passages["words"].astype(float)
+        self.names = passages["name"]
+        self.tells = passages["kind"] == TELLS
+        self.by_user = passages["speaker"] == _USER
+        self.by_assistant = passages["speaker"] == _ASSISTANT
+        turn_lengths = np.concatenate([_turn_lengths(document) for document in documents])
+        is_long_answer = self.by_assistant & (turn_lengths > EXPLAINED_LENGTH)
+        is_explained = is_long_answer | (passages["speaker"] == _TOOL)
+        self.kind_weights = TENTHS[passages["kind"]] / 10
+        self.weights = np.where(is_explained, EXPLAINED_WEIGHT, self.kind_weights)
+        has_assistant = np.array([_has_assistant(document) for document in documents])
+        self.with_assistant = has_assistant[self.document_of]
+
+    def any_in_document(self, of_passages: Array) -> Array:
+        """For each document, whether a truth is there of any of its passages."""
+        any_of: Array = np.logical_or.reduceat(of_passages, self.starts[:-1], axis=-1)
+        return any_of
+
+    def most_in_document(self, of_passages: Array) -> Array:
+        """For each document, the largest number of its passages."""
+        most: Array = np.maximum.reduceat(of_passages, self.starts[:-1], axis=-1)
+        return most
+
+    def sum_in_document(self, of_passages: Array) -> Array:
+        """For each document, the sum of the numbers of its passages."""
+        total: Array = np.add.reduceat(of_passages, self.starts[:-1], axis=-1)
+        return total
+
+    def counts(self, words: Sequence[Sequence[int]]) -> Array:
+        """How often each word is in each passage. A speaker's name is a word of each of theirs."""
+        named = np.flatnonzero(self.names)
+        terms = np.concatenate([self.words, self.names[named]])
+        places = np.concatenate([self.passage_of_word, named])
+        return word_counts(words, terms, places, len(self.lengths))
+
+    def has(self, words: Sequence[Sequence[int]], where: Array | None = None) -> Array:
+        """Whether each word was spoken in each passage, among the words where `where` is true."""
+        terms = self.words
+        places = self.passage_of_word
+        if where is not None:
+            terms = terms[where]
+            places = places[where]
+        return word_counts(words, terms, places, len(self.lengths)) > 0
+
+    def spelled_otherwise(self, question: Question) -> Array:
+        """How often each of a question's own words is in each passage with other accents.
+
+        It is 0 for a word that nobody spells as the question does.
+        """
+        times = np.zeros((question.own, len(self.lengths)))
+        if not self.accents.any() and not any(question.accents):
+            return times
+        for number, word in enumerate(question.own_words):
+            has_word = np.isin(self.words, word)
+            is_other = has_word & (self.accents != question.accents[number])
+            if (has_word & ~is_other).any():
+                np.add.at(times[number], self.passage_of_word[is_other], 1)
+        return times
+
+    def pair_counts(self, words: Sequence[Sequence[int]]) -> Array:
+        """How often each two neighbouring words of the question are near each other in each
+        passage, in either order.
+        """
+        hits = [np.isin(self.words, word) for word in words]
+        counts = np.zeros((max(0, len(hits) - 1), len(self.lengths)))
+        for number, (one, other) in enumerate(pairwise(hits)):
+            for apart in range(1, PAIR_SPAN + 1):
+                near = (one[:-apart] & other[apart:]) | (other[:-apart] & one[apart:])
+                passages = self.passage_of_word[apart:]
+                is_within_one = passages == self.passage_of_word[:-apart]
+                np.add.at(counts[number], passages[near & is_within_one], 1)
+        return counts
+
+    def with_neighbours(self, values: Array) -> Array:
+        """Each passage's values and, with less weight, those of its neighbours in the same
+        document. A row is a word's.
+        """
+        total = values.astype(float)
+        for distance, weight in enumerate(NEIGHBOURS, 1):
+            is_same = self.document_of[distance:] == self.document_of[:-distance]
+            weights = weight * is_same
+            total[:, distance:] += weights * values[:, :-distance]
+            total[:, :-distance] += weights * values[:, distance:]
+        return total
+
+
+def _turn_lengths(document: Document) -> Array:
+    """For each passage the length of its turn."""
+    turns = document.passages["turn"]
+    numbers = turns - turns.min()
+    lengths: Array = np.bincount(numbers, document.passages["length"])
+    of_passage: Array = lengths[numbers]
+    return of_passage
+
+
+def _has_assistant(document: Document) -> bool:
+    """Whether somebody in a document is an assistant: where all have names, people talk with each
+    other.
+    """
+    is_person = document.passages["speaker"] != _TOOL
+    has_name = document.passages["name"] > 0
+    return not has_name[is_person].all()

@@ -1,0 +1,239 @@
+"""Conversations as documents for ranking: the hashes of their words, passage by passage."""
+
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lasting_memory.recall import lexical, repetition
+from lasting_memory.recall.format import (
+    ACCENTS_SHIFT,
+    IN_QUESTION,
+    MARKS,
+    PASSAGES,
+    POSTINGS,
+    SPEAKERS,
+    TABLE,
+    TELLS,
+    TENTHS,
+    WORDS,
+    accents_of,
+    hash_of,
+    key_of,
+    packed,
+    unpacked,
+    version_of,
+)
+from lasting_memory.recall.lexical import Array
+from lasting_memory.recall.threads import Conversation, Turn, weighed
+from lasting_memory.words import length_of
+
+# Characters of a turn that tell its language, and of a speaker's name.
+_SAMPLE_CHARS = 1_500
+_NAME_CHARS = 64
+# Characters of a passage: a few sentences. A long answer has several, so that its end counts as
+# much as a short turn.
+PASSAGE_CHARS = 400
+_PASSAGE = re.compile(rf".{{1,{PASSAGE_CHARS}}}(?=\s|$)|.{{1,{PASSAGE_CHARS}}}", re.DOTALL)
+# Words and passages of one document. A longer conversation has several.
+MAX_WORDS = 50_000
+MAX_PASSAGES = 2_000
+# Documents of one conversation: 128,000 passages, some 40 MB of text. The newest turns are in them.
+MAX_DOCUMENTS = 64
+# The largest number of a field of one byte.
+_MOST_COUNTED = 255
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A conversation, or a part of a long one: its passages, and the hashes of their words, one
+    after the other.
+
+    `row` is its row of the table. `marks` say of each word whether it is in a sentence with a
+    question mark, and which accents it has. `left_out` counts the turns at the beginning of the
+    conversation that no document has.
+    """
+
+    thread_id: str
+    row: Array
+    language: str
+    passages: Array
+    words: Array
+    marks: Array
+    left_out: int = 0
+
+    def stored(self) -> dict[str, Any]:
+        """The item's value."""
+        arrays = {
+            "row": self.row,
+            "passages": self.passages,
+            "words": self.words,
+            "marks": self.marks,
+        }
+        return packed(
+            arrays, thread_id=self.thread_id, language=self.language, left_out=self.left_out
+        )
+
+
+def read_document(item: Any) -> Document:
+    """The inverse of `Document.stored`, of its item. Raises as `unpacked`."""
+    row, passages, words, marks = unpacked(
+        item, row=TABLE, passages=PASSAGES, words=WORDS, marks=MARKS
+    )
+    return Document(
+        item.value["thread_id"],
+        row,
+        item.value["language"],
+        passages,
+        words,
+        marks,
+        item.value.get("left_out", 0),
+    )
+
+
+class _Passage(NamedTuple):
+    """A passage of a turn: the turn's number, how much it counts, its text, and its words with
+    their marks.
+    """
+
+    turn: int
+    kind: int
+    text: str
+    words: list[tuple[str, int]]
+
+
+def documents(talk: Conversation) -> list[Document]:
+    """A conversation's documents, one or more, in order. Blocks for milliseconds per hundred turns."""
+    language = _language_of(talk)
+    parts = _parts(talk, language)
+    shown = parts[-MAX_DOCUMENTS:]
+    left_out = shown[0][0].turn if len(shown) < len(parts) else 0
+    whole = Document(
+        talk.thread_id,
+        _row(talk),
+        language,
+        np.zeros(0, PASSAGES),
+        np.zeros(0, WORDS),
+        np.zeros(0, MARKS),
+        left_out,
+    )
+    # A search names speakers by their first name.
+    names = {turn.name: _name_of(turn.name, language) for turn in talk.turns}
+    return [_document(whole, talk.turns, names, number, part) for number, part in enumerate(shown)]
+
+
+def _language_of(talk: Conversation) -> str:
+    """The language in which people and assistants speak in a conversation."""
+    spoken = [turn.text[:_SAMPLE_CHARS] for turn in talk.turns if turn.speaker != "tool"]
+    return lexical.language(" ".join(spoken))
+
+
+def _parts(talk: Conversation, language: str) -> list[list[_Passage]]:
+    """The passages of a conversation, of each of its documents."""
+    parts = [list[_Passage]()]
+    size = 0
+    for passage in _passages(talk, language):
+        is_full = len(parts[-1]) >= MAX_PASSAGES or size + len(passage.words) > MAX_WORDS
+        if is_full and parts[-1]:
+            parts.append([])
+            size = 0
+        parts[-1].append(passage)
+        size += len(passage.words)
+    return parts
+
+
+def _passages(talk: Conversation, language: str) -> list[_Passage]:
+    """All passages of a conversation, in order."""
+    passages = list[_Passage]()
+    for number, turn in enumerate(talk.turns):
+        for piece, kind in weighed(turn):
+            for text in _PASSAGE.findall(piece):
+                passages.append(_Passage(number, kind, text, _words_of(text, language)))
+    return passages
+
+
+def _row(talk: Conversation) -> Array:
+    """The row of a conversation's first document, without its counts."""
+    began = version_of(talk.created_at or talk.date) // 1_000_000
+    ended = version_of(talk.last_said_at) // 1_000_000
+    row = (key_of(talk.thread_id), version_of(talk.updated_at), began, ended, 0, 0)
+    return np.array([row], TABLE)
+
+
+def _document(
+    whole: Document,
+    turns: Sequence[Turn],
+    names: Mapping[str, int],
+    number: int,
+    part: Sequence[_Passage],
+) -> Document:
+    """The document of some passages of a conversation.
+
+    `whole` says what all of its documents have in common.
+    """
+    passages = np.zeros(len(part), PASSAGES)
+    words = list[int]()
+    marks = list[int]()
+    for place, passage in enumerate(part):
+        turn = turns[passage.turn]
+        speaker = SPEAKERS.index(turn.speaker)
+        size = len(passage.words)
+        length = length_of(passage.text)
+        passages[place] = (passage.turn, speaker, passage.kind, names[turn.name], size, length)
+        for word, mark in passage.words:
+            words.append(hash_of(word))
+            marks.append(mark)
+    row = whole.row.copy()
+    row["key"] += number
+    row["words"] = len(words)
+    row["told"] = sum(len(passage.words) for passage in part if passage.kind == TELLS)
+    return replace(
+        whole,
+        row=row,
+        passages=passages,
+        words=np.array(words, WORDS),
+        marks=np.array(marks, MARKS),
+    )
+
+
+def _name_of(speaker: str, language: str) -> int:
+    """The number of a speaker's first name; 0 without one."""
+    terms = lexical.search_stems(speaker[:_NAME_CHARS], language)
+    return hash_of(terms[0].text) if terms else 0
+
+
+def _words_of(text: str, language: str) -> list[tuple[str, int]]:
+    """The words of a passage, stemmed, in order, each with its mark (`format.MARKS`)."""
+    words = list[tuple[str, int]]()
+    for sentence, is_question in repetition.sentences(text):
+        mark = IN_QUESTION if is_question else 0
+        if sentence.isascii():
+            words += zip(lexical.ascii_search_stems(sentence, language), itertools.repeat(mark))
+            continue
+        for term in lexical.search_stems(sentence, language):
+            words.append((term.text, accents_of(term.accents) << ACCENTS_SHIFT | mark))
+    return words
+
+
+def postings(document: Document) -> Array:
+    """The postings of one document. A speaker's name is a word of each of their passages."""
+    passages = document.passages
+    named = np.flatnonzero(passages["name"])
+    passage_of_word = np.repeat(np.arange(len(passages)), passages["words"])
+    words = np.concatenate([document.words, passages["name"][named]])
+    places = np.concatenate([passage_of_word, named]).astype("<u4")
+    # Each word once a passage.
+    words, places = np.unique(np.stack([words, places]), axis=1)
+    terms, term_of_word = np.unique(words, return_inverse=True)
+    kinds = passages["kind"][places]
+    tells = kinds == TELLS
+    told = np.bincount(term_of_word, tells, len(terms))
+    asked = np.bincount(term_of_word, np.where(tells, 0, TENTHS[kinds]), len(terms))
+    rows = np.zeros(len(terms), POSTINGS)
+    rows["term"] = terms
+    rows["count"] = np.minimum(told, _MOST_COUNTED)
+    rows["asked"] = np.minimum(asked, _MOST_COUNTED)
+    return rows

@@ -1,0 +1,108 @@
+"""A question to the index: its words as hashes, with other words for it, and the times that it
+names.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import date
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from lasting_memory.days import WORLDS, local_days
+from lasting_memory.recall import lexical
+from lasting_memory.recall.format import accents_of, hash_of
+from lasting_memory.recall.lexical import Array
+
+# Most characters and distinct words of a query, and of its alternatives.
+MAX_QUERY_CHARS = 2_000
+MAX_QUERY_WORDS = 48
+# Weight of alternatives that the asking model gives.
+ALTERNATIVE_WEIGHT = 0.3
+# Times of one question that count.
+_MAX_TIMES = 4
+
+
+class Question(NamedTuple):
+    """A query for the index.
+
+    `words` are its words, each by the hashes of its stems. The first `own` of them are the query's
+    own, the others are alternatives; `accents` has the number of each own word's accents
+    (`format.accents_of`). The days of `times` are those of `zone`.
+    """
+
+    words: list[list[int]]
+    own: int
+    times: list[lexical.Time]
+    accents: list[int]
+    zone: ZoneInfo = WORLDS
+
+    @property
+    def own_words(self) -> list[list[int]]:
+        """The words of the query itself."""
+        return self.words[: self.own]
+
+    @property
+    def hashes(self) -> set[int]:
+        """The hashes of all words."""
+        return _hashes(self.words)
+
+    @property
+    def own_hashes(self) -> set[int]:
+        """The hashes of the query's own words."""
+        return _hashes(self.own_words)
+
+    @property
+    def weights(self) -> Array:
+        """The weight of each word: 1 for the query's own."""
+        is_own = np.arange(len(self.words)) < self.own
+        return np.where(is_own, 1.0, ALTERNATIVE_WEIGHT)
+
+    def fit(self, table: Array) -> Array:
+        """How well the days of conversations fit a time in the question.
+
+        Takes their rows of the table. Returns numbers from 0 to 1.
+        """
+        best = np.zeros(len(table))
+        if not self.times:
+            return best
+        first = np.array(local_days(table["began"].tolist(), self.zone), "M8[D]")
+        last = np.array(local_days(table["ended"].tolist(), self.zone), "M8[D]")
+        for time in self.times:
+            best = np.maximum(best, time.fit(first, last))
+        return best
+
+
+def _hashes(words: Iterable[Iterable[int]]) -> set[int]:
+    hashes = set[int]()
+    for word in words:
+        hashes.update(word)
+    return hashes
+
+
+def question(
+    query: str,
+    languages: Iterable[str],
+    today: date,
+    alternatives: Sequence[str] = (),
+    period: lexical.Time | None = None,
+    *,
+    zone: ZoneInfo = WORLDS,
+) -> Question:
+    """A query as a question to an index with texts in these languages.
+
+    `alternatives` are other words for it. `period` is a time beside those that the query names. The
+    days of its times are those of the time zone.
+    """
+    times, rest = lexical.times(query[:MAX_QUERY_CHARS], today)
+    own = lexical.query_words(rest, languages, MAX_QUERY_WORDS)
+    own_stems = {stem for word in own for stem in word.stems}
+    other_text = " ".join(alternatives)[:MAX_QUERY_CHARS]
+    others = lexical.query_words(other_text, languages, MAX_QUERY_WORDS, own_stems)
+    words = list[list[int]]()
+    for word in (*own, *others):
+        words.append([hash_of(stem) for stem in word.stems])
+    if period is not None:
+        times = [period, *times]
+    accents = [accents_of(word.accents) for word in own]
+    return Question(words, len(own), times[:_MAX_TIMES], accents, zone)

@@ -1,0 +1,303 @@
+"""Threads of the agent graphs as conversations: turns of text, with what they repeat left out."""
+
+import asyncio
+import itertools
+import json
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from operator import itemgetter
+from typing import Any, Protocol
+from zoneinfo import ZoneInfo
+
+from lasting_memory.attachments import own_text, words_of
+from lasting_memory.controls import IMPORTED_BEGAN, IMPORTED_ENDED, is_temporary
+from lasting_memory.days import day_of, said_at
+from lasting_memory.people import identity
+from lasting_memory.people.namespaces import ROUTES
+from lasting_memory.recall import repetition
+from lasting_memory.recall.format import ASKS, BESIDE, SPEAKERS, TELLS, version_of
+from lasting_memory.sent_content import refused_media_of
+
+_SPEAKERS = dict(zip(("human", "ai", "tool"), SPEAKERS, strict=True))
+# Characters of a tool call's arguments.
+_CALL_CHARS = 500
+# Threads of a page: listed (of the first page and the others), by which pages overlap.
+FIRST_PAGE = 20
+_PAGE = 1_000
+_OVERLAP = 5
+
+
+class Threads(Protocol):
+    """The part of the platform's client (`get_client().threads`) that is used here."""
+
+    async def search(self, *args: Any, **options: Any) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One turn: speaker (user, assistant, tool), text, the id of its message, and the speaker's
+    name, if any.
+
+    `asks`: it asks for what was said before, or repeats that. `adds`: memory was written then, so
+    it also says something new. `said_at` is the time at which the person said it, or what it
+    answers, in ISO format, UTC; "" where nobody noted it.
+    """
+
+    speaker: str
+    text: str
+    message_id: str
+    name: str = ""
+    asks: bool = False
+    adds: bool = False
+    said_at: str = ""
+
+
+def weighed(turn: Turn) -> Iterator[tuple[str, int]]:
+    """The text of a turn in pieces, each with how much it counts (`format.TELLS` and so on)."""
+    if not turn.asks:
+        yield turn.text, TELLS
+        return
+    if turn.speaker != "user":
+        yield turn.text, ASKS
+        return
+    beside = TELLS if turn.adds else BESIDE
+    for is_question, group in itertools.groupby(repetition.sentences(turn.text), key=itemgetter(1)):
+        yield "".join(sentence for sentence, _ in group), ASKS if is_question else beside
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """A thread for search. `date` is the ISO day on which it was last spoken in (UTC's),
+    `updated_at` the time of its last change, which a new title is, too.
+    """
+
+    thread_id: str
+    date: str
+    turns: tuple[Turn, ...]
+    created_at: str = ""
+    updated_at: str = ""
+    ended_at: str = ""  # of an imported one, whose thread is younger
+
+    @property
+    def last_said_at(self) -> str:
+        """When something was said in it last, in ISO format, UTC; the time of its last change where
+        nobody noted that.
+        """
+        return self._last_stamp or self.ended_at or self.updated_at or self.date
+
+    @property
+    def _last_stamp(self) -> str:
+        return max((turn.said_at for turn in self.turns), default="")
+
+    def day_of(self, turn: Turn, zone: ZoneInfo) -> str:
+        """The day on which a turn was said, in a time zone; of one without a time "about" the day
+        of the conversation.
+        """
+        return day_of(turn.said_at, zone) or f"about {self.date}"
+
+    def last_day(self, zone: ZoneInfo) -> str:
+        """The day on which something was said in it last; "about" that of its last change where
+        nobody noted a time.
+        """
+        return day_of(self._last_stamp, zone) or f"about {self.date}"
+
+
+def conversation(
+    thread: Mapping[str, Any],
+    speakers: Sequence[str] = SPEAKERS,
+    routes: Collection[str] = tuple(ROUTES),
+) -> Conversation:
+    """A thread of the platform, with its values, as a conversation: the turns of these speakers
+    that have text.
+
+    What only repeats memory, past conversations, or the files of these routes is no turn.
+    """
+    values = thread.get("values")
+    messages = _mappings(values.get("messages") if isinstance(values, Mapping) else None)
+    calls, turns = dict[str, Mapping[str, Any]](), list[Turn]()
+    updated_at = str(thread.get("updated_at") or "")
+    at = ""
+    for exchange in _exchanges(messages):
+        # What answers a message was said when that was.
+        people = [said_at(message) for message in exchange if message.get("type") == "human"]
+        at = max(people) if people else at
+        turns += [replace(turn, said_at=at) for turn in _exchanged(exchange, calls, routes)]
+    shown = tuple(turn for turn in turns if turn.speaker in speakers and turn.text)
+    metadata = thread.get("metadata") or {}
+    created_at = str(metadata.get(IMPORTED_BEGAN) or thread.get("created_at") or updated_at)
+    ended_at = str(metadata.get(IMPORTED_ENDED) or "")
+    date = (ended_at or at or updated_at)[:10]
+    return Conversation(str(thread["thread_id"]), date, shown, created_at, updated_at, ended_at)
+
+
+def _exchanges(messages: Iterable[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
+    """The messages, in order: those of a person together with what they led to, until the person
+    speaks again.
+    """
+    exchange = list[Mapping[str, Any]]()
+    for message in messages:
+        if message.get("type") == "human" and exchange and exchange[-1].get("type") != "human":
+            yield exchange
+            exchange = []
+        exchange.append(message)
+    if exchange:
+        yield exchange
+
+
+def _exchanged(
+    exchange: Sequence[Mapping[str, Any]],
+    calls: dict[str, Mapping[str, Any]],
+    routes: Collection[str],
+) -> list[Turn]:
+    """The turns of an exchange. Adds its tool calls to `calls`, by id."""
+    turns, asks, adds = list[Turn](), False, False
+    for message in exchange:
+        for call in _mappings(message.get("tool_calls")):
+            calls[str(call.get("id"))] = call
+            asks = asks or repetition.asks(call, routes)
+            adds = adds or repetition.writes(call, routes)
+        for turn in _turns(message, calls, routes):
+            # What an assistant says once it has looked something up repeats that.
+            turns.append(replace(turn, asks=True) if asks and turn.speaker == "assistant" else turn)
+    if not asks:
+        return turns
+    return [
+        replace(turn, asks=True, adds=adds) if turn.speaker == "user" else turn for turn in turns
+    ]
+
+
+def _mappings(items: object) -> list[Mapping[str, Any]]:
+    """The mappings in a list; none in any other value that a client put there."""
+    return [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
+
+
+def _turns(
+    message: Mapping[str, Any], calls: Mapping[str, Mapping[str, Any]], routes: Collection[str]
+) -> Iterator[Turn]:
+    """A message's text, and each of its tool calls as a turn of its own, so that a search finds the
+    step that worked.
+
+    `calls` are the thread's tool calls up to then, by id.
+    """
+    texts = {key: value for key, value in message.items() if isinstance(value, str)}
+    speaker, message_id = _SPEAKERS.get(texts.get("type", "")), texts.get("id", "")
+    added = message.get("additional_kwargs")
+    if speaker is None or (isinstance(added, Mapping) and added.get("lc_source") == "pinned_skill"):
+        return
+    if refused_media_of(message.get("response_metadata")):  # a note of ours to the person
+        return
+    text = own_text(message)
+    if speaker == "tool":
+        # Without its call, a result of a tool that reads files may be of any file.
+        call = calls.get(texts.get("tool_call_id", ""), {"name": texts.get("name")})
+        if repetition.result_repeats(call, routes):
+            return
+        failed = "failed: " if texts.get("status") == "error" and text else ""
+        yield Turn(speaker, failed + text, message_id)
+        return
+    yield Turn(speaker, text, message_id, texts.get("name", ""))
+    for call in _mappings(message.get("tool_calls")):
+        if repetition.repeats(call, routes):
+            continue
+        with suppress(RecursionError, ValueError):
+            arguments = json.dumps(call.get("args") or {}, ensure_ascii=False, default=str)[
+                :_CALL_CHARS
+            ]
+            if isinstance(name := call.get("name"), str):
+                yield Turn("tool", f"called {name} {arguments}", message_id)
+
+
+def message_text(content: object) -> str:
+    """The text of a whole message's content: a text, or a list of blocks, some with words
+    (`attachments.words_of`).
+    """
+    return "\n".join(_texts(content)).strip()
+
+
+def piece_text(content: object) -> str:
+    """The text of a piece of a message that is streamed. Its white space counts: the next piece
+    goes on where it ends.
+    """
+    return "".join(_texts(content))
+
+
+def _texts(content: object) -> list[str]:
+    blocks = content if isinstance(content, list) else [content]
+    return [text for block in blocks if (text := words_of(block))]
+
+
+def owned_by(actor: identity.Actor, agents: Iterable[str]) -> list[dict[str, str]]:
+    """Thread metadata of a person's conversations as `auth.py` and the platform stamp it, one for
+    each agent graph.
+    """
+    return [
+        {"graph_id": graph, "user_id": actor.user_id, "org_id": actor.org_id} for graph in agents
+    ]
+
+
+async def threads_by_id(
+    threads: Threads, ids: Sequence[str], owned: Sequence[dict[str, str]], select: Sequence[str]
+) -> list[Any]:
+    """The threads with one of these ids and one of these metadata. The platform's search takes one
+    metadata at a time.
+    """
+    asked = [
+        threads.search(ids=list(ids), metadata=metadata, limit=len(ids), select=select)
+        for metadata in owned
+    ]
+    return [thread for page in await asyncio.gather(*asked) for thread in page]
+
+
+async def changed_since(
+    threads: Threads, metadata: Mapping[str, Any], since: float
+) -> AsyncIterator[list[Any]]:
+    """Pages of the threads with this metadata that changed since then (as `format.version_of`),
+    newest first, without messages.
+    """
+    known = set[str]()
+    offset = 0
+    size = FIRST_PAGE
+    last = since
+    while last >= since:
+        page = await threads.search(
+            metadata=dict(metadata),
+            limit=size,
+            offset=offset,
+            sort_by="updated_at",
+            sort_order="desc",
+            select=["thread_id", "updated_at", "metadata"],
+        )
+        changed = list[Any]()
+        for thread in page:
+            last = version_of(str(thread["updated_at"]))
+            if last >= since and thread["thread_id"] not in known:
+                known.add(thread["thread_id"])
+                changed.append(thread)
+        yield changed
+        if len(page) < size:
+            return
+        # Pages overlap: a thread deleted meanwhile moves the others up.
+        offset += size - _OVERLAP
+        size = _PAGE
+
+
+async def read_conversations(
+    threads: Threads,
+    actor: identity.Actor,
+    agents: Collection[str],
+    thread_ids: Sequence[str],
+    routes: Collection[str] = tuple(ROUTES),
+) -> list[Conversation]:
+    """The person's conversations with these agents and of these ids, as they are now, without
+    temporary ones.
+    """
+    if not thread_ids:
+        return []
+    select = ["thread_id", "created_at", "updated_at", "metadata", "values"]
+    listed = await threads_by_id(threads, thread_ids, owned_by(actor, agents), select)
+    conversations = list[Conversation]()
+    for thread in listed:
+        if not is_temporary(thread):
+            conversations.append(conversation(thread, routes=routes))
+    return conversations

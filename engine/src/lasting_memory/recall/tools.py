@@ -1,0 +1,136 @@
+"""The model's tools for past conversations. `agent.py` can do without them."""
+
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from langchain.tools import ToolRuntime
+from langchain_core.tools import BaseTool, tool
+from langgraph.config import get_store
+from langgraph.store.base import BaseStore, Item, SearchItem
+from langgraph_sdk import get_client
+
+from lasting_memory import days, platform
+from lasting_memory.deployment import PROFILE_PATH, Deployment
+from lasting_memory.people import identity
+from lasting_memory.people.caller import Caller
+from lasting_memory.recall import lexical
+from lasting_memory.recall.answers import page_text, results_text, topics_text
+from lasting_memory.recall.retrieval import search
+from lasting_memory.recall.threads import read_conversations
+from lasting_memory.stored_files import text_of
+
+# Conversations in an answer. Twelve in the same number of characters name all evidence more often
+# than five, and quote as much of it: the best turns are quoted, whichever conversations they are in
+# (docs/recall.md).
+DEFAULT_LIMIT = 12
+MAX_LIMIT = 20
+_PROFILE_KEY = PROFILE_PATH.removeprefix("/memories")
+_NO_SERVER = "There are no past conversations: this run is not on a server, which keeps them."
+
+
+async def zone_of_person(
+    store: BaseStore, d: Deployment, actor: identity.Actor, assistant: str
+) -> ZoneInfo:
+    """The time zone of a person's profile; UTC where they named none, or there are no profiles."""
+    if not (d.has_own_memory and d.profile):
+        return days.WORLDS
+    profile = await store.aget(d.memory.namespace(actor, assistant), _PROFILE_KEY)
+    return await _zone_in(d, profile)
+
+
+async def _zone_in(d: Deployment, profile: Item | None) -> ZoneInfo:
+    """The time zone in a person's profile."""
+    if profile is None or not (d.has_own_memory and d.profile):
+        return days.WORLDS
+    return await platform.in_thread(days.zone_of, text_of(profile))
+
+
+async def _memory_files(store: BaseStore, d: Deployment, caller: Caller) -> list[SearchItem]:
+    """The person's memory files; none where there is no memory."""
+    if not d.has_memory:
+        return []
+    namespace = d.memory.namespace(caller.actor, caller.assistant)
+    return await store.asearch(namespace, limit=d.limits.max_files)
+
+
+def _topics(files: list[SearchItem]) -> dict[str, str]:
+    """The texts of the topic files, by path."""
+    topics = dict[str, str]()
+    for item in files:
+        if item.key.startswith("/topics/"):
+            topics[f"/memories{item.key}"] = str(item.value.get("content"))
+    return topics
+
+
+def conversation_tools(d: Deployment) -> list[BaseTool]:
+    """`search_past_conversations` and `read_conversation`, each for the person the run acts as."""
+
+    @tool(description=d.prompt("search_past_conversations.md"))
+    async def search_past_conversations(  # noqa: PLR0917  # the model names them
+        query: str,
+        runtime: ToolRuntime[identity.Context],
+        alternatives: list[str] | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        limit: int = DEFAULT_LIMIT,
+    ) -> str:
+        try:
+            period = lexical.period(since, until)
+        except ValueError as error:
+            return f"Error: {error}"
+        if not identity.on_server() or runtime.store is None:
+            return _NO_SERVER
+        caller = Caller.of_run(d)
+        files = await _memory_files(runtime.store, d, caller)
+        profile = next((item for item in files if item.key == _PROFILE_KEY), None)
+        zone = await _zone_in(d, profile)
+        others = alternatives or []
+        results = await search(
+            runtime.store,
+            get_client().threads,
+            caller.actor,
+            query,
+            min(max(limit, 1), MAX_LIMIT),
+            agents=d.agents,
+            alternatives=others,
+            period=period,
+            current=str(runtime.config.get("configurable", {}).get("thread_id")),
+            routes=d.routes,
+            zone=zone,
+        )
+        answer = await platform.in_thread(
+            results_text, query, results, others, d.limits.search_result_chars, zone
+        )
+        return answer + await platform.in_thread(topics_text, query, answer, _topics(files))
+
+    @tool
+    async def read_conversation(
+        thread_id: str, runtime: ToolRuntime[identity.Context], around: int | None = None
+    ) -> str:
+        """Read a page of an earlier conversation with this user.
+
+        Args:
+            thread_id: as named by search_past_conversations.
+            runtime: given by the platform.
+            around: number of a turn to read around; the end of the conversation if left out.
+        """
+        if not identity.on_server():
+            return _NO_SERVER
+        try:
+            thread = str(UUID(thread_id))
+        except ValueError:
+            fix = "take one that search_past_conversations named"
+            return f"Error: {thread_id[:80]!r} is no thread_id; {fix}."
+        # Searched, not fetched by id: an operator's run may see every thread, the person it acts
+        # for only their own.
+        caller = Caller.of_run(d)
+        threads = get_client().threads
+        talks = await read_conversations(threads, caller.actor, d.agents, [thread], d.routes)
+        if not talks:
+            return f"There is no conversation {thread_id[:80]!r}."
+        zone = await zone_of_person(get_store(), d, caller.actor, caller.assistant)
+        return await platform.in_thread(
+            page_text, talks[0], around, d.limits.search_result_chars, zone
+        )
+
+    return [search_past_conversations, read_conversation]

@@ -1,0 +1,126 @@
+"""What of a message's content is sent to a model: without refused media, and without cache marks."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from lasting_memory.attachments import noun_of
+
+# In the `response_metadata` of a note to the person: ids of the messages whose media the model's
+# provider refused.
+REFUSED_MEDIA = "refused_media"
+# A client's marks of what its provider should cache. A provider counts them, with ours.
+CACHE_MARK = "cache_control"
+_CACHE_POINTS = ("cache_point", "cachePoint")
+# Where a block has further blocks: in a tool's result, a document, and langchain's `non_standard`.
+_INNER = ("content", "source", "value")
+# How deep blocks may be in each other.
+_DEPTH = 4
+
+
+def media_nouns(content: object) -> list[str]:
+    """What is in a message's content beside text: "picture", "sound", "video", "file".
+
+    Also in a tool's result. One for each.
+    """
+    nouns = list[str]()
+
+    def note(block: Mapping[str, Any]) -> object:
+        noun = noun_of(block)
+        if noun:
+            nouns.append(noun)
+        return block
+
+    _changed_blocks(content, note)
+    return nouns
+
+
+def without_media(content: Any) -> Any:
+    """A message's content with a line of text in place of its media.
+
+    The same object if it has none.
+    """
+    return _changed_blocks(content, _refused_line)
+
+
+def _refused_line(block: Mapping[str, Any]) -> object:
+    noun = noun_of(block)
+    if not noun:
+        return block
+    return {"type": "text", "text": f"[a {noun} that the model's provider refused]"}
+
+
+def without_cache_marks(content: Any) -> Any:
+    """A message's content without a client's marks of what its provider should cache.
+
+    The same object if it has none.
+    """
+    return _changed_blocks(content, _unmarked)
+
+
+def _unmarked(block: Mapping[str, Any]) -> object:
+    """A block without its mark; None for one that is a mark."""
+    if block.get("type") in _CACHE_POINTS or any(key in block for key in _CACHE_POINTS):
+        return None
+    unmarked = _without_key(block, CACHE_MARK)
+    extras = block.get("extras")
+    if isinstance(extras, Mapping) and CACHE_MARK in extras:
+        unmarked = {**unmarked, "extras": _without_key(extras, CACHE_MARK)}
+        if not unmarked["extras"]:
+            unmarked = _without_key(unmarked, "extras")
+    return unmarked
+
+
+def _without_key(mapping: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """A mapping without a key; the same object if it lacks the key."""
+    if key not in mapping:
+        return mapping
+    return {name: value for name, value in mapping.items() if name != key}
+
+
+def _changed_blocks(
+    content: Any, change: Callable[[Mapping[str, Any]], object], depth: int = _DEPTH
+) -> Any:
+    """Content with its blocks changed, and those in tools' results and documents.
+
+    A block of which `change` makes None is taken out. The same object if nothing changes.
+    """
+    if not isinstance(content, list) or not depth:
+        return content
+    blocks = list[object]()
+    is_changed = False
+    for before in content:
+        after = _changed_block(before, change, depth) if isinstance(before, Mapping) else before
+        if after is not before:
+            is_changed = True
+        if after is not None:
+            blocks.append(after)
+    return blocks if is_changed else content
+
+
+def _changed_block(
+    block: Mapping[str, Any], change: Callable[[Mapping[str, Any]], object], depth: int
+) -> object:
+    after = change(block)
+    if not isinstance(after, Mapping):
+        return after
+    for key in _INNER:
+        inner = after.get(key)
+        if isinstance(inner, Mapping):
+            blocks = _changed_blocks([inner], change, depth - 1)
+            changed = blocks[0] if blocks else {}
+        else:
+            changed = _changed_blocks(inner, change, depth - 1)
+        if changed is not inner:
+            after = {**after, key: changed}
+    return after
+
+
+def refused_media_of(metadata: object) -> list[str]:
+    """Ids of the messages whose media a provider refused, by a note's `response_metadata`.
+
+    None of the metadata of another message.
+    """
+    ids = metadata.get(REFUSED_MEDIA) if isinstance(metadata, Mapping) else None
+    if not isinstance(ids, list):
+        return []
+    return [message_id for message_id in ids if isinstance(message_id, str)]

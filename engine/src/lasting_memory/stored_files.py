@@ -1,0 +1,83 @@
+"""Items of the store as files: their text, their bytes, and the room that they take."""
+
+import base64
+from collections.abc import Sequence
+
+from deepagents.backends.protocol import FileData
+from langgraph.store.base import Item
+
+from lasting_memory.deployment import Limits
+from lasting_memory.plain_text import plain
+from lasting_memory.validation import UNKEPT, RefusedWrite
+
+
+class NoFileError(RefusedWrite):
+    """A path of the store holds a value that is no file."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            f"'{path}' holds a value that is not a file; delete it or write another path."
+        )
+
+
+def stored_file(item: Item) -> FileData:
+    """A store item as a file, with plain text.
+
+    Raises `NoFileError` for another value: anybody's code may put one there.
+    """
+    content = item.value.get("content")
+    encoding = item.value.get("encoding", "utf-8")
+    if not isinstance(content, str) or encoding not in ("utf-8", "base64"):
+        raise NoFileError(item.key)
+    if UNKEPT.search(content):
+        raise NoFileError(item.key)
+    file = FileData(content=plain(content) if encoding == "utf-8" else content, encoding=encoding)
+    for stamp in ("created_at", "modified_at"):
+        if isinstance(item.value.get(stamp), str):
+            file[stamp] = item.value[stamp]
+    return file
+
+
+def text_of(item: Item) -> str | None:
+    """The text of a stored file; None for a file that is not text, and for what is no file."""
+    try:
+        file = stored_file(item)
+    except NoFileError:
+        return None
+    return file["content"] if file["encoding"] == "utf-8" else None
+
+
+def file_bytes(file: FileData) -> bytes:
+    """The content of a file as bytes. Raises `ValueError` for invalid base64."""
+    if file["encoding"] == "base64":
+        return base64.b64decode(file["content"], validate=True)
+    return file["content"].encode()
+
+
+def content_size(item: Item) -> int:
+    """UTF-8 bytes of a file's content."""
+    return len(str(item.value.get("content", "")).encode(errors="replace"))
+
+
+def check_room(files: Sequence[Item], key: str, size: int, limits: Limits) -> None:
+    """Raises `RefusedWrite` for a file for which a namespace has no room.
+
+    `files` are all that are in it, `key` and `size` (bytes) those of the new version. A namespace
+    has room for `max_files` and `max_bytes`. A file that shrinks always has room.
+    """
+    sizes = {item.key: content_size(item) for item in files}
+    before = sizes.pop(key, None)
+    if before is None and len(sizes) >= limits.max_files:
+        raise RefusedWrite(
+            f"There are {len(sizes)} files, and {limits.max_files} is the limit; "
+            "merge or delete some.",
+            kind="memory_full",
+        )
+    total = sum(sizes.values()) + size
+    grows = size > (before or 0)
+    if grows and total > limits.max_bytes:
+        raise RefusedWrite(
+            f"All files would have {total:,} bytes of {limits.max_bytes:,}; "
+            "shorten or delete some.",
+            kind="memory_full",
+        )
