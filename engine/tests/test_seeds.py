@@ -13,7 +13,8 @@ from langgraph_sdk.client import LangGraphClient
 from lasting_memory import seeding as command
 from lasting_memory.deployment import Change, Deployment, Limits
 from lasting_memory.people import identity, namespaces
-from lasting_memory.people.namespaces import ROUTES, Namespace, group
+from lasting_memory.people.namespaces import Namespace
+from lasting_memory.people.scopes import ROUTES, group
 from lasting_memory.settings import PARTLY_SEEDED, Settings
 from lasting_memory.testing.deployed import PROJECT, deployed
 from lasting_memory.testing.dev_server import DevServer

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lasting_memory.deployment import Change, Consolidation, Deployment, Limits, Profile
     from lasting_memory.http.app import build_http
     from lasting_memory.people.identity import Actor, Author, Context
-    from lasting_memory.people.namespaces import Scope, assistant, group, organization, person
+    from lasting_memory.people.scopes import Scope, assistant, group, organization, person
     from lasting_memory.recall import conversation_tools
     from lasting_memory.settings import Settings, SettingsError
     from lasting_memory.validation import RefusedWrite
@@ -42,7 +42,7 @@ _MODULES = {
     "deployment": ["Change", "Consolidation", "Deployment", "Limits", "Profile"],
     "http.app": ["build_http"],
     "people.identity": ["Actor", "Author", "Context"],
-    "people.namespaces": ["Scope", "assistant", "group", "organization", "person"],
+    "people.scopes": ["Scope", "assistant", "group", "organization", "person"],
     "recall": ["conversation_tools"],
     "settings": ["Settings", "SettingsError"],
     "validation": ["RefusedWrite"],

@@ -28,7 +28,8 @@ from pydantic import (
 
 from lasting_memory.days import zones
 from lasting_memory.people.identity import Actor, Author, assistant_of
-from lasting_memory.people.namespaces import ROUTES, Namespace, Scope, check_routes
+from lasting_memory.people.namespaces import Namespace
+from lasting_memory.people.scopes import ROUTES, Scope, check_routes
 from lasting_memory.settings import (
     CONSOLIDATION_GRAPH,
     Settings,
@@ -421,7 +422,7 @@ class Deployment:
 
     def scope(self, route: str) -> Scope:
         """Whose the files of a route are. Raises `KeyError` if there is no such route."""
-        return self.routes[route].laid_out(self.settings.memory_scope)
+        return self.routes[route].with_layout(self.settings.memory_scope)
 
     @property
     def claims(self) -> frozenset[str]:

@@ -1,7 +1,8 @@
 """The platform's internal names, in one place for all code that serves requests.
 
 The server tests of tests/http/test_api.py and tests/postgres/test_servers.py fail when one moves.
-(`postgres/store.py`, which only `make dev-postgres` loads, has two more.)
+(`checkpoints.py` has those of its subject, and `postgres/store.py`, which only `make dev-postgres`
+loads, has two more.)
 """
 
 import asyncio
@@ -11,20 +12,18 @@ import os
 import sys
 import warnings
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import cache, partial
 from traceback import walk_tb
-from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 from weakref import WeakValueDictionary
 
-from langgraph._internal._constants import CONFIG_KEY_DURABILITY, INTERRUPT, NULL_TASK_ID, RESUME
-from langgraph.checkpoint.base import CheckpointTuple
+from langgraph._internal._constants import CONFIG_KEY_DURABILITY
 from langgraph.store.base import BaseStore
 from langgraph.store.base.batch import AsyncBatchedBaseStore
-from langgraph.types import Interrupt, Send, TracePolicy, _interrupt_id, omit_payload
-from langgraph_sdk.client import LangGraphClient
+from langgraph.types import TracePolicy, omit_payload
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
@@ -52,10 +51,6 @@ SPANS_WITHOUT_PAYLOAD = TracePolicy(process_inputs=omit_payload, process_outputs
 # Configures a graph without checkpoints that is called within another graph. It would inherit
 # `durability="sync"`, with which langgraph waits for a checkpoint that is never made, and fails.
 INNER_DURABILITY = {CONFIG_KEY_DURABILITY: "async"}
-_IDS = 1_000
-# Checkpoints that are read to learn where the interrupts of one thread were raised. One for each
-# subagent that waits.
-_MOST_CHECKPOINTS = 100
 # How many runs go on in each thread, whoever's, by its id; None where the platform's own status of
 # a thread says whether one does. `langgraph dev` calls a thread idle whose cancelled run goes on,
 # and after a kill one busy in which none does.
@@ -67,183 +62,6 @@ run_ids_going: Counter[str] | None = None
 # so every ten seconds.
 flush: Callable[[], Awaitable[None]] | None = None
 _LOCKS: WeakValueDictionary[tuple[object, ...], asyncio.Lock] = WeakValueDictionary()
-
-
-async def delete_checkpoints(client: LangGraphClient, user_id: str, org_id: str) -> int:
-    """Delete a person's conversations of which only checkpoints are left. Returns their number.
-
-    A killed development server may have lost threads from its list. Deployments keep both in one
-    database.
-    """
-    from langgraph_api._checkpointer import get_checkpointer  # type: ignore[import-untyped]  # noqa: PLC0415  # as below
-
-    checkpointer = await get_checkpointer()
-    if delete := getattr(checkpointer, "adelete_for_person", None):
-        return int(await delete(user_id, org_id))
-    in_memory, deleted = list(getattr(checkpointer, "storage", ())), 0
-    for start in range(0, len(in_memory), _IDS):
-        ids = in_memory[start : start + _IDS]
-        listed = await client.threads.search(ids=ids, limit=_IDS, select=["thread_id"])
-        for thread_id in set(ids) - {thread["thread_id"] for thread in listed}:
-            saved = await checkpointer.aget_tuple({"configurable": {"thread_id": thread_id}})
-            if saved and (saved.metadata.get("user_id"), saved.metadata.get("org_id")) == (
-                user_id,
-                org_id,
-            ):
-                await checkpointer.adelete_thread(thread_id)
-                deleted += 1
-    return deleted
-
-
-class PendingInterrupt(NamedTuple):
-    """An interrupt that waits for an answer, and the node that raised it: "" where that cannot be
-    proved.
-    """
-
-    interrupt: Interrupt
-    node: str
-
-
-async def pending_interrupts(thread_id: str) -> tuple[str, list[PendingInterrupt]]:
-    """The id of a thread's latest checkpoint ("" if it has none), and the interrupts that wait
-    there for an answer.
-
-    An interrupt's id is a hash of where it was raised: the nodes and their tasks, from the
-    outermost graph to the innermost. So the node whose name gives this id did raise it, whatever
-    the interrupt's value says.
-    """
-    latest, nodes, _ = await _latest_state(thread_id)
-    if latest is None:
-        return "", []
-    waiting = [interrupt for interrupts in _waiting(latest).values() for interrupt in interrupts]
-    pending = [PendingInterrupt(interrupt, nodes.get(interrupt.id, "")) for interrupt in waiting]
-    return str(latest.checkpoint["id"]), pending
-
-
-async def calls_to_make(thread_id: str, checkpoint_id: str | None) -> tuple[set[str], bool]:
-    """Names of the tools that a run from this checkpoint of a thread calls first ("" if unknown),
-    and whether it is the latest.
-
-    langgraph makes a call by sending it to its node, and what was sent is in the checkpoint before.
-    From a named checkpoint all its calls are made anew. From the latest, not named, those without a
-    result are, also inside of subagents.
-    """
-    from langgraph_api._checkpointer import get_checkpointer  # noqa: PLC0415  # only on a server
-
-    latest, _, unfinished = await _latest_state(thread_id)
-    if latest is None or checkpoint_id in (None, str(latest.checkpoint["id"])):
-        return unfinished, True
-    place = {"thread_id": thread_id, "checkpoint_ns": "", "checkpoint_id": checkpoint_id}
-    saved = await (await get_checkpointer()).aget_tuple({"configurable": place})
-    return {name for send in _sent(saved) for name in _called(send)} if saved else set(), False
-
-
-async def _latest_state(thread_id: str) -> tuple[CheckpointTuple | None, dict[str, str], set[str]]:
-    """A thread's latest checkpoint, the nodes that raised what waits there, and the tools whose
-    calls have no result yet.
-    """
-    from langgraph_api._checkpointer import get_checkpointer  # noqa: PLC0415  # only on a server
-
-    saver, nodes, unfinished = await get_checkpointer(), dict[str, str](), set[str]()
-    latest: CheckpointTuple | None = None
-    places = [[""]]  # of each graph in which something waits, those where it may be
-    for _ in range(_MOST_CHECKPOINTS):
-        if not places:
-            break
-        place = places[0].pop(0)
-        saved = await saver.aget_tuple(
-            {"configurable": {"thread_id": thread_id, "checkpoint_ns": place}}
-        )
-        if saved is not None or not places[0]:
-            places.pop(0)
-        if saved is None:
-            continue
-        if not place:
-            latest = saved
-        unfinished |= _unfinished(saved)
-        for task, interrupts in _waiting(saved).items():
-            found = _raised(saved, place, task, {interrupt.id for interrupt in interrupts})
-            nodes |= found
-            if len(found) < len(interrupts):  # graphs inside of this task raised the others
-                inside = [_place(place, node, task) for node in _nodes(saved.checkpoint)]
-                places += [inside] if inside else []
-    if places:  # there are too many to look at
-        unfinished.add("")
-    return latest, nodes, unfinished
-
-
-def _sent(saved: CheckpointTuple) -> list[Send]:
-    sent = saved.checkpoint["channel_values"].get("__pregel_tasks") or ()
-    return [send for send in sent if isinstance(send, Send)]
-
-
-def _called(send: Send) -> set[str]:
-    """Names of the tools that are called by what was sent; "" where it is no call of a tool."""
-    call = send.arg.get("tool_call") if isinstance(send.arg, Mapping) else None
-    return {str(call.get("name", ""))} if isinstance(call, Mapping) else {""}
-
-
-def _unfinished(saved: CheckpointTuple) -> set[str]:
-    """Names of the tools called at a checkpoint, if one of the calls has no result, and does not
-    wait for an answer either.
-    """
-    sent = _sent(saved)
-    results = {
-        task
-        for task, channel, _ in saved.pending_writes or ()
-        if channel not in (RESUME, INTERRUPT)
-    }
-    made = (results | _waiting(saved).keys()) - {NULL_TASK_ID}
-    return {name for send in sent for name in _called(send)} if len(made) < len(sent) else set()
-
-
-def _waiting(saved: CheckpointTuple) -> dict[str, tuple[Interrupt, ...]]:
-    """The interrupts of a checkpoint's tasks that are not answered, by the task's id."""
-    from langgraph.pregel._task_status import read_task_statuses  # noqa: PLC0415  # only on a server
-
-    statuses = read_task_statuses(saved.pending_writes or ())
-    return {
-        task: status.pending_interrupts
-        for task, status in statuses.items()
-        if status.pending_interrupts
-    }
-
-
-def _raised(saved: CheckpointTuple, place: str, task: str, ids: set[str]) -> dict[str, str]:
-    """Of a task's interrupts those that it raised itself: the node, by the interrupt's id."""
-    answers = [
-        value
-        for of, channel, value in saved.pending_writes or ()
-        if (of, channel) == (task, RESUME)
-    ]
-    answered = sum(len(value) if isinstance(value, list) else 1 for value in answers)
-    raised = dict[str, str]()
-    for node in _nodes(saved.checkpoint):
-        for number in range(answered + 1):
-            interrupt_id = _interrupt_id(_place(place, node, task), number)
-            if interrupt_id in ids:
-                raised[interrupt_id] = node
-    return raised
-
-
-def _nodes(checkpoint: Any) -> list[str]:
-    """Names of the nodes that may have a task at a checkpoint: what was sent there first, and then
-    what edges lead to.
-    """
-    branch = "branch:to:"
-    sent = checkpoint["channel_values"].get("__pregel_tasks") or ()
-    nodes = [send.node for send in sent if isinstance(send, Send)]
-    nodes += [
-        name.removeprefix(branch)
-        for name in checkpoint["channel_versions"]
-        if name.startswith(branch)
-    ]
-    return list(dict.fromkeys(nodes))
-
-
-def _place(place: str, node: str, task: str) -> str:
-    """The namespace of a task, inside of that of its graph."""
-    return f"{place}|{node}:{task}" if place else f"{node}:{task}"
 
 
 async def store() -> BaseStore:
@@ -271,12 +89,13 @@ def loaded_graph(graph_id: str) -> "Pregel[Any, Any, Any, Any] | None":
 async def graph_to_read(
     graph_id: str, store: BaseStore
 ) -> "AsyncIterator[Pregel[Any, Any, Any, Any] | None]":
-    """A graph of this server, to look at: the loaded one, or one that its factory makes, as the
-    server does for its schemas.
+    """A graph of this server, to look at.
 
-    None off a server, and where the factory fails without a run.
+    That is the loaded one, or one that its factory makes, as the server does for its schemas. None
+    off a server, and where the factory fails without a run.
     """
-    if loaded := loaded_graph(graph_id):
+    loaded = loaded_graph(graph_id)
+    if loaded:
         yield loaded
         return
     server = sys.modules.get("langgraph_api.graph")  # only on a server
@@ -301,49 +120,66 @@ async def graph_to_read(
 
 
 def embedding_model(store: BaseStore) -> str:
-    """The model that embeds what the store's semantic index holds, and its dimensions; empty if
-    there is no such index.
+    """The model that embeds what the store's semantic index holds, and its dimensions.
 
-    The platform's store does not say so itself, but its configuration does: as a text, or as what
-    was loaded from it.
+    "" if there is no such index. The platform's store does not say so itself, but its configuration
+    does: as a text, or as what was loaded from it.
     """
-    if hasattr(store, "index_config"):
-        index = store.index_config
-    else:
-        config = sys.modules.get("langgraph_api.config")  # only on a server
-        index = (config.STORE_CONFIG or {}).get("index") if config else None
+    index = _index_config(store)
     if not index:
         return ""
-    embed = index.get("embed")
-    if isinstance(embed, str):  # ./file.py:function, or provider:model
-        name = embed.rsplit(":", 1)[-1] if ".py:" in embed else embed.split(":", 1)[-1]
-    else:
-        function = getattr(embed, "func", None) or getattr(embed, "afunc", None) or embed
-        names = (
-            getattr(embed, "model", None),
-            getattr(embed, "model_name", None),
-            getattr(function, "__name__", None),
-        )
-        name = next((each for each in names if isinstance(each, str)), type(embed).__name__)
+    name = _name_of_embedding(index.get("embed"))
     return f"{name.removeprefix('models/')}, {index.get('dims')} dimensions"
 
 
-async def bad_request(request: Request, error: ValueError) -> Response | None:
-    """The platform's answer to a value that one of its own routes cannot use; None for an error of
-    any other code.
+def _index_config(store: BaseStore) -> Mapping[str, Any] | None:
+    """The configuration of a store's semantic index; None, or empty, without one."""
+    if hasattr(store, "index_config"):
+        return cast("Mapping[str, Any] | None", store.index_config)
+    config = sys.modules.get("langgraph_api.config")  # only on a server
+    if config is None:
+        return None
+    return cast("Mapping[str, Any] | None", (config.STORE_CONFIG or {}).get("index"))
 
-    It answers every `ValueError` so, whoever raised it, which tells a client in Python's words that
-    the request was wrong.
+
+def _name_of_embedding(embed: object) -> str:
+    """The name of what embeds: a text of the configuration, an object, or a function."""
+    if isinstance(embed, str):
+        if ".py:" in embed:  # ./file.py:function
+            return embed.rsplit(":", 1)[-1]
+        return embed.split(":", 1)[-1]  # provider:model
+    function = getattr(embed, "func", None) or getattr(embed, "afunc", None) or embed
+    names = (
+        getattr(embed, "model", None),
+        getattr(embed, "model_name", None),
+        getattr(function, "__name__", None),
+    )
+    for name in names:
+        if isinstance(name, str):
+            return name
+    return type(embed).__name__
+
+
+async def bad_request(request: Request, error: ValueError) -> Response | None:
+    """The platform's answer to a value that one of its own routes cannot use.
+
+    None for an error of any other code. The platform answers every `ValueError` so, whoever raised
+    it, which tells a client in Python's words that the request was wrong.
     """
-    own_module = str(getattr(request.scope.get("endpoint"), "__module__", ""))
-    frames = [str(frame.f_globals.get("__name__", "")) for frame, _ in walk_tb(error.__traceback__)]
-    if not own_module.startswith("langgraph_api.") or any(
-        name.startswith(f"{__package__}.") for name in frames
-    ):
+    route_module = str(getattr(request.scope.get("endpoint"), "__module__", ""))
+    if not route_module.startswith("langgraph_api."):
+        return None
+    if any(name.startswith(f"{__package__}.") for name in _modules_of(error)):
         return None
     from langgraph_api.errors import value_error_handler  # type: ignore[import-untyped]  # noqa: PLC0415  # as above
 
     return cast("Response", await value_error_handler(request, error))
+
+
+def _modules_of(error: Exception) -> Iterator[str]:
+    """The names of the modules through which an error came."""
+    for frame, _ in walk_tb(error.__traceback__):
+        yield str(frame.f_globals.get("__name__", ""))
 
 
 def serves_in_memory() -> bool:
@@ -355,16 +191,18 @@ def serves_in_memory() -> bool:
 
 
 def is_in_process(scope: Scope) -> bool:
-    """Whether a call comes from inside the server (`get_client()`). No request can set the root
-    path.
+    """Whether a call comes from inside the server (`get_client()`).
+
+    No request can set the root path.
     """
     root = scope.get("root_path", "")
     return bool(root == "/noauth" or root.startswith("/noauth/"))
 
 
 def acting_as_caller(request: Request) -> AbstractAsyncContextManager[None]:
-    """Within this context, in-process clients act as the request's user for the handlers of
-    `auth.py`; otherwise as nobody.
+    """Within this context, in-process clients act as the request's user.
+
+    `auth.py` asks who acts. Outside of the context they act as nobody.
     """
     from langgraph_api.utils import with_user  # type: ignore[import-untyped]  # noqa: PLC0415  # as above
 
@@ -374,8 +212,9 @@ def acting_as_caller(request: Request) -> AbstractAsyncContextManager[None]:
 async def in_thread(
     function: Callable[Arguments, Result], /, *args: Arguments.args, **options: Arguments.kwargs
 ) -> Result:
-    """The result of a function that takes long, which is called in a thread of this library's own,
-    in the current context.
+    """The result of a function that takes long.
+
+    It is called in a thread of this library's own, in the current context.
     """
     return await _called_in(_THREADS, partial(function, *args, **options))
 
@@ -383,8 +222,9 @@ async def in_thread(
 async def in_thread_of_forks(
     function: Callable[Arguments, Result], /, *args: Arguments.args, **options: Arguments.kwargs
 ) -> Result:
-    """As `in_thread`, for a function that calls one of a fork's which may not return: there are few
-    threads for these alone.
+    """As `in_thread`, for a function that calls one of a fork's, which may not return.
+
+    There are few threads for these alone.
     """
     return await _called_in(_FORKS_THREADS, partial(function, *args, **options))
 
@@ -395,8 +235,9 @@ async def _called_in(threads: ThreadPoolExecutor, function: Callable[[], Result]
 
 
 async def to_the_end(work: Coroutine[Any, Any, Result]) -> Result:
-    """The result of work that goes on where its caller is cancelled, who waits for its end and is
-    cancelled then.
+    """The result of work that goes on where its caller is cancelled.
+
+    The caller waits for its end, and is cancelled then.
     """
     task = asyncio.create_task(work)
     try:
@@ -407,8 +248,9 @@ async def to_the_end(work: Coroutine[Any, Any, Result]) -> Result:
 
 
 async def as_nobody(call: Coroutine[Any, Any, Result]) -> Result:
-    """The result of a call whose in-process clients act as nobody, also within a request: what
-    people may do is no bound.
+    """The result of a call whose in-process clients act as nobody, also within a request.
+
+    What people may do is no bound for it.
     """
     from langgraph_api.utils import with_user  # noqa: PLC0415  # as above
 
@@ -420,8 +262,9 @@ async def as_nobody(call: Coroutine[Any, Any, Result]) -> Result:
 
 
 def lock_of(*key: object) -> asyncio.Lock:
-    """This process's lock of that name, while somebody holds it or waits. Other processes have
-    their own.
+    """This process's lock of that name, while somebody holds it or waits.
+
+    Other processes have their own.
     """
     return _LOCKS.setdefault((asyncio.get_running_loop(), *key), asyncio.Lock())
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.exceptions import HTTPException
 
-from lasting_memory.auth.admission import MAX_REQUEST_WAIT_SECONDS, Share
+from lasting_memory.auth.share import MAX_REQUEST_WAIT_SECONDS, Share
 from lasting_memory.deployment import DEFAULTS
 from lasting_memory.http.middleware import (
     BYTES_A_VALUE,
@@ -40,7 +40,7 @@ async def test_who_would_have_to_wait_too_long_is_refused_but_not_at_once(
     async def sleep(seconds: float) -> None:
         waited.append(seconds)
 
-    monkeypatch.setattr("lasting_memory.auth.admission.sleep", sleep)  # of many who wait at once
+    monkeypatch.setattr("lasting_memory.auth.share.sleep", sleep)  # of many who wait at once
     share = Share(DEFAULTS)
     for _ in range(
         DEFAULTS.requests_at_once + DEFAULTS.requests_per_second * MAX_REQUEST_WAIT_SECONDS

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lasting_memory.auth.run_requests import rebuild_state
+from lasting_memory.auth.state_input import rebuild_state
 from lasting_memory.testing.people import Person
 from tests.auth.test_messages import PICTURE, human
 from tests.conftest import Scripted

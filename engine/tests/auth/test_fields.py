@@ -18,11 +18,8 @@ from langgraph_sdk import Auth
 
 from lasting_memory.auth import run_requests
 from lasting_memory.auth.handlers import _Handlers
-from lasting_memory.auth.run_requests import (
-    MAX_METADATA_CHARS,
-    MAX_METADATA_KEYS,
-    MAX_RECURSION_LIMIT,
-)
+from lasting_memory.auth.request_fields import MAX_METADATA_CHARS, MAX_METADATA_KEYS
+from lasting_memory.auth.run_requests import MAX_RECURSION_LIMIT
 from lasting_memory.people import identity
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.people import SignedIn
@@ -224,9 +221,9 @@ async def test_what_a_resumed_run_plans_for_its_owner_goes_on_for_them() -> None
         thread_owner=owner,
     )
     kwargs = request(context={"user_id": "alice", "org_id": "acme"})["kwargs"]
-    assert await _Handlers(deployed())._act_as(operator, None, kwargs) == identity.Actor(
-        "alice", "acme"
-    )
+    assert await _Handlers(deployed())._operator_runs.act_as(
+        operator, None, kwargs
+    ) == identity.Actor("alice", "acme")
     stamped: Any = SignedIn(
         {**kwargs["config"]["configurable"]["langgraph_auth_user"], "expires_at": 1}
     )

@@ -16,13 +16,13 @@ from langgraph_sdk import Auth
 
 from lasting_memory.agent import checks
 from lasting_memory.agent.checks import check_graph, has_approvals
-from lasting_memory.auth.interrupts import (
+from lasting_memory.auth.interrupt_answers import (
     MAX_ANSWER_BYTES,
     MAX_ANSWER_DEPTH,
-    Pending,
     checked_answers,
-    shown,
 )
+from lasting_memory.auth.interrupt_display import shown
+from lasting_memory.auth.interrupts import Pending
 from lasting_memory.settings import SettingsError
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer

@@ -10,7 +10,7 @@ import pytest
 from langgraph_sdk import Auth
 
 from lasting_memory.attachments import MAX_PICTURE_BYTES, MAX_PICTURES, own_content
-from lasting_memory.auth.run_requests import rebuild_state
+from lasting_memory.auth.state_input import rebuild_state
 from lasting_memory.consolidation import planning
 from lasting_memory.days import SAID_AT
 from lasting_memory.recall import conversation

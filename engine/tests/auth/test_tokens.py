@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from langgraph_sdk import Auth
 from starlette.exceptions import HTTPException as ServerError
 
-from lasting_memory.auth import tokens
+from lasting_memory.auth import provider_keys, tokens
 from lasting_memory.people import identity
 from lasting_memory.settings import Settings, load_settings
 from lasting_memory.testing.dev_server import DevServer, dev_token
@@ -711,7 +711,9 @@ class Fetches:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._limits = list[asyncio.Timeout]()
         monkeypatch.setattr(
-            tokens, "asyncio", SimpleNamespace(**{**vars(asyncio), "timeout": self._without_end})
+            provider_keys,
+            "asyncio",
+            SimpleNamespace(**{**vars(asyncio), "timeout": self._without_end}),
         )
 
     def _without_end(self, _: float) -> asyncio.Timeout:
@@ -736,8 +738,8 @@ async def asked_again(keys: KeyServer, asked: int) -> None:
 async def test_a_known_key_waits_for_nobody_and_unknown_ones_ask_once(
     keys: KeyServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tokens, "COOLDOWN_SECONDS", -1)
-    key_set, fetches = tokens.KeySet(keys.url), Fetches(monkeypatch)
+    monkeypatch.setattr(provider_keys, "COOLDOWN_SECONDS", -1)
+    key_set, fetches = provider_keys.KeySet(keys.url), Fetches(monkeypatch)
     await key_set.key("one")
     asked = keys.asked
     keys.drips = True
@@ -757,8 +759,8 @@ async def test_keys_are_fetched_anew_and_not_believed_for_ever(
     keys: KeyServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, seconds in (("COOLDOWN_SECONDS", -1), ("REFRESH_SECONDS", -1)):
-        monkeypatch.setattr(tokens, name, seconds)
-    key_set, fetches = tokens.KeySet(keys.url), Fetches(monkeypatch)
+        monkeypatch.setattr(provider_keys, name, seconds)
+    key_set, fetches = provider_keys.KeySet(keys.url), Fetches(monkeypatch)
     await key_set.key("one")
     keys.drips = True
     for _ in range(3):
@@ -772,7 +774,7 @@ async def test_keys_are_fetched_anew_and_not_believed_for_ever(
         fetches.end()
         assert fetching is not None
         await asyncio.wait([fetching], timeout=300)
-    monkeypatch.setattr(tokens, "KEPT_SECONDS", 0)
+    monkeypatch.setattr(provider_keys, "KEPT_SECONDS", 0)
     waiting = asyncio.create_task(key_set.key("one"))
     asked = keys.asked
     await asked_again(keys, asked)
@@ -789,7 +791,7 @@ async def test_keys_come_from_the_address_that_is_set_and_from_no_other(
         elsewhere.serve("one")
         keys.status, keys.headers = status, {"location": elsewhere.url, "content-length": "0"}
         with pytest.raises(ServerError):
-            await tokens.KeySet(keys.url).key("one")
+            await provider_keys.KeySet(keys.url).key("one")
         assert elsewhere.asked == 0
 
 
@@ -818,10 +820,10 @@ SPOILED = st.builds(
 
 @given(bad=st.sampled_from(NEVER) | JUNK | SPOILED)
 def test_what_is_no_key_for_signatures_is_left_out_and_the_others_are_found(bad: Any) -> None:
-    usable = tokens.usable_keys(json.dumps({"keys": [bad, jwk("one")]}).encode())
+    usable = provider_keys.usable_keys(json.dumps({"keys": [bad, jwk("one")]}).encode())
     ids = [key.key_id for key in usable]
     assert "one" in ids
-    assert {key.algorithm_name for key in usable} <= set(tokens.ASYMMETRIC)
+    assert {key.algorithm_name for key in usable} <= set(provider_keys.ASYMMETRIC)
     assert bad not in NEVER or "two" not in ids
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from lasting_memory.people import identity, namespaces
-from lasting_memory.people.namespaces import group
+from lasting_memory.people.scopes import group
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer, dev_token
 from lasting_memory.testing.people import AGENT

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from lasting_memory.auth.admission import share_of
+from lasting_memory.auth.share import share_of
 from lasting_memory.consolidation import REHEARSING
 from lasting_memory.consolidation import run as run_module
 from lasting_memory.consolidation.run import build_consolidation_agent

@@ -21,7 +21,7 @@ from langgraph.types import Command
 from langgraph_sdk import Auth
 
 from lasting_memory import Context, build_consolidation_agent
-from lasting_memory.auth.run_requests import check_state_write, rebuild_state
+from lasting_memory.auth.state_input import check_state_write, rebuild_state
 from lasting_memory.offline.model import OfflineModel
 from lasting_memory.testing.contract import Scripted
 from lasting_memory.testing.deployed import deployed

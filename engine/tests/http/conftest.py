@@ -7,7 +7,7 @@ import httpx
 import pytest
 from langgraph.store.base import BaseStore
 
-from lasting_memory.auth.admission import share_of
+from lasting_memory.auth.share import share_of
 from lasting_memory.deployment import Deployment
 from lasting_memory.testing.contract import http_client
 from lasting_memory.testing.deployed import deployed

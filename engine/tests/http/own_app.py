@@ -46,11 +46,14 @@ async def decodes(request: Request) -> Response:
 
 
 # Untyped: other code takes the place of theirs.
-handlers: Any = import_module("lasting_memory.auth.handlers")
+temporary_threads: Any = import_module("lasting_memory.auth.temporary_threads")
 recall: Any = import_module("lasting_memory.recall")
 run_requests: Any = import_module("lasting_memory.auth.run_requests")
 _search, _resolve = recall.search, socket.getaddrinfo
-_rebuild, _delete_temporary = run_requests.rebuild_thread_metadata, handlers.delete_temporary
+_rebuild, _delete_temporary = (
+    run_requests.rebuild_thread_metadata,
+    temporary_threads.delete_temporary,
+)
 _handle = Runs.handle_event
 
 
@@ -94,5 +97,5 @@ recall.search = search
 run_requests.rebuild_thread_metadata = rebuild
 socket.getaddrinfo = resolve
 Runs.handle_event = handled
-handlers.delete_temporary = delete_temporary
+temporary_threads.delete_temporary = delete_temporary
 app = build_http(DEPLOYMENT, routes=[*router.routes, Route("/own/decodes", decodes)])

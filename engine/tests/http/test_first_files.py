@@ -16,7 +16,7 @@ from lasting_memory import journal, platform
 from lasting_memory.deployment import DEFAULTS, Deployment
 from lasting_memory.files import backends
 from lasting_memory.people.identity import Actor
-from lasting_memory.people.namespaces import ROUTES
+from lasting_memory.people.scopes import ROUTES
 from lasting_memory.settings import SettingsError
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.people import AGENT

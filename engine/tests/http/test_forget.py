@@ -20,7 +20,7 @@ from langgraph.store.base import BaseStore, IndexConfig, Op, PutOp
 from langgraph.store.memory import InMemoryStore
 from starlette.exceptions import HTTPException
 
-from lasting_memory import controls, journal, platform
+from lasting_memory import checkpoints, controls, journal, platform
 from lasting_memory.consolidation import drafts, planning, positions
 from lasting_memory.consolidation.record import Record
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION
@@ -252,7 +252,7 @@ async def test_what_is_embedded_behind_a_search_does_not_come_back(
     for module in (views, export_and_forget):
         monkeypatch.setattr(module, "get_client", lambda: threads)
     monkeypatch.setattr(retrieval, "EMBED_SECONDS", 0.01)
-    monkeypatch.setattr(platform, "delete_checkpoints", AsyncMock(return_value=0))
+    monkeypatch.setattr(checkpoints, "delete_checkpoints", AsyncMock(return_value=0))
     if other_process:
         monkeypatch.setattr(export_and_forget, "stop_embedding", AsyncMock())
     async with http_client(

@@ -12,7 +12,7 @@ from lasting_memory import memory_tools, seeding
 from lasting_memory.deployment import NO_MEMORY, Consolidation
 from lasting_memory.http.export_and_forget import document
 from lasting_memory.people.identity import Actor
-from lasting_memory.people.namespaces import ROUTES, group
+from lasting_memory.people.scopes import ROUTES, group
 from lasting_memory.settings import SettingsError
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.platform import Platform

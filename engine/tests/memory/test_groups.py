@@ -16,7 +16,7 @@ from hypothesis import assume, given
 
 from lasting_memory.auth.tokens import Tokens
 from lasting_memory.deployment import Deployment
-from lasting_memory.people.namespaces import REQUIRED, ROUTES, group, organization, person
+from lasting_memory.people.scopes import REQUIRED, ROUTES, group, organization, person
 from lasting_memory.settings import Settings, SettingsError
 from lasting_memory.testing.deployed import PROJECT
 from lasting_memory.testing.dev_server import DevServer, dev_token

@@ -17,7 +17,7 @@ from langgraph_api.auth.studio_user import StudioUser  # type: ignore[import-unt
 
 from lasting_memory.files.backends import starting_memory
 from lasting_memory.people import identity as people
-from lasting_memory.people import namespaces
+from lasting_memory.people import namespaces, scopes
 from lasting_memory.people.identity import (
     MAX_IDENTITY_BYTES,
     Actor,
@@ -27,7 +27,8 @@ from lasting_memory.people.identity import (
     check_person,
     label,
 )
-from lasting_memory.people.namespaces import Namespace, group, policies, skills
+from lasting_memory.people.namespaces import Namespace, policies, skills
+from lasting_memory.people.scopes import group
 from lasting_memory.settings import MemoryScope, Settings
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
@@ -391,7 +392,7 @@ async def check_first_run(server: DevServer, identity: str, org: str) -> None:
     """A first turn of this person, then the seeds in their namespace, over the store API."""
     person, namespace = (
         server.person(identity, org),
-        namespaces.person().namespace(Actor(identity, org), AGENT),
+        scopes.person().namespace(Actor(identity, org), AGENT),
     )
     await person.turn(await person.thread(), "hello")
     for reader in (person, server.person("", headers=OPERATOR)):
@@ -425,7 +426,7 @@ async def test_an_operator_searches_everybody_s_memory_with_a_filter_and_people_
         server.person("bob", org),
     )
     for person, kind in ((ada, "plan"), (ada, "list"), (bob, "plan")):
-        namespace = namespaces.person().namespace(Actor(person.name, org), AGENT)
+        namespace = scopes.person().namespace(Actor(person.name, org), AGENT)
         value = {"content": f"a {kind} about leek", "encoding": "utf-8", "kind": f"{kind} {org}"}
         await operator.made(
             "PUT", "/store/items", {"namespace": namespace, "key": f"/{kind}.md", "value": value}

@@ -13,8 +13,9 @@ from lasting_memory.people.identity import MAX_IDENTITY_BYTES, IdentityError, la
 
 
 class UnreadableClaimError(ValueError):
-    """A claim is there, in a shape that cannot be read. The message names the claim and the shape,
-    and never the value.
+    """A claim is there, in a shape that cannot be read.
+
+    The message names the claim and the shape, and never the value.
     """
 
 
@@ -110,8 +111,9 @@ def texts_at(claims: Mapping[str, Any], path: str) -> list[str]:
 
 
 def verification_of(path: str) -> str | None:
-    """The path of the claim that says whether the email address at `path` is verified; None if that
-    is no email address.
+    """The path of the claim that says whether the email address at `path` is verified.
+
+    None if the claim at `path` is no email address.
     """
     name = _LAST_NAME.search(path)
     if name is None or "mail" not in name[0].casefold():

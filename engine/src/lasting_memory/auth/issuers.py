@@ -29,7 +29,9 @@ class Issuers:
 
     def __init__(self, spellings: Sequence[str]) -> None:
         # A slash at the end is left out as often as not.
-        self._issuers = {spelling.removesuffix("/"): issuer_of(spelling) for spelling in spellings}
+        self._issuers = dict[str, str]()
+        for spelling in spellings:
+            self._issuers[spelling.removesuffix("/")] = issuer_of(spelling)
         self._are_several = len(set(self._issuers.values())) > 1
 
     def find(self, spelling: str) -> str | None:
@@ -37,9 +39,9 @@ class Issuers:
         return self._issuers.get(spelling.removesuffix("/"))
 
     def identity(self, issuer: str, name: str) -> str:
-        """A person's identity: the name that the issuer gives them. With several issuers, the
-        issuer stands before it.
+        """A person's identity: the name that the issuer gives them.
 
-        A name is unique with one issuer alone: the `alice` of another is somebody else.
+        With several issuers, the issuer stands before it. A name is unique with one issuer alone:
+        the `alice` of another is somebody else.
         """
         return f"{issuer}|{name}" if self._are_several else name

@@ -1,15 +1,14 @@
-"""Messages of a run's input that its thread has already: echoes, other texts in their place, and
-what is taken out.
+"""Messages of a run's input whose ids its thread has already, and messages that it takes out.
 
 langgraph's reducer puts a message in the place of the thread's message with its id, wherever that
 stands. So a client could change what was said long ago, or the call that an operator is asked to
-approve. Front ends send the messages that they have once more, so what is the same as in the thread
-is dropped, and the thread's own stays.
+approve. Front ends send the messages that they have once more. A message that is the same as the
+thread's is an echo: it is dropped, and the thread's own stays.
 """
 
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from langchain_core.messages import (
     AIMessage,
@@ -30,25 +29,36 @@ _NO_TEXT = {"type": "text", "text": ""}
 
 
 def sent_messages(kwargs: Mapping[str, Any]) -> list[BaseMessage]:
-    """The messages of a run's `input` and `command.update`, once `rebuild_state` has looked at
-    them.
+    """The messages of a run's `input` and `command.update`.
+
+    `kwargs` are those of a run request after `rebuild_state`, so langchain can read each message.
     """
-    values = [value for value in _fields(kwargs) if value is not None]
-    listed = [value if isinstance(value, list) else [value] for value in values]
-    return [message for some in listed for message in convert_to_messages(some)]
+    messages = list[BaseMessage]()
+    for value in _message_fields(kwargs):
+        if value is not None:
+            messages += convert_to_messages(_as_list(value))
+    return messages
 
 
-def _fields(kwargs: Mapping[str, Any]) -> list[Any]:
-    """The values of the fields `messages` of a run's `input` and `command.update`, which may be a
-    list of pairs.
+def _message_fields(kwargs: Mapping[str, Any]) -> list[Any]:
+    """The values of the fields `messages` of a run's `input` and `command.update`.
+
+    The update may be an object, or a list of pairs of a field and its value.
     """
     state = kwargs.get("input")
     update = (kwargs.get("command") or {}).get("update")
-    pairs = list(update) if isinstance(update, list) else []
-    for mapping in (state, update):
-        if isinstance(mapping, Mapping):
-            pairs += mapping.items()
-    return [value for name, value in pairs if name == "messages"]
+    fields = list[tuple[Any, Any]]()
+    if isinstance(update, list):
+        fields += update
+    if isinstance(state, Mapping):
+        fields += state.items()
+    if isinstance(update, Mapping):
+        fields += update.items()
+    return [value for name, value in fields if name == "messages"]
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def removed_ids(messages: Sequence[BaseMessage]) -> set[str]:
@@ -65,141 +75,223 @@ def removed_ids(messages: Sequence[BaseMessage]) -> set[str]:
 
 
 async def check_messages(thread: Thread | None, kwargs: MutableMapping[str, Any]) -> None:
-    """Hold a person's run to adding messages, and to replacing the last turn. Drops the echoes of
-    what the thread has.
+    """Hold a person's run to adding messages, and to replacing the last turn.
 
-    Raises `HTTPException` 422 or 409, with the message's id, for anything else.
+    Drops the echoes of the thread's messages from `kwargs`. Raises `HTTPException` 422 or 409 for
+    anything else, with the message's id.
     """
     messages = await platform.in_thread(sent_messages, kwargs)
     removed = removed_ids(messages)
     if removed:
         await _check_removed(thread, removed)
-    named = [
-        message for message in messages if message.id and not isinstance(message, RemoveMessage)
-    ]
-    named = [message for message in named if message.id not in removed]
-    if thread is None or not named:
+    with_ids = list[BaseMessage]()
+    for message in messages:
+        if message.id and message.id not in removed and not isinstance(message, RemoveMessage):
+            with_ids.append(message)
+    if thread is None or not with_ids:
         return
-    echoed = await _echoed_ids(thread, kwargs, named)
+    echoed = await _echoed_ids(thread, kwargs, with_ids)
     if echoed:
-        await platform.in_thread(_drop, kwargs, lambda message: message.id in echoed)
+        await platform.in_thread(_drop, kwargs, echoed)
 
 
 async def _check_removed(thread: Thread | None, removed: set[str]) -> None:
-    """Raise `HTTPException` unless a run takes out the last turn of its thread and nothing else,
-    and no other run goes on.
+    """Raise `HTTPException` unless a run takes out the last turn of its thread and nothing else.
 
-    A person asks again with other words so. What else was said stays what was said.
+    A person asks again with other words so. All earlier turns stay. No other run may go on in the
+    thread.
     """
-    found = await get_client().threads.get(thread["thread_id"]) if thread else None
-    if found and found["status"] == "busy":
+    current = await get_client().threads.get(thread["thread_id"]) if thread else None
+    if current and current["status"] == "busy":
         raise HTTPException(
             409,
             "A run goes on in this conversation; wait for its end before you replace your last message.",
         )
-    values: Any = found["values"] if found else {}
+    values: Any = current["values"] if current else {}
     messages = values.get("messages") or []
-    people = [number for number, message in enumerate(messages) if message.get("type") == "human"]
-    turn = {str(message.get("id")) for message in messages[people[-1] :]} if people else set[str]()
-    if not turn or removed != turn:
+    start = _start_of_last_turn(messages)
+    if start is None or removed != {str(message.get("id")) for message in messages[start:]}:
         raise HTTPException(
             422,
             "Only your last message can be replaced, with all that follows it; remove just these.",
         )
     event = values.get("_summarization_event")
     summarized = event.get("cutoff_index") if isinstance(event, Mapping) else None
-    if (
-        isinstance(summarized, int) and summarized > people[-1]
-    ):  # the model would see the summary, and not the new message
+    # The model would see the summary, and not the new message.
+    if isinstance(summarized, int) and summarized > start:
         raise HTTPException(
             409,
             "Your last message has been summarized meanwhile and cannot be replaced; send another one.",
         )
 
 
+def _start_of_last_turn(messages: Sequence[Mapping[str, Any]]) -> int | None:
+    """The index of the last message of the person; None if there is none."""
+    start = None
+    for index, message in enumerate(messages):
+        if message.get("type") == "human":
+            start = index
+    return start
+
+
 async def _echoed_ids(
-    thread: Thread, kwargs: Mapping[str, Any], named: Sequence[BaseMessage]
+    thread: Thread, kwargs: Mapping[str, Any], sent: Sequence[BaseMessage]
 ) -> set[str]:
-    """Ids of the messages that the thread has as they were sent. Raises `HTTPException` for one
-    that would replace another.
+    """Ids of the sent messages that the thread has in the same words.
+
+    Raises `HTTPException` for a message that would replace another one.
     """
     thread_id = str(thread["thread_id"])
-    found = await get_client().threads.get(thread_id)
-    values: Any = found["values"] or {}
-    known = list(values.get("messages") or [])
-    checkpoint_id = (kwargs["config"].get("configurable") or {}).get("checkpoint_id")
-    if checkpoint_id:  # the run begins there: messages may be there that the thread has no more
-        with suppress(NotFoundError):  # the platform answers that
-            earlier: Any = (
-                await get_client().threads.get_state(thread_id, checkpoint_id=checkpoint_id)
-            )["values"] or {}
-            known += earlier.get("messages") or []
-    return await platform.in_thread(_compared, known, named, is_busy=found["status"] == "busy")
+    current = await get_client().threads.get(thread_id)
+    known = _messages_in(current["values"])
+    configurable = kwargs["config"].get("configurable") or {}
+    checkpoint_id = configurable.get("checkpoint_id")
+    if checkpoint_id:
+        # The run begins there. That checkpoint may have messages that the thread has no more.
+        known += await _messages_at(thread_id, checkpoint_id)
+    is_busy = current["status"] == "busy"
+    return await platform.in_thread(_find_echoes, known, sent, is_busy=is_busy)
 
 
-def _compared(known: Sequence[object], named: Sequence[BaseMessage], *, is_busy: bool) -> set[str]:
-    stored = list[tuple[str, object]]()
-    wanted = {message.id for message in named}
-    for message in known:
-        if isinstance(message, Mapping) and message.get("id") in wanted:
-            stored.append((str(message["id"]), _substance(convert_to_messages([dict(message)])[0])))
+async def _messages_at(thread_id: str, checkpoint_id: str) -> list[Any]:
+    """The messages at a checkpoint of a thread; none if there is no such checkpoint."""
+    with suppress(NotFoundError):  # the platform answers that
+        state = await get_client().threads.get_state(thread_id, checkpoint_id=checkpoint_id)
+        return _messages_in(state["values"])
+    return []
+
+
+def _messages_in(values: Any) -> list[Any]:
+    """The messages of a state's values, in a list of their own."""
+    return list((values or {}).get("messages") or [])
+
+
+def _find_echoes(
+    known: Sequence[object], sent: Sequence[BaseMessage], *, is_busy: bool
+) -> set[str]:
+    """Ids of the sent messages that are among the known ones, with the same substance.
+
+    `is_busy` says whether a run goes on in the thread. Raises `HTTPException` 422 for a message
+    with the id of another one, and 409 for one that may replace an answer which is coming in.
+    """
+    stored = _substances_by_id(known, {message.id for message in sent})
     echoed = set[str]()
-    for message in named:
-        there = [substance for message_id, substance in stored if message_id == message.id]
-        if any(substance != _substance(message) for substance in there):
-            fix = "send a new message without an id, or replace your last one by removing it and all that follows it"
-            raise HTTPException(
-                422, f"The thread has another message with the id {str(message.id)[:100]!r}; {fix}."
+    for message in sent:
+        message_id = str(message.id)
+        stored_substances = stored.get(message_id, [])
+        substance = _substance_of(message)
+        if any(other != substance for other in stored_substances):
+            fix = (
+                "send a new message without an id, or replace your last one by removing it and all "
+                "that follows it"
             )
-        if there:
-            echoed.add(str(message.id))
-        elif is_busy and not isinstance(
-            message, HumanMessage
-        ):  # it may be the id of an answer that is coming in now
+            raise HTTPException(
+                422, f"The thread has another message with the id {message_id[:100]!r}; {fix}."
+            )
+        if stored_substances:
+            echoed.add(message_id)
+        elif is_busy and not isinstance(message, HumanMessage):
+            # Its id may be that of an answer that is coming in now.
             raise HTTPException(
                 409, "A run goes on in this conversation; send only your own message."
             )
     return echoed
 
 
-def _substance(message: BaseMessage) -> object:
-    """What of a message is said or done. What clients add, or leave out, of names, marks and data
-    beside it does not count.
+class _ToolCall(NamedTuple):
+    name: str
+    args: dict[str, Any]
+    id: str | None
+
+
+class _Substance(NamedTuple):
+    """What is said or done in a message.
+
+    Names, marks and other data beside it do not count: clients add some, and leave out others.
     """
-    content = message.content if isinstance(message.content, list) else [message.content]
-    blocks = [
-        {"type": "text", "text": block} if isinstance(block, str) else block for block in content
-    ]
-    blocks = sent_content.without_cache_marks(blocks)
-    blocks = [
-        {name: of for name, of in block.items() if of is not None}
-        for block in blocks
-        if block != _NO_TEXT
-    ]
-    calls = (
-        [(call["name"], call["args"], call["id"]) for call in message.tool_calls]
-        if isinstance(message, AIMessage)
-        else []
-    )
-    answers = message.tool_call_id if isinstance(message, ToolMessage) else None
-    return message.type, blocks, calls, answers
+
+    role: str
+    blocks: list[dict[str, Any]]
+    tool_calls: list[_ToolCall]
+    answered_call: str | None
 
 
-def _drop(kwargs: MutableMapping[str, Any], is_dropped: Callable[[BaseMessage], bool]) -> None:
-    """Take messages out of a run's `input` and `command.update`."""
+def _substances_by_id(
+    known: Sequence[object], wanted: set[str | None]
+) -> dict[str, list[_Substance]]:
+    """The substances of a thread's messages with a wanted id.
 
-    def kept(value: Any) -> list[Any]:
-        listed = value if isinstance(value, list) else [value]
-        return [given for given in listed if not is_dropped(convert_to_messages([given])[0])]
+    One id may have several: at the checkpoint where the run begins, and in the thread now.
+    """
+    substances = dict[str, list[_Substance]]()
+    for stored in known:
+        if not isinstance(stored, Mapping) or stored.get("id") not in wanted:
+            continue
+        (message,) = convert_to_messages([dict(stored)])
+        substances.setdefault(str(stored["id"]), []).append(_substance_of(message))
+    return substances
 
+
+def _substance_of(message: BaseMessage) -> _Substance:
+    substance = _Substance(message.type, _blocks_of(message), [], None)
+    if isinstance(message, AIMessage):
+        for call in message.tool_calls:
+            substance.tool_calls.append(_ToolCall(call["name"], call["args"], call["id"]))
+    if isinstance(message, ToolMessage):
+        return substance._replace(answered_call=message.tool_call_id)
+    return substance
+
+
+def _blocks_of(message: BaseMessage) -> list[dict[str, Any]]:
+    """A message's content as blocks, without empty texts, cache marks, and fields that are null."""
+    blocks = [_block_of(part) for part in _as_list(message.content)]
+    comparable = list[dict[str, Any]]()
+    for block in sent_content.without_cache_marks(blocks):
+        if block == _NO_TEXT:
+            continue
+        fields = {name: value for name, value in block.items() if value is not None}
+        comparable.append(fields)
+    return comparable
+
+
+def _block_of(part: str | dict[str, Any]) -> dict[str, Any]:
+    """A part of a message's content as a block: a text stands for a block with that text."""
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    return part
+
+
+def _drop(kwargs: MutableMapping[str, Any], message_ids: set[str]) -> None:
+    """Take the messages with these ids out of a run's `input` and `command.update`."""
     state = kwargs.get("input")
-    if isinstance(state, Mapping) and state.get("messages") is not None:
-        kwargs["input"] = {**state, "messages": kept(state["messages"])}
+    if isinstance(state, Mapping):
+        kwargs["input"] = _without_messages(state, message_ids)
     command = kwargs.get("command") or {}
     update = command.get("update")
-    if isinstance(update, list):
-        command["update"] = [
-            (name, kept(value) if name == "messages" else value) for name, value in update
-        ]
-    elif isinstance(update, Mapping) and update.get("messages") is not None:
-        command["update"] = {**update, "messages": kept(update["messages"])}
+    if isinstance(update, Mapping):
+        command["update"] = _without_messages(update, message_ids)
+    elif isinstance(update, list):
+        fields = list[tuple[Any, Any]]()
+        for name, value in update:
+            if name == "messages":
+                fields.append((name, _other_messages(value, message_ids)))
+            else:
+                fields.append((name, value))
+        command["update"] = fields
+
+
+def _without_messages(state: Mapping[str, Any], message_ids: set[str]) -> Mapping[str, Any]:
+    """A state without the messages that have these ids; the same state if it has no messages."""
+    if state.get("messages") is None:
+        return state
+    return {**state, "messages": _other_messages(state["messages"], message_ids)}
+
+
+def _other_messages(messages: Any, message_ids: set[str]) -> list[Any]:
+    """Those of the messages, as they were sent, that have none of these ids."""
+    others = list[Any]()
+    for sent in _as_list(messages):
+        (message,) = convert_to_messages([sent])
+        if message.id not in message_ids:
+            others.append(sent)
+    return others

@@ -1,20 +1,13 @@
 """Verifies tokens: development tokens on this machine, JSON web tokens everywhere else."""
 
-import asyncio
-import json
-import logging
-import ssl
 import time
 from collections.abc import Collection, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
-import httpx
 import jwt
 from langgraph_sdk import Auth
-from starlette.exceptions import HTTPException as ServerError
 
-from lasting_memory import platform
 from lasting_memory.auth.claims import (
     UnreadableClaimError,
     claim_at,
@@ -25,6 +18,7 @@ from lasting_memory.auth.claims import (
     verification_of,
 )
 from lasting_memory.auth.issuers import Issuers
+from lasting_memory.auth.provider_keys import ASYMMETRIC, KeySet
 from lasting_memory.people.identity import MAX_IDENTITY_BYTES, OPERATE
 from lasting_memory.settings import Settings
 
@@ -33,131 +27,31 @@ RESERVED_PREFIX = "langgraph-"
 MAX_TOKEN_CHARS = 16_384
 # Accepted difference between the clocks of this server and of a token's issuer.
 CLOCK_SKEW_SECONDS = 30
-# Seconds for the provider's whole answer. Seconds between two fetches, and so the longest refusal
-# of a new key.
-FETCH_SECONDS, COOLDOWN_SECONDS = 5, 5
-# Ages of keys, in seconds: from the first on they are refreshed in the background, after the second
-# they are no longer used.
-REFRESH_SECONDS, KEPT_SECONDS = 150, 300
 # The latest time of expiry that is passed on, in seconds since 1970: the end of the year 9999. JSON
 # takes no larger numbers.
 _LATEST = 253_402_300_799
-ASYMMETRIC = [
-    "RS256",
-    "RS384",
-    "RS512",
-    "PS256",
-    "PS384",
-    "PS512",
-    "ES256",
-    "ES384",
-    "ES512",
-    "EdDSA",
-]
-
-logger = logging.getLogger("auth")
 
 
 def _refused(detail: str) -> Auth.exceptions.HTTPException:
     return Auth.exceptions.HTTPException(status_code=401, detail=detail)
 
 
-class KeySet:
-    """An identity provider's public keys, cached; one task at a time fetches them.
-
-    Not `jwt.PyJWKClient`: its lock would make people with a known key wait for a slow provider, as
-    long as its answer drips.
-    """
-
-    def __init__(self, url: str) -> None:
-        self._url, self._tls = (
-            url,
-            ssl.create_default_context(),
-        )  # reads files, so not in the event loop
-        self._keys: list[jwt.PyJWK] = []
-        self._fetched_at = self._tried_at = float("-inf")
-        self._fetching: asyncio.Task[None] | None = None
-
-    async def key(self, key_id: str | None, algorithm: str | None = None) -> jwt.PyJWK:
-        """The key of this id; without an id, the only key of the token's algorithm.
-
-        A known key needs no waiting; for an unknown one, the keys are fetched unless they just
-        were. Raises `ServerError` 503 if the keys cannot be fetched, `jwt.PyJWTError` if there is
-        no such key.
-        """
-        now = time.monotonic()
-        known = self._find(key_id, algorithm) is not None and now - self._fetched_at < KEPT_SECONDS
-        if (
-            not known or now - self._fetched_at > REFRESH_SECONDS
-        ) and now - self._tried_at > COOLDOWN_SECONDS:
-            if self._fetching is None or self._fetching.done():
-                self._fetching = asyncio.create_task(self._fetch())
-            if not known:  # callers share one fetch, which goes on when one of them hangs up
-                await asyncio.wait([self._fetching])
-        if time.monotonic() - self._fetched_at >= KEPT_SECONDS:
-            raise ServerError(503, "The identity provider's keys cannot be fetched; try again.")
-        key = self._find(key_id, algorithm)
-        if key is None and key_id is None:
-            raise jwt.PyJWTError(
-                "its header has no 'kid', and not exactly one of the identity provider's keys is of its 'alg'"
-            )
-        if key is None:
-            raise jwt.PyJWTError("its key is not one of the identity provider's")
-        return key
-
-    def _find(self, key_id: str | None, algorithm: str | None) -> jwt.PyJWK | None:
-        if key_id is not None:
-            return next((key for key in self._keys if key.key_id == key_id), None)
-        keys = [key for key in self._keys if key.algorithm_name == algorithm]
-        return keys[0] if len(keys) == 1 else None
-
-    async def _fetch(self) -> None:
-        try:
-            async with (
-                asyncio.timeout(FETCH_SECONDS),
-                httpx.AsyncClient(verify=self._tls) as client,
-            ):
-                answer = (await client.get(self._url)).raise_for_status()
-            self._keys = await platform.in_thread(usable_keys, answer.content)
-            self._fetched_at = time.monotonic()
-        except Exception as error:  # noqa: BLE001  # unreachable, too slow, or not a key set
-            logger.warning(
-                "The identity provider's keys could not be fetched from %s: %r", self._url, error
-            )
-        finally:
-            self._tried_at = time.monotonic()
-
-
-def usable_keys(answer: bytes) -> list[jwt.PyJWK]:
-    """The public keys for signatures in a JSON Web Key Set (RFC 7517). Raises any error if it is
-    none, or has none.
-    """
-    usable = [
-        key
-        for key in jwt.PyJWKSet.from_dict(json.loads(answer)).keys
-        if key.public_key_use in ("sig", None)
-        and hasattr(key.key, "verify")
-        and key.algorithm_name in ASYMMETRIC
-    ]
-    if not usable:
-        raise ValueError("it has no key that tokens may be signed with")
-    return usable
-
-
 class Tokens:
-    """Verifies Authorization headers. `claims` are the names, or paths, of those to keep for routes
-    that are a group's.
+    """Verifies Authorization headers.
+
+    `claims` are the names, or paths, of the claims to keep for routes that are a group's.
     """
 
     def __init__(self, settings: Settings, claims: Collection[str] = ()) -> None:
-        self._settings, self._claims = settings, claims
+        self._settings = settings
+        self._claims = claims
         self._keys = KeySet(settings.auth_jwks_url) if settings.auth_jwks_url else None
         self._issuers = Issuers(settings.issuers)
 
     async def user(self, authorization: str | None) -> dict[str, Any]:
-        """The user behind an Authorization header: `identity`, `org_id`, `permissions` and the kept
-        `claims`, if there are any.
+        """The user behind an Authorization header.
 
+        It has `identity`, `org_id`, `permissions`, and the kept `claims` if there are any.
         `expires_at` says until when a JSON web token proves this, in seconds since 1970.
         Development tokens have no end. Raises a 401 for a missing or unusable token, and
         `KeySet.key`'s 503 (the SDK's exception would arrive as a 500).
@@ -201,7 +95,8 @@ class Tokens:
             raise _refused(
                 "The token is not percent-encoded UTF-8 as in dev:acme:alice?team_id=red."
             ) from None
-        if not len(dict(claims)) == len(claims) == query.count("="):
+        is_each_named_once = len(dict(claims)) == len(claims)
+        if not is_each_named_once or len(claims) != query.count("="):
             raise _refused(
                 "After '?' the token names each claim once, as in dev:acme:alice?team_id=red."
             )
@@ -245,8 +140,9 @@ class Tokens:
             raise _refused(f"The token is not valid: {error}.") from None
 
     def _user(self, claims: Mapping[str, Any]) -> dict[str, Any]:
-        """The user that verified claims name. Raises a 401 that names the claim which cannot be
-        read, and never its value.
+        """The user that verified claims name.
+
+        Raises a 401 that names the claim which cannot be read, and never its value.
         """
         try:
             issuer = self._issuer_of(claims)
@@ -261,8 +157,9 @@ class Tokens:
             raise _refused(f"The token's claim {error}.") from None
 
     def _issuer_of(self, claims: Mapping[str, Any]) -> str:
-        """The issuer of a token, in its one spelling; "" where `AUTH_ISSUER` is not set. Raises a
-        401 for any other.
+        """The issuer of a token, in its one spelling; "" where `AUTH_ISSUER` is not set.
+
+        Raises a 401 for an issuer that is not listed there.
         """
         if not self._settings.issuers:
             return ""
@@ -298,8 +195,9 @@ class Tokens:
             )
 
     def _with_issuer(self, issuer: str, name: str, path: str) -> str:
-        """The identity of whom an issuer gives this name. Raises a 401 where both together are too
-        long.
+        """The identity of the person to whom an issuer gives this name.
+
+        Raises a 401 where both together are too long.
         """
         if name.startswith(RESERVED_PREFIX):
             return name  # which is refused
@@ -314,10 +212,9 @@ class Tokens:
     def _user_of(
         self, claims: Mapping[str, Any], identity: str | None, path: str
     ) -> dict[str, Any]:
-        """The user of this identity, which the claim at `path` holds, and what else the claims say
-        of them.
+        """The user of this identity, with what else the claims say of them.
 
-        Raises a 401, or `UnreadableClaimError`.
+        The claim at `path` holds the identity. Raises a 401, or `UnreadableClaimError`.
         """
         permissions = texts_at(claims, self._settings.auth_permissions_claim)
         org_id = name_at(claims, self._settings.org_claim)
@@ -344,8 +241,9 @@ class Tokens:
 
 
 def _check_verified(claims: Mapping[str, Any], path: str) -> None:
-    """Raise a 401 if the identity is an email address that the provider has not verified: anybody
-    may have typed it.
+    """Raise a 401 if the identity is an email address that the provider has not verified.
+
+    Anybody may have typed it.
     """
     verification = verification_of(path)
     if verification is None:
@@ -359,9 +257,9 @@ def _check_verified(claims: Mapping[str, Any], path: str) -> None:
 
 
 def _expiry_of(claims: Mapping[str, Any]) -> int:
-    """When a token's claims stop to hold, in seconds since 1970.
+    """When a token's claims cease to hold, in seconds since 1970.
 
-    A token that is accepted for the clocks' difference alone holds until that is over, too: its
+    A token may be accepted for the clocks' difference alone. It holds until that is over, too: its
     request needs its claims.
     """
     expires_at = int(claims["exp"])

@@ -25,7 +25,7 @@ from lasting_memory.agent.answers import CUT, NO_ANSWER, SilentModelError
 from lasting_memory.agent.bounds import RunTooLongError
 from lasting_memory.agent.budget import TokenBudgetError
 from lasting_memory.people.identity import IdentityError
-from lasting_memory.people.namespaces import NotAMemberError
+from lasting_memory.people.scopes import NotAMemberError
 from lasting_memory.recall import message_text, piece_text
 
 HELP = """/files lists what is remembered, /undo <path> <revision> makes a file what it was,

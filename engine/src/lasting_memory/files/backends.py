@@ -35,7 +35,8 @@ from lasting_memory.journal import Began, Change, Revision
 from lasting_memory.people import namespaces
 from lasting_memory.people.caller import Caller
 from lasting_memory.people.identity import Actor, Author
-from lasting_memory.people.namespaces import OFFLOADED, Namespace, NotAMemberError
+from lasting_memory.people.namespaces import Namespace
+from lasting_memory.people.scopes import OFFLOADED, NotAMemberError
 from lasting_memory.plain_text import plain, spelled_as_in
 from lasting_memory.validation import RefusedWrite
 

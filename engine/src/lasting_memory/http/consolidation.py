@@ -19,7 +19,7 @@ from pydantic import Field, model_validator
 from starlette.exceptions import HTTPException
 
 from lasting_memory import consolidation, journal, platform
-from lasting_memory.auth.admission import share_of
+from lasting_memory.auth.share import share_of
 from lasting_memory.controls import PAUSED, controls, may_set
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION
 from lasting_memory.http import requests

@@ -21,13 +21,13 @@ from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from starlette.exceptions import HTTPException
 
-from lasting_memory import journal, platform
+from lasting_memory import checkpoints, journal, platform
 from lasting_memory.controls import cancel_runs, controls, is_temporary
 from lasting_memory.deployment import Deployment, Limits
 from lasting_memory.files.proposals import Memory
 from lasting_memory.http import requests
 from lasting_memory.http.requests import ROUTE, AboutQuery, Answer, Caller, NoBody
-from lasting_memory.people import identity, namespaces
+from lasting_memory.people import identity, namespaces, scopes
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.recall import owned_by, stop_embedding
 from lasting_memory.stored_files import stored_file
@@ -204,7 +204,7 @@ async def forget(
         time.monotonic() + STOP_SECONDS,
     )
     # Also the namespace of the default MEMORY_SCOPE, which the deployment may have had before.
-    files = {namespaces.person().namespace(actor, deployment.default_assistant)}
+    files = {scopes.person().namespace(actor, deployment.default_assistant)}
     for _ in range(_PASSES):
         await journal.forget(store, actor)
         await stop_embedding(actor)
@@ -297,7 +297,7 @@ async def forget_me(caller: Caller, query: AboutQuery, body: NoBody = None) -> A
             deleted = await forget(caller.store, client, actor, caller.deployment)
             deleted["conversations"] = conversations
             # Of conversations that a killed development server lost from its list.
-            deleted["unlisted_threads"] = await platform.delete_checkpoints(
+            deleted["unlisted_threads"] = await checkpoints.delete_checkpoints(
                 client, actor.user_id, actor.org_id
             )
         if platform.flush:

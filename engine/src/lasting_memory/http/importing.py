@@ -27,7 +27,7 @@ from starlette.exceptions import HTTPException
 
 from lasting_memory import controls, days, journal, platform
 from lasting_memory.attachments import own_text
-from lasting_memory.auth.admission import THREAD_IN_REQUESTS, share_of
+from lasting_memory.auth.share import THREAD_IN_REQUESTS, share_of
 from lasting_memory.deployment import Change
 from lasting_memory.files.proposals import MAX_PROPOSALS, Changed, Proposal
 from lasting_memory.http import requests

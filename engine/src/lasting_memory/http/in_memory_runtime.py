@@ -1,8 +1,8 @@
 """Corrections of the platform's in-memory runtime, which `langgraph dev` runs on: the worst of what
 it does with people's data.
 
-`build_http` applies them where that runtime serves; nothing else may import this. Tests fail where
-a name has moved.
+`build_http` applies them where that runtime serves; nothing else may import this. The names that it
+takes stand in `platform_names.py`.
 """
 
 import asyncio
@@ -22,13 +22,18 @@ from langgraph_runtime_inmem.inmem_stream import StreamManager  # type: ignore[i
 from starlette.exceptions import HTTPException
 
 from lasting_memory import platform
+from lasting_memory.platform_names import IN_MEMORY_RUNTIME, check_names
 
 logger = logging.getLogger("memory")
 
 
 @cache
 def correct() -> None:
-    """Apply all corrections, once in this process."""
+    """Apply all corrections, once in this process.
+
+    Raises `MovedNameError` before the first one where a name has moved.
+    """
+    check_names(IN_MEMORY_RUNTIME)
     _know_which_runs_go_on()
     _delete_what_was_asked_for()
     _save_conversations()

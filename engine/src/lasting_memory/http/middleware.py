@@ -24,8 +24,10 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lasting_memory import attachments, platform
-from lasting_memory.auth.admission import BYTES_PER_REQUEST, Share, carrying_out, share_of
-from lasting_memory.auth.run_requests import check_state_write, operators_field
+from lasting_memory.auth.current_request import carrying_out
+from lasting_memory.auth.run_requests import operators_field
+from lasting_memory.auth.share import BYTES_PER_REQUEST, Share, share_of
+from lasting_memory.auth.state_input import check_state_write
 from lasting_memory.deployment import Deployment
 from lasting_memory.people.identity import Actor, claim, is_operator
 from lasting_memory.settings import Settings, is_loopback

@@ -20,7 +20,7 @@ from pydantic import AfterValidator, BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from lasting_memory import journal, platform
-from lasting_memory.auth.admission import share_of
+from lasting_memory.auth.share import share_of
 from lasting_memory.deployment import NO_MEMORY, Deployment
 from lasting_memory.files.backends import ScopedFiles
 from lasting_memory.files.proposals import DecidedError, Memory, UnknownProposalError

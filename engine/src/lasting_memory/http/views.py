@@ -28,7 +28,7 @@ from lasting_memory.agent.models import takes_pictures
 from lasting_memory.agent.prompt import PromptBlocks, memory_files
 from lasting_memory.agent.shown_text import without_comments
 from lasting_memory.agent.skills import skills
-from lasting_memory.auth import interrupts
+from lasting_memory.auth import interrupt_display, interrupts
 from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.files.facts import is_form, lines_said, said
 from lasting_memory.http.requests import (
@@ -43,7 +43,7 @@ from lasting_memory.http.requests import (
     Sent,
 )
 from lasting_memory.journal import NOTHING, Revision, cut, diff, lines_of, undone
-from lasting_memory.people import identity, namespaces
+from lasting_memory.people import identity, namespaces, scopes
 from lasting_memory.stored_files import stored_file, text_of
 from lasting_memory.validation import RefusedWrite, is_policy
 
@@ -351,7 +351,7 @@ async def me(caller: Caller, query: AboutQuery) -> Answer:
     claims, routes = identity.claims_of(user), dict[str, Answer]()
     for path in deployment.routes:
         scope, namespace = deployment.scope(path), None
-        with suppress(namespaces.NotAMemberError):
+        with suppress(scopes.NotAMemberError):
             namespace = scope.namespace(caller.actor, caller.assistant, claims)
         readable = namespace is not None and scope.may_read(namespace, caller.actor, claims)
         writes = scope.rule(settings)
@@ -488,7 +488,7 @@ async def pending_interrupts(caller: Caller, query: Annotated[OneThread, Query()
     _, waiting = await interrupts.pending(thread_id)
 
     def shown() -> list[Answer]:
-        return [interrupts.shown(interrupt) for interrupt in waiting]
+        return [interrupt_display.shown(interrupt) for interrupt in waiting]
 
     return {"interrupts": await platform.in_thread(shown)}
 

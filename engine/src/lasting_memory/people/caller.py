@@ -17,8 +17,8 @@ from lasting_memory.people import identity
 from lasting_memory.people.identity import Actor, Author, Context, Membership, User
 from lasting_memory.settings import Settings
 
-# Runs of this process whose callers are kept: more than can be under way at once.
-_RUNS_KEPT = 1_000
+# Runs of this process whose callers are cached: more than can be under way at once.
+_RUNS_CACHED = 1_000
 
 
 class Decides(Protocol):
@@ -35,10 +35,11 @@ class Decides(Protocol):
 class Caller:
     """Who acts in a run or a request.
 
-    `actor` is the person for whom, `is_operator` whether the signed-in `user` may act for others
-    (None: a script, without a server), `membership` the claims of the groups of that person,
-    `assistant` the assistant whose skills and memory it is about. `run_id` and `thread_id` are ""
-    outside of a run, `began` is the time of the run, in ISO format, UTC.
+    `actor` is the person for whom it acts. `user` is who is signed in; None in a script, without a
+    server. `is_operator` says whether the user may act for others. `membership` has the claims of
+    the groups of that person. `assistant` is the assistant whose skills and memory it is about.
+    `run_id`, `thread_id` and `began` are "" outside of a run; `began` is the time of the run, in
+    ISO format, UTC.
     """
 
     actor: Actor
@@ -67,20 +68,18 @@ class Caller:
         context is another run. What a token proved is worked out anew once the token has expired.
         """
         runtime = runtime or get_runtime()
-        server, context = runtime.server_info, runtime.context
-        configurable = (var_child_runnable_config.get() or {}).get("configurable") or {}
+        server = runtime.server_info
         user = server.user if server else None
-        run_id, thread_id = (str(configurable.get(name) or "") for name in ("run_id", "thread_id"))
-        evidence = (server.assistant_id if server else "", context)
-        kept = _KEPT.get(run_id)
-        if (
-            kept is not None
-            and kept.caller.user is user
-            and kept.settings is deployment.settings
-            and kept.evidence == evidence
-            and (kept.until is None or time.time() < kept.until)
-        ):
-            return kept.caller
+        run_id, thread_id = _current_ids()
+        evidence = _Evidence(
+            settings=deployment.settings,
+            user=user,
+            assistant_id=server.assistant_id if server else "",
+            context=runtime.context,
+        )
+        cached = _CACHE.get(run_id)
+        if cached is not None and cached.holds(evidence):
+            return cached.caller
         is_operator = user is not None and identity.is_operator(user, deployment.settings)
         caller = cls(
             actor=identity.current_actor(deployment.settings, runtime, operates=is_operator),
@@ -93,15 +92,15 @@ class Caller:
             began=identity.time_of_run(run_id) if run_id else "",
         )
         if run_id:
-            _keep(run_id, _Kept(caller, deployment.settings, evidence, _end_of(user)))
+            _cache(run_id, _CachedCaller(caller, evidence, _expiry_of(user)))
         return caller
 
     @classmethod
     def of_request(cls, user: User, context: Context, settings: Settings) -> "Caller":
-        """The caller of a request by a signed-in user; an operator's `context` names the person
-        whom it is about.
+        """The caller of a request by a signed-in user.
 
-        Raises `IdentityError` if no person is known, or none that could have memory.
+        An operator's `context` names the person whom the request is about. Raises `IdentityError`
+        if no person is known, or none that could have memory.
         """
         is_operator = identity.is_operator(user, settings)
         actor = identity.acting(user, context, settings, operates=is_operator)
@@ -109,28 +108,66 @@ class Caller:
         return cls(actor, user, is_operator, identity.membership_of(user), "")
 
 
+def _current_ids() -> tuple[str, str]:
+    """The ids of the current run and of its thread; "" outside of a run."""
+    config = var_child_runnable_config.get() or {}
+    configurable = config.get("configurable") or {}
+    run_id = str(configurable.get("run_id") or "")
+    thread_id = str(configurable.get("thread_id") or "")
+    return run_id, thread_id
+
+
 @dataclass(frozen=True, slots=True)
-class _Kept:
-    """A run's caller, and what it was worked out from, beside its user."""
+class _Evidence:
+    """What a run's caller was worked out from."""
+
+    settings: Settings
+    user: User | None
+    assistant_id: str
+    context: Any
+
+    def is_same(self, other: "_Evidence") -> bool:
+        """Whether the other names the same user and settings, and an equal assistant and context."""
+        if self.user is not other.user or self.settings is not other.settings:
+            return False
+        return self.assistant_id == other.assistant_id and bool(self.context == other.context)
+
+
+@dataclass(frozen=True, slots=True)
+class _CachedCaller:
+    """A run's caller, with its evidence.
+
+    `expires_at` is when the user's token expires, in seconds since 1970; None: never.
+    """
 
     caller: Caller
-    settings: Settings
-    evidence: tuple[str, Any]  # the assistant, and the context
-    until: float | None  # when the user's token expires, in seconds since 1970; None: never
+    evidence: _Evidence
+    expires_at: float | None
+
+    def holds(self, evidence: _Evidence) -> bool:
+        """Whether this is the caller of a run with this evidence now."""
+        if self.expires_at is not None and time.time() >= self.expires_at:
+            return False
+        return self.evidence.is_same(evidence)
 
 
 # By the run's id, the oldest first. Runs may be in threads of their own: each operation on it is
 # one step.
-_KEPT = OrderedDict[str, _Kept]()
+_CACHE = OrderedDict[str, _CachedCaller]()
 
 
-def _keep(run_id: str, kept: _Kept) -> None:
-    _KEPT[run_id] = kept
-    if len(_KEPT) > _RUNS_KEPT:
-        _KEPT.popitem(last=False)
+def _cache(run_id: str, cached: _CachedCaller) -> None:
+    _CACHE[run_id] = cached
+    if len(_CACHE) > _RUNS_CACHED:
+        _CACHE.popitem(last=False)
 
 
-def _end_of(user: User | None) -> float | None:
-    """When the token of this user expires; what is no time has been."""
+def _expiry_of(user: User | None) -> float | None:
+    """When the token of this user expires, in seconds since 1970; None: never.
+
+    What is no time counts as over.
+    """
     expires_at = identity.claim(user, "expires_at") if user else None
-    return expires_at if expires_at is None or isinstance(expires_at, int | float) else 0.0
+    if expires_at is None or isinstance(expires_at, int | float):
+        return expires_at
+    return 0.0

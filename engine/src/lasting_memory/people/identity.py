@@ -1,6 +1,4 @@
-"""Identities: the caller, the person a run acts for, the author of a write; and their labels in
-namespaces.
-"""
+"""Identities: the person a run acts for, the author of a write, and their labels in namespaces."""
 
 import time
 from collections.abc import Collection, Mapping
@@ -40,8 +38,9 @@ class IdentityError(RuntimeError):
 
 @dataclass
 class Context:
-    """A run's context. On a server `user_id` and `org_id` count for operators alone; a token
-    identifies everyone else.
+    """A run's context.
+
+    On a server `user_id` and `org_id` count for operators alone. A token identifies everyone else.
 
     Only `consolidation_agent` reads the others: the assistant whose conversations it consolidates
     (under `MEMORY_SCOPE=user+assistant`), and whether it only reports its changes.
@@ -68,16 +67,19 @@ class Author:
     # Agent, subagent, consolidation, person (over HTTP), client (another program of the person's),
     # operator, seed, or outside (not through the journal)
     kind: str
-    user_id: str = ""  # the person, if known
-    run_id: str = ""  # the author's run
-    # The run's thread; for consolidation the conversations it read, separated by spaces.
+    # The person, if known.
+    user_id: str = ""
+    # The author's run.
+    run_id: str = ""
+    # The run's thread; for consolidation the conversations that it read, separated by spaces.
     thread_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientAuthor(Author):
-    """Another program of a person's, as the author of a revision. `client` is what it says it is
-    called, which proves nothing.
+    """Another program of a person's, as the author of a revision.
+
+    `client` is what it says it is called, which proves nothing.
     """
 
     client: str = field(kw_only=True)
@@ -93,8 +95,9 @@ def claim(user: User | Mapping[str, Any], name: str) -> Any:
 
 
 def _is_over(expires_at: object) -> bool:
-    """Whether a token's lifetime is over. None is a lifetime without end; what is no time counts as
-    over.
+    """Whether a token's lifetime is over.
+
+    None is a lifetime without end. What is no time counts as over.
     """
     if expires_at is None:
         return False
@@ -103,14 +106,14 @@ def _is_over(expires_at: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """The verified claims that say to which groups a person belongs, and when the token expires
-    that proved them.
+    """The verified claims that say to which groups a person belongs.
+
+    `expires_at` is when the token expires that proved them, in seconds since 1970. None is a token
+    without an end, such as a development token.
     """
 
     claims: Mapping[str, str]
-    expires_at: float | None = (
-        None  # seconds since 1970; None: the token has no end, as a development token
-    )
+    expires_at: float | None = None
 
     @property
     def is_over(self) -> bool:
@@ -127,21 +130,19 @@ def membership_of(user: User | Mapping[str, Any] | None) -> Membership:
     if user is None:
         return Membership({})
     holder = claim(user, "thread_owner") or user
-    claims = holder["claims"] if "claims" in holder else None  # noqa: SIM401  # the platform's users have no .get
+    claims = claim(holder, "claims")
     if not isinstance(claims or {}, Mapping):
         raise IdentityError(
             f"The claims of this user are {type(claims).__name__}; make them an object of names and values."
         )
-    expires_at = holder["expires_at"] if "expires_at" in holder else None  # noqa: SIM401
-    return Membership(claims or {}, expires_at)
+    return Membership(claims or {}, claim(holder, "expires_at"))
 
 
 def claims_of(user: User | Mapping[str, Any] | None) -> Mapping[str, str]:
-    """The claims of `membership_of` that hold now: none once the token that proved them has
-    expired.
+    """The claims of groups that hold now (`membership_of`).
 
-    A run is planned long before it begins, and goes on after it began, so this is asked at every
-    access.
+    None of them hold once the token that proved them has expired. A run is planned long before it
+    begins, and goes on after it began, so this is asked at every access.
     """
     membership = membership_of(user)
     return {} if membership.is_over else membership.claims
@@ -152,7 +153,7 @@ def permissions_of(user: User | Mapping[str, Any]) -> Collection[str]:
 
     Raises `IdentityError` for what is no collection of names.
     """
-    permissions = user["permissions"] if "permissions" in user else None  # noqa: SIM401  # the platform's users have no .get
+    permissions = claim(user, "permissions")
     if not isinstance(permissions, list | tuple | set | frozenset | None):
         raise IdentityError(
             f"The permissions of this user are {type(permissions).__name__}; make them a list of names."
@@ -163,8 +164,9 @@ def permissions_of(user: User | Mapping[str, Any]) -> Collection[str]:
 
 
 def is_operator(user: User, settings: Settings) -> bool:
-    """Whether this user may act for others: Studio, an identity in `OPERATORS`, or the permission
-    `memory:operate`.
+    """Whether this user may act for others.
+
+    That is Studio, an identity in `OPERATORS`, and who has the permission `memory:operate`.
     """
     if isinstance(user, StudioUser):
         return settings.accepts_studio
@@ -181,10 +183,12 @@ def may_write_policies(user: User, settings: Settings) -> bool:
 def acting(
     user: User | None, context: Context, settings: Settings, *, operates: bool | None = None
 ) -> Actor:
-    """The person a run on a server acts for: the end user, the person an operator names, or the
-    owner of a thread that one resumes. `user` is None without authentication. Raises
-    `IdentityError` if no identity or organization is known: nothing falls back to a shared one.
-    `operates`: whether the user is an operator, where that is known.
+    """The person that a run on a server acts for.
+
+    That is the end user, the person whom an operator names, or the owner of a thread that an
+    operator resumes. `user` is None without authentication. `operates` says whether the user is an
+    operator, where that is known. Raises `IdentityError` if no identity or organization is known:
+    nothing falls back to a shared one.
     """
     if user is None or not user.identity:
         raise IdentityError(
@@ -192,17 +196,21 @@ def acting(
             '"auth": {"path": "./auth.py:auth"} entry in langgraph.json and send an Authorization header.'
         )
     # `auth.py` sets the owner when an operator resumes another person's run; clients cannot set it.
-    if owner := claim(user, "thread_owner"):
+    owner = claim(user, "thread_owner")
+    if owner:
         if not isinstance(owner, Mapping):
             raise IdentityError(
                 f"The owner of this run's thread is {type(owner).__name__}, which names nobody."
             )
         return Actor(owner["user_id"], owner["org_id"])
-    if is_operator(user, settings) if operates is None else operates:
+    if operates is None:
+        operates = is_operator(user, settings)
+    if operates:
         return Actor(context.user_id or user.identity, context.org_id or settings.fallback_org)
     # An end user's context counts nothing. A former operator's would: the run was created for whom
     # it names.
-    if (context.user_id or context.org_id) and OPERATE in (claim(user, "permissions") or ()):
+    names_another = context.user_id or context.org_id
+    if names_another and OPERATE in (claim(user, "permissions") or ()):
         raise IdentityError(
             "This run acts for somebody else, and its operator's token has expired; start it with a new token."
         )
@@ -210,8 +218,9 @@ def acting(
 
 
 def _org_of(user: User, settings: Settings) -> str:
-    """The organization of an end user. `auth/tokens.py` always sets one; a user of another origin
-    may lack it.
+    """The organization of an end user.
+
+    `auth/tokens.py` always sets one. A user of another origin may lack it.
     """
     org_id = claim(user, "org_id")
     if isinstance(org_id, str) and org_id:
@@ -237,8 +246,9 @@ def on_server(runtime: Runtime[Any] | None = None) -> bool:
 def current_actor(
     settings: Settings, runtime: Runtime[Any] | None = None, *, operates: bool | None = None
 ) -> Actor:
-    """`acting` for the current run, or whom the context names in a script. Raises `IdentityError`
-    as `check_person`, too.
+    """The person that the current run acts for (`acting`), or whom the context names in a script.
+
+    Raises `IdentityError` also for a person who cannot have namespaces.
     """
     runtime = runtime or get_runtime()
     context = run_context(runtime)
@@ -273,8 +283,9 @@ def assistant_of(graph: str) -> str:
 
 
 def current_assistant(default: str, runtime: Runtime[Any] | None = None) -> str:
-    """Id of the assistant whose skills and, under `user+assistant`, whose memory this run uses;
-    `default` if none is named.
+    """Id of the assistant whose skills this run uses; `default` if none is named.
+
+    Under `user+assistant` the run uses this assistant's memory, too.
     """
     runtime = runtime or get_runtime()
     server = runtime.server_info
@@ -301,20 +312,23 @@ def current_thread_id() -> str:
 
 
 def time_of_run(run_id: str) -> str:
-    """The time in a run's id, in ISO format, UTC. An id without one is older than any forgetting."""
+    """The time in a run's id, in ISO format, UTC.
+
+    An id without a time has the time 0, which is older than any forgetting.
+    """
     milliseconds = 0
     with suppress(ValueError):
-        if (known := UUID(run_id)).version == _WITH_TIME:
-            milliseconds = known.int >> 80
+        uuid = UUID(run_id)
+        if uuid.version == _WITH_TIME:
+            milliseconds = uuid.int >> 80
     return datetime.fromtimestamp(milliseconds / 1_000, UTC).isoformat(timespec="microseconds")
 
 
 @lru_cache(maxsize=10_000)
 def label(part: str) -> str:
-    """An identity, organization or assistant as a part of a namespace label, which `part_of`
-    reverses.
+    """An identity, organization or assistant as a part of a namespace label.
 
-    Ordinary characters stay; each other UTF-8 byte becomes `~` and two hex digits. The store
+    `part_of` is the inverse. Ordinary characters stay; each other UTF-8 byte becomes `~` and two hex digits. The store
     forbids periods, `StoreBackend` everything outside `[A-Za-z0-9-_.@+:~]`; `:` joins parts. Raises
     `IdentityError` for what no store should hold.
     """

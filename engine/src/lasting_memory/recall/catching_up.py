@@ -9,7 +9,7 @@ from langgraph.store.base import BaseStore, GetOp
 from lasting_memory import journal
 from lasting_memory.controls import is_temporary
 from lasting_memory.people import identity, namespaces
-from lasting_memory.people.namespaces import ROUTES
+from lasting_memory.people.scopes import ROUTES
 from lasting_memory.recall.embedding import embed_waiting, with_meaning
 from lasting_memory.recall.format import DamagedError, key_of, newest, version_of
 from lasting_memory.recall.index import (

@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from lasting_memory.people.namespaces import OFFLOADED, ROUTES
+from lasting_memory.people.scopes import OFFLOADED, ROUTES
 
 # They show past conversations and memory.
 _RECALL_TOOLS = frozenset({"search_past_conversations", "read_conversation", "search_memories"})

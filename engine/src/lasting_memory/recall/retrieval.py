@@ -15,7 +15,7 @@ from langgraph.store.base import BaseStore, GetOp, SearchItem
 
 from lasting_memory import days, journal, platform
 from lasting_memory.people import identity, namespaces
-from lasting_memory.people.namespaces import ROUTES
+from lasting_memory.people.scopes import ROUTES
 from lasting_memory.recall import lexical
 from lasting_memory.recall.candidates import matching_documents
 from lasting_memory.recall.catching_up import catch_up

@@ -14,7 +14,7 @@ from lasting_memory.attachments import own_text, words_of
 from lasting_memory.controls import IMPORTED_BEGAN, IMPORTED_ENDED, is_temporary
 from lasting_memory.days import day_of, said_at
 from lasting_memory.people import identity
-from lasting_memory.people.namespaces import ROUTES
+from lasting_memory.people.scopes import ROUTES
 from lasting_memory.recall import repetition
 from lasting_memory.recall.format import ASKS, BESIDE, SPEAKERS, TELLS, version_of
 from lasting_memory.sent_content import refused_media_of

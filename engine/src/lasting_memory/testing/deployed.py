@@ -41,7 +41,7 @@ def with_routes(routes: str, folder: Path) -> Path:
     )
     imported = "from lasting_memory.deployment import Deployment\n"
     text = text.replace(
-        imported, imported + "from lasting_memory.people.namespaces import ROUTES, group\n"
+        imported, imported + "from lasting_memory.people.scopes import ROUTES, group\n"
     )
     (project / "deployment.py").write_text(text, "utf-8")
     return project

@@ -1,0 +1,114 @@
+"""The form of a question: which actions it is about, and which kind of answer it takes."""
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+# Actions of one question that a form is made for.
+_MOST_REQUESTS = 20
+
+Kind = Literal["decisions", "responses", "response", "value"]
+
+# The types of answers to a `HITLRequest`.
+_DECISIONS = ("approve", "edit", "reject", "respond")
+# The types of answers to a `HumanInterrupt`, and the key of its config that allows each.
+_RESPONSES = {
+    "accept": "allow_accept",
+    "edit": "allow_edit",
+    "response": "allow_respond",
+    "ignore": "allow_ignore",
+}
+
+
+class Request(NamedTuple):
+    """An action that a question is about, and the types of answers that it allows."""
+
+    name: str
+    args: Mapping[str, Any]
+    description: str
+    allowed: tuple[str, ...]
+
+
+def form(value: object) -> tuple[Kind, list[Request]]:
+    """The kind of answer that a question takes, and the actions that it is about.
+
+    langchain has three shapes for questions about actions: a `HITLRequest`, a `HumanInterrupt`, and
+    a list of these. To any other question any value is an answer.
+    """
+    requests = _hitl_requests(value)
+    if requests:
+        return "decisions", requests
+    request = _human_request(value)
+    if request:
+        return "response", [request]
+    if not isinstance(value, list) or not 0 < len(value) <= _MOST_REQUESTS:
+        return "value", []
+    for item in value:
+        request = _human_request(item)
+        if request is None:
+            return "value", []
+        requests.append(request)
+    return "responses", requests
+
+
+def _hitl_requests(value: object) -> list[Request]:
+    """The actions of a `HITLRequest` (`langchain.agents.middleware`); none of another value."""
+    if not isinstance(value, Mapping):
+        return []
+    actions = value.get("action_requests")
+    configs = value.get("review_configs")
+    if not isinstance(actions, list) or not isinstance(configs, list):
+        return []
+    if len(actions) > _MOST_REQUESTS:
+        return []
+    allowed = _allowed_decisions(configs)
+    requests = list[Request]()
+    for action in actions:
+        request = _hitl_request(action, allowed)
+        if request is None:
+            return []
+        requests.append(request)
+    return requests
+
+
+def _allowed_decisions(configs: list[Any]) -> dict[str, object]:
+    """What each of the review configs allows, by the action's name."""
+    allowed = dict[str, object]()
+    for config in configs:
+        if isinstance(config, Mapping) and isinstance(config.get("action_name"), str):
+            allowed[config["action_name"]] = config.get("allowed_decisions")
+    return allowed
+
+
+def _hitl_request(action: object, allowed: Mapping[str, object]) -> Request | None:
+    """One action of a `HITLRequest`; None if it is none, or if nothing says what is allowed."""
+    if not isinstance(action, Mapping):
+        return None
+    name = action.get("name")
+    args = action.get("args")
+    if not isinstance(name, str) or not isinstance(args, Mapping):
+        return None
+    decisions = allowed.get(name)
+    if not isinstance(decisions, list):
+        return None
+    kinds = tuple(kind for kind in _DECISIONS if kind in decisions)
+    return Request(name, args, _text(action.get("description")), kinds)
+
+
+def _human_request(value: object) -> Request | None:
+    """The action of a `HumanInterrupt` (`langgraph.prebuilt.interrupt`); None of another value."""
+    if not isinstance(value, Mapping):
+        return None
+    action = value.get("action_request")
+    config = value.get("config")
+    if not isinstance(action, Mapping) or not isinstance(config, Mapping):
+        return None
+    name = action.get("action")
+    args = action.get("args")
+    if not isinstance(name, str) or not isinstance(args, Mapping):
+        return None
+    kinds = tuple(kind for kind, key in _RESPONSES.items() if config.get(key) is True)
+    return Request(name, args, _text(value.get("description")), kinds)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

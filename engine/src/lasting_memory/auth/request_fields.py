@@ -1,0 +1,70 @@
+"""Types of the fields of requests, and the check of a value against one."""
+
+import reprlib
+from collections.abc import Mapping, MutableMapping
+from typing import Annotated, Any
+from uuid import UUID
+
+from langgraph_sdk import Auth
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    StrictBool,
+    TypeAdapter,
+    ValidationError,
+)
+from typing_extensions import TypedDict
+
+HTTPException = Auth.exceptions.HTTPException
+
+# Keys of the metadata of one run or thread, and tags of a run.
+MAX_METADATA_KEYS = 50
+# Characters of each key and value of metadata.
+MAX_METADATA_CHARS = 2_000
+
+Text = Annotated[str, Field(strict=True, max_length=MAX_METADATA_CHARS, pattern=r"^[^\x00]*$")]
+Id = Annotated[UUID, AfterValidator(str)]
+Number = Annotated[int, Field(strict=True)] | Annotated[float, Field(strict=True)]
+Scalar = Text | StrictBool | Number | None
+Texts = Annotated[list[Text], Field(max_length=MAX_METADATA_KEYS)]
+
+
+def only(fields: Mapping[str, Any]) -> Any:
+    """The type of an object of which these fields are kept, if the request has them.
+
+    Other fields and nulls are dropped.
+    """
+    return Annotated[_typed_dict(fields), BeforeValidator(_without_nulls)]
+
+
+def _typed_dict(fields: Mapping[str, Any]) -> Any:
+    return TypedDict("Fields", dict(fields), total=False)  # type: ignore[operator]
+
+
+def _without_nulls(value: object) -> object:
+    if not isinstance(value, Mapping):
+        return value
+    return {name: field for name, field in value.items() if field is not None}
+
+
+def checked(kind: TypeAdapter[Any], value: object, where: str) -> Any:
+    """A value as its type has it. Raises `HTTPException` 422 that names the invalid field.
+
+    `where` is the place of the value in the request, such as "config".
+    """
+    try:
+        return kind.validate_python(value)
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        path = ".".join(str(part)[:100] for part in (where, *problem["loc"]))
+        raise HTTPException(
+            422, f"{path} is {reprlib.repr(problem['input'])}: {problem['msg']}."
+        ) from None
+
+
+def rebuild(target: MutableMapping[str, Any], kind: TypeAdapter[Any], where: str) -> None:
+    """Replace the content of an object by what its type keeps of it, in place."""
+    rebuilt = checked(kind, target, where)
+    target.clear()
+    target.update(rebuilt)

@@ -1,0 +1,110 @@
+"""What people and operators may do with the platform's store API."""
+
+import logging
+from collections.abc import Mapping, MutableMapping
+from typing import Any
+
+from langgraph_sdk import Auth
+
+from lasting_memory import platform
+from lasting_memory.deployment import Change, Deployment
+from lasting_memory.people import identity, namespaces
+from lasting_memory.people.caller import Caller
+from lasting_memory.people.identity import Actor, Author
+from lasting_memory.people.namespaces import Namespace
+from lasting_memory.stored_files import text_of
+from lasting_memory.validation import check_change, check_policy
+
+logger = logging.getLogger("auth")
+HTTPException = Auth.exceptions.HTTPException
+AuthContext = Auth.types.AuthContext
+
+
+async def check_store_access(
+    deployment: Deployment, ctx: AuthContext, value: MutableMapping[str, Any], caller: Caller
+) -> None:
+    """Return if this caller may do `ctx.action` with the item or namespace in `value`.
+
+    People read their own memory and their organization's policies. The agent or an operator writes
+    them. With the permission `policies:write` people also write the policies of their own
+    organization, and the log says so; `value` is rebuilt then. Raises `HTTPException` 403 or 422,
+    and `RefusedWrite` for a policy that cannot be.
+    """
+    namespace = tuple(value.get("namespace") or ())
+    if caller.is_operator:
+        if ctx.action == "put":
+            await _note_assistant(namespace)
+        return
+    is_own_policies = namespace == namespaces.policies(caller.actor.org_id)
+    if ctx.action in {"put", "delete"} and is_own_policies:
+        await _check_policy_write(deployment, ctx, value, caller.actor)
+        return
+    _check_read(deployment, ctx, value, caller)
+
+
+async def _note_assistant(namespace: Namespace) -> None:
+    """Note that a person has memory with the assistant of this namespace, if it is such a one."""
+    item = namespaces.noted(namespace)
+    if item:
+        store = await platform.store()
+        await store.aput(*item, {}, index=False)
+
+
+async def _check_policy_write(
+    deployment: Deployment, ctx: AuthContext, value: MutableMapping[str, Any], actor: Actor
+) -> None:
+    """Return if a person may put or delete this policy of their organization, and log it.
+
+    Rebuilds `value`. Raises `HTTPException` 403 without the permission, `RefusedWrite` for a policy
+    that cannot be.
+    """
+    if not identity.may_write_policies(ctx.user, deployment.settings):
+        raise HTTPException(
+            403, f"Changing policies takes the permission {identity.WRITE_POLICIES}."
+        )
+    check_policy(value["key"], value.get("value"))
+    await _check_policy_change(deployment, actor, value["key"], value.get("value"))
+    if ctx.action == "put":
+        policy = {"content": value["value"]["content"], "encoding": "utf-8"}
+        value.update(value=policy, index=False, ttl=None)
+    # A warning, so that no usual log level hides it.
+    logger.warning(
+        "AUDIT policies.%s org=%r by=%r key=%r",
+        ctx.action,
+        actor.org_id,
+        actor.user_id,
+        value["key"],
+    )
+
+
+async def _check_policy_change(
+    deployment: Deployment, actor: Actor, key: str, policy: Mapping[str, Any] | None
+) -> None:
+    """Raise `RefusedWrite` if a check of the deployment refuses this policy.
+
+    `policy` is the new value under `key`; None deletes it.
+    """
+    store = await platform.store()
+    item = await store.aget(namespaces.policies(actor.org_id), key)
+    before = text_of(item) if item else None
+    after = policy.get("content") if policy else None
+    author = Author("person", actor.user_id)
+    change = Change(f"/policies{key}", before, after, author)
+    await platform.in_thread(check_change, deployment, change)
+
+
+def _check_read(
+    deployment: Deployment, ctx: AuthContext, value: Mapping[str, Any], caller: Caller
+) -> None:
+    """Raise `HTTPException` for all but a person's reading of what is theirs to read."""
+    namespace = tuple(value.get("namespace") or ())
+    is_read = ctx.action in {"get", "search", "list_namespaces"}
+    if not is_read or not deployment.may_read(namespace, caller.actor, caller.claims):
+        raise HTTPException(
+            403,
+            "You may read your own memory and your organization's policies here, nothing else.",
+        )
+    wanted_values = (value.get("filter") or {}).values()
+    if any(isinstance(wanted, Mapping | list) for wanted in wanted_values):
+        # "$gt" and others fail for some values.
+        raise HTTPException(422, "A filter takes texts, numbers and booleans.")

@@ -1,0 +1,253 @@
+"""What the platform's checkpoints say of a thread: its latest state, what waits there, and calls.
+
+Also the deletion of a person's checkpoints. It uses langgraph's internal names: the server tests of
+tests/auth/test_interrupts.py and tests/auth/test_approvals.py fail when one moves.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from langgraph._internal._constants import INTERRUPT, NULL_TASK_ID, RESUME
+from langgraph.checkpoint.base import CheckpointTuple
+from langgraph.types import Interrupt, Send, _interrupt_id
+from langgraph_sdk.client import LangGraphClient
+
+# Threads that are searched for by their ids at once.
+_IDS = 1_000
+# Checkpoints that are read to learn where the interrupts of one thread were raised. One for each
+# subagent that waits.
+_MOST_CHECKPOINTS = 100
+# The channel of what was sent to nodes.
+_SENT = "__pregel_tasks"
+# The channels of edges begin so; the name of the node follows.
+_EDGE = "branch:to:"
+
+
+async def delete_checkpoints(client: LangGraphClient, user_id: str, org_id: str) -> int:
+    """Delete a person's conversations of which only checkpoints are left. Returns their number.
+
+    A killed development server may have lost threads from its list. Deployments keep both in one
+    database.
+    """
+    checkpointer = await _checkpointer()
+    delete_for_person = getattr(checkpointer, "adelete_for_person", None)
+    if delete_for_person:
+        return int(await delete_for_person(user_id, org_id))
+    deleted = 0
+    in_memory = list(getattr(checkpointer, "storage", ()))
+    for start in range(0, len(in_memory), _IDS):
+        for thread_id in await _unlisted(client, in_memory[start : start + _IDS]):
+            saved = await checkpointer.aget_tuple(_config(thread_id))
+            if saved and _is_of(saved, user_id, org_id):
+                await checkpointer.adelete_thread(thread_id)
+                deleted += 1
+    return deleted
+
+
+async def _unlisted(client: LangGraphClient, thread_ids: list[str]) -> set[str]:
+    """Those of the threads that the platform does not list."""
+    threads = await client.threads.search(ids=thread_ids, limit=_IDS, select=["thread_id"])
+    return set(thread_ids) - {thread["thread_id"] for thread in threads}
+
+
+def _is_of(saved: CheckpointTuple, user_id: str, org_id: str) -> bool:
+    """Whether a checkpoint is of a conversation of this person."""
+    metadata: Mapping[str, Any] = saved.metadata
+    if metadata.get("user_id") != user_id:
+        return False
+    return bool(metadata.get("org_id") == org_id)
+
+
+class PendingInterrupt(NamedTuple):
+    """An interrupt that waits for an answer, and the node that raised it.
+
+    The node is "" where it cannot be proved.
+    """
+
+    interrupt: Interrupt
+    node: str
+
+
+async def pending_interrupts(thread_id: str) -> tuple[str, list[PendingInterrupt]]:
+    """The id of a thread's latest checkpoint, and the interrupts that wait there for an answer.
+
+    The id is "" if the thread has no checkpoint. An interrupt's id is a hash of where it was
+    raised: the nodes and their tasks, from the outermost graph to the innermost. So the node whose
+    name gives this id did raise it, whatever the interrupt's value says.
+    """
+    state = await _latest_state(thread_id)
+    if state.saved is None:
+        return "", []
+    pending = list[PendingInterrupt]()
+    for interrupts in _waiting(state.saved).values():
+        for interrupt in interrupts:
+            pending.append(PendingInterrupt(interrupt, state.nodes.get(interrupt.id, "")))
+    return _id_of(state.saved), pending
+
+
+async def calls_to_make(thread_id: str, checkpoint_id: str | None) -> tuple[set[str], bool]:
+    """Names of the tools that a run calls first, and whether it begins at the latest checkpoint.
+
+    The run begins at this checkpoint of a thread; None: at the latest. A name is "" where it is
+    unknown. langgraph makes a call by sending it to its node, and what was sent is in the
+    checkpoint before. From a named checkpoint all its calls are made anew. From the latest, not
+    named, those without a result are, also inside of subagents.
+    """
+    state = await _latest_state(thread_id)
+    if state.saved is None or checkpoint_id in (None, _id_of(state.saved)):
+        return state.unfinished, True
+    checkpointer = await _checkpointer()
+    saved = await checkpointer.aget_tuple(_config(thread_id, checkpoint_id=checkpoint_id))
+    if saved is None:
+        return set(), False
+    return _called_tools(_sent(saved)), False
+
+
+async def _checkpointer() -> Any:
+    """The checkpointer of this server. On the platform's runtimes, and any of one's own."""
+    from langgraph_api._checkpointer import get_checkpointer  # type: ignore[import-untyped]  # noqa: PLC0415  # only on a server
+
+    return await get_checkpointer()
+
+
+def _config(thread_id: str, place: str = "", *, checkpoint_id: str | None = None) -> dict[str, Any]:
+    """What names a checkpoint of a thread to a checkpointer; without an id, the latest.
+
+    `place` is the namespace of a graph within the thread's graph.
+    """
+    configurable = {"thread_id": thread_id, "checkpoint_ns": place}
+    if checkpoint_id is not None:
+        configurable["checkpoint_id"] = checkpoint_id
+    return {"configurable": configurable}
+
+
+def _id_of(saved: CheckpointTuple) -> str:
+    return str(saved.checkpoint["id"])
+
+
+@dataclass(slots=True)
+class _LatestState:
+    """A thread's latest state, in its graph and in those inside of it in which something waits."""
+
+    # The latest checkpoint of the thread's graph.
+    saved: CheckpointTuple | None = None
+    # The nodes that raised what waits there, by the ids of the interrupts.
+    nodes: dict[str, str] = field(default_factory=dict)
+    # The tools whose calls have no result yet; "" for an unknown one.
+    unfinished: set[str] = field(default_factory=set)
+
+
+async def _latest_state(thread_id: str) -> _LatestState:
+    """A thread's latest state, which is read from one checkpoint after the other."""
+    checkpointer = await _checkpointer()
+    state = _LatestState()
+    # Of each graph in which something waits, the places where its checkpoint may be.
+    graphs = [[""]]
+    for _ in range(_MOST_CHECKPOINTS):
+        if not graphs:
+            break
+        place = graphs[0].pop(0)
+        saved = await checkpointer.aget_tuple(_config(thread_id, place))
+        if saved is not None or not graphs[0]:
+            graphs.pop(0)
+        if saved is None:
+            continue
+        if not place:
+            state.saved = saved
+        state.unfinished |= _unfinished(saved)
+        graphs += _read_interrupts(saved, place, state)
+    if graphs:  # there are too many to look at
+        state.unfinished.add("")
+    return state
+
+
+def _read_interrupts(saved: CheckpointTuple, place: str, state: _LatestState) -> list[list[str]]:
+    """Add the nodes that raised a checkpoint's interrupts to the state.
+
+    Returns, of each graph inside of which others were raised, the places where it may be.
+    """
+    inner_graphs = list[list[str]]()
+    for task, interrupts in _waiting(saved).items():
+        ids = {interrupt.id for interrupt in interrupts}
+        raised = _raised(saved, place, task, ids)
+        state.nodes |= raised
+        if len(raised) < len(interrupts):  # graphs inside of this task raised the others
+            places = [_place(place, node, task) for node in _nodes(saved)]
+            if places:
+                inner_graphs.append(places)
+    return inner_graphs
+
+
+def _sent(saved: CheckpointTuple) -> list[Send]:
+    """What was sent to nodes before a checkpoint, and waits for them there."""
+    sent = saved.checkpoint["channel_values"].get(_SENT) or ()
+    return [send for send in sent if isinstance(send, Send)]
+
+
+def _called_tools(sent: Iterable[Send]) -> set[str]:
+    """Names of the tools that are called by what was sent; "" for what is no call of a tool."""
+    names = set[str]()
+    for send in sent:
+        call = send.arg.get("tool_call") if isinstance(send.arg, Mapping) else None
+        names.add(str(call.get("name", "")) if isinstance(call, Mapping) else "")
+    return names
+
+
+def _unfinished(saved: CheckpointTuple) -> set[str]:
+    """Names of the tools called at a checkpoint, if one of the calls is not done.
+
+    Such a call has no result, and does not wait for an answer either.
+    """
+    sent = _sent(saved)
+    finished = set(_waiting(saved))
+    for task, channel, _ in saved.pending_writes or ():
+        if channel not in (RESUME, INTERRUPT):
+            finished.add(task)
+    finished.discard(NULL_TASK_ID)
+    return _called_tools(sent) if len(finished) < len(sent) else set()
+
+
+def _waiting(saved: CheckpointTuple) -> dict[str, tuple[Interrupt, ...]]:
+    """The interrupts of a checkpoint's tasks that are not answered, by the task's id."""
+    from langgraph.pregel._task_status import read_task_statuses  # noqa: PLC0415  # only on a server
+
+    waiting = dict[str, tuple[Interrupt, ...]]()
+    for task, status in read_task_statuses(saved.pending_writes or ()).items():
+        if status.pending_interrupts:
+            waiting[task] = status.pending_interrupts
+    return waiting
+
+
+def _raised(saved: CheckpointTuple, place: str, task: str, ids: set[str]) -> dict[str, str]:
+    """Of these interrupts of a task those that it raised itself: the node, by the interrupt's id."""
+    answered = 0
+    for written_by, channel, value in saved.pending_writes or ():
+        if written_by == task and channel == RESUME:
+            answered += len(value) if isinstance(value, list) else 1
+    raised = dict[str, str]()
+    for node in _nodes(saved):
+        for number in range(answered + 1):
+            interrupt_id = _interrupt_id(_place(place, node, task), number)
+            if interrupt_id in ids:
+                raised[interrupt_id] = node
+    return raised
+
+
+def _nodes(saved: CheckpointTuple) -> list[str]:
+    """Names of the nodes that may have a task at a checkpoint.
+
+    Those come first to which something was sent, and then those to which edges lead.
+    """
+    nodes = dict[str, None]()  # in this order, each once
+    for send in _sent(saved):
+        nodes[send.node] = None
+    for channel in saved.checkpoint["channel_versions"]:
+        if channel.startswith(_EDGE):
+            nodes[channel.removeprefix(_EDGE)] = None
+    return list(nodes)
+
+
+def _place(place: str, node: str, task: str) -> str:
+    """The namespace of a task, inside of that of its graph."""
+    return f"{place}|{node}:{task}" if place else f"{node}:{task}"
