@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 
 from lasting_memory.deployment import DEFAULTS
-from lasting_memory.http.middleware import MAX_IMPORT_BYTES
+from lasting_memory.http.request_bounds import MAX_IMPORT_BYTES
 from lasting_memory.testing.dev_server import dev_token
 
 INPUT = {"messages": [{"role": "user", "content": "Hello."}]}

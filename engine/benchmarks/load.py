@@ -36,7 +36,7 @@ import httpx
 from langgraph_sdk.client import LangGraphClient
 
 from benchmarks.floods import SHAPES, flood
-from lasting_memory.dev.server import ON_POSTGRES
+from lasting_memory.dev.configuration import ON_POSTGRES
 from lasting_memory.testing import stores
 from lasting_memory.testing.dev_server import DevServer, run_turn
 from lasting_memory.testing.people import Person

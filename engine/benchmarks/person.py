@@ -32,8 +32,8 @@ from typing import Any
 import httpx
 from langgraph_sdk.client import LangGraphClient
 
-from lasting_memory.dev.server import ON_POSTGRES
-from lasting_memory.http.export_and_forget import FORGET_GRACE_SECONDS
+from lasting_memory.dev.configuration import ON_POSTGRES
+from lasting_memory.http.forget import FORGET_GRACE_SECONDS
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import Person
 

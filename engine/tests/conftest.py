@@ -46,6 +46,7 @@ from lasting_memory.testing.scripted_anthropic import (
     tool_results,
 )
 from lasting_memory.testing.stores import embedded, emptied, hurry
+from tests.http import answers
 from tests.recall.talks import say
 
 # What builds each graph of the tests' project, by its id, and the subagents of its agent.
@@ -71,6 +72,22 @@ hypothesis.settings.register_profile(
     "project", deadline=None, derandomize=not os.environ.get("DRAW_ANEW")
 )
 hypothesis.settings.load_profile("project")
+
+
+@pytest.fixture(autouse=True)
+def answers_as_described(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What any test is answered under /memory is what `/openapi.json` describes."""
+    send = httpx.AsyncClient.send
+
+    async def send_and_check(
+        client: httpx.AsyncClient, request: httpx.Request, **options: Any
+    ) -> httpx.Response:
+        response = await send(client, request, **options)
+        if request.url.path.startswith("/memory") and not options.get("stream"):
+            answers.check(response)
+        return response
+
+    monkeypatch.setattr(httpx.AsyncClient, "send", send_and_check)
 
 
 collect_ignore = ["project"]  # the evals of that are for `make eval`

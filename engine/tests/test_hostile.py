@@ -17,7 +17,7 @@ from lasting_memory.agent.file_sections import sections
 from lasting_memory.agent.shown_text import shown
 from lasting_memory.agent.tool_calls import check_call
 from lasting_memory.agent.tools import lacking
-from lasting_memory.http.importing import Document
+from lasting_memory.http.import_document import Document
 from lasting_memory.journal import revisions
 from lasting_memory.plain_text import spelled_as_in
 from lasting_memory.recall import answers, lexical

@@ -17,15 +17,14 @@ from starlette.exceptions import HTTPException
 
 from lasting_memory.auth.share import MAX_REQUEST_WAIT_SECONDS, Share
 from lasting_memory.deployment import DEFAULTS
-from lasting_memory.http.middleware import (
+from lasting_memory.http.body_checks import (
     BYTES_A_VALUE,
     MAX_BATCH,
-    MAX_BROUGHT_BYTES,
     MAX_HISTORY,
-    MAX_IMPORT_BYTES,
     MAX_REQUEST_NESTING,
     shape,
 )
+from lasting_memory.http.request_bounds import MAX_BROUGHT_BYTES, MAX_IMPORT_BYTES
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import Person
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, after

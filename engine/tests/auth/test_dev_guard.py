@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from lasting_memory.http.middleware import DevGuard
+from lasting_memory.http.dev_guard import DevGuard
 from lasting_memory.settings import load_settings, project_config
 from lasting_memory.testing.deployed import PROJECT, deployed
 from lasting_memory.testing.dev_server import DevServer, dev_token

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lasting_memory.deployment import DEFAULTS
-from lasting_memory.dev.server import ON_POSTGRES
+from lasting_memory.dev.configuration import ON_POSTGRES
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, assistant_of
 from lasting_memory.settings import CONSOLIDATION_GRAPH

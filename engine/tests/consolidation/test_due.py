@@ -16,7 +16,7 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
 from lasting_memory import journal
-from lasting_memory.consolidation import planning, start, sweep
+from lasting_memory.consolidation import Trigger, planning, start, sweep
 from lasting_memory.consolidation.planning import (
     Due,
     IdleTrigger,
@@ -300,10 +300,10 @@ def test_turns_plan_a_consolidation_unless_it_is_off_or_memory_is_shared(
 
 async def test_a_tidy_is_queued_beside_other_runs_and_once(platform: Platform) -> None:
     client: Any = platform
-    assert await start(MINE, client, "idle", 300)
-    assert await start(MINE, client, "tidy")
-    assert not await start(MINE, client, "tidy")
-    assert await start(MINE, client, "asked")
+    assert await start(MINE, client, Trigger.IDLE, 300)
+    assert await start(MINE, client, Trigger.TIDY)
+    assert not await start(MINE, client, Trigger.TIDY)
+    assert await start(MINE, client, Trigger.ASKED)
     waiting = [run["metadata"]["trigger"] for run in platform.runs.all("pending")]
     assert sorted(waiting) == ["asked", "tidy"], "what tidies is not taken back"
 

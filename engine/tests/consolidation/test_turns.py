@@ -20,7 +20,9 @@ from lasting_memory.consolidation.run import build_consolidation_agent
 from lasting_memory.consolidation.slots import Slots
 from lasting_memory.consolidation.turns import Places
 from lasting_memory.deployment import Consolidation
+from lasting_memory.http import bringing as bringing_routes
 from lasting_memory.http import consolidation as routes
+from lasting_memory.http.models import NothingToDo
 from lasting_memory.people.identity import Actor, Context
 from lasting_memory.settings import CONSOLIDATION_GRAPH
 from lasting_memory.testing.contract import http_client
@@ -48,10 +50,10 @@ class Worked:
         self.began = list[str]()
         self.ends = asyncio.Semaphore(0)
 
-    async def __call__(self, caller: Any, *_: Any, **__: Any) -> dict[str, Any]:
+    async def __call__(self, caller: Any, *_: Any, **__: Any) -> Any:
         self.began.append(caller.actor.user_id)
         await self.ends.acquire()
-        return {"dry_run": True, "files": {}, "reason": "it ran"}
+        return NothingToDo(dry_run=True, files={}, reason="it ran", notes=[])
 
     async def by(self, *people: str) -> None:
         """Wait until these have begun one, and nobody else."""
@@ -63,7 +65,8 @@ class Worked:
 def worked(monkeypatch: pytest.MonkeyPatch) -> Worked:
     share_of.cache_clear()
     worked = Worked()
-    monkeypatch.setattr(routes, "_waited", worked)
+    for module in (routes, bringing_routes):
+        monkeypatch.setattr(module, "run_and_wait", worked)
     return worked
 
 
@@ -143,7 +146,7 @@ async def test_texts_that_are_brought_along_have_turns_too(
                 clients[name].post("/memory/bring", json={"text": "- likes leek"})
             )
             await worked.by(*names[: min(number + 1, 3)])
-        await until(lambda: len(routes._readings._turns._waiting) == 1)
+        await until(lambda: len(bringing_routes._readings._turns._waiting) == 1)
         worked.ends.release()
         await worked.by(*names)
         for _ in names:

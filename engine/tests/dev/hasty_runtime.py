@@ -16,7 +16,7 @@ from deployment import DEPLOYMENT
 from langgraph.graph import START, MessagesState, StateGraph
 
 from lasting_memory import build_consolidation_agent, controls
-from lasting_memory.http import export_and_forget
+from lasting_memory.http import forget
 from lasting_memory.people.identity import Context
 
 LET_GO = Path("let_go")
@@ -24,7 +24,7 @@ persistence._flush_interval = 0.3
 persistence.stop_flush_loop()  # which may wait for its first time
 for _saved in [saved() for saved in persistence._stores.values()]:
     persistence.register_persistent_dict(_saved)
-export_and_forget.STOP_SECONDS = controls.STOP_SECONDS = 1
+forget.STOP_SECONDS = controls.STOP_SECONDS = 1
 
 
 async def _hold(_: MessagesState) -> dict[str, Any]:

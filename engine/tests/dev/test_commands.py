@@ -8,7 +8,9 @@ import sys
 import threading
 import time
 from contextlib import nullcontext
+from typing import Any
 
+import httpx
 import jwt
 import pytest
 
@@ -16,6 +18,7 @@ from lasting_memory.dev.smoke import MARK
 from lasting_memory.testing.deployed import run_command
 from lasting_memory.testing.dev_server import DevServer, dev_token
 from lasting_memory.testing.loopback import LoopbackServer, QuietHandler
+from lasting_memory.testing.people import FILE
 from lasting_memory.testing.scripted_anthropic import (
     Body,
     ScriptedAnthropic,
@@ -157,6 +160,65 @@ async def test_it_touches_nobody_who_has_memory_unless_it_is_its_own(
     assert await client.threads.search() == []
 
 
+def forget(server: DevServer, *words: str) -> subprocess.CompletedProcess[str]:
+    return run_command("lasting_memory.dev.forget", *words, "--url", server.url)
+
+
+@pytest.mark.server
+async def test_an_operator_has_a_leaver_forgotten_and_nobody_else(
+    server: DevServer, alice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is a colleague, or of another organization, keeps what they have."""
+    monkeypatch.setenv("TOKEN", "")
+    others = [server.person(f"bob of {alice}"), server.person(alice, "globex")]
+    for person in (server.person(alice), *others):
+        await person.write(FILE, "- likes tea")
+        await person.turn(await person.thread(), "hello")
+    asked = forget(server, alice, "acme")
+    assert asked.returncode == 1
+    assert asked.stdout == f"{alice} of acme has 1 files and 1 threads.\n"
+    assert asked.stderr.startswith("Nothing was deleted: add --yes")
+    done = forget(server, alice, "acme", "--yes")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Deleted: " in done.stdout
+    assert " 1 threads, " in done.stdout
+    assert " 1 memories, " in done.stdout
+    assert "What stays:\nThe time at which you were forgotten" in done.stdout
+    left = [len((await person.made("GET", "/memory"))["files"]) for person in others]
+    assert left == [1, 1]
+    again = forget(server, alice, "acme")
+    assert again.stdout == f"{alice} of acme has 0 files and 0 threads.\n"
+
+
+@pytest.mark.server
+def test_the_token_that_has_somebody_forgotten_is_an_operator_s(
+    signing: DevServer, alice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def token(identity: str, **claims: object) -> str:
+        return jwt.encode(
+            {"sub": identity, "org_id": "acme", "exp": int(time.time()) + 600, **claims},
+            SECRET,
+            "HS256",
+        )
+
+    file: Any = {
+        "url": f"{signing.url}/memory/file",
+        "params": {"path": FILE},
+        "headers": {"authorization": f"Bearer {token(alice)}"},
+    }
+    assert httpx.put(json={"content": "- likes tea"}, **file).is_success
+    monkeypatch.setenv("TOKEN", token(f"bob of {alice}"))
+    refused = forget(signing, alice, "acme", "--yes")
+    assert refused.returncode == 1
+    assert " answered 403: " in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
+    assert httpx.get(**file).is_success
+    monkeypatch.setenv("TOKEN", token("root", permissions=["memory:operate"]))
+    done = forget(signing, alice, "acme", "--yes")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert httpx.get(**file).status_code == 404
+
+
 asked: list[str] = []
 
 
@@ -215,7 +277,13 @@ def interruptible() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["lasting_memory.dev.chat --as alice", "lasting_memory.dev.smoke", "seeds"]
+    "command",
+    [
+        "lasting_memory.dev.chat --as alice",
+        "lasting_memory.dev.smoke",
+        "lasting_memory.dev.forget alice acme --yes",
+        "seeds",
+    ],
 )
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9", "another", "http://[::1"])
 def test_a_command_says_at_once_and_in_one_line_that_no_deployment_answers(

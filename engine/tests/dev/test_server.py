@@ -23,6 +23,7 @@ import pytest
 
 from lasting_memory.deployment import DEFAULTS
 from lasting_memory.dev import server
+from lasting_memory.dev.configuration import configuration
 from lasting_memory.settings import ENGINE, SettingsError
 from lasting_memory.testing.deployed import PROJECT
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, after
@@ -120,13 +121,13 @@ def test_a_folder_has_one_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("block", ["http", "store", "checkpointer"])
 def test_a_block_of_langgraph_json_that_is_no_object_is_named_in_one_line(block: str) -> None:
-    assert server.configuration({block: None}, postgres=True)
+    assert configuration({block: None}, postgres=True)
     for wrong in ("on", [1], 5, True):
         with pytest.raises(
             SettingsError,
             match=rf"^langgraph\.json: {block} is .*; use an object, e\.g\. \{{.*\}}\.$",
         ):
-            server.configuration({block: wrong}, postgres=True)
+            configuration({block: wrong}, postgres=True)
 
 
 ask = partial(httpx.request, timeout=300, trust_env=False)
@@ -246,7 +247,7 @@ def test_what_serves_after_its_parents_were_killed_is_still_the_folders_one_serv
     finally:
         serving.kill()
     serving.wait(300)
-    server.only_server().close()
+    server.only_server().release()
 
 
 @pytest.mark.server

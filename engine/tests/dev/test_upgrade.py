@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from lasting_memory.dev.upgrade import UpgradeError, main, upgrade_engine
+from lasting_memory.dev.engine_source import UpgradeError
+from lasting_memory.dev.upgrade import main, upgrade_engine
 
 TEMPLATE = {
     "langgraph.json": '{\n  "dependencies": ["./engine", "."],\n  "graphs": {}\n}\n',
@@ -123,6 +124,43 @@ def test_a_wheel_takes_the_folders_place_and_is_pinned_and_a_folder_brings_every
     own = {name: text for name, text in held(template).items() if not name.startswith("engine/")}
     assert own == {**OWN, "pyproject.toml": TEMPLATE["pyproject.toml"] + of_a_fork}
     assert (template / "engine/src/lasting_memory/__init__.py").read_text() == "new = True\n"
+
+
+OF_UV = """
+[dependency-groups]
+dev = ["lasting-memory[tests]", "mine"]
+
+[tool.uv]
+constraint-dependencies = [
+  "a==1",
+]
+
+[tool.uv.sources]
+mine = {path = "../mine"}
+lasting-memory = {path = "./engine", editable = true}
+"""
+
+
+def test_uv_is_told_of_the_wheel_in_place_of_the_folder_and_back(
+    template: Path, wheel: Path, newer: Path
+) -> None:
+    pyproject = template / "pyproject.toml"
+    as_folder = TEMPLATE["pyproject.toml"] + OF_UV
+    pyproject.write_text(as_folder)
+    upgrade_engine(template, wheel, "0.2.0")
+    project = tomllib.loads(pyproject.read_text())
+    assert project["project"]["dependencies"] == ["lasting-memory==0.3.0", "a[b]>=1"]
+    assert project["dependency-groups"] == {"dev": ["lasting-memory[dev]", "mine"]}
+    assert project["tool"]["uv"] == {
+        "find-links": ["./wheels"],
+        "constraint-dependencies": ["a==1"],
+        "sources": {
+            "mine": {"path": "../mine"},
+            "lasting-memory": {"path": f"./wheels/{wheel.name}"},
+        },
+    }
+    upgrade_engine(template, newer, "0.3.0")
+    assert pyproject.read_text() == as_folder
 
 
 def test_what_cannot_be_replaced_is_left_alone(template: Path, newer: Path, tmp_path: Path) -> None:
@@ -554,6 +592,24 @@ def test_what_was_found_is_pinned_in_each_file_and_the_engine_s_wheel_alone_stay
     assert (tmp_path / "pyproject.toml").read_text() == expected
     assert json.loads((tmp_path / "langgraph.json").read_text())["api_version"] == "0.17.1"
     assert (tmp_path / "constraints.txt").read_text() == RESOLVED
+
+
+def test_uv_s_own_list_is_that_of_constraints_txt_and_holds_nothing_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """uv reads it also where it resolves. What a group asks for is in the list, too."""
+    listed = (
+        "[dependency-groups]\ndev = ['lasting-memory[tests]', 'tool==1', {include-group = 'x'}]\n"
+    )
+    listed += '[tool.uv]\nconstraint-dependencies = [\n  "deepagents==0.7.32",\n]\n'
+    monkeypatch.setattr("tests.dev.test_upgrade.PROJECT", PROJECT + listed)
+    (tmp_path / "resolved").write_text(RESOLVED)
+    run(tmp_path, monkeypatch, "cp pyproject.toml while; cat > asked; cat resolved")
+    assert (tmp_path / "asked").read_text().splitlines() == [*ASKED, "tool"]
+    resolving = tomllib.loads((tmp_path / "while").read_text())
+    assert resolving["tool"]["uv"]["constraint-dependencies"] == []
+    written = tomllib.loads((tmp_path / "pyproject.toml").read_text())
+    assert written["tool"]["uv"]["constraint-dependencies"] == RESOLVED.split()
 
 
 def test_what_does_not_fit_together_changes_nothing(

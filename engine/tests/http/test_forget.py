@@ -25,8 +25,9 @@ from lasting_memory.consolidation import drafts, planning, positions
 from lasting_memory.consolidation.record import Record
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION
 from lasting_memory.files.proposals import Changed, Memory, Proposal
-from lasting_memory.http import consolidation, export_and_forget, views
-from lasting_memory.http.export_and_forget import forget
+from lasting_memory.http import consolidation, conversations
+from lasting_memory.http import forget as forget_route
+from lasting_memory.http.forget import forget
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author, Context
 from lasting_memory.recall import catch_up, drop, embedding, retrieval
@@ -71,8 +72,8 @@ def client(*ids: str, busy: tuple[str, ...] = ()) -> Any:
 
 @pytest.fixture(autouse=True)
 def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(export_and_forget, "FORGET_GRACE_SECONDS", 0.05)
-    monkeypatch.setattr(export_and_forget, "STOP_SECONDS", 0.2)
+    monkeypatch.setattr(forget_route, "FORGET_GRACE_SECONDS", 0.05)
+    monkeypatch.setattr(forget_route, "STOP_SECONDS", 0.2)
 
 
 def left(store: BaseStore) -> dict[tuple[tuple[str, ...], str], Any]:
@@ -249,12 +250,12 @@ async def test_what_is_embedded_behind_a_search_does_not_come_back(
     store = embedding_store(may_go_on, asked)
     say(threads, "t1", "my puppy is called Zoe")
     say(threads, "t2", "the oven is hot")
-    for module in (views, export_and_forget):
+    for module in (conversations, forget_route):
         monkeypatch.setattr(module, "get_client", lambda: threads)
     monkeypatch.setattr(retrieval, "EMBED_SECONDS", 0.01)
     monkeypatch.setattr(checkpoints, "delete_checkpoints", AsyncMock(return_value=0))
     if other_process:
-        monkeypatch.setattr(export_and_forget, "stop_embedding", AsyncMock())
+        monkeypatch.setattr(forget_route, "stop_embedding", AsyncMock())
     async with http_client(
         DEFAULTS, store, SignedIn(identity="alice", org_id="acme", permissions=[])
     ) as client:

@@ -13,7 +13,7 @@ from langgraph_sdk.errors import ConflictError
 
 from lasting_memory import journal
 from lasting_memory.files.proposals import Changed, Proposal
-from lasting_memory.http import importing
+from lasting_memory.http import import_conversations, importing
 from lasting_memory.people.identity import Actor, Author
 from lasting_memory.testing.people import Person
 from lasting_memory.testing.platform import Platform
@@ -153,7 +153,7 @@ async def test_what_says_nothing_or_too_much_is_left_out(
     ("x", 7, ["", ""]), ("0001-01-01T00:00:00+23:00", None, ["", ""]), ("2026-01-01", "2026-01-01", ["2026-01-01"] * 2),
 ])  # fmt: skip
 def test_times_that_cannot_be_are_left_out(began: Any, ended: Any, wanted: list[str]) -> None:
-    assert [at[:10] for at in importing._times(began, ended)] == wanted
+    assert [at[:10] for at in import_conversations._times(began, ended)] == wanted
 
 
 async def test_proposals_come_undecided_once_and_controls_only_get_tighter(

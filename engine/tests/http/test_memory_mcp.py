@@ -12,7 +12,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from lasting_memory.deployment import Deployment
-from lasting_memory.http import middleware
+from lasting_memory.http import request_bounds
 from lasting_memory.http.app import build_http
 from lasting_memory.http.memory_mcp import MemoryServer
 from lasting_memory.http.requests import MCP_PATH as PATH
@@ -238,4 +238,4 @@ async def test_the_official_client_lists_and_calls_the_tools(server: DevServer) 
     [("/mcp", 20), ("/memory/mcp", 20), ("/a2a/x", 10), ("/memory/mcpx", 0), ("/memory", 0)],
 )
 def test_a_request_of_a_program_counts_what_a_run_by_mcp_counts(path: str, weight: int) -> None:
-    assert middleware._weight_of(path) == weight
+    assert request_bounds._weight_of(path) == weight

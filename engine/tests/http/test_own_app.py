@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lasting_memory.deployment import DEFAULTS
-from lasting_memory.http.requests import FAILED
+from lasting_memory.http.errors import FAILED
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import FILE, OPERATOR, Person
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, after

@@ -17,7 +17,7 @@ from langgraph.store.base import BaseStore
 from lasting_memory import journal
 from lasting_memory.deployment import DEFAULTS
 from lasting_memory.files.proposals import Changed, Memory, Proposal
-from lasting_memory.http import views as api_views
+from lasting_memory.http import conversations, facts
 from lasting_memory.journal import revisions
 from lasting_memory.people.identity import WRITE_POLICIES, Actor, Author
 from lasting_memory.testing.deployed import deployed
@@ -168,7 +168,7 @@ async def test_a_search_of_somebody_forgotten_meanwhile_writes_no_index_back(
                 threads.remove(thread_id)
 
     threads.after = forget_alice
-    monkeypatch.setattr(api_views, "get_client", lambda: threads)
+    monkeypatch.setattr(conversations, "get_client", lambda: threads)
     async with calling() as client:
         for number in range(30):
             say(threads, f"t{number}", "a zebra", days=number)
@@ -537,13 +537,13 @@ async def test_one_person_s_flood_is_computed_a_little_at_a_time(
     """The first of them is not done before all have come, and bob has his answer."""
     await put(api, "- a line\n")
     may_end = threading.Event()
-    group = api_views._group
+    group = facts._fact_group
 
     def held(*args: Any) -> Any:
         may_end.wait(300)
         return group(*args)
 
-    monkeypatch.setattr(api_views, "_group", held)
+    monkeypatch.setattr(facts, "_fact_group", held)
     flood = [asyncio.create_task(api.get("/memory/facts")) for _ in range(100)]
     async with asyncio.timeout(300), calling("bob") as bob:
         while sum(each.done() for each in flood) < 50:  # noqa: ASYNC110  # those who are refused

@@ -10,7 +10,7 @@ from langgraph.store.base import BaseStore
 
 from lasting_memory import memory_tools, seeding
 from lasting_memory.deployment import NO_MEMORY, Consolidation
-from lasting_memory.http.export_and_forget import document
+from lasting_memory.http.export import document
 from lasting_memory.people.identity import Actor
 from lasting_memory.people.scopes import ROUTES, group
 from lasting_memory.settings import SettingsError

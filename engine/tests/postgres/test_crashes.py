@@ -17,7 +17,7 @@ import psutil
 import psycopg
 import pytest
 
-from lasting_memory.dev.server import ON_POSTGRES
+from lasting_memory.dev.configuration import ON_POSTGRES
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import OPERATOR, Person
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall

@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from lasting_memory.dev.server import ON_POSTGRES, configuration
+from lasting_memory.dev.configuration import ON_POSTGRES, configuration
 from lasting_memory.settings import ENGINE, project_config
 from lasting_memory.testing import dev_server
 from lasting_memory.testing.deployed import PROJECT

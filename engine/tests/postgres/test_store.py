@@ -18,7 +18,7 @@ from langgraph.store.base import BaseStore, GetOp, Op, PutOp, SearchOp
 from langgraph.store.postgres import AsyncPostgresStore
 from psycopg_pool import AsyncConnectionPool
 
-from lasting_memory.dev.server import ON_POSTGRES
+from lasting_memory.dev.configuration import ON_POSTGRES
 from lasting_memory.people import identity
 from lasting_memory.postgres.store import (
     _SETUP_LOCK,

@@ -8,7 +8,7 @@ import pytest
 
 from lasting_memory.attachments import own_text
 from lasting_memory.consolidation import planning
-from lasting_memory.http.importing import _messages
+from lasting_memory.http.import_conversations import spoken
 from lasting_memory.recall import conversation, piece_text
 
 Block = dict[str, Any]
@@ -78,7 +78,8 @@ def test_a_block_that_its_author_did_not_write_is_no_words(form: str, speaker: s
     transcript = planning.Due(talk).transcript()
     assert SECRET not in transcript
     assert transcript.count("\n") == 1, "one line a turn"
-    assert _messages({"messages": [message]}) == [(speaker, expected)]
+    said = spoken({"messages": [message]})
+    assert [(one.kind, one.text) for one in said] == [(speaker, expected)]
     assert piece_text([block]) == ""
 
 

@@ -133,6 +133,12 @@ def test_the_image_gets_the_versions_tested_of_all_that_is_imported_and_of_the_s
     assert base == f"langchain/langgraph-api:{TESTED['langgraph-api']}-py{python}-wolfi"
 
 
+def test_uv_reads_the_list_that_make_and_pip_read() -> None:
+    """Also in the image, where uv installs from the project's folder."""
+    listed = PYPROJECTS[0]["tool"]["uv"]["constraint-dependencies"]
+    assert listed == (PROJECT / "constraints.txt").read_text("utf-8").splitlines()
+
+
 def load(python: str, folder: Path, given: Mapping[str, str] = MODEL) -> None:
     """Load what `langgraph.json` names from `folder`, as the platform does: nothing of Postgres or
     of development is.
@@ -159,8 +165,10 @@ def test_graphs_auth_and_routes_load_nothing_of_development() -> None:
     load(sys.executable, PROJECT, {**MODEL, "PYTHONPATH": str(ENGINE / "src")})
 
 
-def test_the_engine_is_named_by_langgraph_json_and_the_makefile_alone() -> None:
-    """Elsewhere pip and uv would look for it on the index."""
+def test_the_engine_is_no_requirement_of_the_template() -> None:
+    """langgraph.json, the Makefile and uv's sources name its folder. Elsewhere the image and pip
+    would look for it on the index.
+    """
     assert json.loads((PROJECT / "langgraph.json").read_text("utf-8"))["dependencies"] == [
         "./engine",
         ".",
@@ -168,6 +176,10 @@ def test_the_engine_is_named_by_langgraph_json_and_the_makefile_alone() -> None:
     template, engine = (project["project"] for project in PYPROJECTS)
     extras = [text for group in template["optional-dependencies"].values() for text in group]
     assert engine["name"] not in named([*extras, *template["dependencies"]])
+    tools = PYPROJECTS[0]["dependency-groups"]["dev"]
+    sources = PYPROJECTS[0]["tool"]["uv"]["sources"]
+    assert engine["name"] in named(tools)
+    assert sources[engine["name"]] == {"path": "./engine", "editable": True}
 
 
 @pytest.mark.proof
@@ -230,8 +242,8 @@ def test_the_configuration_is_valid_without_warnings() -> None:
 # What a developer's folder has beside the project: secrets, and what people said to a server on that machine.
 # fmt: off
 SECRETS = [
-    ".env", ".env.production", ".env.example", ".git/config", ".venv/bin/python", ".venv-old/x",
-    ".langgraph_api/store.pckl", ".dev.lock", ".postgres/base/1", ".langgraph_api/address",
+    ".env", ".env.production", ".env.example", ".git/config", ".venv/bin/python", ".venv-old/x", "uv.lock",
+    ".langgraph_api/store.pckl", ".dev.lock", ".dev.serving.lock", ".postgres/base/1", ".langgraph_api/address",
     "deep/.langgraph_api/.langgraph_checkpoint.1.pckl", "deep/.env", "memory.json", "jwt.pem", "dump.sql", "server.log",
     "tests/conftest.py", "tests/front_ends/node_modules/x.js", "node_modules/x.js", "agent.egg-info/PKG-INFO",
     ".pytest_cache/x", "seeds/__pycache__/x.pyc", "evals/cases.yaml", "build/lib/agent.py", ".github/workflows/ci.yml",
@@ -339,7 +351,13 @@ def test_an_image_built_here_and_one_built_in_langsmith_hold_the_project_and_no_
 
 @pytest.mark.parametrize(
     ("schema", "files"),
-    [("vendor.github-workflows", ".github/workflows/*"), ("vendor.compose-spec", "compose.yaml")],
+    [
+        ("vendor.github-workflows", ".github/workflows/*"),
+        ("vendor.github-issue-forms", ".github/ISSUE_TEMPLATE/[!c]*"),
+        ("vendor.github-issue-config", ".github/ISSUE_TEMPLATE/config.yml"),
+        ("vendor.dependabot", ".github/dependabot.yml"),
+        ("vendor.compose-spec", "compose.yaml"),
+    ],
 )
 def test_what_is_only_run_elsewhere_is_as_its_schema_says(schema: str, files: str) -> None:
     done = CliRunner().invoke(
@@ -369,7 +387,10 @@ def test_a_workflow_pins_its_actions_and_may_only_read_and_its_steps_are_shell_t
     uses = re.findall(r"uses: (\S+)", text)
     assert uses
     assert [action for action in uses if not re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", action)] == []
-    assert re.findall(r"permissions:\n((?: +.*\n)+)", text) == ["  contents: read\n"]
+    first, *others = re.findall(r"permissions:\n((?: +[a-z-]+: [a-z]+\n)+)", text)
+    assert first == "  contents: read\n", "of the whole workflow"
+    publishing = "      contents: read\n      id-token: write\n"
+    assert others == ([publishing] if path.name == "release.yml" else [])
     assert "secrets." not in text or path.name == "deploy.yml"
     for script in [
         step["run"]
@@ -447,6 +468,97 @@ def test_the_workflow_deletes_the_preview_of_its_pull_request_alone(machine: Pat
     assert deploy_step(machine, "delete", "delete the preview").returncode == 0
     deleted = [line for line in (machine / "asked").read_text().splitlines() if "delete" in line]
     assert deleted == ["deploy delete --force 1"]
+
+
+RELEASE = PROJECT / ".github/workflows/release.yml"
+
+
+def release_step(folder: Path, name: str, **given: str) -> subprocess.CompletedProcess[str]:
+    """Runs a step of the workflow that publishes, in a folder with the engine's two files."""
+    job = yaml.safe_load(RELEASE.read_text("utf-8"))["jobs"]["publish"]
+    (script,) = [step["run"] for step in job["steps"] if step.get("name") == name]
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    command = ["bash", "--noprofile", "--norc", "-e", "-c", script]
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env={"PATH": path, **given},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture
+def release(tmp_path: Path) -> Path:
+    """An engine whose changelog has a section of its version."""
+    (tmp_path / "engine").mkdir()
+    shutil.copy(ENGINE / "pyproject.toml", tmp_path / "engine")
+    version = PYPROJECTS[1]["project"]["version"]
+    (tmp_path / "engine/CHANGELOG.md").write_text(f"# Changelog\n\n## {version}\n\nNew.\n")
+    return tmp_path
+
+
+def test_a_release_is_the_version_that_its_tag_and_its_changelog_name(release: Path) -> None:
+    step = "the tag is the version, and the changelog has it"
+    version = PYPROJECTS[1]["project"]["version"]
+    assert release_step(release, step, GITHUB_REF_NAME=f"v{version}").returncode == 0
+    another = release_step(release, step, GITHUB_REF_NAME="v9.9.9")
+    assert another.returncode == 1
+    assert another.stderr == (
+        f"The tag is v9.9.9, and engine/pyproject.toml has {version}; tag v{version}.\n"
+    )
+    (release / "engine/CHANGELOG.md").write_text(f"## {version} (not released yet)\n")
+    unwritten = release_step(release, step, GITHUB_REF_NAME=f"v{version}")
+    assert unwritten.returncode == 1
+    assert f"has no heading '## {version}'" in unwritten.stderr
+
+
+def test_a_released_package_names_the_repository_that_released_it(release: Path) -> None:
+    where = {"GITHUB_SERVER_URL": "https://git.example", "GITHUB_REPOSITORY": "mine/agent"}
+    assert release_step(release, "the address of this repository", **where).returncode == 0
+    project = tomllib.loads((release / "engine/pyproject.toml").read_text("utf-8"))["project"]
+    assert project["urls"] == {"Repository": "https://git.example/mine/agent"}
+    assert project["scripts"] == PYPROJECTS[1]["project"]["scripts"]
+
+
+def ci_run(folder: Path, **given: str) -> subprocess.CompletedProcess[str]:
+    """`.ci/run` in a folder whose `make` writes down what it is told."""
+    tools = folder / "tools"
+    for name, text in (("make", 'echo "$@" >> asked'), ("chromium", "")):
+        tools.mkdir(exist_ok=True)
+        (tools / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tools / name).chmod(0o755)
+    (folder / ".ci").mkdir(exist_ok=True)
+    shutil.copy(PROJECT / ".ci/run", folder / ".ci")
+    env = {"PATH": f"{tools}:/usr/bin:/bin", "HOME": str(folder), **given}
+    return subprocess.run(
+        [folder / ".ci/run"], env=env, capture_output=True, text=True, check=False
+    )
+
+
+def test_ci_runs_on_each_interpreter_that_is_named_and_names_one_that_is_missing(
+    tmp_path: Path,
+) -> None:
+    """A version manager's stub has the interpreter's name, and starts nothing."""
+    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    (tmp_path / "tools").mkdir()
+    (tmp_path / f"tools/python{here}").symlink_to(sys.executable)
+    stub = tmp_path / "tools/python3.98"
+    stub.write_text("#!/bin/sh\nexit 127\n")
+    stub.chmod(0o755)
+    assert ci_run(tmp_path).returncode == 0
+    assert ci_run(tmp_path, PYTHON=here).returncode == 0
+    plain, named = (tmp_path / "asked").read_text().splitlines()
+    assert plain == "test TEMPLATE=1"
+    assert named.startswith(f"test TEMPLATE=1 VENV=.venv-{here} INTERPRETER=/")
+    (tmp_path / "asked").unlink()
+    for missing in ("3.98", "3.99"):
+        done = ci_run(tmp_path, PYTHON=f"{here} {missing}")
+        assert done.returncode == 1
+        assert len(done.stderr.splitlines()) == 1
+        assert done.stderr.startswith(f"PYTHON names {missing}, which is not on this machine; ")
+    assert not (tmp_path / "asked").exists(), "nothing is tested before all are there"
 
 
 def commands_of_langgraph() -> set[str]:

@@ -9,6 +9,7 @@ from io import StringIO
 
 from dotenv import dotenv_values
 
+from lasting_memory.dev.command import COMMANDS
 from lasting_memory.settings import VARIABLES, load_settings
 from tests.template.test_deploy import ENGINE, PROJECT
 from tests.test_docs import links
@@ -63,6 +64,20 @@ def test_every_make_command_in_the_documents_is_a_target() -> None:
     }
     assert "dev" in mentioned
     assert mentioned - targets == set()
+
+
+def test_every_command_in_the_documents_is_one_and_make_has_it_too() -> None:
+    texts = [path.read_text("utf-8") for path in DOCUMENTS if path.name != "CHANGELOG.md"]
+    mentioned = {
+        name
+        for text in texts
+        for name in re.findall(r"lasting-memory ([a-z][a-z-]*[a-z])(?=[ `\n])", text)
+    }
+    assert {"check", "forget", "upgrade-engine"} <= mentioned
+    assert mentioned - COMMANDS.keys() == set()
+    makefile = (PROJECT / "Makefile").read_text("utf-8")
+    targets = re.findall(r"^([a-z][a-z-]*):(?!=)", makefile, re.MULTILINE)
+    assert COMMANDS.keys() - set(targets) == set()
 
 
 def test_env_example_names_exactly_the_variables_that_are_read_once_each() -> None:

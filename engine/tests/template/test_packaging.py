@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
 import zipfile
 from importlib.util import find_spec
@@ -18,7 +19,8 @@ import pytest
 from tests.dev.test_upgrade import committed
 from tests.template.test_deploy import CLEAN, ENGINE, MODEL, PROJECT, copied, load
 
-UV = shutil.which("uv")
+# That of the machine, or the one beside this Python.
+UV = shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +35,22 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run([*build, *out, folder, folder / "engine"], check=True)
     (built,) = folder.glob("*.whl")
     return built
+
+
+def test_a_source_distribution_has_what_a_wheel_is_built_from_and_no_tests(
+    tmp_path: Path,
+) -> None:
+    """The tests need the whole repository: there they could not be run."""
+    if not UV:
+        pytest.skip("uv builds it; this machine has none")
+    engine = copied(ENGINE, tmp_path / "engine")
+    subprocess.run([UV, "build", "--quiet", "--sdist", "--out-dir", tmp_path, engine], check=True)
+    (built,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(built) as archive:
+        held = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"LICENSE", "README.md", "CHANGELOG.md", "pyproject.toml"} <= held
+    assert "src/lasting_memory/py.typed" in held
+    assert {name.partition("/")[0] for name in held} & {"tests", "benchmarks", "docs"} == set()
 
 
 def forked(folder: Path) -> Path:
@@ -61,6 +79,8 @@ def test_a_wheel_holds_all_that_the_engine_reads_and_tells_its_changes(wheel: Pa
     ):
         assert f"lasting_memory/{kind}" in held
     assert any(name.endswith(".yaml") for name in held)
+    assert any(name.endswith(".dist-info/licenses/LICENSE") for name in held)
+    assert (ENGINE / "LICENSE").read_text("utf-8") == (PROJECT / "LICENSE").read_text("utf-8")
     assert {name.partition("/")[0].partition("-")[0] for name in held} == {"lasting_memory"}
     version = tomllib.loads((ENGINE / "pyproject.toml").read_text("utf-8"))["project"]["version"]
     assert "\n# Changelog\n" in metadata

@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 from lasting_memory.deployment import Limits
 from lasting_memory.people.identity import Actor
 
-# Bytes, sent or answered, that count as a request; some routes count more (`http/middleware.py`).
+# Bytes, sent or answered, that count as a request; some routes count more (`http/request_bounds.py`).
 BYTES_PER_REQUEST = 131_072
 # What a run counts beyond its request, in requests.
 RUN_IN_REQUESTS = 6

@@ -27,6 +27,7 @@ from lasting_memory.consolidation.no_batch import NOTHING_TO_DO, READING, REHEAR
 from lasting_memory.consolidation.planning import (
     CHARS_PER_TOKEN,
     Owner,
+    Trigger,
     consolidated,
     find_backlog,
     start,
@@ -39,6 +40,6 @@ from lasting_memory.consolidation.turns import Places
 
 __all__ = [
     "CHARS_PER_TOKEN", "NOTHING_TO_DO", "READING", "REHEARSING", "TURN_SECONDS", "Brought", "Entry", "Owner", "Part", "Places",
-    "UnreadableError", "build_consolidation_agent", "consolidated", "counted", "erase_from_records", "find_backlog",
+    "Trigger", "UnreadableError", "build_consolidation_agent", "consolidated", "counted", "erase_from_records", "find_backlog",
     "keep_out", "note", "parts", "proposal_id", "read", "records", "saying", "start", "sweep",
 ]  # fmt: skip

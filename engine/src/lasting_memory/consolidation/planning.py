@@ -16,7 +16,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from enum import StrEnum
+from typing import Any
 from uuid import uuid4
 from zoneinfo import ZoneInfo
 
@@ -57,9 +58,17 @@ from lasting_memory.settings import CONSOLIDATION_GRAPH, MAX_AFTER_SECONDS
 
 logger = logging.getLogger(__name__)
 
-# Why a run was planned: a turn ended, a sweep found something (or a run that there is more), its
-# person asked, memory is to be tidied, or its person brought a text, which is the run's input.
-Trigger = Literal["idle", "sweep", "asked", "tidy", "bring"]
+
+class Trigger(StrEnum):
+    """Why a run was planned."""
+
+    IDLE = "idle"  # a turn ended
+    SWEEP = "sweep"  # a sweep found something, or a run that there is more
+    ASKED = "asked"  # its person asked
+    TIDY = "tidy"  # memory is to be tidied
+    BRING = "bring"  # its person brought a text, which is the run's input
+
+
 # The newest runs of a thread, among which are those that wait or are at work.
 _LISTED = 20
 # Planning waits until the turn's checkpoint and answer are out.
@@ -282,7 +291,7 @@ def owner_for(caller: Caller, deployment: Deployment) -> Owner:
 
 
 async def start(
-    owner: Owner, client: LangGraphClient, trigger: Trigger = "sweep", seconds: int = 0, *, inside: bool = False,
+    owner: Owner, client: LangGraphClient, trigger: Trigger = Trigger.SWEEP, seconds: int = 0, *, inside: bool = False,
     store: BaseStore | None = None, began: journal.Began | None = None
 ) -> bool:  # fmt: skip
     """Queue the owner's consolidation in `seconds`, in place of one that is planned. Returns
@@ -399,7 +408,9 @@ class IdleTrigger(AgentMiddleware[Any, Any, Any]):
                 journal.began_by(caller),
                 self._deployment.settings.consolidate_after_seconds,
             )
-            await start(owner, get_client(), "idle", seconds, store=runtime.store, began=began)
+            await start(
+                owner, get_client(), Trigger.IDLE, seconds, store=runtime.store, began=began
+            )
         except (
             Exception
         ) as error:  # whatever it is, the turn is done and the next sweep finds the conversation
@@ -451,7 +462,7 @@ async def sweep_counted(
             if await _tidy_is_due(owner, deployment, store, since):
                 seconds = counts["runs"] * APART_SECONDS
                 counts["runs"] += await start(
-                    owner, client, "tidy", seconds, store=store, began=since
+                    owner, client, Trigger.TIDY, seconds, store=store, began=since
                 )
         except (
             Exception

@@ -43,6 +43,7 @@ from lasting_memory.consolidation.no_batch import (
     TEMPORARY,
     NothingToDoError,
 )
+from lasting_memory.consolidation.planning import Trigger
 from lasting_memory.consolidation.reading import read
 from lasting_memory.consolidation.record import Record, now
 from lasting_memory.consolidation.slots import TURN_SECONDS, Slots
@@ -237,7 +238,7 @@ async def _begin_anew(draft: Draft, client: LangGraphClient) -> str:
 
 async def _plan_again(draft: Draft, seconds: int, client: LangGraphClient) -> None:
     """Plan another run in place of this one."""
-    memory, trigger = draft.memory, draft.trigger or "asked"
+    memory, trigger = draft.memory, draft.trigger or Trigger.ASKED
     await planning.start(
         draft.owner, client, trigger, seconds, inside=True, store=memory.store, began=memory.began
     )

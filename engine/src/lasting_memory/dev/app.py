@@ -3,14 +3,13 @@ lock.
 """
 
 import asyncio
-import fcntl
 import logging
 from pathlib import Path
 
 from langgraph_api.api import load_custom_app  # type: ignore[import-untyped]
 from starlette.applications import Starlette
 
-from lasting_memory.dev.server import LOCK
+from lasting_memory.dev.locks import lock_as_server
 from lasting_memory.http import in_memory_runtime
 from lasting_memory.settings import project_http
 
@@ -34,8 +33,7 @@ def _is_news(record: logging.LogRecord) -> bool:
 
 # The process that serves holds the folder's lock, also where `make dev` and the reloader were
 # killed.
-_lock = LOCK.open("a")
-fcntl.flock(_lock, fcntl.LOCK_SH)
+_lock = lock_as_server()
 # How slowly a busy machine loads graphs and app is no news, either.
 logging.getLogger("langgraph_api.timing.timer").setLevel(logging.ERROR)
 app = _configured()

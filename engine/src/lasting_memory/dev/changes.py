@@ -18,12 +18,12 @@ PACKAGE = "lasting_memory"
 _OVERRIDDEN = {"prompts": "prompts", "texts": "http/static/texts"}
 _TEXTS = (".py", ".md", ".json", ".yaml", ".js", ".css", ".html")
 _NOT_A_FORKS = ("engine", "wheels", "build", "node_modules", "__pycache__")
-_DIFF_LINES, _NAMED = 60, 10
+_DIFF_LINES = 60
+_NAMED = 10  # files in a message
 _HOPS = 10  # from the module that exports a name to the one that defines it
 
-Sources = Mapping[
-    str, str
-]  # the text of each file of the package, by its path in it, such as "agent/models.py"
+# The text of each file of the package, by its path in it, such as "agent/models.py".
+Sources = Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -44,22 +44,24 @@ class Import:
 def sources_of(engine: Path) -> Sources:
     """The package in the folder of an engine, or in its wheel; nothing if it is not there."""
     if engine.is_file():
-        with zipfile.ZipFile(engine) as wheel:
-            paths = [
-                name
-                for name in wheel.namelist()
-                if name.startswith(f"{PACKAGE}/") and name.endswith(_TEXTS)
-            ]
-            return {
-                path.removeprefix(f"{PACKAGE}/"): wheel.read(path).decode(errors="replace")
-                for path in paths
-            }
+        return _sources_in_wheel(engine)
     root = engine / "src" / PACKAGE
-    files = [path for path in root.rglob("*") if path.suffix in _TEXTS and path.is_file()]
-    return {
-        path.relative_to(root).as_posix(): path.read_text("utf-8", errors="replace")
-        for path in files
-    }
+    sources = dict[str, str]()
+    for path in root.rglob("*"):
+        if path.suffix in _TEXTS and path.is_file():
+            sources[path.relative_to(root).as_posix()] = path.read_text("utf-8", errors="replace")
+    return sources
+
+
+def _sources_in_wheel(engine: Path) -> Sources:
+    prefix = f"{PACKAGE}/"
+    sources = dict[str, str]()
+    with zipfile.ZipFile(engine) as wheel:
+        for name in wheel.namelist():
+            if name.startswith(prefix) and name.endswith(_TEXTS):
+                text = wheel.read(name).decode(errors="replace")
+                sources[name.removeprefix(prefix)] = text
+    return sources
 
 
 def for_fork(template: Path, old: Sources, new: Sources) -> str:
@@ -67,7 +69,8 @@ def for_fork(template: Path, old: Sources, new: Sources) -> str:
     points = [*_overridden(template, old, new), *_imported(template, old, new)]
     if not points:
         return "For this fork: nothing that it overrides or imports has changed."
-    return "\n".join(["For this fork:", *(f"- {point}" for point in points)])
+    lines = [f"- {point}" for point in points]
+    return "\n".join(["For this fork:", *lines])
 
 
 # --- Texts that stand in place of the engine's
@@ -76,24 +79,30 @@ def for_fork(template: Path, old: Sources, new: Sources) -> str:
 def _overridden(template: Path, old: Sources, new: Sources) -> Iterator[str]:
     for folder, place in _OVERRIDDEN.items():
         for path in sorted((template / folder).glob("*")):
-            before, after = old.get(f"{place}/{path.name}"), new.get(f"{place}/{path.name}")
-            where = f"{folder}/{path.name}"
-            if before == after or path.name.startswith("."):
+            if path.name.startswith("."):
                 continue
-            if after is None:
-                yield f"{where}: the engine no longer has a file of this name, so yours may be read by nobody."
-            elif before is None:
-                yield f"{where}: the engine has a file of this name now; yours stands in its place."
-            else:
-                yield f"{where} stands in place of the engine's, which changed:\n{_diff(before, after)}"
+            before = old.get(f"{place}/{path.name}")
+            after = new.get(f"{place}/{path.name}")
+            if before != after:
+                yield _override_point(f"{folder}/{path.name}", before, after)
+
+
+def _override_point(where: str, before: str | None, after: str | None) -> str:
+    """The point for a file of the fork that stands in place of one of the engine's; None: the
+    engine has none of this name.
+    """
+    if after is None:
+        return f"{where}: the engine no longer has a file of this name, so yours may be read by nobody."
+    if before is None:
+        return f"{where}: the engine has a file of this name now; yours stands in its place."
+    return f"{where} stands in place of the engine's, which changed:\n{_diff(before, after)}"
 
 
 def _diff(before: str, after: str) -> str:
-    lines = [
-        *difflib.unified_diff(
-            before.splitlines(), after.splitlines(), "was", "is", n=1, lineterm=""
-        )
-    ]
+    changes = difflib.unified_diff(
+        before.splitlines(), after.splitlines(), "was", "is", n=1, lineterm=""
+    )
+    lines = list(changes)
     shown = [f"    {line}" for line in lines[:_DIFF_LINES]]
     if len(lines) > _DIFF_LINES:
         shown.append(f"    and {len(lines) - _DIFF_LINES} more lines")
@@ -114,44 +123,59 @@ def _imported(template: Path, old: Sources, new: Sources) -> Iterator[str]:
             yield f"{where} cannot be read as Python; look yourself what it imports."
             continue
         for imported in imports:
-            file, definition = _found(new, imported.module, imported.name)
-            if not file:
-                was_there = _found(old, imported.module, imported.name)[0]
-                yield f"{where} imports {imported}, which is {'gone' if was_there else 'in neither engine'}."
-            elif reason := _deprecation(definition):
-                yield f"{where} imports {imported}, which is deprecated: {reason}"
+            file, definition = _definition_of(new, imported.module, imported.name)
+            fault = _fault_of(imported, file, definition, old)
+            if fault:
+                yield f"{where} imports {imported}, which is {fault}"
             elif old.get(file) != new[file]:
                 changed.setdefault(file, set()).add(imported.name or imported.module)
     if changed:
-        files = [f"{file} ({', '.join(sorted(names))})" for file, names in sorted(changed.items())]
-        more = f", and {len(files) - _NAMED} more" if len(files) > _NAMED else ""
-        yield f"What it imports comes from files that changed: {', '.join(files[:_NAMED])}{more}."
+        yield _changed_files_point(changed)
+
+
+def _fault_of(imported: Import, file: str, definition: ast.stmt | None, old: Sources) -> str:
+    """Why an import should be looked at, given where the new engine defines its name; empty if
+    nothing is wrong.
+    """
+    if not file:
+        was_there = _definition_of(old, imported.module, imported.name)[0]
+        return "gone." if was_there else "in neither engine."
+    reason = _deprecation(definition)
+    return f"deprecated: {reason}" if reason else ""
+
+
+def _changed_files_point(changed: Mapping[str, set[str]]) -> str:
+    """The point for the names that come from files that changed."""
+    files = [f"{file} ({', '.join(sorted(names))})" for file, names in sorted(changed.items())]
+    listed = ", ".join(files[:_NAMED])
+    if len(files) > _NAMED:
+        listed += f", and {len(files) - _NAMED} more"
+    return f"What it imports comes from files that changed: {listed}."
 
 
 def _python_files(template: Path) -> Iterator[Path]:
     for folder, folders, files in os.walk(template):
-        folders[:] = sorted(
-            name for name in folders if not name.startswith(".") and name not in _NOT_A_FORKS
-        )
-        yield from (Path(folder, name) for name in sorted(files) if name.endswith(".py"))
+        own = [name for name in folders if not name.startswith(".") and name not in _NOT_A_FORKS]
+        folders[:] = sorted(own)
+        for name in sorted(files):
+            if name.endswith(".py"):
+                yield Path(folder, name)
 
 
 def _imports_of(file: str, text: str) -> list[Import]:
     """What a file imports of the package, each once, in order."""
-    found = dict[Import, None]()
+    imports = dict[Import, None]()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ImportFrom) and not node.level and _is_ours(node.module or ""):
+            module = _inside(node.module or "")
             for alias in node.names:
-                found[
-                    Import(
-                        file, _inside(node.module or ""), "" if alias.name == "*" else alias.name
-                    )
-                ] = None
+                name = "" if alias.name == "*" else alias.name
+                imports[Import(file, module, name)] = None
         elif isinstance(node, ast.Import):
             for alias in node.names:
                 if _is_ours(alias.name):
-                    found[Import(file, _inside(alias.name), "")] = None
-    return list(found)
+                    imports[Import(file, _inside(alias.name), "")] = None
+    return list(imports)
 
 
 def _is_ours(module: str) -> bool:
@@ -166,11 +190,14 @@ def _inside(module: str) -> str:
 def _file_of(sources: Sources, module: str) -> str:
     """The file of a module; empty if there is none."""
     path = module.replace(".", "/")
-    names = (f"{path}.py", f"{path}/__init__.py") if module else ("__init__.py",)
-    return next((name for name in names if name in sources), "")
+    names = [f"{path}.py", f"{path}/__init__.py"] if module else ["__init__.py"]
+    for name in names:
+        if name in sources:
+            return name
+    return ""
 
 
-def _found(
+def _definition_of(
     sources: Sources, module: str, name: str, hops: int = _HOPS
 ) -> tuple[str, ast.stmt | None]:
     """The file that defines a name of a module, and how; an empty one where the module has no such
@@ -180,20 +207,21 @@ def _found(
     if not file or not name:
         return file, None
     try:
-        bound = _bound(ast.parse(sources[file]).body)
+        statements = _bound(ast.parse(sources[file]).body)
     except (SyntaxError, ValueError):  # of a newer Python; whoever runs the fork's tests will see
         return file, None
-    definition = bound.get(name)
+    definition = statements.get(name)
     if isinstance(definition, ast.ImportFrom) and _is_ours(definition.module or "") and hops:
-        original = next(
-            alias.name for alias in definition.names if name in (alias.asname, alias.name)
-        )
-        return _found(sources, _inside(definition.module or ""), original, hops - 1)
-    if definition is None and (
-        submodule := _file_of(sources, f"{module}.{name}".removeprefix("."))
-    ):
-        return submodule, None
-    return (file if definition else ""), definition
+        original = _original_name(definition, name)
+        return _definition_of(sources, _inside(definition.module or ""), original, hops - 1)
+    if definition is None:
+        return _file_of(sources, f"{module}.{name}".removeprefix(".")), None
+    return file, definition
+
+
+def _original_name(statement: ast.ImportFrom, name: str) -> str:
+    """What a name is called where a statement imports it from."""
+    return next(alias.name for alias in statement.names if name in (alias.asname, alias.name))
 
 
 def _bound(body: list[ast.stmt]) -> dict[str, ast.stmt]:
@@ -204,19 +232,23 @@ def _bound(body: list[ast.stmt]) -> dict[str, ast.stmt]:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 names[statement.name] = statement
             case ast.Import() | ast.ImportFrom():
-                names |= {
-                    (alias.asname or alias.name.partition(".")[0]): statement
-                    for alias in statement.names
-                }
+                for alias in statement.names:
+                    names[alias.asname or alias.name.partition(".")[0]] = statement
             case ast.If() | ast.With() | ast.Try():
-                inside = [*statement.body, *getattr(statement, "orelse", [])]
-                for handler in getattr(statement, "handlers", []):
-                    inside += handler.body
-                names |= _bound(inside)
+                names |= _bound(_statements_below(statement))
             case _:
-                targets = [node for node in ast.walk(statement) if isinstance(node, ast.Name)]
-                names |= {node.id: statement for node in targets if isinstance(node.ctx, ast.Store)}
+                for node in ast.walk(statement):
+                    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                        names[node.id] = statement
     return names
+
+
+def _statements_below(statement: ast.If | ast.With | ast.Try) -> list[ast.stmt]:
+    """The statements of all branches."""
+    statements = [*statement.body, *getattr(statement, "orelse", [])]
+    for handler in getattr(statement, "handlers", []):
+        statements += handler.body
+    return statements
 
 
 def _deprecation(definition: ast.stmt | None) -> str:

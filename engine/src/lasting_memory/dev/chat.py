@@ -9,6 +9,7 @@ gives it.
 import argparse
 import asyncio
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
 from io import TextIOWrapper
 from typing import Any
@@ -29,7 +30,10 @@ from lasting_memory.recall import message_text, piece_text
 
 HELP = """/files lists what is remembered, /undo <path> <revision> makes a file what it was,
 /forget everything deletes all that is yours. Ctrl-C stops an answer, Ctrl-D ends. More: /app in a browser."""
-NOBODY = "AS is empty; say who you are, e.g. make chat AS=alice@example.com ORG=acme, or give your token, make chat TOKEN=..."
+NOBODY = (
+    "AS is empty; say who you are, e.g. make chat AS=alice@example.com ORG=acme, "
+    "or give your token, make chat TOKEN=..."
+)
 
 # The platform gives their messages, as of every `RuntimeError`.
 _OWN_KINDS = (
@@ -49,7 +53,8 @@ class Chat:
     """A person's conversation with an agent of a server. `client` acts as the person."""
 
     def __init__(self, client: LangGraphClient, graph: str) -> None:
-        self._client, self._graph = client, graph
+        self._client = client
+        self._graph = graph
         self._thread: str | None = None
 
     async def carry_out(self, line: str) -> None:
@@ -58,34 +63,41 @@ class Chat:
             case []:
                 pass
             case ["/files"]:
-                for file in (await self._client.http.get("/memory"))["files"]:
-                    said = (
-                        file.get("error")
-                        or f"{file['bytes']:,} bytes, revision {file['revision'] or '-'}"
-                    )
-                    out.print(f"{file['path']}  {said}")
+                await self._list_files()
             case ["/undo", path, revision]:
-                path = path if path.startswith("/") else f"/memories/{path}"
-                body = {
-                    "path": path,
-                    "revision": int(revision) if revision.isdecimal() else revision,
-                }
-                done = await self._client.http.post("/memory/undo", json=body)
-                out.print(
-                    f"{path} is what it was at {revision}; that is revision {done['revision']} now."
-                )
+                await self._undo(path, revision)
             case ["/forget", "everything"]:
-                answer = await self._client.http.client.delete("/memory", timeout=600)
-                done, self._thread = answer.raise_for_status().json(), None
-                out.print(
-                    ", ".join(f"{number} {kind}" for kind, number in done["deleted"].items())
-                    + " deleted. What stays:"
-                )
-                out.print("\n".join(done["kept"]))
+                await self._forget_everything()
             case [command, *_] if command.startswith("/"):
                 out.print(HELP)
             case _:
                 await self.say(line)
+
+    async def _list_files(self) -> None:
+        for file in (await self._client.http.get("/memory"))["files"]:
+            description = file.get("error")
+            if not description:
+                description = f"{file['bytes']:,} bytes, revision {file['revision'] or '-'}"
+            out.print(f"{file['path']}  {description}")
+
+    async def _undo(self, path: str, revision: str) -> None:
+        """Makes a file what it was at a revision. A path may leave out its folder."""
+        if not path.startswith("/"):
+            path = f"/memories/{path}"
+        number = int(revision) if revision.isdecimal() else revision
+        body = {"path": path, "revision": number}
+        undone = await self._client.http.post("/memory/undo", json=body)
+        out.print(
+            f"{path} is what it was at {revision}; that is revision {undone['revision']} now."
+        )
+
+    async def _forget_everything(self) -> None:
+        answer = await self._client.http.client.delete("/memory", timeout=600)
+        forgotten = answer.raise_for_status().json()
+        self._thread = None
+        deleted = ", ".join(f"{number} {kind}" for kind, number in forgotten["deleted"].items())
+        out.print(f"{deleted} deleted. What stays:")
+        out.print("\n".join(forgotten["kept"]))
 
     async def say(self, text: str) -> None:
         """Send a message and print the streamed answer, tools dimmed. The first message begins a
@@ -170,8 +182,11 @@ def dev_token(identity: str, org: str | None) -> str:
     return f"dev:{org}:{quote(identity, safe='')}"
 
 
-def main() -> str | None:
-    """The command. Returns one line with the fix if no conversation can be."""
+def main(arguments: Sequence[str] | None = None) -> str | None:
+    """The command. Its arguments are by default those of the process.
+
+    Returns one line with the fix if no conversation can be.
+    """
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument(
         "--as",
@@ -185,7 +200,7 @@ def main() -> str | None:
         help="the server's address (default: that of `make dev`)",
     )
     parser.add_argument("--graph", help="with which agent (default: the deployment's first one)")
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
     if isinstance(sys.stdin, TextIOWrapper):
         sys.stdin.reconfigure(errors="replace")  # bytes that are no text
     try:
@@ -198,9 +213,8 @@ def main() -> str | None:
         return settings.unanswered(error)
     except settings.SettingsError as error:
         return str(error)
-    except (
-        KeyboardInterrupt
-    ):  # while it connects or ends, or a second one while an answer is stopped
+    except KeyboardInterrupt:
+        # While it connects or ends, or a second one while an answer is stopped.
         pass
     return None
 

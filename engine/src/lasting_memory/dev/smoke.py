@@ -1,20 +1,20 @@
 """`make smoke`: tests a deployment of this folder from outside as one person, and forgets that
 person at the end.
 
-python -m lasting_memory.dev.smoke --url URL, with the token on standard input. One line for each
-claim that holds; at the first that does not, the reason. The person must have no memory, because
-the test deletes everything of theirs.
+python -m lasting_memory.dev.smoke --url URL, with the token in the variable TOKEN or on standard
+input. One line for each claim that holds; at the first that does not, the reason. The person must
+have no memory, because the test deletes everything of theirs.
 """
 
 import argparse
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import httpx
 
-from lasting_memory.settings import check_server
+from lasting_memory.settings import check_server, given_token
 
 # Marks a person of the smoke test, also after an interrupted test.
 MARK = "/memories/smoke-test.md"
@@ -22,24 +22,115 @@ MARK = "/memories/smoke-test.md"
 TURN_SECONDS = 180.0
 
 
-def smoke(client: httpx.Client) -> Iterator[str]:
-    """Tries everything as the person whom `client` signs in, and gives what holds. Exits at what
-    does not.
+class SmokeTest:
+    """A deployment as the person whom `client` signs in. Its methods exit at what does not hold."""
 
-    Once the person is known to have no memory, the deletion follows whatever fails, also Ctrl-C.
-    """
+    def __init__(self, client: httpx.Client) -> None:
+        self._client = client
+        self._word = f"smoke{uuid.uuid4().hex[:8]}"
+        about = self._ask("GET", "/memory/me")
+        self._routes = about["routes"]
+        self._agent = about["agents"][0]
+        # Nobody has files of their own.
+        self._is_shared = self._routes["/memories/"]["shared"]
 
-    def ask(method: str, url: str, body: Any = None, **parameters: str) -> Any:
-        answer = client.request(method, url, json=body, params=parameters)
+    def check_newcomer(self) -> None:
+        """The person has no memory, but what an earlier test has left."""
+        paths = [] if self._is_shared else [file["path"] for file in self._files()]
+        own = {"limit": 1, "metadata": {"graph_id": self._agent}}
+        conversations = self._ask("POST", "/threads/search", own)
+        hold(
+            MARK in paths or not (paths or conversations),
+            "TOKEN is of somebody who has memory, which would be deleted; use another's.",
+        )
+
+    def claims(self) -> Iterator[str]:
+        """Tries writing, a turn, consolidation, search and export. Yields the name of each that
+        works.
+        """
+        if not self._is_shared:
+            self._check_write()
+            yield "write"
+            yield from self._check_groups()
+        thread, _ = self._say(f"My word of today is {self._word}. Answer with OK.")
+        yield "turn"
+        if self._consolidates():
+            yield "consolidation"
+        self._check_search(thread)
+        yield "search"
+        hold(
+            thread in str(self._ask("GET", "/memory/export")["conversations"]),
+            "The export lacks the conversation.",
+        )
+        yield "export"
+
+    def delete(self) -> None:
+        """Forgets the person, and looks for what is left."""
+        self._ask("DELETE", "/memory")
+        left = list[Any](self._ask("POST", "/threads/search", {"limit": 1}))
+        left += self._ask("GET", "/memory/search", q=self._word)["conversations"]
+        if not self._is_shared:
+            left += self._files()
+        hold(not left, f"After DELETE /memory this is still there: {str(left)[:200]}")
+
+    def _check_write(self) -> None:
+        self._ask("PUT", "/memory/file", {"content": f"- {self._word}\n"}, path=MARK)
+        content = self._ask("GET", "/memory/file", path=MARK)["content"]
+        hold(self._word in content, f"{MARK} lacks what was written.")
+
+    def _check_groups(self) -> Iterator[str]:
+        """The folders of groups list what their namespaces hold. Yields a claim for each."""
+        for folder in self._ask("GET", "/memory")["shared"]:
+            path = folder["path"]
+            search = {"namespace_prefix": self._routes[path]["namespace"], "limit": 1_000}
+            items = self._ask("POST", "/store/items/search", search)["items"]
+            hold(
+                len(items) == len(folder["files"]),
+                f"{path} lists other files than its namespace holds.",
+            )
+            yield f"group {path}"
+
+    def _consolidates(self) -> bool:
+        """Whether consolidation works. False where the deployment has none."""
+        answer = self._client.post("/memory/consolidate", params={"dry_run": "true"})
+        if self._is_shared or answer.status_code == httpx.codes.NOT_FOUND:
+            return False
+        report = answer.json() if answer.is_success else {}
+        hold(
+            report.get("status") != "failed" and report.get("conversations"),
+            f"Consolidation: {answer.text[:200]}",
+        )
+        return True
+
+    def _check_search(self, thread: str) -> None:
+        """The model finds the turn in this thread."""
+        question = f"What did we say about {self._word}? Use the tool search_past_conversations."
+        _, messages = self._say(question)
+        results = [
+            str(message["content"])
+            for message in messages
+            if message.get("name") == "search_past_conversations"
+        ]
+        hold(results, "The model did not search.")
+        hold(thread in str(results), "The search did not find the turn.")
+
+    def _files(self) -> list[Any]:
+        files: list[Any] = self._ask("GET", "/memory")["files"]
+        return files
+
+    def _ask(self, method: str, url: str, body: Any = None, **parameters: str) -> Any:
+        answer = self._client.request(method, url, json=body, params=parameters)
         hold(
             answer.is_success, f"{method} {url} answered {answer.status_code}: {answer.text[:200]}"
         )
         return answer.json()
 
-    def say(text: str) -> tuple[str, list[dict[str, Any]]]:
-        thread = ask("POST", "/threads", {})["thread_id"]
-        body = {"assistant_id": agent, "input": {"messages": [{"role": "user", "content": text}]}}
-        values = ask("POST", f"/threads/{thread}/runs/wait", body)
+    def _say(self, text: str) -> tuple[str, list[dict[str, Any]]]:
+        """Says something in a new thread. Returns the thread's id, and its messages afterwards."""
+        thread = self._ask("POST", "/threads", {})["thread_id"]
+        message = {"role": "user", "content": text}
+        body = {"assistant_id": self._agent, "input": {"messages": [message]}}
+        values = self._ask("POST", f"/threads/{thread}/runs/wait", body)
         messages = values.get("messages") or [{}]
         hold(
             messages[-1].get("type") == "ai",
@@ -47,78 +138,31 @@ def smoke(client: httpx.Client) -> Iterator[str]:
         )
         return thread, messages
 
-    ask("GET", "/ok", check_db="1")
+
+def smoke(client: httpx.Client) -> Iterator[str]:
+    """Tries everything as the person whom `client` signs in, and yields what holds. Exits at what
+    does not.
+
+    Once the person is known to have no memory, the deletion follows whatever fails, also Ctrl-C.
+    """
+    check_health(client)
+    yield "health"
+    test = SmokeTest(client)
+    test.check_newcomer()
+    yield "newcomer"
+    try:
+        yield from test.claims()
+    finally:
+        test.delete()
+    yield "deletion"
+
+
+def check_health(client: httpx.Client) -> None:
+    """The deployment and its database answer, and nobody gets in without a token."""
+    answer = client.get("/ok", params={"check_db": "1"})
+    hold(answer.is_success, f"GET /ok answered {answer.status_code}: {answer.text[:200]}")
     status = httpx.get(client.base_url.join("/memory"), timeout=30).status_code
     hold(status in {401, 403}, f"/memory without a token answered {status}, not 401.")
-    yield "health"
-    about = ask("GET", "/memory/me")
-    agent, shared = (
-        about["agents"][0],
-        about["routes"]["/memories/"]["shared"],
-    )  # shared: nobody has files of their own
-    paths = [] if shared else [file["path"] for file in ask("GET", "/memory")["files"]]
-    talked = ask("POST", "/threads/search", {"limit": 1, "metadata": {"graph_id": agent}})
-    hold(
-        MARK in paths or not (paths or talked),
-        "TOKEN is of somebody who has memory, which would be deleted; use another's.",
-    )
-    yield "newcomer"
-    word = f"smoke{uuid.uuid4().hex[:8]}"
-    try:
-        if not shared:
-            ask("PUT", "/memory/file", {"content": f"- {word}\n"}, path=MARK)
-            hold(
-                word in ask("GET", "/memory/file", path=MARK)["content"],
-                f"{MARK} lacks what was written.",
-            )
-            yield "write"
-            for folder in ask("GET", "/memory")["shared"]:
-                named = about["routes"][folder["path"]]["namespace"]
-                kept = ask(
-                    "POST", "/store/items/search", {"namespace_prefix": named, "limit": 1_000}
-                )["items"]
-                hold(
-                    len(kept) == len(folder["files"]),
-                    f"{folder['path']} lists other files than its namespace holds.",
-                )
-                yield f"group {folder['path']}"
-        thread, _ = say(f"My word of today is {word}. Answer with OK.")
-        yield "turn"
-        rehearsed = client.post("/memory/consolidate", params={"dry_run": "true"})
-        if (
-            not shared and rehearsed.status_code != httpx.codes.NOT_FOUND
-        ):  # unless consolidation was taken off
-            read = rehearsed.json() if rehearsed.is_success else {}
-            hold(
-                read.get("status") != "failed" and read.get("conversations"),
-                f"Consolidation: {rehearsed.text[:200]}",
-            )
-            yield "consolidation"
-        _, messages = say(f"What did we say about {word}? Use the tool search_past_conversations.")
-        results = [
-            str(message["content"])
-            for message in messages
-            if message.get("name") == "search_past_conversations"
-        ]
-        hold(
-            thread in str(results),
-            "The search did not find the turn." if results else "The model did not search.",
-        )
-        yield "search"
-        hold(
-            thread in str(ask("GET", "/memory/export")["conversations"]),
-            "The export lacks the conversation.",
-        )
-        yield "export"
-    finally:
-        ask("DELETE", "/memory")
-        left = [
-            *ask("POST", "/threads/search", {"limit": 1}),
-            *ask("GET", "/memory/search", q=word)["conversations"],
-        ]
-        left += [] if shared else ask("GET", "/memory")["files"]
-        hold(not left, f"After DELETE /memory this is still there: {str(left)[:200]}")
-    yield "deletion"
 
 
 def hold(holds: object, reason: str) -> None:
@@ -127,14 +171,21 @@ def hold(holds: object, reason: str) -> None:
         sys.exit(f"FAILED  {reason}")
 
 
-def main() -> str | None:
-    """The command. Returns the reason if a claim does not hold."""
+def main(arguments: Sequence[str] | None = None) -> str | None:
+    """The command. Its arguments are by default those of the process.
+
+    Returns the reason if a claim does not hold.
+    """
     parser = argparse.ArgumentParser(
         prog="python -m lasting_memory.dev.smoke", description=(__doc__ or "").partition("\n")[0]
     )
     parser.add_argument("--url", required=True)
-    url, token = parser.parse_args().url, sys.stdin.read().strip()
+    url = parser.parse_args(arguments).url
+    token = given_token()
+    if not token and sys.stdin.isatty():
+        return "TOKEN is empty; give that of somebody without memory, e.g. TOKEN=dev:acme:smoke."
     try:
+        token = token or sys.stdin.read().strip()
         check_server(url)
         with httpx.Client(
             base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=TURN_SECONDS

@@ -3,16 +3,14 @@
 import re
 
 MAX_RANGES = 50
-_HTML, _JSON = (
-    ("text/html", "text/*", "*/*"),
-    ("application/json", "application/*", "*/*"),
-)  # the most exact first
+# The ranges that name a media type, the most exact first.
+_HTML = ("text/html", "text/*", "*/*")
+_JSON = ("application/json", "application/*", "*/*")
 _WEIGHT = re.compile(r"0(\.[0-9]{0,3})?|1(\.0{0,3})?")
 
 
 def prefers_html(accept: str) -> bool:
-    """Whether the header weighs HTML above JSON, by the most exact range that names each, as RFC
-    9110 has it.
+    """Whether the header weighs HTML above JSON, each by the most exact range (RFC 9110).
 
     A browser's does. One that takes anything alike (`*/*`, as curl's), or an empty one, does not.
     """
@@ -21,21 +19,29 @@ def prefers_html(accept: str) -> bool:
 
 
 def _weight_of(ranges: tuple[str, ...], weights: dict[str, float]) -> float:
-    return next((weights[name] for name in ranges if name in weights), 0.0)
+    for name in ranges:
+        if name in weights:
+            return weights[name]
+    return 0.0
 
 
 def _weights(accept: str) -> dict[str, float]:
-    """The weight of each range of media types; one with a weight that is none counts for nothing."""
+    """The weight of each range of media types. One whose weight makes no sense counts for nothing."""
     weights = dict[str, float]()
     for entry in accept.split(",")[:MAX_RANGES]:
-        name, *parameters = (part.strip().lower() for part in entry.split(";"))
-        given = [
-            value.strip()
-            for key, _, value in (part.partition("=") for part in parameters)
-            if key.strip() == "q"
-        ]
-        weight = given[0] if given else "1"
+        name, *parameters = entry.split(";")
+        name = name.strip().lower()
+        weight = _weight_in(parameters)
         # "text/html;level=1" is of HTML, too: of several, what is liked best.
         if _WEIGHT.fullmatch(weight):
             weights[name] = max(float(weight), weights.get(name, 0.0))
     return weights
+
+
+def _weight_in(parameters: list[str]) -> str:
+    """The weight that the parameters of a range give it, as it is written."""
+    for parameter in parameters:
+        key, _, value = parameter.strip().lower().partition("=")
+        if key.strip() == "q":
+            return value.strip()
+    return "1"

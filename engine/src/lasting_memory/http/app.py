@@ -1,5 +1,4 @@
-"""A person's own view of their memory over HTTP: see, correct, undo, export and forget it; and the
-page.
+"""The app that serves a person's own view of their memory over HTTP, and the page.
 
 The platform serves them beside its own routes (`http.app` in langgraph.json), behind the same
 sign-in. They are about the caller; an operator may name another person with `?user_id=&org_id=`.
@@ -25,14 +24,29 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from lasting_memory import platform
 from lasting_memory.deployment import Deployment
 from lasting_memory.files.seeded import starting_memory
-from lasting_memory.http import delete_for_good, export_and_forget, files, importing, texts, views
+from lasting_memory.http import (
+    bringing,
+    changes,
+    consolidation,
+    conversations,
+    delete_for_good,
+    export,
+    facts,
+    files,
+    forget,
+    importing,
+    me,
+    proposals,
+    switches,
+    texts,
+)
 from lasting_memory.http.accept import prefers_html
-from lasting_memory.http.consolidation import router as consolidation
+from lasting_memory.http.dev_guard import DevGuard
+from lasting_memory.http.errors import HANDLERS
 from lasting_memory.http.mcp_discovery import Discovery
 from lasting_memory.http.memory_mcp import memory_route
-from lasting_memory.http.middleware import DevGuard, RequestBounds
 from lasting_memory.http.protocols import PeoplesAgents, refused_inside
-from lasting_memory.http.requests import HANDLERS
+from lasting_memory.http.request_bounds import RequestBounds
 from lasting_memory.http.start import looking_around
 from lasting_memory.settings import ENGINE, Settings, SettingsError, served_http
 
@@ -55,8 +69,9 @@ HEADERS = {
 
 
 def headers_of(settings: Settings) -> dict[str, str]:
-    """The headers of the page's files. Where people sign in at a provider, the page may call that
-    origin, too.
+    """The headers of the page's files.
+
+    Where people sign in at a provider, the page may call that origin, too.
     """
     if settings.sign_in != "provider":
         return HEADERS
@@ -65,8 +80,9 @@ def headers_of(settings: Settings) -> dict[str, str]:
 
 
 def provider_of(settings: Settings) -> str:
-    """What the page's script has to know of the provider at which people sign in, as a tag; ""
-    where they do not.
+    """What the page's script has to know of the provider at which people sign in, as a tag.
+
+    It is "" where they sign in otherwise.
     """
     if settings.sign_in != "provider":
         return ""
@@ -82,6 +98,21 @@ def provider_of(settings: Settings) -> str:
 
 
 CHOSEN = {"vary": "accept-language"}
+_ROUTERS = [
+    files.router,
+    facts.router,
+    changes.router,
+    me.router,
+    conversations.router,
+    switches.router,
+    delete_for_good.router,
+    export.router,
+    forget.router,
+    importing.router,
+    consolidation.router,
+    bringing.router,
+    proposals.router,
+]
 
 
 def build_http(
@@ -93,21 +124,45 @@ def build_http(
     mcp_conversations: bool = False,
     store: Callable[[], Awaitable[BaseStore]] = platform.store,
 ) -> FastAPI:
-    """The app that `http.app` in langgraph.json names: the routes under /memory, and the page at
-    /app unless `page` is False.
+    """The app that `http.app` in langgraph.json names: the routes under /memory, and the page.
 
-    Other programs of a person's read and change their memory by MCP at /memory/mcp, unless `mcp` is
-    False; with `mcp_conversations` they search past conversations there, too.
+    The page is at /app unless `page` is False. Other programs of a person's read and change their
+    memory by MCP at /memory/mcp, unless `mcp` is False; with `mcp_conversations` they search past
+    conversations there, too.
 
     `routes` are a deployment's own, of Starlette or FastAPI. They have the same sign-in
     (`request.user`) and bounds, as long as `enable_custom_route_auth` is in langgraph.json. Raises
-    `SettingsError` if it is not, for one that the sign-in cannot surround, for texts of the page
-    that cannot be used, and for a deployment that consolidates without the graph that does it. The
-    server does not start, either, with an agent that lacks a part which keeps it safe.
+    `SettingsError` if it is not, for a route that the sign-in cannot surround, for texts of the
+    page that cannot be used, and for a deployment that consolidates without the graph that does it.
+    The server does not start, either, with an agent that lacks a part which keeps it safe.
     """
+    _prepare(deployment)
+    _check_routes(routes)
+    # The server's own document has these routes; the handlers cover the server's routes, too.
+    api = FastAPI(
+        openapi_url=None,
+        middleware=_middleware(deployment, page=page, mcp=mcp),
+        exception_handlers={**HANDLERS, HTTPStatusError: refused_inside},
+        lifespan=looking_around,
+    )
+    # The routes themselves, not `include_router`: the server puts its sign-in around each route's
+    # `app`, which an included router does not have.
+    for router in _ROUTERS:
+        api.router.routes.extend(router.routes)
+    if mcp:
+        api.router.routes.append(memory_route(deployment, conversations=mcp_conversations))
+    api.router.routes.extend(routes)
+    api.state.deployment = deployment
+    api.state.store = store
+    api.state.has_page = page
+    return api
+
+
+def _prepare(deployment: Deployment) -> None:
+    """Read what requests need before the first of them, so that a mistake stops the server."""
     _ = deployment.agents  # raises, if a graph is missing
     _check_sign_in(deployment)
-    starting_memory(deployment.folder)  # as above: what requests need is read before the first
+    starting_memory(deployment.folder)
     deployment.load_prompts()
     platform.isolate_store_calls()
     platform.log_no_queries()
@@ -116,54 +171,38 @@ def build_http(
         from lasting_memory.http import in_memory_runtime  # noqa: PLC0415  # no other server has what it imports
 
         in_memory_runtime.correct()
+
+
+def _check_routes(routes: Sequence[BaseRoute]) -> None:
+    """Raise `SettingsError` for routes of a deployment's own that the sign-in cannot surround."""
     if not isinstance(routes, Sequence) or isinstance(routes, str | bytes):
         raise SettingsError(
             f"routes of build_http is {routes!r:.80}; use a list of routes, e.g. router.routes."
         )
-    if bare := [route for route in routes if not hasattr(route, "app")]:
-        raise SettingsError(
-            f"routes has {bare[0]!r}, which no sign-in can surround; give the routes, router.routes."
-        )
-    # The server adds its own routes, so this middleware surrounds all of them.
-    middleware = (
-        [Middleware(DevGuard, settings=deployment.settings)]
-        if deployment.settings.local_dev
-        else []
-    )
-    middleware += [Middleware(RequestBounds, deployment=deployment)]
-    middleware += [Middleware(PeoplesAgents, settings=deployment.settings)]
-    if mcp:
-        middleware += [Middleware(Discovery, settings=deployment.settings)]
-    if page:
-        middleware += [
-            Middleware(
-                Page, deployment=deployment, languages=texts.load(deployment.folder / "texts")
+    for route in routes:
+        if not hasattr(route, "app"):
+            raise SettingsError(
+                f"routes has {route!r}, which no sign-in can surround; give the routes, router.routes."
             )
-        ]
-    # The server's own document has these routes; the handlers cover the server's routes, too.
-    handlers = {**HANDLERS, HTTPStatusError: refused_inside}
-    api = FastAPI(
-        openapi_url=None,
-        middleware=middleware,
-        exception_handlers=handlers,
-        lifespan=looking_around,
-    )
-    # The routes themselves, not `include_router`: the server puts its sign-in around each route's
-    # `app`, which an included router does not have.
-    own = (files, views, delete_for_good, export_and_forget, importing)
-    for router in (*(module.router for module in own), consolidation):
-        api.router.routes.extend(router.routes)
+
+
+def _middleware(deployment: Deployment, *, page: bool, mcp: bool) -> list[Middleware]:
+    """The middleware, from the outside in. The server adds its routes, so it surrounds these, too."""
+    middleware = list[Middleware]()
+    if deployment.settings.local_dev:
+        middleware.append(Middleware(DevGuard, settings=deployment.settings))
+    middleware.append(Middleware(RequestBounds, deployment=deployment))
+    middleware.append(Middleware(PeoplesAgents, settings=deployment.settings))
     if mcp:
-        api.router.routes.append(memory_route(deployment, conversations=mcp_conversations))
-    api.router.routes.extend(routes)
-    api.state.deployment, api.state.store, api.state.has_page = deployment, store, page
-    return api
+        middleware.append(Middleware(Discovery, settings=deployment.settings))
+    if page:
+        languages = texts.load(deployment.folder / "texts")
+        middleware.append(Middleware(Page, deployment=deployment, languages=languages))
+    return middleware
 
 
 def _check_sign_in(deployment: Deployment) -> None:
-    """Raise `SettingsError` if the server would answer this app's routes to anybody, without a
-    sign-in.
-    """
+    """Raise `SettingsError` if the server would answer this app's routes without a sign-in."""
     http = served_http(deployment.folder)
     if not http.get("app"):
         return
@@ -188,19 +227,11 @@ class Page:
     ) -> None:
         self.app = app
         self.texts = languages
-        parts = [
-            part
-            for part in PARTS
-            if deployment.consolidation or not part.startswith("consolidation/")
-        ]
-        index = (FOLDER / "index.html").read_text("utf-8").replace("{parts}", " ".join(parts))
         self.headers = headers_of(deployment.settings)
-        # The page cannot ask without a token.
-        index = index.replace("{sign-in}", deployment.settings.sign_in)
-        self.index = index.replace("{provider}", provider_of(deployment.settings))
+        self.index = _index(deployment)
         routes = [
             Route("/app", self.show),
-            Route("/app/texts", self.tell_texts),
+            Route("/app/texts", self.show_texts),
             Mount("/app", StaticFiles(directory=FOLDER)),
         ]
         self.page = Starlette(routes=routes)
@@ -213,36 +244,55 @@ class Page:
             shown = shown.replace(f"{{{key}}}", html.escape(str(self.texts[language][key])))
         return HTMLResponse(shown, headers=CHOSEN | {"content-language": language})
 
-    def tell_texts(self, request: Request) -> Response:
+    def show_texts(self, request: Request) -> Response:
         """The page's own texts, in the language that the browser's owner likes best."""
         language = self.language(request)
-        told = {"language": language, "texts": self.texts[language]}
-        return JSONResponse(told, headers=CHOSEN | {"content-language": language})
+        answer = {"language": language, "texts": self.texts[language]}
+        return JSONResponse(answer, headers=CHOSEN | {"content-language": language})
 
     def language(self, request: Request) -> str:
         return texts.chosen(request.headers.get("accept-language", ""), self.texts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        root = scope.get("root_path", "")
+        path = str(scope.get("path", "")).removeprefix(root)
+        if f"{path}/".startswith("/app/"):
+            await self.page(scope, receive, self._guarded(send))
+        elif path in ("", "/") and _is_browser(Request(scope)):
+            to_page = RedirectResponse(f"{root}/app", headers={"vary": "accept"})
+            await to_page(scope, receive, self._guarded(send))
+        else:
+            await self.app(scope, receive, send)
+
+    def _guarded(self, send: Send) -> Send:
+        """Sends an answer with the headers of the page."""
+
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = [(name.encode(), value.encode()) for name, value in self.headers.items()]
                 message = {**message, "headers": [*message["headers"], *headers]}
             await send(message)
 
-        path = str(scope.get("path", "")).removeprefix(scope.get("root_path", ""))
-        if scope["type"] == "http" and f"{path}/".startswith("/app/"):
-            await self.page(scope, receive, send_guarded)
-        elif scope["type"] == "http" and path in ("", "/") and _is_browser(Request(scope)):
-            to_page = RedirectResponse(
-                f"{scope.get('root_path', '')}/app", headers={"vary": "accept"}
-            )
-            await to_page(scope, receive, send_guarded)
-        else:
-            await self.app(scope, receive, send)
+        return send_guarded
+
+
+def _index(deployment: Deployment) -> str:
+    """The page's HTML, in which only what depends on the language is left open."""
+    parts = list[str]()
+    for part in PARTS:
+        if deployment.consolidation or not part.startswith("consolidation/"):
+            parts.append(part)
+    index = (FOLDER / "index.html").read_text("utf-8")
+    index = index.replace("{parts}", " ".join(parts))
+    # The page cannot ask without a token.
+    index = index.replace("{sign-in}", deployment.settings.sign_in)
+    return index.replace("{provider}", provider_of(deployment.settings))
 
 
 def _is_browser(request: Request) -> bool:
     """Whether somebody opens this address to look at it."""
-    return request.method in ("GET", "HEAD") and prefers_html(
-        ",".join(request.headers.getlist("accept"))
-    )
+    accept = ",".join(request.headers.getlist("accept"))
+    return request.method in ("GET", "HEAD") and prefers_html(accept)

@@ -1,8 +1,8 @@
-"""Corrections of the platform's in-memory runtime, which `langgraph dev` runs on: the worst of what
-it does with people's data.
+"""Corrections of the platform's in-memory runtime, which `langgraph dev` runs on.
 
-`build_http` applies them where that runtime serves; nothing else may import this. The names that it
-takes stand in `platform_names.py`.
+They are about the worst of what it does with people's data. `build_http` applies them where that
+runtime serves; nothing else may import this. The names that it takes stand in
+`platform_names.py`.
 """
 
 import asyncio
@@ -40,14 +40,19 @@ def correct() -> None:
 
 
 def _know_which_runs_go_on() -> None:
-    """It calls a thread idle while a cancelled run goes on in it, and forgetting would not wait.
-    And if nobody streams a run that is rolled back, it deletes the run at once, as if it had not
-    begun; its thread stayed busy for ever. So did that of a planned run which is rolled back, and
-    that of a run which was deleted and went on.
+    """Count the runs that go on, and correct the status of their threads.
+
+    The runtime calls a thread idle while a cancelled run goes on in it, and forgetting would not
+    wait. If nobody streams a run that is rolled back, it deletes the run at once, as if it had not
+    begun; the thread stayed busy for ever. So did the thread of a planned run which is rolled back,
+    and that of a run which was deleted and went on.
     """
-    enter, delete = ops.Runs.enter, ops.Runs.delete
-    going, run_ids = Counter[str](), Counter[str]()
-    platform.runs_going, platform.run_ids_going = going, run_ids
+    enter = ops.Runs.enter
+    delete = ops.Runs.delete
+    going = Counter[str]()
+    run_ids = Counter[str]()
+    platform.runs_going = going
+    platform.run_ids_going = run_ids
 
     @asynccontextmanager
     async def enter_counted(run_id: Any, thread_id: Any, *args: Any) -> AsyncIterator[Any]:
@@ -66,7 +71,9 @@ def _know_which_runs_go_on() -> None:
         thread = _thread(conn, thread_id)
         was_there = thread is not None and _has_run(conn, thread_id, run_id)
         was_alone = _active_runs(conn, thread_id) == {str(run_id)}
-        shown = {name: thread.get(name) for name in ("values", "interrupts")} if thread else {}
+        shown = {}
+        if thread:
+            shown = {"values": thread.get("values"), "interrupts": thread.get("interrupts")}
         # The handlers first: they stop the run. With it ends the thread of a stateless run.
         filters = await ops.Runs.handle_event(
             ctx, "delete", {"run_id": run_id, "thread_id": thread_id}
@@ -75,18 +82,16 @@ def _know_which_runs_go_on() -> None:
             return _one(run_id)
         deleted = await delete(conn, run_id, thread_id=thread_id, ctx=ctx)
         listed = _has_run(conn, thread_id, run_id)  # still, if the caller may not delete it
-        if (
-            thread
-            and was_alone
-            and not (listed or going[str(thread_id)] or _active_runs(conn, thread_id))
-        ):
+        goes_on = listed or going[str(thread_id)] or _active_runs(conn, thread_id)
+        if thread and was_alone and not goes_on:
             # As before the run, of which the stop has shown what it had come to: its checkpoints
             # are gone.
             thread.update(shown, status="interrupted" if shown["interrupts"] else "idle")
         await _tell_status(thread_id)
         return deleted
 
-    ops.Runs.enter, ops.Runs.delete = staticmethod(enter_counted), staticmethod(delete_and_tell)
+    ops.Runs.enter = staticmethod(enter_counted)
+    ops.Runs.delete = staticmethod(delete_and_tell)
     StreamManager.get_queues = StreamManager.get_control_queues
 
 
@@ -99,10 +104,11 @@ def _count_down(counts: Counter[str], key: str) -> None:
 
 def _thread(conn: Any, thread_id: Any) -> dict[str, Any] | None:
     """The thread in the platform's list; None if it is not there."""
-    found = (
-        thread for thread in conn.store["threads"] if str(thread["thread_id"]) == str(thread_id)
-    )
-    return next(found, None)
+    for thread in conn.store["threads"]:
+        if str(thread["thread_id"]) == str(thread_id):
+            found: dict[str, Any] = thread
+            return found
+    return None
 
 
 def _has_run(conn: Any, thread_id: Any, run_id: Any) -> bool:
@@ -129,18 +135,15 @@ async def _one(item: Any) -> AsyncIterator[Any]:
 
 
 async def _tell_status(thread_id: Any) -> None:
-    """Have a thread called busy while a run of it is listed as waiting or at work, and idle once
-    its last one has ended.
-    """
+    """Have a thread called busy while a run of it waits or is at work, and idle afterwards."""
     async with connect() as conn:
         thread = _thread(conn, thread_id)
         if thread is None:
             return
+        goes_on = platform.runs_going is not None and platform.runs_going[str(thread_id)] > 0
         if _active_runs(conn, thread_id):
             thread["status"] = "busy"
-        elif thread["status"] == "busy" and (
-            platform.runs_going is None or not platform.runs_going[str(thread_id)]
-        ):
+        elif thread["status"] == "busy" and not goes_on:
             thread["status"] = "idle"
 
 
@@ -154,20 +157,20 @@ async def _delete_late_checkpoints(thread_id: Any) -> None:
 
 
 def _delete_what_was_asked_for() -> None:
-    """It left a deleted thread's messages in its files. Of a run it deletes the checkpoints before
-    it looks whose it is: on Postgres `DELETE /threads/<own>/runs/<run>` with another's run emptied
-    the other's conversation. And it waits between finding a thread's place in its list and deleting
-    what is there: with two deletions at once, another person's thread.
+    """Delete what a request is about, all of it, and nothing else.
+
+    The runtime left a deleted thread's messages in its files. Of a run it deletes the checkpoints
+    before it looks whose it is: on Postgres `DELETE /threads/<own>/runs/<run>` with another's run
+    emptied the other's conversation. And it waits between finding a thread's place in its list and
+    deleting what is there: with two deletions at once, another person's thread.
 
     Stopping a stateless run, which a deletion does first, ends its thread, too: that is deleted
     then, and not "not found".
     """
     prune = ops.Threads.prune
-    delete, delete_checkpoints, turn = (
-        ops.Threads.delete,
-        ops._delete_checkpoints_for_thread,  # noqa: SLF001
-        asyncio.Lock(),
-    )
+    delete = ops.Threads.delete
+    delete_checkpoints = ops._delete_checkpoints_for_thread  # noqa: SLF001
+    turn = asyncio.Lock()
 
     async def deleted_in_turn(conn: Any, thread_id: Any, ctx: Any = None) -> Any:
         # The handlers first, out of turn: they wait until a run has ended.
@@ -202,24 +205,27 @@ def _delete_what_was_asked_for() -> None:
             # A checkpointer of one's own is told the run's id alone, and a copy of a thread has the
             # same runs in its history.
             delete_run = getattr(saver, "adelete_run", None)
-            await (
-                delete_run(str(thread_id), str(run_id))
-                if delete_run
-                else delete_checkpoints(thread_id, conn, run_id)
-            )
+            if delete_run:
+                await delete_run(str(thread_id), str(run_id))
+            else:
+                await delete_checkpoints(thread_id, conn, run_id)
 
-    ops.Threads.delete, ops.Threads.prune = staticmethod(deleted_in_turn), staticmethod(pruned)
+    ops.Threads.delete = staticmethod(deleted_in_turn)
+    ops.Threads.prune = staticmethod(pruned)
     ops._delete_checkpoints_for_thread = deleted  # noqa: SLF001
 
 
 def _save_conversations() -> None:
-    """Nobody's conversations were saved any more once somebody's state was read, which took over
-    the files, or once a flush had found no conversation, or had failed, as on a full disk. And the
-    flush is every ten seconds: a kill brought back whom it had forgotten.
+    """Save everybody's conversations, and have forgetting flush at once.
+
+    Nothing was saved any more once somebody's state was read, which took over the files, or once a
+    flush had found no conversation, or had failed, as on a full disk. And the flush is every ten
+    seconds: a kill brought back whom it had forgotten.
     """
     create = checkpoint.InMemorySaver.__init__
     persistent: Any = PersistentDict
-    sync, one_at_a_time = persistent.sync, threading.Lock()
+    sync = persistent.sync
+    one_at_a_time = threading.Lock()
 
     def create_one_with_files(saver: Any, *args: Any, **named: Any) -> None:
         checkpoint.DISABLE_FILE_PERSISTENCE |= checkpoint.MEMORY is not None
@@ -233,10 +239,12 @@ def _save_conversations() -> None:
             logger.exception("%s could not be saved; it is tried again.", items.filename)
 
     async def flush() -> None:
-        for items in [known() for known in [*_persistence._stores.values()]]:  # noqa: SLF001
+        for reference in [*_persistence._stores.values()]:  # noqa: SLF001
+            items = reference()
             if items is not None:
                 await platform.in_thread(items.sync)
 
     checkpoint.InMemorySaver.__init__ = create_one_with_files
-    persistent.sync, platform.flush = sync_or_log, flush
+    persistent.sync = sync_or_log
+    platform.flush = flush
     persistent.__bool__ = lambda _: True  # the flush drops what is false: an empty one

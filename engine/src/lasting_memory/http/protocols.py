@@ -1,5 +1,4 @@
-"""What MCP and A2A offer to people: the agents that they talk to, and not the graph that
-consolidates.
+"""What MCP and A2A offer to people: the agents that they talk to, and no consolidation.
 
 The platform offers every assistant by both protocols. It carries out their requests by calls of its
 own assistants' and runs' routes from inside the server, and takes an assistant's graph into account
@@ -35,9 +34,9 @@ _asked: ContextVar[Scope | None] = ContextVar("asked", default=None)
 
 
 async def refused_inside(request: Request, error: Exception) -> Response:
-    """The answer to a request by MCP whose run was refused: that refusal. The platform would answer
-    500.
+    """The answer to a request by MCP whose run was refused: that refusal.
 
+    The platform would answer 500.
     Raises `error` of other requests, and of what is no refusal.
     """
     if (
@@ -53,14 +52,15 @@ async def refused_inside(request: Request, error: Exception) -> Response:
 
 
 class PeoplesAgents:
-    """ASGI middleware around every route: while a person asks by MCP or A2A, no assistant of the
-    consolidation graph is found.
+    """ASGI middleware around every route, for requests by MCP and A2A.
 
-    Their own requests over HTTP, and operators, find them all.
+    While a person asks by one of them, no assistant of the consolidation graph is found. Their own
+    requests over HTTP, and operators, find them all.
     """
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
-        self.app, self._settings = app, settings
+        self.app = app
+        self._settings = settings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -82,8 +82,9 @@ class PeoplesAgents:
         await self.app(scope, receive, send)
 
     def _is_operators(self, asked: Scope) -> bool:
-        """Whether an operator asked. Sign-in puts the user into the scope before the server calls
-        itself.
+        """Whether an operator asked.
+
+        Sign-in puts the user into the scope before the server calls itself.
         """
         user = asked.get("user")
         return user is not None and is_operator(user, self._settings)
@@ -115,13 +116,22 @@ def _offered(status: int, body: bytes) -> tuple[int, bytes]:
     """The status and body of an answer about assistants, as people get it."""
     if status != HTTPStatus.OK:
         return status, body
-    found = orjson.loads(body)
-    if isinstance(found, list):
-        offered = [assistant for assistant in found if not _consolidates(assistant)]
-        if len(found) >= _PAGE:
-            offered += [_nobody(assistant) for assistant in found if _consolidates(assistant)]
-        return status, orjson.dumps(offered)
-    return (404, _UNKNOWN) if _consolidates(found) else (status, body)
+    answer = orjson.loads(body)
+    if isinstance(answer, list):
+        return status, orjson.dumps(_offered_of_page(answer))
+    return (404, _UNKNOWN) if _consolidates(answer) else (status, body)
+
+
+def _offered_of_page(assistants: list[Any]) -> list[Any]:
+    """The assistants of a page that people get. A full page stays full."""
+    offered = list[Any]()
+    placeholders = list[Any]()
+    for assistant in assistants:
+        if _consolidates(assistant):
+            placeholders.append(_nobody(assistant))
+        else:
+            offered.append(assistant)
+    return offered + placeholders if len(assistants) >= _PAGE else offered
 
 
 def _consolidates(assistant: Any) -> bool:
@@ -129,8 +139,6 @@ def _consolidates(assistant: Any) -> bool:
 
 
 def _nobody(assistant: dict[str, Any]) -> dict[str, Any]:
-    """An assistant that is not there, in place of one: the platform leaves it out of the page,
-    which stays full.
-    """
+    """An assistant that is not there, in place of one. The platform leaves it out of the page."""
     nobody = str(uuid4())
     return {**assistant, "assistant_id": nobody, "name": nobody}

@@ -1,21 +1,17 @@
-"""Requests to /memory: who asks about whom, what may be asked, and a person's namespaces and
-writes.
+"""Requests to /memory: who asks about whom, what may be asked, and where the person's memory is.
 
 Outside of runs the platform scopes nothing. So every route takes a `Caller`, then its query as a
 model.
 """
 
-import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated, Any, NamedTuple
 from uuid import UUID
 
-from fastapi import Body, Depends, Query, Request
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, Response
-from langgraph.store.base import BaseStore
+from fastapi import APIRouter, Body, Depends, Query, Request, Response
+from langgraph.store.base import BaseStore, Item
 from pydantic import AfterValidator, BaseModel, Field
 from starlette.exceptions import HTTPException
 
@@ -23,21 +19,18 @@ from lasting_memory import journal, platform
 from lasting_memory.auth.share import share_of
 from lasting_memory.deployment import NO_MEMORY, Deployment
 from lasting_memory.files.backends import ScopedFiles
-from lasting_memory.files.proposals import DecidedError, Memory, UnknownProposalError
-from lasting_memory.journal import Revision
+from lasting_memory.files.proposals import Memory
+from lasting_memory.http.models import Refusal
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.namespaces import Namespace
-from lasting_memory.settings import SettingsError
-from lasting_memory.validation import RefusedWrite, check_path
+from lasting_memory.settings import SharedWrites
+from lasting_memory.validation import check_path
 
 ROUTE = "/memories"
 # A person's memory for their other programs, by the Model Context Protocol.
 MCP_PATH = "/memory/mcp"
-FAILED = "This failed inside the server; its log says why."
-
-logger = logging.getLogger("api")
-
-Answer = dict[str, Any]
+FORGOTTEN = "You were forgotten meanwhile; call again."
+IMPORT_IS_GONE = "You were forgotten meanwhile; what was imported is gone."
 
 
 def key_of(path: str) -> str:
@@ -55,9 +48,16 @@ def _own(path: str) -> str:
 Path = Annotated[str, AfterValidator(_own), Field(examples=[f"{ROUTE}/preferences.md"])]
 
 
+def revision_of(item: Item) -> int | None:
+    """The number of the revision that a stored file is at; None where other code wrote it."""
+    revision = item.value.get("revision")
+    return revision if isinstance(revision, int) else None
+
+
 class About(BaseModel, extra="forbid"):
-    """Parameters of every route; unknown ones are refused, because a misspelled name must not widen
-    a request.
+    """Parameters of every route.
+
+    Unknown ones are refused, because a misspelled name must not widen a request.
     """
 
     user_id: Annotated[str, Field(min_length=1)] | None = None
@@ -83,9 +83,27 @@ class OneReadable(OneMemory):
 
 
 class Sent(BaseModel, extra="forbid", strict=True):
-    """A body. With no fields it is that of a route that takes none: passing one over could widen
-    the request.
+    """The body of a request.
+
+    Without fields it is that of a route that takes none: to ignore one could widen the request.
     """
+
+
+# Every refusal has the same body; FastAPI's own schema of a 422 would be another.
+_REFUSALS: dict[int | str, dict[str, Any]] = {
+    "4XX": {"model": Refusal, "description": "Refused"},
+    "5XX": {"model": Refusal, "description": "Failed"},
+}
+
+
+def memory_router(*dependencies: Any) -> APIRouter:
+    """A router for routes under /memory, whose refusals are in the schema."""
+    return APIRouter(tags=["Memory"], dependencies=dependencies, responses=_REFUSALS)
+
+
+def json_response(answer: BaseModel, status: int = 200) -> Response:
+    """The answer of a route whose schema FastAPI only describes, because it has several."""
+    return Response(answer.model_dump_json(), status, media_type="application/json")
 
 
 AboutQuery = Annotated[About, Query()]
@@ -95,10 +113,33 @@ ReadableQuery = Annotated[OneReadable, Query()]
 NoBody = Annotated[Sent | None, Body()]
 
 
+class Group(NamedTuple):
+    """A folder that the members of a group share."""
+
+    namespace: Namespace
+    path: str  # of the folder, such as /team/
+    claim: str  # its name, and its value for the caller
+    value: str
+    writes: SharedWrites  # whether the caller's agent writes there
+
+    def path_of(self, key: str) -> str:
+        """The path of a file in it."""
+        return f"{self.path[:-1]}{key}"
+
+
+class Place(NamedTuple):
+    """Where the store has a file, and whether it is a group's."""
+
+    namespace: Namespace
+    key: str
+    is_shared: bool
+
+
 @dataclass(frozen=True, slots=True)
 class PersonRequest:
-    """A request by a caller who may make it. Its methods raise `HTTPException`, or errors of
-    `HANDLERS`.
+    """A request by a caller who may make it.
+
+    Its methods raise `HTTPException`, or errors that `errors.py` answers.
     """
 
     http: Request
@@ -135,37 +176,38 @@ class PersonRequest:
     @property
     def assistant(self) -> str:
         """The assistant whose memory it is about."""
-        given = self.http.query_params.get("assistant_id")
-        if given is not None and not (
-            self.deployment.has_memory and self.deployment.memory.per_assistant
-        ):
+        assistant_id = self.http.query_params.get("assistant_id")
+        if assistant_id is None:
+            return self.deployment.default_assistant
+        if not (self.deployment.has_memory and self.deployment.memory.per_assistant):
             raise HTTPException(
                 422, "assistant_id is for MEMORY_SCOPE=user+assistant; leave it out."
             )
-        return self.deployment.default_assistant if given is None else str(UUID(given))
+        return str(UUID(assistant_id))
 
     @property
-    def groups(self) -> list[tuple[Namespace, Answer]]:
-        """Namespaces of the caller's groups that are read over HTTP, and what a member is told of
-        each. None for an operator who asks about another.
+    def groups(self) -> list[Group]:
+        """The folders of the caller's groups that are read over HTTP. None for an operator who asks
+        about another.
         """
-        claims, groups = identity.claims_of(self.http.user), list[tuple[Namespace, Answer]]()
-        for path, scope in self.deployment.routes.items() if self.author.kind != "operator" else ():
+        if self.author.kind == "operator":
+            return []
+        claims = identity.claims_of(self.http.user)
+        groups = list[Group]()
+        for path, scope in self.deployment.routes.items():
             if scope.claim in claims and scope.over_http:
-                told = {"path": path, "claim": scope.claim, "group": claims[scope.claim]}
                 namespace = scope.namespace(self.actor, "", claims)
-                groups.append((namespace, {**told, "writes": scope.rule(self.deployment.settings)}))
+                writes = scope.rule(self.deployment.settings)
+                groups.append(Group(namespace, path, scope.claim, claims[scope.claim], writes))
         return groups
 
-    def place(self, path: str) -> tuple[Namespace, str, bool]:
-        """Namespace and key of a file that the caller may read, and whether it is a group's. Raises
-        for other paths.
-        """
-        for namespace, group in self.groups:
-            if path.startswith(group["path"]):
-                return namespace, path.removeprefix(group["path"][:-1]), True
+    def place(self, path: str) -> Place:
+        """Where the store has a file that the caller may read. Raises for other paths."""
+        for group in self.groups:
+            if path.startswith(group.path):
+                return Place(group.namespace, path.removeprefix(group.path[:-1]), is_shared=True)
         try:
-            return self.namespace, key_of(path), False
+            return Place(self.namespace, key_of(path), is_shared=False)
         except ValueError as error:
             raise HTTPException(422, f"'query.path' is refused: {error}") from None
 
@@ -194,30 +236,26 @@ async def caller_of(request: Request) -> PersonRequest:
     """
     deployment: Deployment = request.app.state.deployment
     user = request.scope.get("user")
-    if (
-        user is None or not user.identity
-    ):  # Studio on `langgraph dev` has an identity, though it is not authenticated
-        detail = 'Nobody is signed in; keep "enable_custom_route_auth": true in langgraph.json, and send a token.'
-        raise HTTPException(401, detail)
-    named = {
-        name: request.query_params[name]
-        for name in About.model_fields
-        if name in request.query_params
-    }
-    if named and not identity.is_operator(user, deployment.settings):
+    # Studio on `langgraph dev` has an identity, though it is not authenticated.
+    if user is None or not user.identity:
+        raise HTTPException(
+            401,
+            'Nobody is signed in; keep "enable_custom_route_auth": true in langgraph.json, and send a token.',
+        )
+    params = request.query_params
+    is_about_another = any(name in params for name in About.model_fields)
+    if is_about_another and not identity.is_operator(user, deployment.settings):
         raise HTTPException(
             403,
             "user_id and org_id are for operators; leave them out, and the request is about you.",
         )
-    actor = identity.acting(
-        user, identity.Context(named.get("user_id"), named.get("org_id")), deployment.settings
-    )
+    person = identity.Context(params.get("user_id"), params.get("org_id"))
+    actor = identity.acting(user, person, deployment.settings)
     identity.check_person(actor)
-    author = identity.Author("operator" if named else "person", user.identity)
+    author = identity.Author("operator" if is_about_another else "person", user.identity)
     store = await request.app.state.store()
-    return PersonRequest(
-        request, deployment, actor, author, store, journal.Began(actor, request.state.came)
-    )
+    began = journal.Began(actor, request.state.came)
+    return PersonRequest(request, deployment, actor, author, store, began)
 
 
 Caller = Annotated[PersonRequest, Depends(caller_of)]
@@ -225,32 +263,37 @@ Caller = Annotated[PersonRequest, Depends(caller_of)]
 
 async def memories_of(
     store: BaseStore, actor: identity.Actor, deployment: Deployment
-) -> dict[Namespace, Answer]:
-    """Namespaces of a person's memory files, also of deleted ones, with what is told of each: one
-    per assistant under `user+assistant`, none where nobody has memory of their own.
+) -> dict[Namespace, str]:
+    """The namespaces of a person's memory files, also of deleted ones, each with its assistant's id.
+
+    Under `user+assistant` there is one for each assistant. Otherwise there is one, whose id is "",
+    or none where nobody has memory of their own.
     """
     if not deployment.has_own_memory:
         return {}
     memory = deployment.memory
     if not memory.per_assistant:
-        return {memory.namespace(actor, deployment.default_assistant): {}}
-    ids = [
-        identity.part_of(item.key)
-        for item in await journal.all_items(store, namespaces.assistants(actor))
-    ]
-    return {memory.namespace(actor, assistant): {"assistant_id": assistant} for assistant in ids}
+        return {memory.namespace(actor, deployment.default_assistant): ""}
+    assistants = dict[Namespace, str]()
+    for item in await journal.all_items(store, namespaces.assistants(actor)):
+        assistant = identity.part_of(item.key)
+        assistants[memory.namespace(actor, assistant)] = assistant
+    return assistants
 
 
-# Requests that compute, and how many of a person are let in; then 429.
-_COMPUTING, _MOST_COMPUTING = "requests about your memory", 50
+# Requests that compute.
+_COMPUTING = "requests about your memory"
+# How many of them, of a person, are let in; then 429.
+_MOST_COMPUTING = 50
 
 
 @asynccontextmanager
 async def one_at_a_time(
     caller: PersonRequest, what: str = _COMPUTING, most: int = _MOST_COMPUTING
 ) -> AsyncIterator[None]:
-    """Of such requests about a person one at a time is answered. Raises `HTTPException` 429 beyond
-    so many.
+    """Waits until no other such request about this person is answered.
+
+    `most` of them may wait or be answered. Raises `HTTPException` 429 for a further one.
     """
     with share_of(caller.actor, caller.deployment.limits).under_way(what, most):
         async with platform.lock_of(what, caller.actor):
@@ -269,78 +312,3 @@ def in_turn(what: str, most: int = 1) -> Any:
 
 # Of routes that compute.
 IN_TURN = in_turn(_COMPUTING, _MOST_COMPUTING)
-
-
-def revision_summary(revision: Revision) -> Answer:
-    """A revision for HTTP, without its content."""
-    about = {
-        "revision": revision.number,
-        "id": revision.id,
-        "at": revision.at,
-        "author": asdict(revision.author),
-    }
-    return {
-        **about,
-        "deleted": revision.content is None,
-        "bytes": len((revision.content or "").encode(errors="replace")),
-    }
-
-
-# A header with the reason of a refusal in a word, for which the page has a sentence.
-REFUSAL_KIND = "x-refusal-kind"
-
-
-async def _invalid(_: Request, error: RequestValidationError) -> Response:
-    """The first of pydantic's errors, in one line. It quotes no value, which may be a credential,
-    or long.
-    """
-    first = error.errors()[0]
-    loc = (
-        first["loc"][:1] if first["type"] == "json_invalid" else first["loc"]
-    )  # of no JSON it has the character's number
-    place = repr(".".join(map(str, loc))[:80])  # the names may be the client's, too
-    return JSONResponse(
-        {"detail": f"{place} is refused: {first['msg'].removeprefix('Value error, ')}"}, 422
-    )
-
-
-async def _refused(_: Request, error: Exception) -> Response:
-    status = (
-        409
-        if isinstance(error, DecidedError)
-        else 404
-        if isinstance(error, UnknownProposalError)
-        else 422
-    )
-    kind = getattr(error, "kind", "")
-    return JSONResponse({"detail": str(error)}, status, {REFUSAL_KIND: kind} if kind else None)
-
-
-async def _misconfigured(_: Request, error: SettingsError) -> Response:
-    return JSONResponse({"detail": str(error)}, 400)
-
-
-async def _failed(request: Request, error: ValueError) -> Response:
-    """What is no refusal is an error of the server's, of a fork's routes as well. Its words are for
-    the log alone.
-    """
-    if answer := await platform.bad_request(request, error):
-        return answer
-    logger.error("%s %s failed.", request.method, request.url.path, exc_info=error)
-    return await _broken(request, error)
-
-
-async def _broken(_: Request, error: Exception) -> Response:
-    """The answer to any other error, which the server raises again and logs."""
-    return JSONResponse({"detail": FAILED}, 500)
-
-
-# Of all routes, the platform's as well. Without that of `ValueError` the platform would answer 400.
-HANDLERS: dict[Any, Any] = {
-    RequestValidationError: _invalid,
-    RefusedWrite: _refused,
-    identity.IdentityError: _refused,
-    SettingsError: _misconfigured,
-    ValueError: _failed,
-    Exception: _broken,
-}

@@ -1,5 +1,6 @@
-"""What the app looks at when its server starts: whether each agent is safe, and whether somebody
-has seeded the store.
+"""What the app looks at when its server starts.
+
+These are whether each agent is safe, and whether somebody has seeded the store.
 """
 
 import logging
@@ -26,15 +27,13 @@ async def looking_around(app: FastAPI) -> AsyncIterator[None]:
     start.
     """
     deployment: Deployment = app.state.deployment
-    by_make_dev = getattr(
-        app.state, "by_make_dev", False
-    )  # it seeds after the start, and says what this would
+    # It seeds after the start, and says what this would.
+    by_make_dev = getattr(app.state, "by_make_dev", False)
     try:
         _check_agents(deployment)
     except SettingsError as error:
-        if (
-            deployment.settings.local_dev and not by_make_dev
-        ):  # of which the reloader would say nothing
+        # On `langgraph dev` the reloader would say nothing of it.
+        if deployment.settings.local_dev and not by_make_dev:
             logger.error(  # noqa: TRY400
                 "%s Nothing is served until a file changes, which starts the server again; Ctrl-C ends.",
                 error,

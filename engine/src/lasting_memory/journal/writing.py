@@ -1,7 +1,7 @@
 """Changing a file so that nothing acknowledged is lost, reading its history, and deleting what is
 more than is kept.
 
-What began before its person was forgotten writes nothing afterwards. `http/export_and_forget.py`
+What began before its person was forgotten writes nothing afterwards. `http/forget.py`
 writes that time. A run's id is a UUIDv7, which says when the run was created; a request knows when
 it came. Every write compares the two. Subagents share their run's id. Nor does a run write anything
 that was deleted since it began, or whose conversation was. Nor does what began before a fact of the

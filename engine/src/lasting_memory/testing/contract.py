@@ -111,7 +111,8 @@ class World:
             InMemoryStore(),
         )
         self.graph = build_agent(deployment, self.model).copy()
-        self.graph.store, self.graph.checkpointer = self.store, InMemorySaver()
+        self.graph.store = self.store
+        self.graph.checkpointer = InMemorySaver()
         self.put(namespaces.policies(ALICE.org_id), "/rule.md", f"# Rule\n\n- {RULE}\n")
         if deployment.has_memory:
             self.put(self.memory(ALICE), "/preferences.md", f"- {SECRET}\n")

@@ -65,7 +65,8 @@ def _run(
         spec = find_spec(f"{module}.__main__")
     assert spec
     assert spec.origin
-    out, err = io.StringIO(), io.StringIO()
+    out = io.StringIO()
+    err = io.StringIO()
     with (
         chdir(folder),
         mock.patch("sys.argv", [spec.origin, *args]),

@@ -20,8 +20,8 @@ from langchain_core.messages import content as langchain_content
 from langgraph_sdk.client import LangGraphClient
 from langsmith.utils import get_env_var
 
+from lasting_memory.dev.configuration import configuration
 from lasting_memory.dev.langgraph_dev import SERVING
-from lasting_memory.dev.server import configuration
 from lasting_memory.settings import project_config
 from lasting_memory.testing.deployed import PROJECT
 from lasting_memory.testing.people import OPERATOR, Person, dev_token, run_turn
@@ -87,7 +87,8 @@ class DevServer:
         plain: bool = False,
         serve: Callable[[Path, list[str], dict[str, str], float | None], None] | None = None,
     ) -> None:
-        self._plain, self._serve = plain, serve or serve_command
+        self._plain = plain
+        self._serve = serve or serve_command
         self.project = project.resolve()
         self.folder = folder.resolve()
         self._env = dict(env or {})
@@ -178,7 +179,8 @@ class DevServer:
 
     async def close_clients(self) -> None:
         """Close every client given out so far; to be called in the event loop that used them."""
-        clients, self._clients = self._clients, []
+        clients = self._clients
+        self._clients = []
         for client in clients:
             await client.aclose()
 
@@ -187,16 +189,15 @@ class DevServer:
         and the environment.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        config, project = self.folder / ".dev.json", _project_config(self.project, self._config)
+        project = _project_config(self.project, self._config)
         (self.folder / "langgraph.json").write_text(json.dumps(project, indent=2))
-        config.write_text(
-            json.dumps(project if self._plain else configuration(project, postgres=False))
-        )
-        options = [
-            *f"--port {self.port} --no-browser --no-reload --n-jobs-per-worker 10".split(),
-            *self._options,
-        ]
-        return ["dev", "--config", str(config), *options], environment(self._env, self.project)
+        if not self._plain:
+            project = configuration(project, postgres=False)
+        config = self.folder / ".dev.json"
+        config.write_text(json.dumps(project))
+        command = ["dev", "--config", str(config), "--port", str(self.port)]
+        command += ["--no-browser", "--no-reload", "--n-jobs-per-worker", "10", *self._options]
+        return command, environment(self._env, self.project)
 
     def answers(self) -> bool:
         """Whether the server is up."""
@@ -206,7 +207,8 @@ class DevServer:
             return False
 
     def _end(self, signum: signal.Signals) -> None:
-        process, self._process = self._process, None
+        process = self._process
+        self._process = None
         if process is None or process.pid is None:
             return
         if process.is_alive():
@@ -289,7 +291,8 @@ def _absolute(value: Any, project: Path) -> Any:
         return {key: _absolute(item, project) for key, item in value.items()}
     if isinstance(value, str) and ":" in value:
         file, name = value.rsplit(":", 1)
-        return f"{(project / file).resolve()}:{name}" if (project / file).is_file() else value
+        if (project / file).is_file():
+            return f"{(project / file).resolve()}:{name}"
     return value
 
 
@@ -297,8 +300,11 @@ def environment(extra: Mapping[str, str], project: Path = PROJECT) -> dict[str, 
     """A server's environment: this process's without what a developer has set for a deployment, and
     `extra`.
     """
-    kept = {
-        name: value for name, value in os.environ.items() if not name.startswith(_DROPPED_PREFIXES)
-    }
-    path = os.pathsep.join(filter(None, (str(project), kept.get("PYTHONPATH"))))
-    return {**kept, **_SERVER_ENV, "PYTHONPATH": path, **extra}
+    environ = dict[str, str]()
+    for name, value in os.environ.items():
+        if not name.startswith(_DROPPED_PREFIXES):
+            environ[name] = value
+    path = str(project)
+    if environ.get("PYTHONPATH"):
+        path = f"{path}{os.pathsep}{environ['PYTHONPATH']}"
+    return {**environ, **_SERVER_ENV, "PYTHONPATH": path, **extra}

@@ -55,7 +55,8 @@ class Person:
         seconds: float = 300,
         **options: Any,
     ) -> None:
-        self.name, self.org = name, org
+        self.name = name
+        self.org = org
         self.model: ScriptedAnthropic = model
         signed = {"Authorization": f"Bearer {dev_token(org, name)}"} if headers is None else headers
         self.raw = httpx.AsyncClient(
@@ -129,14 +130,15 @@ class Person:
     async def read(self, path: str = FILE) -> Any:
         """A file's content; None where there is none."""
         answer = await self.ask("GET", "/memory/file", path=path)
-        return None if answer.status_code == 404 else answer.raise_for_status().json()["content"]
+        if answer.status_code == 404:
+            return None
+        return answer.raise_for_status().json()["content"]
 
     async def listed(self, what: str) -> list[dict[str, Any]]:
         """Their `files`, `proposals` or `consolidations`."""
-        found: list[dict[str, Any]] = (
-            await self.http.get("/memory" if what == "files" else f"/memory/{what}")
-        )[what]
-        return found
+        route = "/memory" if what == "files" else f"/memory/{what}"
+        listed: list[dict[str, Any]] = (await self.http.get(route))[what]
+        return listed
 
 
 async def run_turn(

@@ -34,10 +34,13 @@ class Platform:
     def __init__(self) -> None:
         self.now = datetime(2026, 1, 1, tzinfo=UTC)
         self.kept: dict[str, Thread] = {}
-        self.calls, self.messages, self.as_json = Counter[str](), 0, False
+        self.calls = Counter[str]()
+        self.messages = 0
+        self.as_json = False
         self.before: Callable[[str, Mapping[str, Any]], Awaitable[None]] | None = None
         self.after: Callable[[str], Awaitable[None]] | None = None
-        self.runs, self.http = Runs(self), self
+        self.runs = Runs(self)
+        self.http = self
         self.client = httpx.AsyncClient(
             base_url="http://platform", transport=httpx.MockTransport(self._searched)
         )
@@ -126,35 +129,40 @@ class Platform:
         assert limit <= 1_000, "the platform refuses more"
         await self.called("threads.search", metadata=metadata, ids=ids, limit=limit, offset=offset)
         if ids is not None:
-            threads: Iterable[Thread] = [
-                self.kept[thread_id] for thread_id in ids if thread_id in self.kept
-            ]
-        elif (sort_by, sort_order) != ("updated_at", "desc"):
-            threads = sorted(
-                self.kept.values(),
-                key=lambda thread: str(thread[sort_by]),
-                reverse=sort_order == "desc",
-            )
+            candidates = self._with_ids(ids)
+        elif (sort_by, sort_order) == ("updated_at", "desc"):
+            candidates = self._newest_first()
         else:
-            if self._order is None:
-                self._order = sorted(
-                    self.kept, key=lambda key: str(self.kept[key]["updated_at"]), reverse=True
-                )
-            # Lazily, so that the first page does not cost a scan, as in a database with an index.
-            threads = (self.kept[thread_id] for thread_id in self._order)
+            candidates = self._sorted(sort_by, descending=sort_order == "desc")
         wanted = (metadata or {}).items()
-        found = (
+        matching = (
             thread
-            for thread in threads
+            for thread in candidates
             if wanted <= thread["metadata"].items() and status in (None, thread["status"])
         )
-        page = list(islice(found, offset, offset + limit))
+        page = list(islice(matching, offset, offset + limit))
         if not select or "values" in select:
             self.messages += sum(len(thread["values"]["messages"]) for thread in page)
-        chosen = [{name: thread[name] for name in select or thread} for thread in page]
+        results = [_with_fields(thread, select or [*thread]) for thread in page]
         if self.after:
             await self.after("threads.search")
-        return json.loads(json.dumps(chosen)) if self.as_json else chosen
+        if self.as_json:
+            results = json.loads(json.dumps(results))
+        return results
+
+    def _with_ids(self, ids: Sequence[str]) -> Iterable[Thread]:
+        return [self.kept[thread_id] for thread_id in ids if thread_id in self.kept]
+
+    def _newest_first(self) -> Iterable[Thread]:
+        """Lazily, so that the first page does not cost a scan, as in a database with an index."""
+        if self._order is None:
+            self._order = sorted(
+                self.kept, key=lambda key: str(self.kept[key]["updated_at"]), reverse=True
+            )
+        return (self.kept[thread_id] for thread_id in self._order)
+
+    def _sorted(self, field: str, *, descending: bool) -> Iterable[Thread]:
+        return sorted(self.kept.values(), key=lambda thread: str(thread[field]), reverse=descending)
 
     async def count(self, *, metadata: Mapping[str, str]) -> int:
         await self.called("threads.count", metadata=metadata)
@@ -181,6 +189,10 @@ class Platform:
         for thread_id in there:
             self.remove(thread_id)
         return {"pruned_count": len(there)}
+
+
+def _with_fields(thread: Thread, fields: Sequence[str]) -> Thread:
+    return {field: thread[field] for field in fields}
 
 
 class Runs:

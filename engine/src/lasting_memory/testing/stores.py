@@ -40,14 +40,16 @@ class WrappedStore(BaseStore):
         after: Hook | None = None,
     ) -> None:
         self.inner = InMemoryStore() if inner is None else inner
-        self.before, self.after = before, after
+        self.before = before
+        self.after = after
         self.has_failed = False
 
     def fail(
         self, after: int, error: BaseException | None = None, *, times: int | None = 1
     ) -> None:
         """Carry out `after` batches, then fail so often (None: for ever)."""
-        batches, self.has_failed = itertools.count(), False
+        batches = itertools.count()
+        self.has_failed = False
 
         def count(_: list[Op]) -> None:
             number = next(batches)

@@ -1,0 +1,24 @@
+"""What the development server is told in place of a deployment's langgraph.json."""
+
+from typing import Any
+
+from lasting_memory import settings
+
+APP = "lasting_memory.dev.app:app"
+# What `make dev-postgres` adds to langgraph.json. It can be taken off, so nothing here imports it.
+_POSTGRES_STORE = settings.ENGINE / "postgres" / "store.py"
+ON_POSTGRES = {name: {"path": f"{_POSTGRES_STORE}:{name}"} for name in ("store", "checkpointer")}
+
+
+def configuration(deployed: dict[str, Any], *, postgres: bool) -> dict[str, Any]:
+    """The server's configuration, given langgraph.json's: the same, with the app and the database
+    of development.
+
+    Raises `SettingsError` for a block that is no object.
+    """
+    ours: dict[str, dict[str, str]] = {"http": {"app": APP}}
+    if postgres:
+        ours |= ON_POSTGRES
+    blocks = {name: {**settings.block_of(deployed, name), **block} for name, block in ours.items()}
+    # If the server read `.env` itself, an empty line there would hide a variable of the process.
+    return {**deployed, **blocks, "env": {}}

@@ -1,0 +1,118 @@
+"""Runs of consolidation that a request waits for."""
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from fastapi import Depends, Request
+from langgraph_sdk import get_client
+from langgraph_sdk.client import LangGraphClient
+from langgraph_sdk.errors import APIStatusError, ConflictError, NotFoundError
+from starlette.exceptions import HTTPException
+
+from lasting_memory import consolidation, journal, platform
+from lasting_memory.consolidation import Trigger
+from lasting_memory.controls import PAUSED, controls, may_set
+from lasting_memory.http.models import Note, NothingToDo
+from lasting_memory.http.requests import PersonRequest
+from lasting_memory.settings import CONSOLIDATION_GRAPH
+
+
+def _check_is_on(request: Request) -> None:
+    if request.app.state.deployment.consolidation is None:
+        raise HTTPException(
+            404, "There is no consolidation here: consolidation is None in deployment.py."
+        )
+
+
+# Of all routes about consolidation.
+IS_ON = Depends(_check_is_on)
+
+
+async def owner_of(caller: PersonRequest) -> consolidation.Owner:
+    """Whose memory a run is about. Raises where there is none of their own, or it is paused."""
+    caller.check_not_shared()
+    if (await controls(caller.store, caller.actor, caller.deployment)).paused:
+        raise HTTPException(409, f"{PAUSED}; resume it first (PUT /memory/controls).")
+    per_assistant = caller.deployment.memory.per_assistant
+    return consolidation.Owner(caller.actor, caller.assistant if per_assistant else None)
+
+
+async def run_and_wait(
+    caller: PersonRequest,
+    owner: consolidation.Owner,
+    trigger: Trigger,
+    text: str = "",
+    *,
+    dry_run: bool = False,
+) -> dict[str, Any] | NothingToDo:
+    """The report of a run whose thread is deleted at its end.
+
+    Raises `HTTPException` with the platform's status if the run cannot begin, 409 if the person was
+    forgotten meanwhile, and 502 if it failed.
+    """
+    name = "dry run" if dry_run else "run"
+    context: Any = {**owner.context(), "dry_run": dry_run}
+    try:
+        async with platform.acting_as_caller(caller.http), get_client() as client:
+            answer = await _last_message(client, trigger, text, context)
+    except APIStatusError as error:
+        raise HTTPException(
+            error.response.status_code, f"The {name} could not begin: {error.message}"
+        ) from None
+    if await journal.is_forgotten(caller.store, caller.began):
+        raise HTTPException(409, "You were forgotten meanwhile; nothing of it is kept.")
+    if answer is None:
+        raise HTTPException(502, f"The {name} failed; see the server's log.")
+    try:
+        report: dict[str, Any] = json.loads(answer)
+    except ValueError:
+        return nothing_to_do(answer, dry_run=dry_run)
+    return report
+
+
+def nothing_to_do(reason: str, *, dry_run: bool) -> NothingToDo:
+    """The answer where a run had nothing to work on, or did not begin."""
+    kind = consolidation.NOTHING_TO_DO.get(reason)
+    notes = [Note.model_validate(consolidation.note(kind))] if kind else []
+    return NothingToDo(dry_run=dry_run, files={}, reason=reason, notes=notes)
+
+
+async def _last_message(
+    client: LangGraphClient, trigger: Trigger, text: str, context: Any
+) -> str | None:
+    """Run consolidation, and return what it said last; None if it did not come to its end."""
+    run_input: Any = {"messages": [{"role": "user", "content": text}] if text else []}
+    started = list[Any]()
+    with may_set("trigger"):
+        values: Any = await client.runs.wait(
+            None,
+            CONSOLIDATION_GRAPH,
+            input=run_input,
+            context=context,
+            metadata={"trigger": trigger},
+            on_disconnect="cancel",
+            raise_error=False,
+            on_run_created=started.append,
+        )
+    message = _last_of(values)
+    if message.get("type") == "ai" and not message.get("tool_calls"):
+        return str(message.get("content"))
+    # As when it is cancelled: then its thread stays.
+    await _delete_threads(client, [run["thread_id"] for run in started])
+    return None
+
+
+def _last_of(values: Any) -> Mapping[str, Any]:
+    """The last message of a thread's state; an empty one where there is none."""
+    messages = values.get("messages") if isinstance(values, dict) else None
+    return messages[-1] if messages else {}
+
+
+async def _delete_threads(client: LangGraphClient, thread_ids: list[str]) -> None:
+    if not thread_ids:
+        return
+    for thread in await client.threads.search(ids=thread_ids):
+        with suppress(ConflictError, NotFoundError):
+            await client.threads.delete(thread["thread_id"])

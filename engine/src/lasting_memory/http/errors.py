@@ -1,0 +1,76 @@
+"""How each error becomes an answer: `{"detail": "..."}` with a status, on all routes of the server."""
+
+import logging
+from typing import Any
+
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+
+from lasting_memory import platform
+from lasting_memory.files.proposals import DecidedError, UnknownProposalError
+from lasting_memory.people import identity
+from lasting_memory.settings import SettingsError
+from lasting_memory.validation import RefusedWrite
+
+FAILED = "This failed inside the server; its log says why."
+
+logger = logging.getLogger("api")
+
+# A header with the reason of a refusal in a word, for which the page has a sentence.
+REFUSAL_KIND = "x-refusal-kind"
+
+
+async def _invalid(_: Request, error: RequestValidationError) -> Response:
+    """The first of pydantic's errors, in one line.
+
+    It quotes no value, which may be a credential, or long.
+    """
+    first = error.errors()[0]
+    loc = first["loc"]
+    if first["type"] == "json_invalid":
+        loc = loc[:1]  # the rest is a character's number
+    place = repr(".".join(map(str, loc))[:80])  # the names may be the client's, too
+    reason = first["msg"].removeprefix("Value error, ")
+    return JSONResponse({"detail": f"{place} is refused: {reason}"}, 422)
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    status = 422
+    if isinstance(error, DecidedError):
+        status = 409
+    elif isinstance(error, UnknownProposalError):
+        status = 404
+    kind = getattr(error, "kind", "")
+    return JSONResponse({"detail": str(error)}, status, {REFUSAL_KIND: kind} if kind else None)
+
+
+async def _misconfigured(_: Request, error: SettingsError) -> Response:
+    return JSONResponse({"detail": str(error)}, 400)
+
+
+async def _failed(request: Request, error: ValueError) -> Response:
+    """What is no refusal is an error of the server's, of a fork's routes as well.
+
+    Its words are for the log alone.
+    """
+    if answer := await platform.bad_request(request, error):
+        return answer
+    logger.error("%s %s failed.", request.method, request.url.path, exc_info=error)
+    return await _broken(request, error)
+
+
+async def _broken(_: Request, error: Exception) -> Response:
+    """The answer to any other error, which the server raises again and logs."""
+    return JSONResponse({"detail": FAILED}, 500)
+
+
+# Of all routes, the platform's as well. Without that of `ValueError` the platform would answer 400.
+HANDLERS: dict[Any, Any] = {
+    RequestValidationError: _invalid,
+    RefusedWrite: _refused,
+    identity.IdentityError: _refused,
+    SettingsError: _misconfigured,
+    ValueError: _failed,
+    Exception: _broken,
+}

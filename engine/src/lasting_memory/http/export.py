@@ -1,0 +1,246 @@
+"""Everything of a person's, exported as one JSON document."""
+
+import json
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+from fastapi.responses import Response, StreamingResponse
+from langgraph.store.base import BaseStore, Item
+from langgraph_sdk import get_client
+from langgraph_sdk.client import LangGraphClient
+
+from lasting_memory import journal, platform
+from lasting_memory.controls import controls, is_temporary
+from lasting_memory.deployment import Deployment, Limits
+from lasting_memory.files.proposals import Memory
+from lasting_memory.http import requests
+from lasting_memory.http.models import (
+    Export,
+    ExportedChange,
+    ExportedDeletedFile,
+    ExportedFile,
+    ExportedProposal,
+    ExportedRevision,
+    ExportedValue,
+    author_of,
+    controls_of,
+    size_of,
+)
+from lasting_memory.http.requests import ROUTE, AboutQuery, Caller
+from lasting_memory.people import identity
+from lasting_memory.people.namespaces import Namespace
+from lasting_memory.recall import owned_by
+from lasting_memory.stored_files import stored_file
+from lasting_memory.validation import RefusedWrite
+
+router = requests.memory_router()
+# Conversations, with their messages, that are read at once.
+_PAGE = 20
+# Ids of conversations that are read at once.
+_IDS = 1_000
+
+
+@router.get("/memory/export", response_model=Export, dependencies=[requests.in_turn("export")])
+async def export(caller: Caller, query: AboutQuery) -> Response:
+    """Everything of yours as one JSON document. 429: another export of yours is under way."""
+    parts = document(caller.store, get_client(), caller.actor, caller.deployment)
+    attached = {"content-disposition": 'attachment; filename="memory.json"'}
+    return StreamingResponse(parts, media_type="application/json", headers=attached)
+
+
+async def document(
+    store: BaseStore, client: LangGraphClient, actor: identity.Actor, deployment: Deployment
+) -> AsyncIterator[bytes]:
+    """The document in parts.
+
+    One memory's histories, or `_PAGE` conversations, are in memory at a time.
+    """
+    memories = await requests.memories_of(store, actor, deployment)
+    proposals, changes = await _proposals(store, actor, deployment, memories)
+    head = {
+        "version": 1,
+        "exported_at": datetime.now(UTC).isoformat(),
+        "user_id": actor.user_id,
+        "org_id": actor.org_id,
+        "proposals": [proposal.model_dump() for proposal in proposals],
+        "proposed_changes": changes,
+        "left_out": ["temporary conversations"],
+        "controls": controls_of(await controls(store, actor, deployment)).model_dump(),
+    }
+    yield json.dumps(head)[:-1].encode()
+    files = _Files(store, deployment.limits)
+    lists = {
+        "files": files.of(memories),
+        "conversations": conversations(client, actor, deployment.agents),
+    }
+    for name, entries in lists.items():
+        yield f', "{name}": ['.encode()
+        comma = b"\n"
+        async for entry in entries:
+            yield comma + entry
+            comma = b",\n"
+        yield b"\n]"
+    tail = {"deleted_files": files.deleted, "unreadable": files.unreadable}
+    yield b", " + (await platform.in_thread(_json, tail))[1:] + b"\n"
+
+
+async def _proposals(
+    store: BaseStore,
+    actor: identity.Actor,
+    deployment: Deployment,
+    memories: Mapping[Namespace, str],
+) -> tuple[list[ExportedProposal], dict[str, list[ExportedChange]]]:
+    """The undecided proposals, and by their ids the changes that make them again."""
+    proposals = list[ExportedProposal]()
+    changes = dict[str, list[ExportedChange]]()
+    for place, assistant_id in memories.items():
+        memory = Memory(store, actor, place, deployment)
+        shown, changes_of = await memory.exported_proposals()
+        for proposal in shown:
+            proposals.append(
+                ExportedProposal.model_validate({**proposal, "assistant_id": assistant_id})
+            )
+        for proposal_id, of_proposal in changes_of.items():
+            changes[proposal_id] = [_change(change) for change in of_proposal]
+    return proposals, changes
+
+
+def _change(change: Mapping[str, Any]) -> ExportedChange:
+    return {
+        "path": change["path"],
+        "before": change["before"],
+        "after": change["after"],
+        "deleted": change["deleted"],
+    }
+
+
+class _Files:
+    """Reads files with their histories, and collects what is no file any more, or is none at all."""
+
+    def __init__(self, store: BaseStore, limits: Limits) -> None:
+        self._store = store
+        self._limits = limits
+        self.deleted = list[ExportedDeletedFile]()
+        self.unreadable = list[ExportedValue]()
+
+    async def of(self, memories: Mapping[Namespace, str]) -> AsyncIterator[bytes]:
+        """The files of memories, which are given with their assistants' ids, as JSON."""
+        for place, assistant_id in memories.items():
+            histories = dict(await journal.histories(self._store, place, self._limits))
+            for item in await journal.all_items(self._store, place):
+                revisions = _revisions(histories.pop(item.key, []))
+                file = self._file(item, revisions, assistant_id)
+                if file is not None:
+                    yield await platform.in_thread(_json, file)
+            for key, history in histories.items():
+                if history:
+                    self._add_deleted(f"{ROUTE}{key}", _revisions(history), assistant_id)
+
+    def _file(
+        self, item: Item, revisions: list[ExportedRevision], assistant_id: str
+    ) -> ExportedFile | None:
+        path = f"{ROUTE}{item.key}"
+        try:
+            file = stored_file(item)
+        except RefusedWrite:
+            value: ExportedValue = {"path": path, "value": item.value}
+            if assistant_id:
+                value["assistant_id"] = assistant_id
+            self.unreadable.append(value)
+            return None
+        exported: ExportedFile = {
+            "path": path,
+            "content": file["content"],
+            "encoding": file["encoding"],
+            "revisions": revisions,
+        }
+        if "created_at" in file:
+            exported["created_at"] = file["created_at"]
+        if "modified_at" in file:
+            exported["modified_at"] = file["modified_at"]
+        if assistant_id:
+            exported["assistant_id"] = assistant_id
+        return exported
+
+    def _add_deleted(self, path: str, revisions: list[ExportedRevision], assistant_id: str) -> None:
+        deleted: ExportedDeletedFile = {"path": path, "revisions": revisions}
+        if assistant_id:
+            deleted["assistant_id"] = assistant_id
+        self.deleted.append(deleted)
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, default=str).encode()
+
+
+def _revisions(history: Sequence[journal.Revision]) -> list[ExportedRevision]:
+    return [
+        {
+            "revision": revision.number,
+            "id": revision.id,
+            "at": revision.at,
+            "author": author_of(revision.author),
+            "deleted": revision.content is None,
+            "bytes": size_of(revision),
+            "content": revision.content,
+        }
+        for revision in history
+    ]
+
+
+async def conversations(
+    client: LangGraphClient, actor: identity.Actor, agents: Collection[str]
+) -> AsyncIterator[bytes]:
+    """A person's conversations with these agents as JSON objects with commas, `_PAGE` at a time.
+
+    Temporary ones are left out.
+    """
+    for metadata in owned_by(actor, agents):
+        ids = await _thread_ids(client, metadata)
+        for start in range(0, len(ids), _PAGE):
+            objects = await _threads(client, metadata, ids[start : start + _PAGE])
+            if objects:
+                yield objects
+
+
+async def _thread_ids(client: LangGraphClient, metadata: Mapping[str, str]) -> list[str]:
+    """The ids of the conversations with this metadata. Pages of a changing list would skip some."""
+    threads = list[Any]()
+    while True:
+        page = await client.threads.search(
+            metadata=dict(metadata),
+            sort_by="thread_id",
+            sort_order="asc",
+            limit=_IDS,
+            offset=len(threads),
+            select=["thread_id", "metadata"],
+        )
+        if not page:
+            return [str(thread["thread_id"]) for thread in threads if not is_temporary(thread)]
+        threads += page
+
+
+async def _threads(
+    client: LangGraphClient, metadata: Mapping[str, str], ids: Sequence[str]
+) -> bytes:
+    """These conversations as JSON objects with commas; one that cannot be read has an `error`.
+
+    The platform's JSON is passed on unread: decoding it would take several times as long, and a
+    response that httpx has read whole stays in memory until Python collects cycles. Raises
+    `HTTPStatusError` in an outage.
+    """
+    fields = ["thread_id", "created_at", "updated_at", "metadata", "values"]
+    query = {"metadata": metadata, "limit": len(ids), "select": fields, "ids": ids}
+    try:
+        async with client.http.client.stream("POST", "/threads/search", json=query) as answer:
+            answer.raise_for_status()
+            return b"".join([part async for part in answer.aiter_bytes()]).strip()[1:-1]
+    except httpx.HTTPStatusError as error:
+        if error.response.status_code == httpx.codes.SERVICE_UNAVAILABLE:
+            raise
+    if len(ids) == 1:
+        return json.dumps({"thread_id": ids[0], "error": "It cannot be read."}).encode()
+    objects = [await _threads(client, metadata, [thread_id]) for thread_id in ids]
+    return b",\n".join(filter(None, objects))

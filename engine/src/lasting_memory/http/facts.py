@@ -1,0 +1,220 @@
+"""What is remembered of a person, as facts: lines of text under titles, and the fields of a profile."""
+
+from contextlib import suppress
+from typing import Annotated
+
+import orjson
+from fastapi import Query
+from fastapi.responses import Response
+from langgraph.store.base import Item
+from pydantic import BaseModel, Field, StringConstraints
+
+from lasting_memory import controls, journal, platform
+from lasting_memory.agent.memory_search import DEFAULT_FOUND, MAX_FOUND, search_files
+from lasting_memory.agent.shown_text import without_comments
+from lasting_memory.deployment import PROFILE_PATH, Deployment
+from lasting_memory.files.facts import Line, lines_said, said
+from lasting_memory.http.models import (
+    FactGroup,
+    FactLine,
+    Facts,
+    FactsOfProfile,
+    FoundFile,
+    FoundFiles,
+    FoundLine,
+    Heading,
+    ProfileField,
+    SharedFacts,
+    usage_from,
+)
+from lasting_memory.http.requests import (
+    IN_TURN,
+    ROUTE,
+    Caller,
+    Group,
+    MemoryQuery,
+    OneMemory,
+    memory_router,
+    revision_of,
+)
+from lasting_memory.journal import lines_of
+from lasting_memory.stored_files import stored_file
+from lasting_memory.validation import RefusedWrite
+
+router = memory_router(IN_TURN)
+
+
+@router.get("/memory/facts", response_model=Facts)
+async def facts(caller: Caller, query: MemoryQuery) -> Response:
+    """What is remembered of you, in lines under titles.
+
+    A row of a table is a line in words; the table's head, and the marks around code, are none. The
+    profile is there before its file is. `shared` has an entry for each folder of a group of yours.
+    """
+    deployment = caller.deployment
+    items = await journal.all_items(caller.store, caller.namespace)
+    of_groups = list[tuple[Group, list[Item]]]()
+    for group in caller.groups:
+        of_groups.append((group, await journal.all_items(caller.store, group.namespace)))
+    content = await platform.in_thread(_facts_json, deployment, items, of_groups)
+    return Response(content, media_type="application/json")
+
+
+def _facts_json(
+    deployment: Deployment, items: list[Item], of_groups: list[tuple[Group, list[Item]]]
+) -> bytes:
+    """The facts in these files, and in the files of groups, as JSON. Blocks: there may be 100,000."""
+    groups = [_fact_group(deployment, item, f"{ROUTE}{item.key}") for item in items]
+    has_profile = any(group["path"] == PROFILE_PATH for group in groups)
+    if deployment.profile and not has_profile:
+        groups.append(_empty_profile(deployment.profile))
+    told: Facts = {
+        "groups": sorted(groups, key=_place),
+        "usage": usage_from(controls.usage_of(items, deployment.limits)),
+        "shared": [_shared_facts(deployment, group, theirs) for group, theirs in of_groups],
+    }
+    return orjson.dumps(told)
+
+
+def _shared_facts(deployment: Deployment, group: Group, items: list[Item]) -> SharedFacts:
+    groups = [_fact_group(deployment, item, group.path_of(item.key)) for item in items]
+    return {
+        "path": group.path,
+        "claim": group.claim,
+        "group": group.value,
+        "writes": group.writes,
+        "groups": sorted(groups, key=_place),
+    }
+
+
+def _empty_profile(profile: type[BaseModel]) -> FactsOfProfile:
+    return {
+        "path": PROFILE_PATH,
+        "title": "Profile",
+        "kind": "profile",
+        "revision": 0,
+        "bytes": 0,
+        "modified_at": None,
+        "fields": _fields(profile, ""),
+    }
+
+
+def _place(group: FactGroup) -> tuple[bool, bool, bool, str]:
+    """Sorts the profile and preferences before topics, and what has no lines last."""
+    kind = group["kind"]
+    path = group["path"]
+    is_in_folder = path.count("/") > ROUTE.count("/") + 1
+    return kind == "file", kind != "profile", is_in_folder, path
+
+
+def _fact_group(deployment: Deployment, item: Item, path: str) -> FactGroup:
+    """A file as facts: as the fields of the profile, as lines, or as neither."""
+    name = item.key.rpartition("/")[2]
+    try:
+        file = stored_file(item)
+    except RefusedWrite as error:
+        return {"path": path, "title": name, "kind": "file", "error": str(error)}
+    content = file["content"]
+    revision = revision_of(item)
+    size = len(content.encode())
+    modified_at = file.get("modified_at")
+    holds_facts = (
+        file["encoding"] == "utf-8" and name != "index.md" and not item.key.startswith("/skills/")
+    )
+    if holds_facts and path == PROFILE_PATH and deployment.profile:
+        with suppress(ValueError):  # not of this schema: a file
+            return {
+                "path": path,
+                "title": "Profile",
+                "kind": "profile",
+                "revision": revision,
+                "bytes": size,
+                "modified_at": modified_at,
+                "fields": _fields(deployment.profile, content),
+            }
+    elif holds_facts and name.endswith((".md", ".txt")):
+        title, lines = _titled_lines(content)
+        return {
+            "path": path,
+            "title": title or _title_of_name(name),
+            "kind": "lines",
+            "revision": revision,
+            "bytes": size,
+            "modified_at": modified_at,
+            "lines": lines,
+        }
+    return {
+        "path": path,
+        "title": name,
+        "kind": "file",
+        "revision": revision,
+        "bytes": size,
+        "modified_at": modified_at,
+    }
+
+
+def _title_of_name(name: str) -> str:
+    """The name of a file as a title: "daily_notes.md" is "Daily notes"."""
+    stem = name.rpartition(".")[0].replace("-", " ").replace("_", " ")
+    return stem[:1].upper() + stem[1:]
+
+
+def _titled_lines(content: str) -> tuple[str, list[FactLine | Heading]]:
+    """The title of a text, which is a heading before all else, and its other lines."""
+    title = ""
+    lines = list[FactLine | Heading]()
+    for line in lines_said(lines_of(without_comments(content, line_breaks=True))):
+        if line.is_heading and not (title or lines):
+            title = line.text
+        else:
+            lines.append(_fact_line(line))
+    return title, lines
+
+
+def _fact_line(line: Line) -> FactLine | Heading:
+    if line.is_heading:
+        return {"line": line.number, "heading": line.text}
+    if line.raw:
+        return {"line": line.number, "text": line.text, "raw": line.raw}
+    return {"line": line.number, "text": line.text}
+
+
+def _fields(profile: type[BaseModel], content: str) -> list[ProfileField]:
+    """The profile's fields as its schema describes them, with what is known.
+
+    Raises `ValueError` for another file's content.
+    """
+    values = profile.model_validate_json(content or "{}").model_dump(mode="json")
+    schemas = profile.model_json_schema()["properties"]
+    fields = list[ProfileField]()
+    for name, field in profile.model_fields.items():
+        fields.append(
+            {
+                "name": name,
+                "description": field.description,
+                "value": values[name],
+                "schema": schemas.get(name, {}),
+            }
+        )
+    return fields
+
+
+class Find(OneMemory):
+    q: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1_000)]
+    limit: Annotated[int, Field(ge=1, le=MAX_FOUND)] = DEFAULT_FOUND
+
+
+@router.get("/memory/find")
+async def find(caller: Caller, query: Annotated[Find, Query()]) -> FoundFiles:
+    """Search what is remembered of you, as the agent does with its tool.
+
+    It searches by words, and by meaning where the store has an index.
+    """
+    files = await search_files(
+        caller.store, caller.namespace, query.q, caller.deployment, query.limit
+    )
+    found = list[FoundFile]()
+    for file in files:
+        lines = [FoundLine(line=number, text=said(text)) for number, text in file.lines]
+        found.append(FoundFile(path=file.path, text=file.text, lines=lines))
+    return FoundFiles(found=found)

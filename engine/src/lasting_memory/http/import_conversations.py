@@ -1,0 +1,248 @@
+"""Conversations of an export, which become history.
+
+Their text alone comes, to be read and searched. They are never continued, and never consolidated as
+what the person says.
+"""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal, NamedTuple
+from uuid import UUID, uuid5
+
+from langgraph_sdk.client import LangGraphClient
+from langgraph_sdk.errors import ConflictError
+from starlette.exceptions import HTTPException
+
+from lasting_memory import controls, days, journal, platform
+from lasting_memory.attachments import own_text
+from lasting_memory.auth.share import THREAD_IN_REQUESTS, share_of
+from lasting_memory.http.import_document import DocumentConversation
+from lasting_memory.http.models import ImportedConversations
+from lasting_memory.http.requests import IMPORT_IS_GONE, PersonRequest
+from lasting_memory.people import identity
+
+# Of one conversation: messages, and characters of all of them. A longer one is left out.
+_MESSAGES = 5_000
+_CHARS = 2_000_000
+_TITLE_CHARS = 200
+# The namespace of the ids of imported conversations.
+_IDS = UUID("0f0b4c1e-5a53-4c39-9b0c-6b7f1f0f6d52")
+# Ids of one conversation that are tried, if somebody else has it.
+_TRIES = 5
+# Before this nobody talked to an assistant.
+_EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
+_SPEAKERS = ("human", "ai")
+
+
+async def import_conversations(
+    caller: PersonRequest, client: LangGraphClient, exported: Sequence[DocumentConversation]
+) -> ImportedConversations:
+    """Create the conversations that are not there yet."""
+    actor = caller.actor
+    agent = caller.deployment.agents[0]
+    conversations = await platform.in_thread(_readable, exported, agent, actor)
+    first_ids = await platform.in_thread(_first_ids, conversations, actor)
+    original_ids = {_canonical(talk.original_id) for talk in conversations}
+    owners = await _owners(client, original_ids | {*first_ids})
+    counts = Counter(left_out=len(exported) - len(conversations))
+    for talk, first_id in zip(conversations, first_ids, strict=True):
+        if actor in (owners.get(_canonical(talk.original_id)), owners.get(first_id)):
+            counts["there"] += 1
+        else:
+            outcome = await _create(caller, client, talk)
+            counts[outcome] += 1
+    return ImportedConversations(
+        created=counts["created"], there=counts["there"], left_out=counts["left_out"]
+    )
+
+
+class _Message(NamedTuple):
+    kind: str  # human or ai
+    text: str
+    at: str  # when it was said; "" where nobody noted it
+
+
+@dataclass(frozen=True, slots=True)
+class _Conversation:
+    """A conversation to import: its text, and metadata of ours and the allowed ones of the export's."""
+
+    original_id: str
+    messages: Sequence[_Message]
+    metadata: Mapping[str, Any]
+
+    def ids(self, actor: identity.Actor) -> Iterator[str]:
+        """The ids that it may have.
+
+        They are the same for the same person and text, whoever computes them, and nobody else's.
+        """
+        said = [(message.kind, message.text) for message in self.messages]
+        digest = hashlib.sha256(json.dumps([self.original_id, said]).encode()).hexdigest()
+        for number in range(_TRIES):
+            yield own_id(actor, f"{number}/{digest}")
+
+    def supersteps(self, thread_id: str) -> list[dict[str, Any]]:
+        """What puts the messages into a thread, and leaves nothing to be done there."""
+        messages = list[dict[str, Any]]()
+        for number, message in enumerate(self.messages):
+            stored: dict[str, Any] = {
+                "type": message.kind,
+                "content": message.text,
+                "id": str(uuid5(UUID(thread_id), str(number))),
+            }
+            if message.at:
+                stored["additional_kwargs"] = {days.SAID_AT: message.at}
+            messages.append(stored)
+        said = {"values": {"messages": messages}, "as_node": "__start__"}
+        return [{"updates": [said]}, {"updates": [{"values": None, "as_node": "__end__"}]}]
+
+
+def own_id(actor: identity.Actor, name: str) -> str:
+    """An id that nobody else's imports have."""
+    return str(uuid5(uuid5(_IDS, json.dumps([actor.org_id, actor.user_id])), name))
+
+
+def _first_ids(conversations: Sequence[_Conversation], actor: identity.Actor) -> list[str]:
+    """The first of the ids of each conversation. Blocks."""
+    return [next(conversation.ids(actor)) for conversation in conversations]
+
+
+def _readable(
+    exported: Sequence[DocumentConversation], agent: str, actor: identity.Actor
+) -> list[_Conversation]:
+    """The conversations that can be read and say something. Blocks."""
+    conversations = list[_Conversation]()
+    for entry in exported:
+        messages = spoken(entry.values)
+        chars = sum(len(message.text) for message in messages)
+        if messages and len(messages) <= _MESSAGES and chars <= _CHARS:
+            metadata = _metadata(entry, agent, actor)
+            conversations.append(_Conversation(entry.thread_id, messages, metadata))
+    return conversations
+
+
+def _metadata(entry: DocumentConversation, agent: str, actor: identity.Actor) -> dict[str, Any]:
+    """The metadata of the thread that is made of an entry."""
+    exported = entry.metadata if isinstance(entry.metadata, Mapping) else {}
+    began, ended = _times(
+        exported.get(controls.IMPORTED_BEGAN) or entry.created_at,
+        exported.get(controls.IMPORTED_ENDED) or entry.updated_at,
+    )
+    metadata: dict[str, Any] = {
+        "graph_id": agent,
+        "user_id": actor.user_id,
+        "org_id": actor.org_id,
+        controls.IMPORTED: True,
+    }
+    if began:
+        metadata[controls.IMPORTED_BEGAN] = began
+    if ended:
+        metadata[controls.IMPORTED_ENDED] = ended
+    title = exported.get("title")
+    if isinstance(title, str) and title.strip():
+        metadata["title"] = " ".join(_storable(title[:_TITLE_CHARS]).split())
+    return metadata
+
+
+def spoken(values: object) -> list[_Message]:
+    """What people and assistants said: no system, no tools, nothing attached."""
+    messages = values.get("messages") if isinstance(values, Mapping) else None
+    if not isinstance(messages, list):
+        return []
+    said = list[_Message]()
+    for message in messages:
+        if isinstance(message, Mapping) and message.get("type") in _SPEAKERS:
+            text = _storable(own_text(message))
+            if text:
+                said.append(_Message(str(message["type"]), text, days.said_at(message)))
+    return said
+
+
+def _storable(text: str) -> str:
+    """A text as a store can keep it: without NUL, and without half a character."""
+    return text.replace("\0", " ").encode(errors="replace").decode().strip()
+
+
+def _times(began: object, ended: object) -> tuple[str, str]:
+    """When a conversation began and ended, as far as that can be; "" where it cannot."""
+    first = _time(began)
+    last = _time(ended)
+    if first and last and first > last:
+        return "", last
+    return first, last
+
+
+def _time(stamp: object) -> str:
+    """A time that can be, in ISO format, UTC; "" for another value."""
+    if not isinstance(stamp, str):
+        return ""
+    try:
+        at = datetime.fromisoformat(stamp)
+        if not at.tzinfo:
+            at = at.replace(tzinfo=UTC)
+        is_plausible = _EARLIEST < at <= datetime.now(UTC)
+        return at.astimezone(UTC).isoformat() if is_plausible else ""
+    except (ValueError, OverflowError):
+        return ""
+
+
+def _canonical(thread_id: str) -> str:
+    """A thread's id; "" for what is none."""
+    try:
+        return str(UUID(thread_id))
+    except ValueError:
+        return ""
+
+
+async def _owners(client: LangGraphClient, thread_ids: set[str]) -> dict[str, identity.Actor]:
+    """Whose the threads with these ids are; those without an owner are nobody's."""
+    owners = dict[str, identity.Actor]()
+    for ids in controls.slices(thread_ids - {""}):
+        threads = await client.threads.search(
+            ids=ids, limit=len(ids), select=["thread_id", "metadata"]
+        )
+        for thread in threads:
+            metadata = thread["metadata"] or {}
+            owner = identity.Actor(str(metadata.get("user_id")), str(metadata.get("org_id")))
+            owners[str(thread["thread_id"])] = owner
+    return owners
+
+
+async def _create(
+    caller: PersonRequest, client: LangGraphClient, conversation: _Conversation
+) -> Literal["created", "there", "left_out"]:
+    """Make a conversation, under the first of its ids that nobody else has."""
+    if caller.author.kind != "operator":
+        share_of(caller.actor, caller.deployment.limits).charge(THREAD_IN_REQUESTS)
+    for thread_id in conversation.ids(caller.actor):
+        await _check_not_forgotten(caller)
+        steps: Any = conversation.supersteps(thread_id)
+        try:
+            made = await client.threads.create(
+                thread_id=thread_id,
+                metadata=dict(conversation.metadata),
+                if_exists="raise",
+                supersteps=steps,
+            )
+        except ConflictError:
+            owner = (await _owners(client, {thread_id})).get(thread_id)
+            if owner == caller.actor:
+                return "there"
+            continue
+        # Of a thread without its messages the platform says that it is made.
+        is_whole = "thread_id" in made
+        is_forgotten = await journal.is_forgotten(caller.store, caller.began)
+        if is_forgotten or not is_whole:
+            await client.threads.delete(thread_id)
+        if is_forgotten:
+            raise HTTPException(409, IMPORT_IS_GONE)
+        return "created" if is_whole else "left_out"
+    return "left_out"
+
+
+async def _check_not_forgotten(caller: PersonRequest) -> None:
+    if await journal.is_forgotten(caller.store, caller.began):
+        raise HTTPException(409, IMPORT_IS_GONE)

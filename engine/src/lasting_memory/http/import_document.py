@@ -1,0 +1,147 @@
+"""The document that is imported: an export, or a part of one."""
+
+import json
+from collections import Counter
+from typing import Annotated, Any, Literal, Self
+
+from deepagents.backends.protocol import FileData
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, Field, ValidationError, model_validator
+
+from lasting_memory import journal
+from lasting_memory.http import requests
+from lasting_memory.plain_text import compared, plain
+from lasting_memory.stored_files import file_bytes
+from lasting_memory.validation import check_content
+
+# Of one import. What a memory may have beside what is there is checked file by file.
+MOST_FILES = 10_000
+MOST_CONVERSATIONS = 1_000
+
+
+class DocumentFile(BaseModel, strict=True):
+    """A file to import. What else an export has of it is ignored."""
+
+    path: requests.Path
+    content: str
+    encoding: Literal["utf-8", "base64"] = "utf-8"
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.encoding == "utf-8":
+            self.content = plain(self.content)
+        file_bytes(self.merged(None))
+        return self
+
+    def merged(self, before: FileData | None) -> FileData:
+        """The merged file, given the existing one."""
+        if before is None:
+            return FileData(content=self.content, encoding=self.encoding)
+        if not self.path.endswith(".md") or {before["encoding"], self.encoding} != {"utf-8"}:
+            return before
+        content = before["content"]
+        known = {compared(line) for line in journal.lines_of(content)}
+        missing = ""
+        for line in journal.lines_of(self.content):
+            if line.strip() and compared(line) not in known:
+                missing += f"{line}\n"
+        gap = "\n" if missing and content and not content.endswith("\n") else ""
+        return FileData(content=f"{content}{gap}{missing}", encoding="utf-8")
+
+
+class DocumentChange(BaseModel, strict=True):
+    path: requests.Path
+    before: str
+    after: str
+    deleted: bool = False
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        check_content(self.path, self.before)
+        check_content(self.path, self.after)
+        return self
+
+
+DocumentChanges = Annotated[list[DocumentChange], Field(max_length=MOST_FILES)]
+
+
+class DocumentProposal(BaseModel, strict=True):
+    """A proposal of an export, as its person saw it. `proposed_changes` has what makes it again."""
+
+    id: str = ""
+    kind: str = "bring"
+
+
+class DocumentConversation(BaseModel, strict=True):
+    """A conversation as the platform gives it. What cannot be read of it is left out."""
+
+    thread_id: Annotated[str, Field(max_length=200)]
+    created_at: Any = None
+    updated_at: Any = None
+    metadata: Any = None
+    values: Any = None
+
+
+class DocumentControls(BaseModel, strict=True):
+    paused: bool = False
+    review: bool = False
+    review_agent: bool = False
+
+
+class Document(BaseModel, strict=True):
+    """An export, or a part of one. Its other parts are ignored."""
+
+    version: Literal[1]
+    files: Annotated[list[DocumentFile], Field(max_length=MOST_FILES)]
+    proposals: Annotated[list[DocumentProposal], Field(max_length=MOST_FILES)] = Field(
+        default_factory=list
+    )
+    proposed_changes: Annotated[dict[str, DocumentChanges], Field(max_length=MOST_FILES)] = Field(
+        default_factory=dict
+    )
+    controls: DocumentControls = DocumentControls()
+    conversations: Annotated[list[DocumentConversation], Field(max_length=MOST_CONVERSATIONS)] = (
+        Field(default_factory=list)
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        counts = Counter(file.path for file in self.files)
+        for path, count in counts.items():
+            if count > 1:
+                raise ValueError(
+                    f"{path} is there more than once; import one assistant's files at a time"
+                )
+        return self
+
+
+_LIST = {"type": "array", "items": {"type": "object"}}
+_OBJECT = {"type": "object"}
+_SCHEMA = {
+    "type": "object",
+    "description": "An export (GET /memory/export), or a part of one.",
+    "required": ["version", "files"],
+    "properties": {
+        "version": {"const": 1},
+        "files": _LIST,
+        "proposals": _LIST,
+        "conversations": _LIST,
+        "proposed_changes": _OBJECT,
+        "controls": _OBJECT,
+    },
+}
+# What OpenAPI says of the body. Checking it blocks for long, so FastAPI does not read it.
+BODY = {"requestBody": {"required": True, "content": {"application/json": {"schema": _SCHEMA}}}}
+
+
+def parsed(body: bytes) -> Document:
+    """The document. Raises as FastAPI for what is none. Blocks."""
+    try:
+        return Document.model_validate(json.loads(body))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        raise RequestValidationError([{**first, "loc": ("body", *first["loc"])}]) from None
+    except (ValueError, RecursionError):
+        raise RequestValidationError(
+            [{"type": "json_invalid", "loc": ("body",), "msg": "JSON decode error"}]
+        ) from None

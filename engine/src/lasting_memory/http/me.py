@@ -1,0 +1,120 @@
+"""Who a person is here, what the model is shown of them, and the rules of their organization."""
+
+from contextlib import suppress
+
+from langchain_core.messages import SystemMessage
+from langchain_core.messages.utils import count_tokens_approximately
+
+from lasting_memory import journal, platform
+from lasting_memory.agent.checks import offered_tools
+from lasting_memory.agent.file_sections import Block
+from lasting_memory.agent.models import takes_pictures
+from lasting_memory.agent.prompt import PromptBlocks, memory_files
+from lasting_memory.agent.skills import skills
+from lasting_memory.http.models import (
+    Me,
+    MemoryRoute,
+    Policies,
+    PolicyFile,
+    Prompt,
+    PromptBlock,
+)
+from lasting_memory.http.requests import (
+    IN_TURN,
+    AboutQuery,
+    Caller,
+    MemoryQuery,
+    PersonRequest,
+    memory_router,
+)
+from lasting_memory.people import identity, namespaces, scopes
+from lasting_memory.people.scopes import Scope
+from lasting_memory.stored_files import text_of
+from lasting_memory.validation import is_policy
+
+router = memory_router(IN_TURN)
+
+
+@router.get("/memory/me")
+async def me(caller: Caller, query: AboutQuery) -> Me:
+    """Who you are here, and how this deployment keeps memory."""
+    user = caller.http.user
+    deployment = caller.deployment
+    settings = deployment.settings
+    routes = dict[str, MemoryRoute]()
+    for path in deployment.routes:
+        routes[path] = _memory_route(caller, deployment.scope(path))
+    return Me(
+        user_id=caller.actor.user_id,
+        org_id=caller.actor.org_id,
+        agents=[*deployment.agents],
+        memory_scope=settings.memory_scope,
+        routes=routes,
+        own_memory=deployment.has_own_memory,
+        memory_writes=settings.memory_writes,
+        sign_in=settings.sign_in,
+        pictures=await platform.in_thread(takes_pictures, settings.agent_model),
+        temporary_hours=deployment.limits.temporary_hours,
+        operator=identity.is_operator(user, settings),
+        writes_policies=identity.may_write_policies(user, settings),
+    )
+
+
+def _memory_route(caller: PersonRequest, scope: Scope) -> MemoryRoute:
+    claims = identity.claims_of(caller.http.user)
+    namespace = None
+    with suppress(scopes.NotAMemberError):
+        namespace = scope.namespace(caller.actor, caller.assistant, claims)
+    if namespace is not None and not scope.may_read(namespace, caller.actor, claims):
+        namespace = None
+    writes = scope.rule(caller.deployment.settings)
+    return MemoryRoute(shared=scope.is_shared, writes=writes, namespace=namespace)
+
+
+@router.get("/memory/prompt")
+async def prompt(caller: Caller, query: MemoryQuery) -> Prompt:
+    """What the model is shown of you at your next turn."""
+    deployment = caller.deployment
+    store = caller.store
+    actor = caller.actor
+    assistant = caller.assistant
+    blocks = [Block("agent", deployment.prompt("agent.md").strip(), 0)]
+    memory_blocks = PromptBlocks(deployment, memory_files(deployment))
+    blocks += await memory_blocks.read(store, actor, assistant, preview=True)
+    listed_skills = skills(deployment)
+    if listed_skills:
+        blocks.append(await listed_skills.preview(store, actor, assistant))
+    shown = [_prompt_block(block) for block in blocks]
+    async with platform.graph_to_read(deployment.agents[0], caller.store) as graph:
+        tools = offered_tools(graph) if graph else []
+    return Prompt(blocks=shown, tools=tools)
+
+
+def _prompt_block(block: Block) -> PromptBlock:
+    return PromptBlock(
+        name=block.name,
+        text=block.text,
+        budget=block.budget or None,
+        left_out=[*block.left_out],
+        bytes=len(block.text.encode(errors="replace")),
+        tokens=count_tokens_approximately([SystemMessage(block.text)]),
+    )
+
+
+@router.get("/memory/policies")
+async def policies(caller: Caller, query: AboutQuery) -> Policies:
+    """The rules of your organization. The store API (PUT /store/items) changes them."""
+    namespace = namespaces.policies(caller.actor.org_id)
+    files = list[PolicyFile]()
+    for item in await journal.all_items(caller.store, namespace):
+        content = text_of(item)
+        file = PolicyFile(
+            path=f"/policies{item.key}",
+            key=item.key,
+            content=content,
+            bytes=len((content or "").encode()),
+            in_prompt=is_policy(item.key),
+        )
+        files.append(file)
+    writable = identity.may_write_policies(caller.http.user, caller.deployment.settings)
+    return Policies(namespace=namespace, writable=writable, files=files)

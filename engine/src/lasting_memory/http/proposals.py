@@ -1,0 +1,94 @@
+"""What consolidation, or the agent, would change, and a person's decision about it."""
+
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from lasting_memory import consolidation
+from lasting_memory.http import requests
+from lasting_memory.http.consolidation_runs import IS_ON
+from lasting_memory.http.models import DecidedProposal, Note, Proposal, ProposalOutcome, Proposals
+from lasting_memory.http.requests import Caller, MemoryQuery, Sent
+
+router = requests.memory_router(IS_ON, requests.IN_TURN)
+# What is compared for one answer with proposals, as `journal.work` counts it: about a second.
+_MOST_WORK = 1_500_000
+
+
+@router.get("/memory/proposals")
+async def list_proposals(caller: Caller, query: MemoryQuery) -> Proposals:
+    """What consolidation, or your agent, would change, and waits for your decision.
+
+    Where comparing all at once would take long, newer ones are shown once the older ones are
+    decided.
+    """
+    shown, more = await caller.memory.shown_proposals(_MOST_WORK)
+    decided = list[ProposalOutcome]()
+    for proposal in await caller.memory.proposals():
+        if proposal.kind == "agent" and proposal.decided:
+            decided.append(ProposalOutcome.model_validate(proposal.outcome()))
+    proposals = [Proposal.model_validate(proposal) for proposal in shown]
+    return Proposals(proposals=proposals, more=more, decided=decided)
+
+
+class ChosenLine(Sent):
+    line: Annotated[int, Field(ge=0, description="its number in `lines`")]
+    text: Annotated[str, Field(pattern=r"^[^\r\n]*\S[^\r\n]*$", max_length=10_000)] | None = None
+
+
+class Decision(Sent):
+    accept: bool
+    files: Annotated[list[str], Field(min_length=1)] | None = None
+    lines: Annotated[dict[str, list[ChosenLine]], Field(min_length=1)] | None = None
+
+    @model_validator(mode="after")
+    def _check_lines(self) -> Self:
+        if self.lines and not self.accept:
+            raise ValueError("lines are for accept: true; what they leave out is declined")
+        for path, chosen in (self.lines or {}).items():
+            if len({line.line for line in chosen}) < len(chosen):
+                raise ValueError(f"{path[:80]} names a line twice; it can have one text")
+            if self.files is not None and path not in self.files:
+                raise ValueError(
+                    f"lines has {path[:80]}, which files leaves out; name it in both, or leave files out"
+                )
+        return self
+
+
+@router.post("/memory/proposals/{proposal_id}")
+async def decide_proposal(
+    caller: Caller, proposal_id: str, query: MemoryQuery, body: Decision
+) -> DecidedProposal:
+    """Accept or decline a proposal, or some of its files, or lines of these.
+
+    `lines`, by path, are those to accept (`{"line": 0}`), also with a text of yours (`{"line": 0,
+    "text": "- likes leek"}`); the file's other lines are declined. With `files` or `lines` only the
+    files that they name are decided, and the others go on waiting; where both are there, `lines` is
+    about some of `files`, and the rest of `files` are decided whole. What is accepted is merged
+    with what memory says now; what is declined is not proposed again, unless you say it again. 409:
+    it was decided already.
+    """
+    caller.check_own()
+    lines = dict[str, dict[int, str | None]]()
+    for path, chosen in (body.lines or {}).items():
+        lines[path] = {line.line: line.text for line in chosen}
+    refused = await caller.memory.decide(
+        proposal_id, accept=body.accept, paths=body.files, lines=lines
+    )
+    return DecidedProposal(
+        id=proposal_id,
+        accepted=body.accept,
+        refused={path: str(error) for path, error in refused.items()},
+        notes=_notes([*refused.values()]),
+    )
+
+
+def _notes(errors: list[ValueError]) -> list[Note]:
+    """A note for each of these errors; none unless each has a kind."""
+    notes = list[Note]()
+    for error in errors:
+        kind = getattr(error, "kind", "")
+        if not kind:
+            return []
+        notes.append(Note.model_validate(consolidation.note(kind)))
+    return notes

@@ -1,0 +1,50 @@
+"""Pause and review: what a person decides about remembering."""
+
+from dataclasses import replace
+
+from starlette.exceptions import HTTPException
+
+from lasting_memory import controls
+from lasting_memory.http.models import Controls, controls_of
+from lasting_memory.http.requests import (
+    FORGOTTEN,
+    IN_TURN,
+    AboutQuery,
+    Caller,
+    Sent,
+    memory_router,
+)
+
+router = memory_router(IN_TURN)
+
+
+class Switches(Sent):
+    paused: bool = False
+    review: bool = False
+    review_agent: bool = False
+
+
+@router.get("/memory/controls")
+async def read_controls(caller: Caller, query: AboutQuery) -> Controls:
+    """Whether remembering is paused, and whether changes are proposed to you first."""
+    caller.check_not_shared()
+    return controls_of(await controls.controls(caller.store, caller.actor, caller.deployment))
+
+
+@router.put("/memory/controls")
+async def write_controls(caller: Caller, query: AboutQuery, body: Switches) -> Controls:
+    """Pause or resume remembering; turn the review of changes on or off.
+
+    Paused: nothing new is remembered, at once, and what is said meanwhile is never consolidated;
+    what you change yourself counts. With `review` changes of consolidation become proposals, with
+    `review_agent` what the agent would write during a conversation. A field that is left out stays
+    as it is.
+    """
+    caller.check_own()
+    caller.check_not_shared()
+    switched = body.model_dump(exclude_unset=True)
+    before = await controls.controls(caller.store, caller.actor, caller.deployment)
+    if not await controls.set_controls(caller.store, caller.actor, switched, caller.began):
+        raise HTTPException(409, FORGOTTEN)
+    # Nothing that may fail comes after the change.
+    return controls_of(replace(before, **switched))
