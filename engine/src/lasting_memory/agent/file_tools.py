@@ -32,7 +32,7 @@ HELPERS = "{helpers}"
 
 @dataclass(frozen=True, slots=True)
 class ToolDescription:
-    """What a model is told of a tool, and of its arguments by name."""
+    """What a model is told of a tool ("": what the tool says itself), and of its arguments by name."""
 
     text: str
     arguments: Mapping[str, str]
@@ -44,13 +44,9 @@ class ShownTools:
     """
 
     def __init__(self, d: Deployment) -> None:
-        searching = d.prompt("search_past_conversations.md")
-        self._descriptions = {
-            **_descriptions(d.prompt(PROMPT)),
-            "search_past_conversations": _description(searching),
-        }
-        # A tool and its copy, by the tool's id: making one takes longer than a call of the store.
-        self._copies = dict[int, tuple[BaseTool, BaseTool]]()
+        self._descriptions = _descriptions(d.prompt(PROMPT))
+        # Tools and their copies, by name: making one takes longer than a call of the store.
+        self._copies = dict[str, tuple[BaseTool, BaseTool]]()
 
     def of(self, tools: Sequence[Any]) -> list[Any]:
         """The tools of a request. One that is no `BaseTool`, or not described, stays as it is."""
@@ -60,11 +56,16 @@ class ShownTools:
         description = self._descriptions.get(getattr(tool, "name", ""))
         if description is None or not isinstance(tool, BaseTool):
             return tool
-        known, copy = self._copies.get(id(tool), (None, tool))
-        if known is not tool:
-            copy = _described(tool, description)
-            self._copies[id(tool)] = (tool, copy)
-        return copy
+        known = self._copies.get(tool.name)
+        if known is None or not _is_same(known[0], tool):
+            known = (tool, _described(tool, description))
+            self._copies[tool.name] = known
+        return known[1]
+
+
+def _is_same(one: BaseTool, other: BaseTool) -> bool:
+    """Whether a model is told the same of two tools: deepagents makes one anew for each call."""
+    return one.description == other.description and one.args_schema is other.args_schema
 
 
 def _descriptions(markdown: str) -> Mapping[str, ToolDescription]:
@@ -86,7 +87,7 @@ def _description(section: str) -> ToolDescription:
 
 def _described(tool: BaseTool, description: ToolDescription) -> BaseTool:
     """A copy of a tool, which only a model is shown."""
-    text = description.text
+    text = description.text or tool.description
     if HELPERS in text:
         helpers = _HELPERS.search(tool.description)
         if helpers is None:
