@@ -131,12 +131,14 @@ class Corpus:
         """
         hits = [np.isin(self.words, word) for word in words]
         counts = np.zeros((max(0, len(hits) - 1), len(self.lengths)))
-        for number, (one, other) in enumerate(pairwise(hits)):
-            for apart in range(1, PAIR_SPAN + 1):
-                near = (one[:-apart] & other[apart:]) | (other[:-apart] & one[apart:])
-                passages = self.passage_of_word[apart:]
-                is_within_one = passages == self.passage_of_word[:-apart]
-                np.add.at(counts[number], passages[near & is_within_one], 1)
+        for apart in range(1, PAIR_SPAN + 1):
+            passages = self.passage_of_word[apart:]
+            is_within_one = passages == self.passage_of_word[:-apart]
+            for number, (one, other) in enumerate(pairwise(hits)):
+                in_order = one[:-apart] & other[apart:]
+                in_reverse = other[:-apart] & one[apart:]
+                near = (in_order | in_reverse) & is_within_one
+                np.add.at(counts[number], passages[near], 1)
         return counts
 
     def with_neighbours(self, values: Array) -> Array:

@@ -79,10 +79,9 @@ def language(text: str) -> str:
             if len(special.findall(sample)) > least_share * letters:
                 return name
     counts = Counter(words(sample))
-    hits = {
-        name: sum(counts[word] for word in stop.intersection(counts))
-        for name, stop in STOP_WORDS.items()
-    }
+    hits = dict[str, int]()
+    for name, stop_words in STOP_WORDS.items():
+        hits[name] = sum(counts[word] for word in stop_words.intersection(counts))
     return max(hits, key=lambda name: (hits[name], name == DEFAULT_LANGUAGE))
 
 
@@ -135,20 +134,20 @@ def query_words(
     spoken = language(query)
     terms = _telling(query, spoken)
     texts = [term.text for term in terms]
-    stemmed = [
-        _stemmed(texts, stemmer)
-        for stemmer in {_SEARCH_STEMMERS.get(name) for name in (*languages, spoken)}
-    ]
-    found, room, known_stems = dict[tuple[str, ...], Word](), float(most), frozenset(known)
+    stemmers = {_SEARCH_STEMMERS.get(name) for name in (*languages, spoken)}
+    by_stemmer = [_stemmed(texts, stemmer) for stemmer in stemmers]
+    words = dict[tuple[str, ...], Word]()
+    known_stems = frozenset(known)
+    room = float(most)
     for place, term in enumerate(terms):
-        stems = tuple(sorted({of_language[place] for of_language in stemmed}))
-        if stems in found or not known_stems.isdisjoint(stems):
+        stems = tuple(sorted({stemmed[place] for stemmed in by_stemmer}))
+        if stems in words or not known_stems.isdisjoint(stems):
             continue
         room -= _TERM_SHARE if is_unspaced(term.text) else 1.0
         if room < 0:
             break
-        found[stems] = Word(stems, term.accents)
-    return list(found.values())
+        words[stems] = Word(stems, term.accents)
+    return list(words.values())
 
 
 # A word of writing without spaces is two characters, and each is in two terms.
@@ -186,7 +185,8 @@ def rank(query: str, texts: Sequence[str]) -> list[tuple[int, float]]:
         return []
     index = bm25s.BM25()
     index.index(corpus, show_progress=False)
-    hits = [(i, score) for i, score in enumerate(index.get_scores(words).tolist()) if score > 0]
+    scores = index.get_scores(words).tolist()
+    hits = [(number, score) for number, score in enumerate(scores) if score > 0]
     return sorted(hits, key=lambda hit: -hit[1])
 
 
@@ -216,24 +216,44 @@ class Time(NamedTuple):
 
     def fit(self, first: Array, last: Array) -> Array:
         """How well conversations fit, by their first and last days (datetime64): 0 to 1."""
-        after = (first - np.datetime64(self.last, "D")).astype(int)
-        fits = np.where(after <= 0, 1.0, np.where(after <= _SOON_DAYS, _SOON, 0.0))
-        return np.where(last < np.datetime64(self.first, "D"), 0.0, fits)
+        days_after = (first - np.datetime64(self.last, "D")).astype(int)
+        is_before = last < np.datetime64(self.first, "D")
+        fits = np.where(days_after <= _SOON_DAYS, _SOON, 0.0)
+        fits = np.where(days_after <= 0, 1.0, fits)
+        return np.where(is_before, 0.0, fits)
 
 
 def _written(match: re.Match[str], today: date) -> Time:
-    """A day, a month or a year; without a year, the last one. "May" and "march" alone are no
-    months.
+    """A day, a month or a year; without a year, the last one.
+
+    Raises `ValueError` for what is no time: "May" and "march" alone are no months.
     """
     parts = {name: text for name, text in match.groupdict().items() if text}
-    name, day = parts.get("month", ""), int(parts.get("day") or parts.get("day_after") or 0)
+    name = parts.get("month", "")
     if not name:
-        return Time(date(int(parts["year"]), 1, 1), date(int(parts["year"]), 12, 31))
+        year = int(parts["year"])
+        return Time(date(year, 1, 1), date(year, 12, 31))
     if len(parts) == 1 and name in {"march", *_SHORT}:
         raise ValueError(f"{name} is a word here.")
-    month = int(name) if name.isdigit() else 1 + [full[:3] for full in _MONTHS].index(name[:3])
-    year = int(parts.get("year") or today.year - ((month, day) > (today.month, today.day)))
-    return Time(date(year, month, day or 1), date(year, month, day or monthrange(year, month)[1]))
+    month = _month(name)
+    day = int(parts.get("day") or parts.get("day_after") or 0)
+    year = today.year
+    if "year" in parts:
+        year = int(parts["year"])
+    elif (month, day) > (today.month, today.day):
+        year -= 1
+    if day:
+        return Time(date(year, month, day), date(year, month, day))
+    _, last_day = monthrange(year, month)
+    return Time(date(year, month, 1), date(year, month, last_day))
+
+
+def _month(name: str) -> int:
+    """The number of a month, of its name, the beginning of its name, or its digits."""
+    if name.isdigit():
+        return int(name)
+    beginnings = [month[:3] for month in _MONTHS]
+    return 1 + beginnings.index(name[:3])
 
 
 _YEAR = r"(?P<year>(?:19|20)\d\d)\b"
@@ -254,23 +274,28 @@ def period(since: str | None, until: str | None) -> Time | None:
     """The time between two ISO days, each of which may be left out. Raises `ValueError`, which
     names what is none.
     """
-    days = dict[str, date]()
-    for name, text in (("since", since), ("until", until)):
-        try:
-            days |= {name: date.fromisoformat(text)} if text else {}
-        except ValueError:
-            raise ValueError(
-                f"{name} is {text!r}; use a day such as 2023-05-01, or leave it out."
-            ) from None
-    first = days.get("since", date.min)
-    return Time(first, max(first, days.get("until", date.max))) if days else None
+    if not since and not until:
+        return None
+    first = _day("since", since) if since else date.min
+    last = _day("until", until) if until else date.max
+    return Time(first, max(first, last))
+
+
+def _day(name: str, text: str) -> date:
+    """An ISO day. Raises `ValueError`, which names what is none."""
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        fix = "use a day such as 2023-05-01, or leave it out"
+        raise ValueError(f"{name} is {text!r}; {fix}.") from None
 
 
 def times(text: str, today: date) -> tuple[list[Time], str]:
     """The times that a text names, and the text without their words. What is no day (31 February)
     stays text.
     """
-    rest, named = " ".join(text.lower().split()), list[Time]()
+    rest = " ".join(text.lower().split())
+    named = list[Time]()
     for form in _FORMS:
         for match in reversed(list(re.finditer(form, rest))):
             with suppress(ValueError):

@@ -4,7 +4,7 @@ their field `text`.
 
 import statistics
 from collections.abc import Iterator
-from typing import cast
+from typing import Any, cast
 
 from langgraph.store.base import BaseStore, PutOp, SearchItem, SearchOp
 
@@ -14,12 +14,16 @@ from lasting_memory.recall.threads import Conversation, weighed
 
 # Characters of a passage (a few turns, well within the limits of embedding models), passages of one
 # conversation, and of those that a search asks for.
-PASSAGE_CHARS, MAX_PASSAGES, FOUND = 800, 200, 50
+PASSAGE_CHARS = 800
+MAX_PASSAGES = 200
+FOUND = 50
 # How similar something meaningless is to a person's passages (the median of so many) tells what
 # similarity is none: models differ too much for one number. It must be exceeded by so much of the
 # rest up to 1. With all-MiniLM-L6-v2 on LoCoMo 1-5, one of 80 questions about something else then
 # finds anything, and 10 of 760 real ones nothing.
-_MEANINGLESS, _MEANINGLESS_ITEMS, _CLEARLY = "zzz", 10, 0.15
+_MEANINGLESS = "zzz"
+_MEANINGLESS_ITEMS = 10
+_CLEARLY = 0.15
 
 
 async def text_ops(
@@ -28,21 +32,34 @@ async def text_ops(
     """The operations that replace the passages of a conversation, by its number, in the index; None
     removes them.
     """
-    namespace, listed = namespaces.recall(actor, "texts"), f"{key:016x}/passages"
+    namespace = namespaces.recall(actor, "texts")
+    listed = f"{key:016x}/passages"
     item = await store.aget(namespace, listed)
-    # A repeated text counts once: langgraph's in-memory store embeds no text twice. Of an endless
-    # conversation the end.
-    first = {text: turn for turn, text in reversed(list(passages(talk)))} if talk else {}
-    new = [{"text": text, "turn": turn} for text, turn in first.items()][:MAX_PASSAGES]
-    made = {f"{key:016x}/{key_of(str(passage)):016x}": passage for passage in new}
     before = set(item.value["passages"]) if item else set[str]()
+    made = _passage_items(key, talk) if talk else {}
     ops = [PutOp(namespace, name, None) for name in before - made.keys()]
     ops += [PutOp(namespace, name, made[name], index=["text"]) for name in made.keys() - before]
-    if talk or item:
-        ops.append(
-            PutOp(namespace, listed, {"passages": sorted(made)} if talk else None, index=False)
-        )
+    if talk:
+        ops.append(PutOp(namespace, listed, {"passages": sorted(made)}, index=False))
+    elif item:
+        ops.append(PutOp(namespace, listed, None))
     return ops
+
+
+def _passage_items(key: int, talk: Conversation) -> dict[str, dict[str, Any]]:
+    """The items of a conversation's passages, by key; of an endless conversation the end.
+
+    A repeated text counts once, with its first turn: langgraph's in-memory store embeds no text
+    twice.
+    """
+    turns = dict[str, int]()
+    for turn, text in reversed(list(passages(talk))):
+        turns[text] = turn
+    items = dict[str, dict[str, Any]]()
+    for text, turn in list(turns.items())[:MAX_PASSAGES]:
+        passage = {"text": text, "turn": turn}
+        items[f"{key:016x}/{key_of(str(passage)):016x}"] = passage
+    return items
 
 
 async def similar(
@@ -51,13 +68,12 @@ async def similar(
     """For each conversation, by number, that is near to the query its nearest passage, and whether
     that is near at all.
     """
-    found = (
-        await nearest(store, namespaces.recall(actor, "texts"), query, FOUND)
-        if query.strip()
-        else []
-    )
-    # The best comes last, and stays.
-    return {int(item.key[:16], 16): (item, clear) for item, clear in reversed(found)}
+    if not query.strip():
+        return {}
+    best = dict[int, tuple[SearchItem, bool]]()
+    for item, is_clear in await nearest(store, namespaces.recall(actor, "texts"), query, FOUND):
+        best.setdefault(int(item.key[:16], 16), (item, is_clear))
+    return best
 
 
 async def nearest(
@@ -87,7 +103,8 @@ def passages(talk: Conversation) -> Iterator[tuple[int, str]]:
     A question about the past is nearest to itself: what asks or repeats is left to the search by
     words, too.
     """
-    first, lines = 0, list[str]()
+    first = 0
+    lines = list[str]()
     for number, turn in enumerate(talk.turns):
         told = "".join(text for text, kind in weighed(turn) if kind == TELLS)
         if not told:

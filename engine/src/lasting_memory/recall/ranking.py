@@ -193,12 +193,15 @@ class _Ranking:
 
     def scored(self, number: int, document: Document) -> Scored:
         """The score of a document, and its turns."""
-        part = slice(self.corpus.starts[number], self.corpus.starts[number + 1])
-        whole = WHOLE_WEIGHT * self._kind_weights[number] * self._wholes[number]
+        start = self.corpus.starts[number]
+        end = self.corpus.starts[number + 1]
+        kind_weight = self._kind_weights[number]
+        best_passage = self._passages[start:end].max()
+        whole = WHOLE_WEIGHT * kind_weight * self._wholes[number]
         time = TIME_WEIGHT * self._time_fits[number] * self._time_unit
-        total = float(self._passages[part].max() + whole + time)
-        tells = bool(self._kind_weights[number] == 1 or not self._has_word[number])
-        return Scored(total, _turns(document, self._windows[part]), tells)
+        tells = bool(kind_weight == 1 or not self._has_word[number])
+        turns = _turns(document, self._windows[start:end])
+        return Scored(float(best_passage + whole + time), turns, tells)
 
 
 def _turns(document: Document, scores: Array) -> Turns:

@@ -26,10 +26,8 @@ _READING_TOOLS: Mapping[str, tuple[str, ...]] = {
 _REPORTING_TOOLS = frozenset({"task"})
 # They write memory: their person said something that is new. The others do, where their path leads
 # there.
-_MEMORY_WRITERS, _FILE_WRITERS = (
-    frozenset({"append_memory", "save_profile"}),
-    frozenset({"write_file", "edit_file"}),
-)
+_MEMORY_WRITERS = frozenset({"append_memory", "save_profile"})
+_FILE_WRITERS = frozenset({"write_file", "edit_file"})
 # Instructions, not what is known of somebody.
 _INSTRUCTIONS = ("/skills/", "/policies/", "/memories/skills/")
 
@@ -99,9 +97,10 @@ def _arguments(call: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _folders(call: Mapping[str, Any]) -> list[str]:
     """The folders or files that a reading call names; all, where it names none."""
-    given, named = _arguments(call), list[str]()
+    arguments = _arguments(call)
+    named = list[str]()
     for argument in _READING_TOOLS[_name(call)]:
-        value = given.get(argument)
+        value = arguments.get(argument)
         if not isinstance(value, str):
             continue
         if argument == "pattern":

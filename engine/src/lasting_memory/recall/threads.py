@@ -113,22 +113,28 @@ def conversation(
 
     What only repeats memory, past conversations, or the files of these routes is no turn.
     """
-    values = thread.get("values")
-    messages = _mappings(values.get("messages") if isinstance(values, Mapping) else None)
-    calls, turns = dict[str, Mapping[str, Any]](), list[Turn]()
+    turns, last_said_at = _turns_of(thread.get("values"), routes)
+    shown = tuple(turn for turn in turns if turn.speaker in speakers and turn.text)
+    metadata = thread.get("metadata") or {}
     updated_at = str(thread.get("updated_at") or "")
+    created_at = str(metadata.get(IMPORTED_BEGAN) or thread.get("created_at") or updated_at)
+    ended_at = str(metadata.get(IMPORTED_ENDED) or "")
+    date = (ended_at or last_said_at or updated_at)[:10]
+    return Conversation(str(thread["thread_id"]), date, shown, created_at, updated_at, ended_at)
+
+
+def _turns_of(values: object, routes: Collection[str]) -> tuple[list[Turn], str]:
+    """The turns in a thread's values, and when something was said last; "" where nobody noted it."""
+    messages = _mappings(values.get("messages") if isinstance(values, Mapping) else None)
+    calls = dict[str, Mapping[str, Any]]()
+    turns = list[Turn]()
     at = ""
     for exchange in _exchanges(messages):
         # What answers a message was said when that was.
-        people = [said_at(message) for message in exchange if message.get("type") == "human"]
-        at = max(people) if people else at
+        times = [said_at(message) for message in exchange if message.get("type") == "human"]
+        at = max(times, default=at)
         turns += [replace(turn, said_at=at) for turn in _exchanged(exchange, calls, routes)]
-    shown = tuple(turn for turn in turns if turn.speaker in speakers and turn.text)
-    metadata = thread.get("metadata") or {}
-    created_at = str(metadata.get(IMPORTED_BEGAN) or thread.get("created_at") or updated_at)
-    ended_at = str(metadata.get(IMPORTED_ENDED) or "")
-    date = (ended_at or at or updated_at)[:10]
-    return Conversation(str(thread["thread_id"]), date, shown, created_at, updated_at, ended_at)
+    return turns, at
 
 
 def _exchanges(messages: Iterable[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
@@ -151,7 +157,9 @@ def _exchanged(
     routes: Collection[str],
 ) -> list[Turn]:
     """The turns of an exchange. Adds its tool calls to `calls`, by id."""
-    turns, asks, adds = list[Turn](), False, False
+    turns = list[Turn]()
+    asks = False
+    adds = False
     for message in exchange:
         for call in _mappings(message.get("tool_calls")):
             calls[str(call.get("id"))] = call
