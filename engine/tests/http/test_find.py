@@ -190,3 +190,14 @@ async def test_the_store_is_never_searched_for_a_temporary_conversation(
     agent.put(MEMORIES, "/list.md", "- needs leek\n")
     (told,) = await agent.called(ToolCall("shopping", {"wanted": "leek"}))
     assert "leek" not in told
+
+
+async def test_a_file_is_found_once_however_many_of_its_paragraphs_match(calling: Open) -> None:
+    async with calling() as api:
+        await put(api, "cello in spring\n\ncello in autumn\n\ncello\n", "/memories/topics/a.md")
+        await put(api, "a cello\n", "/memories/topics/b.md")
+        found = (await api.get("/memory/find", params={"q": "cello", "limit": 2})).json()["found"]
+    assert sorted(file["path"] for file in found) == [
+        "/memories/topics/a.md",
+        "/memories/topics/b.md",
+    ]

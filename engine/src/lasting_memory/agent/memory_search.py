@@ -116,14 +116,19 @@ def _best(
     by_meaning = _scores_by_meaning(similar, _best_passages(passages, by_words), by_words)
     scores = fused(by_words, by_meaning)
     ranked = sorted(scores, key=scores.__getitem__, reverse=True)
-    results = list[FoundMemory]()
-    for number in ranked[:limit]:
+    results = dict[str, FoundMemory]()
+    for number in ranked:
         key, passage = passages[number]
+        if key in results:
+            # A file is found once, by its best passage.
+            continue
         text = texts[key]
         # Which part of a file is alike in meaning is not known: its beginning is shown.
         best_part = _shown(query, passage) if number in by_words else text[:_TEXT_CHARS]
-        results.append(FoundMemory(f"/memories{key}", best_part, _lines(query, key, text)))
-    return results
+        results[key] = FoundMemory(f"/memories{key}", best_part, _lines(query, key, text))
+        if len(results) == limit:
+            break
+    return list(results.values())
 
 
 def _best_passages(passages: Sequence[_Passage], by_words: Mapping[int, float]) -> dict[str, int]:
