@@ -243,6 +243,7 @@ builtins.__import__ = importing
 for name in json.loads(sys.argv[1]):
     import_module(name)
 from lasting_memory.dev import processes, server
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell ignores it
 with server.only_server():
     process = processes.start_apart([sys.executable, "-c", "import time; time.sleep(600)"])
     processes.interrupt(process)

@@ -16,7 +16,7 @@ from lasting_memory.http.app import FOLDER
 from tests.front_ends.test_pages import HERE, INSTALL, SECONDS, needs_npm
 from tests.http.answers import JSON, operations, spec
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.proof]
 # fmt: off
 TSC = [
     "node", "node_modules/typescript/bin/tsc", "--allowJs", "--checkJs", "--noEmit", "--target", "es2022",
