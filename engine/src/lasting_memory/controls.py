@@ -83,7 +83,8 @@ async def set_controls(
     """Change the given controls, by name. Returns False if the person was forgotten since this
     `began`: nothing is changed.
     """
-    namespace, at = namespaces.controls(actor), datetime.now(UTC).isoformat()
+    namespace = namespaces.controls(actor)
+    at = datetime.now(UTC).isoformat()
     ops = [PutOp(namespace, name, {"on": on, "at": at}, index=False) for name, on in given.items()]
     return await journal.put_unless_forgotten(store, ops, began)
 
@@ -117,7 +118,9 @@ TEMPORARY = "temporary"
 HELD_WHILE_PAUSED = "held_while_paused"
 # On a conversation that was imported: it is read and searched, never continued, and never
 # consolidated. And when it began and ended, in ISO format, UTC, where the document says so.
-IMPORTED, IMPORTED_BEGAN, IMPORTED_ENDED = "imported", "imported_began", "imported_ended"
+IMPORTED = "imported"
+IMPORTED_BEGAN = "imported_began"
+IMPORTED_ENDED = "imported_ended"
 # Metadata of the runs that consolidation's triggers create.
 RUN_METADATA = ("trigger", "consolidates")
 # Metadata that only this process may set, while it does: an in-process call carries this to
@@ -171,7 +174,9 @@ async def keep_out(thread_id: str, metadata: Mapping[str, Any] | None) -> None:
 
 # The metadata that names a thread in lists. A person may set another one: the second one says which
 # title a run made.
-TITLE, MADE_TITLE, TITLE_CHARS = "title", "made_title", 80
+TITLE = "title"
+MADE_TITLE = "made_title"
+TITLE_CHARS = 80
 
 
 def title_of(messages: Iterable[Mapping[str, Any]]) -> str:
@@ -251,7 +256,8 @@ async def delete_idle(
     still try to write is refused: one may go on although its thread is called idle, or begin at
     this moment.
     """
-    deleted, left = list[Any](), 0
+    deleted = list[Any]()
+    left = 0
     while True:
         page: list[Any] = await client.threads.search(
             metadata=dict(wanted),
@@ -289,7 +295,8 @@ async def delete_idle(
 
 # Seconds that the cancelled runs of a conversation have to end. A slower one writes no memory.
 STOP_SECONDS = 10.0
-_RUNS, _LOOK_SECONDS = 100, 0.05
+_RUNS = 100
+_LOOK_SECONDS = 0.05
 # Threads that one search finds.
 _IDS = 1_000
 

@@ -16,7 +16,8 @@ from lasting_memory.journal import lines_of
 from lasting_memory.validation import RefusedWrite
 
 # Lines that a refusal names, where several are meant, and characters of each.
-_NAMED_LINES, _NAMED_CHARS = 5, 120
+_NAMED_LINES = 5
+_NAMED_CHARS = 120
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,8 @@ from lasting_memory.validation import RefusedWrite, before_write
 # The file for which it is checked whether an entry may be written.
 _FILE = "/memories/topics/brought.md"
 # Lines of the model's that the text does not say, as the person is told, and characters of each.
-_LINES_TOLD, _LINE_CHARS = 5, 200
+_LINES_TOLD = 5
+_LINE_CHARS = 200
 
 
 @dataclass(slots=True)

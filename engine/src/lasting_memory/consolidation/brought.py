@@ -32,11 +32,13 @@ from lasting_memory.consolidation.guard import JOINERS, Key, is_plain, key_of
 
 # Entries that are taken of one text, and characters of one. A longer message is divided between its
 # lines, never within one.
-MAX_ENTRIES, MAX_ENTRY_CHARS = 50_000, 20_000
+MAX_ENTRIES = 50_000
+MAX_ENTRY_CHARS = 20_000
 # Characters of a message up to which its lines are put together.
 _MESSAGE_CHARS = 4_000
 _MAX_DEPTH = 40  # of JSON
-_TITLE_CHARS, _DATE_CHARS = 120, 30
+_TITLE_CHARS = 120
+_DATE_CHARS = 30
 
 
 def proposal_id(text_id: str) -> str:
@@ -123,7 +125,8 @@ _PART = TypeAdapter(Part)
 
 def shown(entries: Sequence[Entry]) -> str:
     """Entries as a model reads them: a line each, under their headings."""
-    lines, heading = list[str](), ""
+    lines = list[str]()
+    heading = ""
     for entry in entries:
         if entry.heading != heading:
             heading = entry.heading
@@ -136,7 +139,8 @@ def parts(entries: Sequence[Entry], chars: int) -> list[list[Entry]]:
     """The entries in order, in parts of at most about so many characters, each of at least one
     entry.
     """
-    result, left = list[list[Entry]](), 0
+    result = list[list[Entry]]()
+    left = 0
     for entry in entries:
         size = len(entry.line) + len(entry.heading) + 1
         if not result or size > left:
@@ -148,7 +152,8 @@ def parts(entries: Sequence[Entry], chars: int) -> list[list[Entry]]:
 
 
 # Texts of each reason that are told to the person, and characters of each.
-_TOLD, _TOLD_CHARS = 5, 120
+_TOLD = 5
+_TOLD_CHARS = 120
 
 
 def counted(left_out: Mapping[str, Sequence[str]]) -> dict[str, Any]:
@@ -172,7 +177,8 @@ def read(text: str) -> Brought:
         raise UnreadableError(
             "This is a ZIP archive; unpack it, and bring the file in it, such as conversations.json."
         )
-    brought, seen = Brought(), set[Key]()
+    brought = Brought()
+    seen = set[Key]()
     for entry in _entries(text, brought):
         key = entry.key
         if not key:
@@ -257,7 +263,8 @@ def _json_values(text: str) -> Any:
         raise
     except ValueError as error:
         problem = error
-    values, lines = list[Any](), [line for line in text.split("\n") if line.strip()]
+    values = list[Any]()
+    lines = [line for line in text.split("\n") if line.strip()]
     with_lines = len(lines) > 1
     for line in lines if with_lines else ():
         try:
@@ -395,11 +402,13 @@ def _date(value: Mapping[str, Any]) -> str:
 def _messages(text: str, date: str, title: str) -> Iterator[Entry]:
     """A message of the person's; a long one in several, which end where its lines do."""
     lines = [line for raw in _with_newlines(text).split("\n") if (line := _one_line(raw))]
-    some, size = list[str](), 0
+    some = list[str]()
+    size = 0
     for line in lines:
         if some and size + len(line) > _MESSAGE_CHARS:
             yield Entry(" ".join(some), date, title, is_message=True)
-            some, size = [], 0
+            some = []
+            size = 0
         some.append(line)
         size += len(line) + 1
     if some:
@@ -414,7 +423,8 @@ def _of_chatgpt(conversation: Mapping[str, Any]) -> Iterator[Entry]:
             continue
         if message["author"].get("role") != "user":
             continue
-        content, metadata = message.get("content"), message.get("metadata")
+        content = message.get("content")
+        metadata = message.get("metadata")
         instructions = (
             metadata.get("user_context_message_data") if isinstance(metadata, Mapping) else None
         )
@@ -435,7 +445,8 @@ def _branch(mapping: Mapping[str, Any], current: object) -> list[Mapping[str, An
     known = {key: node for key, node in mapping.items() if isinstance(node, Mapping)}
     if current not in known:
         current = next((key for key in reversed(known) if not known[key].get("children")), None)
-    nodes, seen = list[Mapping[str, Any]](), set[object]()
+    nodes = list[Mapping[str, Any]]()
+    seen = set[object]()
     while isinstance(current, str) and current in known and current not in seen:
         seen.add(current)
         nodes.append(known[current])
@@ -533,7 +544,9 @@ def _of_text(text: str, title: str = "", brought: Brought | None = None) -> Iter
 
 
 def _lines_of(text: str, title: str) -> Iterator[_Line]:
-    in_block, parent, parent_indent = False, "", 0
+    in_block = False
+    parent = ""
+    parent_indent = 0
     for raw in text.split("\n"):
         if _FENCE.match(raw):
             in_block = not in_block
@@ -546,10 +559,12 @@ def _lines_of(text: str, title: str) -> Iterator[_Line]:
         if not any(map(_says_something, said)):
             continue
         if not bullet and not date and (heading := _heading(bare)) is not None:
-            title, parent = heading[:_TITLE_CHARS], ""
+            title = heading[:_TITLE_CHARS]
+            parent = ""
             continue
         if bullet and said.endswith((":", "\uff1a")):  # what the items below it are about
-            parent, parent_indent = said[:_TITLE_CHARS], indent
+            parent = said[:_TITLE_CHARS]
+            parent_indent = indent
             continue
         if not bullet or indent <= parent_indent:
             parent = ""
@@ -602,9 +617,12 @@ _AT = re.compile(r"(?:19|20)\d\d.{0,20}\d:\d\d")
 
 def _without_tags(page: str) -> str:
     """The text that a page shows, with its headings and lists as Markdown. In linear time."""
-    shown_text, at, unseen = list[str](), 0, ""
+    shown_text = list[str]()
+    at = 0
+    unseen = ""
     for tag in _TAG.finditer(page):
-        name, closes = (tag[2] or "").lower(), tag[1] == "/"
+        name = (tag[2] or "").lower()
+        closes = tag[1] == "/"
         if not unseen:
             shown_text.append(page[at : tag.start()].replace("\n", " "))
         at = tag.end()

@@ -58,7 +58,8 @@ async def commit(draft: Draft, verdict: Verdict, client: LangGraphClient) -> Rec
 
 async def _carry_out(draft: Draft, verdict: Verdict) -> _Outcome:
     """Do with the changes what was decided."""
-    record, is_dry = await _record_of(draft, verdict), draft.record.dry_run
+    record = await _record_of(draft, verdict)
+    is_dry = draft.record.dry_run
     if verdict.problem:
         return await _undone(draft, record, verdict)
     if not is_dry and await _is_overtaken(draft):

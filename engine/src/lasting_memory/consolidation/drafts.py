@@ -135,7 +135,8 @@ class Draft:
         """Make a new copy, and return the first messages of an attempt. `refused`: why the attempt
         before was.
         """
-        self.copy, self.steps = InMemoryStore(), 0
+        self.copy = InMemoryStore()
+        self.steps = 0
         self.given_up.clear()
         for key, file in self.base.items():
             await self.copy.aput(self.memory.files, key, {**file})
@@ -185,11 +186,9 @@ class Draft:
         Nor, where it `quotes_facts`, if one was deleted for good since the run began.
         """
         record.log()
-        store, actor, namespace = (
-            self.memory.store,
-            self.memory.actor,
-            namespaces.run_records(self.memory.actor),
-        )
+        store = self.memory.store
+        actor = self.memory.actor
+        namespace = namespaces.run_records(self.memory.actor)
         if self.reading:
             record = replace(record, notes=[])  # nothing is kept of a text but what is proposed
             record = await self._with_earlier_record(record, self.reading.part)

@@ -47,7 +47,8 @@ class Dated(NamedTuple):
 
 
 # A line that is much longer than a fact (so many times, plus so many words) does not keep it.
-_JOINED, _ADDED = 4, 8
+_JOINED = 4
+_ADDED = 8
 # A fact is compared with so many lines, those with its rarest words. This bounds the time.
 _CANDIDATES = 32
 # A fact's source (date and thread) at its end, which may change.
@@ -69,7 +70,8 @@ _WITHOUT_JOINERS = dict.fromkeys(map(ord, JOINERS))
 # nothing of the person.
 _AT_THEIR_WORD = frozenset({"person", "operator", "agent", "subagent", "client"})
 # The newest lines that the model is shown, and characters of each.
-_SHOWN, _SHOWN_CHARS = 50, 200
+_SHOWN = 50
+_SHOWN_CHARS = 200
 # The newest runs of a conversation, in which its person may have said something again.
 _RUNS = 100
 
@@ -108,7 +110,8 @@ class Standing:
         language: str | None = None,
         rules: Consolidation = DEFAULT_CONSOLIDATION,
     ) -> None:
-        self.facts, self.language = facts, language or recall.language("\n".join(facts.values()))
+        self.facts = facts
+        self.language = language or recall.language("\n".join(facts.values()))
         self._share = rules.fact_words_kept - 1e-9
 
     def lost(self, before: Mapping[Key, str], given_up: Collection[Key]) -> list[str]:
@@ -204,10 +207,8 @@ def _fields(text: str) -> str:
 def differences(change: Changed) -> tuple[dict[Key, str], dict[Key, str]]:
     """The facts that a change takes out, and those that it adds. Blocks."""
     change = change.beyond(change.before)
-    removed, added = (
-        facts_of([(change.path, change.before)]),
-        facts_of([(change.path, change.after)]),
-    )
+    removed = facts_of([(change.path, change.before)])
+    added = facts_of([(change.path, change.after)])
     return (
         {key: line for key, line in removed.items() if key not in added},
         {key: line for key, line in added.items() if key not in removed},
@@ -251,10 +252,8 @@ def objection(
         if odd := min((line for line in lines - known if not is_plain(line)), default=None):
             told = f"{path}: only plain text, without HTML, comments, code blocks and invisible characters: {odd[:80]!r}."
             return Objection("not_plain", told, [odd])
-        before, given = (
-            facts_of([(path, change.before)]),
-            facts_of((path, line) for line in given_up.get(path, ())),
-        )
+        before = facts_of([(path, change.before)])
+        given = facts_of((path, line) for line in given_up.get(path, ()))
         lost = after.lost(before, given)
         explained = sum(key in given and key not in after.facts for key in before)
         if len(lost) > (len(before) - explained) * rules.removable_share:
@@ -367,7 +366,8 @@ def returning(
     if not gone or not new:
         return {}
     language = Standing({**present, **gone}).language
-    facts, memory = Standing(gone, language, rules).words, Standing(present, language, rules)
+    facts = Standing(gone, language, rules).words
+    memory = Standing(present, language, rules)
     weights = weights_of([*facts.values(), *memory.words.values()])
 
     @cache
@@ -382,7 +382,8 @@ def returning(
             line - fact <= says and not (fact - line) & says for line in instead
         ):
             return False  # it says what memory says instead (`green tea` for `tea`), or more
-        again, adds = said_after(taken[key].at), says - fact
+        again = said_after(taken[key].at)
+        adds = says - fact
         if any(again.keeping(fact, weights)) or any(again.keeping(says, weights)):
             return False
         return not (
@@ -408,7 +409,10 @@ def without(changes: Sequence[Changed], found: Collection[tuple[str, Key]]) -> l
     for change in changes:
         if change.path not in touched or change.path.endswith(".json"):
             continue
-        old, new, result, at = change.before.split("\n"), change.after.split("\n"), list[str](), 0
+        old = change.before.split("\n")
+        new = change.after.split("\n")
+        result = list[str]()
+        at = 0
         for i, i_end, j, j_end in edits(old, new):
             lines = [line for line in new[j:j_end] if (change.path, key_of(line)) not in found]
             replaced = old[i:i_end] if len(lines) < j_end - j else []

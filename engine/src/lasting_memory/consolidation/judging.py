@@ -26,7 +26,8 @@ INVENTED = (
 BEYOND = "Consolidation may only {} lines and fields here. Leave this out: {}."
 NOT_DONE = "Not done, because consolidation may only {} here: {}."  # as the person reads it
 # Lines of one kind that the model is told of, and characters of each.
-_LINES_TOLD, _LINE_CHARS = 5, 120
+_LINES_TOLD = 5
+_LINE_CHARS = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,8 @@ def _left_out(
     draft: Draft, returning: guard.Found, invented: guard.Found, beyond: Sequence[Beyond]
 ) -> Verdict:
     """What is left out of a draft, and why, for the model and for people. A reading notes it, too."""
-    reasons, notes = list[str](), list[Note]()
+    reasons = list[str]()
+    notes = list[Note]()
     if returning:
         reasons.append(RETURNS.format(_told(returning)))
         notes.append(
@@ -123,7 +125,8 @@ def _left_out(
     if invented:
         reasons.append(INVENTED.format(_told(invented)))
         notes.append(note("not_given", *invented.values()))
-    kinds, lines = listed(draft.rules.may), [str(change) for change in beyond]
+    kinds = listed(draft.rules.may)
+    lines = [str(change) for change in beyond]
     named = "; ".join(lines[:_LINES_TOLD])
     if beyond:
         reasons.append(BEYOND.format(kinds, named))
@@ -142,7 +145,8 @@ def _told(found: guard.Found) -> str:
 
 async def _objection(draft: Draft, changed: Sequence[Changed]) -> Verdict | None:
     """Why none of the changes may be committed, if there is a reason."""
-    rules, others = draft.rules, list[tuple[str, str]]()
+    rules = draft.rules
+    others = list[tuple[str, str]]()
     if draft.source:  # each line that goes needs a reason
         rules = replace(rules, removable_share=0)
         paths = {change.path for change in changed}

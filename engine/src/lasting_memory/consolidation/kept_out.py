@@ -25,7 +25,8 @@ from lasting_memory.people import identity, namespaces
 from lasting_memory.recall import Conversation, Turn, conversation
 
 # Conversations that a search for a fact looks at, and busy ones of a person.
-_FOUND, _BUSY = 20, 100
+_FOUND = 20
+_BUSY = 100
 # Wordings of a fact that are searched for.
 _WORDINGS = 10
 # Newest runs of a conversation, among which are those that wait or are at work.
@@ -64,7 +65,8 @@ async def keep_out(
     began: journal.Began,
 ) -> None:
     """Keep out what was said in these conversations up to now."""
-    place, ops = namespaces.kept_out(actor), list[PutOp]()
+    place = namespaces.kept_out(actor)
+    ops = list[PutOp]()
     for thread_id in thread_ids:
         with suppress(NotFoundError):  # it was deleted meanwhile
             going = [
@@ -99,7 +101,8 @@ async def read_kept_out(
     """What is kept out of a person's conversations. A copy of a conversation has the same turns, so
     hashes are of all.
     """
-    hashes, being_said = set[str](), dict[str, Collection[str]]()
+    hashes = set[str]()
+    being_said = dict[str, Collection[str]]()
     for item in await journal.all_items(store, namespaces.kept_out(actor)):
         hashes |= {*item.value.get("seen", ())}
         wanted = {*item.value.get("runs", ())}

@@ -52,7 +52,9 @@ def within(changes: Sequence[Changed], may: Collection[Kind]) -> tuple[list[Chan
     """The part of a batch's changes that may be made, and what is left out. Blocks."""
     if {"add", "update", "remove"} <= {*may}:
         return list(changes), []
-    moved, kept, left_out = _moved(changes), list[Changed](), list[Beyond]()
+    moved = _moved(changes)
+    kept = list[Changed]()
+    left_out = list[Beyond]()
     for change in changes:
         if change.path.endswith(".json"):
             text, found = _object(change, may)
@@ -81,9 +83,11 @@ class _Moved(NamedTuple):
 
 
 def _moved(changes: Sequence[Changed]) -> _Moved:
-    taken, put = Counter[str](), Counter[str]()
+    taken = Counter[str]()
+    put = Counter[str]()
     for change in _texts(changes):
-        old, new = change.before.split("\n"), change.after.split("\n")
+        old = change.before.split("\n")
+        new = change.after.split("\n")
         for i, i_end, j, j_end in journal.edits(old, new):
             taken.update(line.strip() for line in old[i:i_end])
             put.update(line.strip() for line in new[j:j_end])
@@ -114,8 +118,11 @@ def _take(lines: Counter[str], line: str) -> bool:
 
 def _lines(change: Changed, may: Collection[Kind], moved: _Moved) -> tuple[str, list[Beyond]]:
     """The text with what may be made of its changes, and what is left out."""
-    old, new, at = change.before.split("\n"), change.after.split("\n"), 0
-    result, left_out = list[str](), list[Beyond]()
+    old = change.before.split("\n")
+    new = change.after.split("\n")
+    at = 0
+    result = list[str]()
+    left_out = list[Beyond]()
     for i, i_end, j, j_end in journal.edits(old, new):
         result += old[at:i]
         place = _Place(old[i:i_end], new[j:j_end], may, moved)
@@ -131,7 +138,9 @@ class _Place:
     def __init__(
         self, taken: Sequence[str], put: Sequence[str], may: Collection[Kind], moved: _Moved
     ) -> None:
-        self._taken, self._put, self._may = taken, put, may
+        self._taken = taken
+        self._put = put
+        self._may = may
         self._going = {
             i for i, line in enumerate(taken) if line.strip() and _take(moved.out, line.strip())
         }
@@ -139,14 +148,16 @@ class _Place:
             j for j, line in enumerate(put) if line.strip() and _take(moved.back, line.strip())
         }
         self._pairs = dict[int, int]()
-        out, back = _others(taken, self._going), _others(put, self._coming)
+        out = _others(taken, self._going)
+        back = _others(put, self._coming)
         for facts in (True, False):
             self._pairs |= _pairs(_that_are(out, facts=facts), _that_are(back, facts=facts))
         self.left_out = list[tuple[Kind, str]]()
 
     def lines(self) -> list[str]:
         """The lines that may stand there, once `left_out` has the others."""
-        result, done = list[str](), 0
+        result = list[str]()
+        done = 0
         for i, line in enumerate(self._taken):
             if i in self._pairs:
                 j = self._pairs[i]
@@ -192,7 +203,8 @@ def _that_are(lines: Mapping[int, str], *, facts: bool) -> dict[int, str]:
 
 def _pairs(taken: Mapping[int, str], put: Mapping[int, str]) -> dict[int, int]:
     """Which of the new lines stands in place of which old one, by their numbers."""
-    left, pairs = dict(put), dict[int, int]()
+    left = dict(put)
+    pairs = dict[int, int]()
     words = {number: {*key_of(line)} for number, line in put.items()}
     is_small = len(taken) * len(put) <= _MOST_PAIRS
     alike = dict[tuple[int, int], int]()
@@ -215,7 +227,8 @@ def _pairs(taken: Mapping[int, str], put: Mapping[int, str]) -> dict[int, int]:
 
 def _object(change: Changed, may: Collection[Kind]) -> tuple[str, list[Beyond]]:
     """The text of a JSON file with what may be made of its changes, and what is left out."""
-    old, new = _fields_of(change.before), _fields_of("" if change.deleted else change.after)
+    old = _fields_of(change.before)
+    new = _fields_of("" if change.deleted else change.after)
     if old is None or new is None:
         kind: Kind = "add" if not change.before else "remove" if change.deleted else "update"
         return (
@@ -240,9 +253,11 @@ def _merged(
     """The fields of an object with what may be made of its changes, and what is left out. `where`
     names the object.
     """
-    result, left_out = dict[str, Any](), list[Beyond]()
+    result = dict[str, Any]()
+    left_out = list[Beyond]()
     for name in dict.fromkeys([*old, *new]):
-        before, after = old.get(name), new.get(name)
+        before = old.get(name)
+        after = new.get(name)
         if (
             _has_value(before)
             and _has_value(after)

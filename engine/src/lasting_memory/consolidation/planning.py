@@ -128,8 +128,10 @@ class Due:
         """The turns as the model reads them, a line each, under the day on which they were said and
         the thread.
         """
-        most, talk = rules.batch_tokens * CHARS_PER_TOKEN, self.conversation
-        lines, day = list[str](), ""
+        most = rules.batch_tokens * CHARS_PER_TOKEN
+        talk = self.conversation
+        lines = list[str]()
+        day = ""
         for turn in talk.turns:
             if talk.day_of(turn, zone) != day:
                 day = talk.day_of(turn, zone)
@@ -156,7 +158,8 @@ def batch(due: Sequence[Due], tokens: int) -> list[Due]:
     ):
         if taken and item.position.setbacks:
             break
-        turns, fitting = item.conversation.turns, 0
+        turns = item.conversation.turns
+        fitting = 0
         for turn in turns:
             tokens -= len(turn.text) // CHARS_PER_TOKEN
             if tokens < 0 and (taken or fitting):
@@ -184,13 +187,13 @@ async def find_due(
     It reads conversations that changed since all were consolidated, newest first, and stops there.
     What has no new turns is noted as read.
     """
-    noted, rules = (
-        (namespaces.reading(owner.actor), owner.key),
-        deployment.consolidation or DEFAULT_CONSOLIDATION,
-    )
+    noted = (namespaces.reading(owner.actor), owner.key)
+    rules = deployment.consolidation or DEFAULT_CONSOLIDATION
     item = await store.aget(*noted)
-    read_to, changed = time_of(item.value.get("read_to") if item else None), list[Any]()
-    newest, metadata = read_to.isoformat(), owned_by(owner.actor, deployment.agents)
+    read_to = time_of(item.value.get("read_to") if item else None)
+    changed = list[Any]()
+    newest = read_to.isoformat()
+    metadata = owned_by(owner.actor, deployment.agents)
     for owned in metadata:
         async for page in changed_since(threads, owned, read_to.timestamp() * 1_000_000):
             newest = max([newest, *(str(thread["updated_at"]) for thread in page)])
@@ -198,13 +201,13 @@ async def find_due(
                 each for each in await changed_in(page, deployment, store) if each[0] == owner
             ]
     changed.sort(key=lambda each: (each[2].setbacks, str(each[1]["updated_at"])))
-    due, left, read = list[Due](), changed, 0
+    due = list[Due]()
+    left = changed
+    read = 0
     kept_out = await read_kept_out(store, runs, owner.actor) if changed else KeptOut()
     while left and (read <= rules.batch_tokens or len(due) < 2):  # noqa: PLR2004  # one more says that there is more
-        known, left = (
-            {str(thread["thread_id"]): at for _, thread, at in left[:_READ_AT_ONCE]},
-            left[_READ_AT_ONCE:],
-        )
+        known = {str(thread["thread_id"]): at for _, thread, at in left[:_READ_AT_ONCE]}
+        left = left[_READ_AT_ONCE:]
         found = await threads_by_id(
             threads, [*known], metadata, ["thread_id", "created_at", "updated_at", "values"]
         )
@@ -228,7 +231,8 @@ def _new_turns(
     threads: Sequence[Mapping[str, Any]], known: Mapping[str, Position], kept_out: KeptOut
 ) -> tuple[list[Due], dict[str, Position]]:
     """The new turns of these threads, and the positions of threads without any. Blocks."""
-    due, old = list[Due](), dict[str, Position]()
+    due = list[Due]()
+    old = dict[str, Position]()
     for thread in threads:
         talk = conversation(thread, speakers=("user", "assistant"))
         position = known[talk.thread_id]
@@ -363,7 +367,8 @@ class IdleTrigger(AgentMiddleware[Any, Any, Any]):
 
     def __init__(self, deployment: Deployment, delay: float = _DELAY_SECONDS) -> None:
         super().__init__()
-        self._deployment, self._delay = deployment, delay
+        self._deployment = deployment
+        self._delay = delay
         self._planning: set[asyncio.Task[None]] = set()  # the event loop itself keeps no task alive
 
     async def awrap_model_call(
@@ -404,10 +409,8 @@ class IdleTrigger(AgentMiddleware[Any, Any, Any]):
             caller = Caller.of_run(self._deployment, runtime)
             owner = owner_for(caller, self._deployment)
             await asyncio.sleep(self._delay)
-            began, seconds = (
-                journal.began_by(caller),
-                self._deployment.settings.consolidate_after_seconds,
-            )
+            began = journal.began_by(caller)
+            seconds = self._deployment.settings.consolidate_after_seconds
             await start(
                 owner, get_client(), Trigger.IDLE, seconds, store=runtime.store, began=began
             )
@@ -447,7 +450,8 @@ async def sweep_counted(
     """As `sweep`. Returns how many people were `due`, for how many it `started` one, for how many
     one was `planned` already; and `runs`, with those that tidy.
     """
-    began, counts = datetime.now(UTC).isoformat(timespec="microseconds"), Counter[str]()
+    began = datetime.now(UTC).isoformat(timespec="microseconds")
+    counts = Counter[str]()
     for owner in dict.fromkeys([owner for owner, _ in await _all_due(deployment, client, store)]):
         counts["due"] += 1
         try:
@@ -484,7 +488,9 @@ async def _tidy_is_due(
     """
     if not (days := deployment.consolidation and deployment.consolidation.tidy_days):
         return False
-    place, key, now = namespaces.reading(owner.actor), f"tidied-{owner.key}", datetime.now(UTC)
+    place = namespaces.reading(owner.actor)
+    key = f"tidied-{owner.key}"
+    now = datetime.now(UTC)
     item = await store.aget(place, key)
     is_due = item is not None and time_of(item.value.get("at")) <= now - timedelta(days=days)
     if is_due or item is None:
@@ -508,7 +514,8 @@ async def _all_due(
     deployment: Deployment, client: LangGraphClient, store: BaseStore
 ) -> list[tuple[Owner, str]]:
     """The owner of each conversation with something new, and when it changed."""
-    due, last = list[tuple[Owner, str]](), await store.aget(*namespaces.LAST_SWEEP)
+    due = list[tuple[Owner, str]]()
+    last = await store.aget(*namespaces.LAST_SWEEP)
     since = min(time_of(last.value.get("began")), datetime.now(UTC)) - _BACK if last else EARLIEST
     for graph in deployment.agents:
         async for threads in changed_since(

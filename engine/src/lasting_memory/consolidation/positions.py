@@ -61,10 +61,8 @@ async def positions_of(
 
 def position_ops(actor: identity.Actor, positions: Mapping[str, Position]) -> list[PutOp]:
     """The operations that put the positions of these threads of a person."""
-    place, values = (
-        namespaces.positions(actor),
-        {key: _POSITIONS.dump_python(at, mode="json") for key, at in positions.items()},
-    )
+    place = namespaces.positions(actor)
+    values = {key: _POSITIONS.dump_python(at, mode="json") for key, at in positions.items()}
     return [PutOp(place, thread_id, value, index=False) for thread_id, value in values.items()]
 
 

@@ -78,7 +78,8 @@ async def _read_conversations(
     draft: Draft, taken: Mapping[Key, Dated], client: LangGraphClient
 ) -> str:
     """What is new in the oldest conversations that fit, which are then the draft's."""
-    memory, rules = draft.memory, draft.rules
+    memory = draft.memory
+    rules = draft.rules
     due = await planning.find_due(
         memory.deployment, client.threads, memory.store, draft.owner, memory.began, runs=client.runs
     )
@@ -131,7 +132,9 @@ async def _begin_reading(draft: Draft, part: Part, undecided: Sequence[Proposal]
     """
     memory = draft.memory
     own_id = proposal_id(part.text_id)
-    own, older, others = list[Proposal](), list[str](), list[Proposal]()
+    own = list[Proposal]()
+    older = list[str]()
+    others = list[Proposal]()
     for proposal in undecided:
         if proposal.id.startswith(own_id):
             own.append(proposal)

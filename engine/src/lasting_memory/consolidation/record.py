@@ -21,7 +21,8 @@ logger = logging.getLogger(__name__)
 
 _LOGGED = ("run_id", "conversations", "model_calls", "input_tokens", "output_tokens", "undone")
 # Lines that a note names, and characters of each.
-_NOTED_LINES, _NOTE_CHARS = 5, 120
+_NOTED_LINES = 5
+_NOTE_CHARS = 120
 
 
 class Note(TypedDict):

@@ -238,7 +238,8 @@ async def _begin_anew(draft: Draft, client: LangGraphClient) -> str:
 
 async def _plan_again(draft: Draft, seconds: int, client: LangGraphClient) -> None:
     """Plan another run in place of this one."""
-    memory, trigger = draft.memory, draft.trigger or Trigger.ASKED
+    memory = draft.memory
+    trigger = draft.trigger or Trigger.ASKED
     await planning.start(
         draft.owner, client, trigger, seconds, inside=True, store=memory.store, began=memory.began
     )
@@ -271,7 +272,8 @@ async def _index_for_recall(draft: Draft, record: Record, client: LangGraphClien
     """Bring the index of the person's conversations up to date, so that the next search need not."""
     if draft.record.dry_run or record.status not in {"done", "proposed"}:
         return
-    memory, d = draft.memory, draft.memory.deployment
+    memory = draft.memory
+    d = draft.memory.deployment
     try:
         await catch_up(memory.store, client.threads, memory.actor, agents=d.agents, routes=d.routes)
     except (

@@ -74,7 +74,10 @@ class ScopedFiles(StoreBackend):
         store: BaseStore | None = None,
     ) -> None:
         super().__init__(namespace=namespace, store=store)
-        self._deployment, self._route, self._author, self._began = deployment, route, author, began
+        self._deployment = deployment
+        self._route = route
+        self._author = author
+        self._began = began
 
     def _writer(self) -> tuple[Author, Began | None]:
         """Who writes, and since when."""
@@ -128,7 +131,8 @@ class ScopedFiles(StoreBackend):
                 raise RefusedWrite(_not_found(self._shown(file_path)))
             if before["encoding"] == "base64":
                 raise RefusedWrite("Cannot edit binary files with text replacements.")
-            old, new = spelled_as_in(before["content"], plain(old_string)), plain(new_string)
+            old = spelled_as_in(before["content"], plain(old_string))
+            new = plain(new_string)
             _check_replacement(
                 self._shown(file_path), before["content"], old, new, replace_all=replace_all
             )
@@ -186,7 +190,8 @@ class ScopedFiles(StoreBackend):
 
     async def adownload_files(self, paths: list[str]) -> list[protocol.FileDownloadResponse]:
         """All files in one batch. A bad value is an error of that file alone."""
-        namespace, responses = self._get_namespace(), list[protocol.FileDownloadResponse]()
+        namespace = self._get_namespace()
+        responses = list[protocol.FileDownloadResponse]()
         items = await self._get_store().abatch([GetOp(namespace, path) for path in paths])
         for path, item in zip(paths, items, strict=True):
             response = protocol.FileDownloadResponse(
@@ -269,11 +274,9 @@ class RouteFiles(ScopedFiles):
 
     def __init__(self, deployment: Deployment, path: str, drafts: StoreOverride | None) -> None:
         super().__init__(deployment, self._place, route=path.rstrip("/"))
-        self._scope, self._is_memory, self._drafts = (
-            deployment.scope(path),
-            path == "/memories/",
-            drafts,
-        )
+        self._scope = deployment.scope(path)
+        self._is_memory = path == "/memories/"
+        self._drafts = drafts
 
     @property
     def deployment(self) -> Deployment:
@@ -426,7 +429,8 @@ class ThreadFiles(StateBackend):
         self, file_path: str, old_string: str, new_string: str, replace_all: bool = False
     ) -> protocol.EditResult:
         try:
-            old, new = plain(old_string), plain(new_string)
+            old = plain(old_string)
+            new = plain(new_string)
             if file := self._read_files().get(file_path):
                 old = spelled_as_in(file_data_to_string(file), old)
                 _check_replacement(
@@ -515,7 +519,8 @@ async def starting_files(
     starts so, too, with whoever comes first. Where the deployment's own function fails, nothing is
     written, and the next run asks it again.
     """
-    own, author = deployment.memory.namespace(actor, assistant), Author("seed", actor.user_id)
+    own = deployment.memory.namespace(actor, assistant)
+    author = Author("seed", actor.user_id)
     if deployment.memory.is_shared:
         author = Author("seed")
     begun = [SearchOp(place, limit=1) for place in (own, namespaces.journals(own))]

@@ -17,11 +17,9 @@ _CELL_END = re.compile(r"(?<!\\)\|")
 _BELOW_HEAD = re.compile(r":?-+:?")
 # A rule between two parts, and the line below a title.
 _RULE = re.compile(r"(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,}|={2,}")
-_FRONT_MATTER, _ENDS_FRONT_MATTER, _NAMED = (
-    "---",
-    ("---", "..."),
-    re.compile(r"[\"']?\w[\w -]*[\"']?\s*:(\s|$)"),
-)
+_FRONT_MATTER = "---"
+_ENDS_FRONT_MATTER = ("---", "...")
+_NAMED = re.compile(r"[\"']?\w[\w -]*[\"']?\s*:(\s|$)")
 
 
 class Line(NamedTuple):

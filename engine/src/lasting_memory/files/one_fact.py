@@ -34,7 +34,8 @@ class Fact:
 
     def is_quoted(self, prose: str) -> bool:
         """Whether a sentence quotes the fact, or its beginning, as it is or as JSON."""
-        beginnings, prose = [known[:_QUOTED_CHARS] for known in self.wordings], compared(prose)
+        beginnings = [known[:_QUOTED_CHARS] for known in self.wordings]
+        prose = compared(prose)
         return any(text in prose or json.dumps(text)[1:-1] in prose for text in beginnings)
 
     def cleaned(self, path: str, content: str) -> str:
@@ -123,7 +124,8 @@ def fact_of(text: str, revisions: Sequence[Revision], present: Collection[str]) 
     """
     wordings = {wording(text)}
     for new, old in itertools.pairwise(revisions):
-        before, after = lines_of(old.content or ""), lines_of(new.content or "")
+        before = lines_of(old.content or "")
+        after = lines_of(new.content or "")
         for i, i_end, j, j_end in edits(before, after):
             came = [wording(line) for line in after[j:j_end] if wording(line) in wordings]
             for line in map(wording, before[i:i_end]):
@@ -133,7 +135,8 @@ def fact_of(text: str, revisions: Sequence[Revision], present: Collection[str]) 
 
 
 def _is_like(one: str, other: str) -> bool:
-    words, others = {*pieces(one)}, {*pieces(other)}
+    words = {*pieces(one)}
+    others = {*pieces(other)}
     least = min(len(words), len(others))
     return bool(least) and len(words & others) >= _SHARED_WORDS * least
 

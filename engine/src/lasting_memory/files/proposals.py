@@ -32,7 +32,8 @@ from lasting_memory.validation import RefusedWrite
 
 # Undecided proposals of a person, at which nothing more is proposed; and proposals whose decision
 # is known.
-MAX_PROPOSALS, _DECIDED_KEPT = 20, 200
+MAX_PROPOSALS = 20
+_DECIDED_KEPT = 200
 _TOO_MANY = "The person has too many undecided proposals; nothing is added before they decide. Tell them so."
 
 
@@ -87,7 +88,8 @@ class Changed:
                 raise RefusedWrite(
                     f"Line {number} of {self.path} is taken out; it has no other text."
                 )
-        before, after = list[str](), list[str]()
+        before = list[str]()
+        after = list[str]()
         for sign, text, number in self._walk():
             if sign == " " or (sign == "+") == (number in chosen or (number < 0 and bool(chosen))):
                 given = chosen.get(number) if sign == "+" and text.strip() else None
@@ -102,7 +104,10 @@ class Changed:
         changed line that each goes with: a blank line's is that of the next line that changes with
         it, or of the last one.
         """
-        old, new, at, number = self.before.split("\n"), self.after.split("\n"), 0, 0
+        old = self.before.split("\n")
+        new = self.after.split("\n")
+        at = 0
+        number = 0
         for i, i_end, j, j_end in [*journal.edits(old, new), (len(old), len(old), 0, 0)]:
             yield from ((" ", line, -1) for line in old[at:i])
             for sign, lines in (("-", old[i:i_end]), ("+", new[j:j_end])):
@@ -130,12 +135,12 @@ class Changed:
                 if self.after != taken
                 else Changed(self.key, "", "")
             )
-        old, new = taken.split("\n"), self.after.split("\n")
-        known, now = {*old}, {*new}
-        gone, came = (
-            [line for line in old if line not in now],
-            [line for line in new if line not in known],
-        )
+        old = taken.split("\n")
+        new = self.after.split("\n")
+        known = {*old}
+        now = {*new}
+        gone = [line for line in old if line not in now]
+        came = [line for line in new if line not in known]
         return Changed(self.key, "\n".join(gone), "\n".join(came))
 
     def merged(self, file: FileData | None) -> FileData | None:
@@ -155,7 +160,9 @@ def changes(before: Mapping[str, FileData], after: Mapping[str, FileData]) -> li
     """The differences between two states of the same files, by key. What is not text stays as it
     is.
     """
-    old, new, changed = texts(before), texts(after), list[Changed]()
+    old = texts(before)
+    new = texts(after)
+    changed = list[Changed]()
     for key in sorted(old | new):
         is_text = (key in old or key not in before) and (key in new or key not in after)
         if is_text and old.get(key) != new.get(key):
@@ -322,7 +329,8 @@ class Memory:
 
     async def check(self, changes: Sequence[Changed], author: Author) -> None:
         """Raise `ValueError` if the present files cannot take these changes."""
-        before, limits = await self.read(), self.deployment.limits
+        before = await self.read()
+        limits = self.deployment.limits
         after = await platform.in_thread(self.applied, before, changes, author)
         old, new = (
             sum(len(file["content"].encode()) for file in of.values()) for of in (before, after)
@@ -336,10 +344,8 @@ class Memory:
         why some were not made.
         """
         folder = Folder(self.deployment, self.store, self.files, "/memories", author, self.began)
-        refused, made = (
-            dict[str, ValueError](),
-            (each for each in changes if each.deleted or each.before != each.after),
-        )
+        refused = dict[str, ValueError]()
+        made = (each for each in changes if each.deleted or each.before != each.after)
         for change in sorted(made, key=lambda change: len(change.before) - len(change.after)):
             try:
                 await folder.change(change.key, change.merged, bounded=False)
@@ -381,7 +387,8 @@ class Memory:
         """The undecided ones as their person sees them; and by their ids the whole changes, which
         make them again.
         """
-        exported, changes_of = list[dict[str, Any]](), dict[str, list[dict[str, Any]]]()
+        exported = list[dict[str, Any]]()
+        changes_of = dict[str, list[dict[str, Any]]]()
         for proposal in await self.proposals():
             if proposal.changes:
                 exported.append(await platform.in_thread(proposal.shown))
@@ -468,16 +475,12 @@ class Memory:
 
         Raises `ValueError` if `change` refuses it, or too much waits already. Nothing was proposed.
         """
-        proposal_id, limits = (
-            f"{author.run_id or uuid4().hex}-{author.kind}",
-            self.deployment.limits,
-        )
+        proposal_id = f"{author.run_id or uuid4().hex}-{author.kind}"
+        limits = self.deployment.limits
         async with lock_of("deciding", proposal_id):
             known = {each.id: each for each in await self.proposals()}
-            at, thread_ids = (
-                datetime.now(UTC).isoformat(),
-                [author.thread_id] if author.thread_id else [],
-            )
+            at = datetime.now(UTC).isoformat()
+            thread_ids = [author.thread_id] if author.thread_id else []
             new = Proposal(proposal_id, at, self.files[-1], author, [], thread_ids, kind="agent")
             proposal = known.pop(proposal_id, new)
             if sum(bool(each.changes) for each in known.values()) >= MAX_PROPOSALS:
@@ -553,7 +556,8 @@ class Memory:
                 raise UnknownProposalError(
                     f"Proposal {proposal_id} changes no file {min(unknown)[:80]!r}."
                 )
-            refused, taken = dict[str, ValueError](), dict[str, str]()
+            refused = dict[str, ValueError]()
+            taken = dict[str, str]()
             if accept:
                 parts = [each.only(lines.get(each.path)) for each in wanted]
                 taken = {theirs.path: theirs.after for _, theirs in parts}

@@ -52,11 +52,14 @@ _INSTRUCTIONS = (
     "Remember what they ask you to remember, one fact a call."
 )
 # Characters of one answer, and of the name that a program gives itself.
-_ANSWER_CHARS, _CLIENT_CHARS = 24_000, 60
+_ANSWER_CHARS = 24_000
+_CLIENT_CHARS = 60
 # The file of facts without a topic, and the longest name of a topic's file.
-_NO_TOPIC, _TOPIC_CHARS = "/preferences.md", 60
+_NO_TOPIC = "/preferences.md"
+_TOPIC_CHARS = 60
 # Conversations of one answer, and characters of a turn.
-_CONVERSATIONS, _TURN_CHARS = 8, 400
+_CONVERSATIONS = 8
+_TURN_CHARS = 400
 
 logger = logging.getLogger("memory_mcp")
 # It logs the begin and the end of each request.
@@ -194,7 +197,8 @@ class MemoryTools:
 
     async def search_past_conversations(self, wanted: _Query) -> str:
         """Search what the person and their agent said in past conversations."""
-        caller, d = self._caller, self._caller.deployment
+        caller = self._caller
+        d = self._caller.deployment
         zone = await recall.zone_of_person(caller.store, d, caller.actor, d.default_assistant)
         async with get_client() as client:
             results = await recall.search(

@@ -101,10 +101,8 @@ def put(files: Namespace, path: str, revision: Revision, began: str) -> PutOp:
 
 def copy(files: Namespace, path: str, revision: Revision) -> PutOp:
     """Makes the file a copy of a revision."""
-    file, about = (
-        revision.file(),
-        {"revision": revision.number, "revision_id": revision.id, "journal": _name(files, path)},
-    )
+    file = revision.file()
+    about = {"revision": revision.number, "revision_id": revision.id, "journal": _name(files, path)}
     return PutOp(files, path, {**file, **about} if file else None)
 
 
@@ -115,11 +113,9 @@ def copied(files: Namespace, path: str, item: Item | None) -> Revision | None:
     if item is None or item.value.get("journal") != _name(files, path):
         return None
     try:
-        file, number, revision_id = (
-            stored_file(item),
-            int(item.value["revision"]),
-            str(item.value["revision_id"]),
-        )
+        file = stored_file(item)
+        number = int(item.value["revision"])
+        revision_id = str(item.value["revision_id"])
         times = file.get("created_at", ""), file.get("modified_at", "")
         return Revision(
             number, revision_id, (), file["content"], file["encoding"], *times, NOTHING.author
@@ -159,7 +155,8 @@ class Log:
         """Those in these items, without what was begun before its person was forgotten at this
         time.
         """
-        self.known, self.damaged = dict[str, Revision](), dict[str, int]()
+        self.known = dict[str, Revision]()
+        self.damaged = dict[str, int]()
         for item in items:
             slot, _, revision_id = item.key.partition("-")
             try:
@@ -182,7 +179,8 @@ class Log:
 
     def history(self) -> list[Revision]:
         """From the newest revision backwards; where one is damaged, from the next older one."""
-        chain, newest = list[Revision](), max(self.tips(), default=None)
+        chain = list[Revision]()
+        newest = max(self.tips(), default=None)
         while newest:
             chain.append(newest)
             before = (each for each in self.known.values() if each.number < chain[-1].number)
@@ -200,15 +198,19 @@ class Log:
         merge is none.
         """
         newest = max(tips)
-        changes, content, encoding = list[Revision](), newest.content, newest.encoding
+        changes = list[Revision]()
+        content = newest.content
+        encoding = newest.encoding
         for each in self.lacking(tips):
-            before, after = self.known.get(each.previous, NOTHING), each.content
+            before = self.known.get(each.previous, NOTHING)
+            after = each.content
             if not before.number and each.number > 1 and each not in tips:
                 continue  # what it changed is not known any more
             if {before.encoding, each.encoding, encoding} == {"utf-8"}:
                 after = merge(path, before.content, content, after)
             if len(each.parents) < 2 and after != content:  # noqa: PLR2004
-                content, encoding = after, each.encoding
+                content = after
+                encoding = each.encoding
                 changes.append(replace(each, content=content))
         chain = [newest]
         for each in changes or [newest]:
@@ -227,7 +229,8 @@ class Log:
 
     def _lineage(self, tips: Sequence[Revision]) -> set[Revision]:
         """These, and all that is known of what they were made from."""
-        found, todo = set[Revision](), [*tips]
+        found = set[Revision]()
+        todo = [*tips]
         while todo:
             if (each := todo.pop()) not in found:
                 found.add(each)
@@ -328,11 +331,15 @@ def lines_of(text: str) -> list[str]:
 
 def diff(before: str, after: str) -> str:
     """A unified diff of two texts, with one line of context and without a header."""
-    old, new = lines_of(before), lines_of(after)
+    old = lines_of(before)
+    new = lines_of(after)
     parts = list[str]()
     for i, i_end, j, j_end in edits(old, new):
-        head, tail = old[max(0, i - 1) : i], old[i_end : i_end + 1]
-        around, first, second = len(head) + len(tail), i - len(head) + 1, j - len(head) + 1
+        head = old[max(0, i - 1) : i]
+        tail = old[i_end : i_end + 1]
+        around = len(head) + len(tail)
+        first = i - len(head) + 1
+        second = j - len(head) + 1
         parts.append(f"@@ -{first},{i_end - i + around} +{second},{j_end - j + around} @@")
         for sign, lines in ((" ", head), ("-", old[i:i_end]), ("+", new[j:j_end]), (" ", tail)):
             parts += [f"{sign}{line}" for line in lines]
@@ -351,12 +358,14 @@ def _both_changes(base: Sequence[str], one: Sequence[str], other: Sequence[str])
     them is at the end.
     """
     if max(map(len, (base, one, other))) > MAX_COMPARED_LINES:
-        went, lines = Counter(base) - Counter(one), list[str]()
+        went = Counter(base) - Counter(one)
+        lines = list[str]()
         for line in other:
             went[line] -= 1
             lines += [line] if went[line] < 0 else []
         return [*lines, *(Counter(one) - Counter(base)).elements()]
-    kept, added = [[line] for line in base], [list[str]() for _ in [*base, None]]
+    kept = [[line] for line in base]
+    added = [list[str]() for _ in [*base, None]]
     for text in (one, other):
         for i, i_end, j, j_end in edits(base, text):
             kept[i:i_end] = [[]] * (i_end - i)
@@ -465,7 +474,8 @@ def line_origins(history: Sequence[Revision]) -> list[Revision | None]:
     texts = [lines_of(revision.content or "") for revision in history]
     if any(len(lines) > MAX_COMPARED_LINES for lines in texts):
         return []
-    before, origins = list[str](), list[Revision | None]()
+    before = list[str]()
+    origins = list[Revision | None]()
     for revision, lines in zip(reversed(history), reversed(texts), strict=True):
         first_kept = revision is history[-1] and revision.number > 1
         for start, end, new_start, new_end in reversed(edits(before, lines)):

@@ -43,19 +43,23 @@ from lasting_memory.stored_files import check_room
 from lasting_memory.validation import RefusedWrite
 
 # Items of one search for all, and of one search for some.
-_ALL, _SEARCHED = 10_000, 500
+_ALL = 10_000
+_SEARCHED = 500
 # Items of one batch of writes that bypass the journal.
 _PUT_AT_ONCE = 200
 # Looks at the log after one change, and seconds before the second and each further one: of several
 # writers one merges for all. Beyond these, others are writing so fast that one of them makes the
 # next merge.
-_ROUNDS, _WAIT = 50, 0.02
+_ROUNDS = 50
+_WAIT = 0.02
 # How often a change is tried on a file that others are merging, and how many revisions before its
 # own a writer looks at.
-_TRIES, _BEFORE = 20, 4
+_TRIES = 20
+_BEFORE = 4
 # How often everything is looked at while `stored_bytes` are written; and for how many seconds
 # revisions stay, whatever room there is, because somebody may be merging them.
-_TRIMS, _MERGING_SECONDS = 25, 60
+_TRIMS = 25
+_MERGING_SECONDS = 60
 # An item's path, author, ids and times, beside its text.
 _OVERHEAD_BYTES = 1_000
 _FORGOTTEN = (
@@ -70,7 +74,8 @@ _FACTS = "facts"
 ERASED = "A fact of this memory was deleted for good since this began; it writes nothing. What begins from now on writes again."
 # How long the time of a deletion is kept: a run ends within a day. And how many older ones are
 # deleted with one deletion.
-_DELETED_KEPT, _DELETED_DROPPED = timedelta(days=2), 100
+_DELETED_KEPT = timedelta(days=2)
+_DELETED_DROPPED = 100
 logger = logging.getLogger(__name__)
 
 
@@ -405,7 +410,8 @@ async def _publish(file: _File, base: Revision, mine: Sequence[Revision]) -> Rev
     """Put revisions that were made of `base`, and merge what others put meanwhile, until there is
     one newest revision, of which the file is a copy.
     """
-    newest, own = [base, *mine][-1], {each.id: each for each in [base, *mine] if each.id}
+    newest = [base, *mine][-1]
+    own = {each.id: each for each in [base, *mine] if each.id}
     since = max(base.number - _BEFORE, 0)
     await file.put(mine, newest)
     try:
@@ -423,7 +429,8 @@ async def _publish(file: _File, base: Revision, mine: Sequence[Revision]) -> Rev
                 await asyncio.sleep(random.uniform(0, _WAIT * min(tries + 1, 10)))  # noqa: S311
             else:
                 made = await log.merged(file.path, tips)
-                newest, mine = [*tips, *made][-1], [*mine, *made]
+                newest = [*tips, *made][-1]
+                mine = [*mine, *made]
                 await file.put(made, newest)
     except (
         RefusedWrite
@@ -533,12 +540,11 @@ async def trim(store: BaseStore, files: Namespace, limits: Limits) -> None:
     there = await all_items(
         store, files
     )  # read after the logs, so that a new file does not look deleted
-    living, room = (
-        {namespaces.journal(files, item.key) for item in there},
-        limits.stored_bytes - sum(map(_size, there)),
-    )
+    living = {namespaces.journal(files, item.key) for item in there}
+    room = limits.stored_bytes - sum(map(_size, there))
     recent = datetime.now(UTC) - timedelta(seconds=_MERGING_SECONDS)
-    gone, ranked = list[Item](), list[tuple[bool, bool, datetime, str, Item]]()
+    gone = list[Item]()
+    ranked = list[tuple[bool, bool, datetime, str, Item]]()
     for namespace, log in logs.items():
         kept = [
             item for item in log if int(item.key[:8]) > int(log[0].key[:8]) - limits.revisions_kept

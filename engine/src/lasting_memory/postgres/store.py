@@ -168,10 +168,8 @@ class Checkpointer(AsyncPostgresSaver):
         """Delete the checkpoints of a run in a thread that its caller may change
         (`http/in_memory_runtime.py` calls this).
         """
-        key, run = (
-            "thread_id, checkpoint_ns, checkpoint_id",
-            "thread_id = %s AND metadata->>'run_id' = %s",
-        )
+        key = "thread_id, checkpoint_ns, checkpoint_id"
+        run = "thread_id = %s AND metadata->>'run_id' = %s"
         async with self._cursor() as cursor, cursor.connection.transaction():
             for table in ("checkpoint_writes", "checkpoints"):
                 chosen = f"SELECT {key} FROM checkpoints WHERE {run}"  # noqa: S608

@@ -205,7 +205,8 @@ _MONTHS = (
 )  # fmt: skip
 _SHORT = [*(name[:3] for name in _MONTHS), "sept"]
 # Fit of a conversation at most so many days after a time: people tell what they did.
-_SOON, _SOON_DAYS = 0.7, 3
+_SOON = 0.7
+_SOON_DAYS = 3
 
 
 class Time(NamedTuple):

@@ -189,7 +189,8 @@ def _turns(
     `calls` are the thread's tool calls up to then, by id.
     """
     texts = {key: value for key, value in message.items() if isinstance(value, str)}
-    speaker, message_id = _SPEAKERS.get(texts.get("type", "")), texts.get("id", "")
+    speaker = _SPEAKERS.get(texts.get("type", ""))
+    message_id = texts.get("id", "")
     added = message.get("additional_kwargs")
     if speaker is None or (isinstance(added, Mapping) and added.get("lc_source") == "pinned_skill"):
         return

@@ -39,7 +39,9 @@ from lasting_memory.validation import RefusedWrite
 
 BuildAgent = Callable[[Deployment, BaseChatModel], Any]
 
-ALICE, BOB, EVE = Actor("alice", "contract"), Actor("bob", "contract"), Actor("eve", "contract-2")
+ALICE = Actor("alice", "contract")
+BOB = Actor("bob", "contract")
+EVE = Actor("eve", "contract-2")
 RULE = "contract-rule-7391"  # in a policy of Alice's organization
 SECRET = "contract-secret-5128"  # in Alice's memory
 FORGED = "contract-forgery-6640"  # what nothing may store or show
@@ -105,11 +107,9 @@ class World:
     """The deployment's agent on the scripted model, in memory."""
 
     def __init__(self, deployment: Deployment, build_agent: BuildAgent) -> None:
-        self.deployment, self.model, self.store = (
-            deployment,
-            Scripted(script=[], shown=[], tools={}),
-            InMemoryStore(),
-        )
+        self.deployment = deployment
+        self.model = Scripted(script=[], shown=[], tools={})
+        self.store = InMemoryStore()
         self.graph = build_agent(deployment, self.model).copy()
         self.graph.store = self.store
         self.graph.checkpointer = InMemorySaver()

@@ -284,10 +284,8 @@ class _Handler(QuietHandler):
                 message["stop_reason"] = reply.reason
         except Exception as error:
             _logger.exception("scripted reply failed")
-            body, reply = (
-                {},
-                Failure(400, "invalid_request_error", f"scripted_anthropic: {error!r}"),
-            )
+            body = {}
+            reply = Failure(400, "invalid_request_error", f"scripted_anthropic: {error!r}")
         if isinstance(reply, Failure):
             self._fail(reply)
         elif body.get("stream"):

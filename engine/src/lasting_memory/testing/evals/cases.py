@@ -197,7 +197,8 @@ class Case(BaseModel):
 
     def start(self) -> dict[str, str]:
         """The files that consolidation finds: `memory` after what the person did to it."""
-        files, earlier = dict(self.memory), dict[str, str]()
+        files = dict(self.memory)
+        earlier = dict[str, str]()
         for act in self.person:
             if path := act.write or act.undo or act.delete:
                 text = act.text if act.write else earlier.get(path, "") if act.undo else ""

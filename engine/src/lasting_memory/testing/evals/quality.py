@@ -59,10 +59,8 @@ async def run_case(server: DevServer, case: Case) -> Outcome:
     namespace = list(
         deployment.memory.namespace(identity.Actor(PERSON, org), deployment.default_assistant)
     )
-    person, operator = (
-        server.person(PERSON, org, seconds=_SECONDS),
-        server.person("", headers=OPERATOR, seconds=_SECONDS),
-    )
+    person = server.person(PERSON, org, seconds=_SECONDS)
+    operator = server.person("", headers=OPERATOR, seconds=_SECONDS)
     files = [
         (namespace, path.removeprefix("/memories"), text) for path, text in case.memory.items()
     ]

@@ -76,7 +76,8 @@ class Summary:
     """
 
     def __init__(self, kept: Path, model: str) -> None:
-        self._kept, self._model = kept, model
+        self._kept = kept
+        self._model = model
         self._item: pytest.Item | None = None
         self._results: list[Result] = []
 
