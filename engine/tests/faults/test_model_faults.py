@@ -74,6 +74,11 @@ FAULTS = {
         1,
     ),
     "500": Fault(Failure(500, "api_error", "broken"), "APIError", SDK),
+    "401": Fault(Failure(401, "authentication_error", "no"), "refuses this server's key (401)", 1),
+    "402": Fault(Failure(402, "billing_error", "no"), "has no credit (402)", 1),
+    "404": Fault(Failure(404, "not_found_error", "no"), "does not have this model (404)", 1),
+    "413": Fault(Failure(413, "request_too_large", "no"), "too large for the model (413)", 1),
+    "529": Fault(Failure(529, "overloaded_error", "busy"), "is overloaded (529)", SDK),
     "429, and wait an hour": Fault(
         Failure(429, "rate_limit_error", "slow down", "3600"), "SilentModelError", 1
     ),

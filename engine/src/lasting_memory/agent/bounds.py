@@ -20,6 +20,7 @@ from lasting_memory.agent import checks
 from lasting_memory.agent.answers import CutAnswerError, check_said
 from lasting_memory.agent.budget import TokenBudgetError, budget_refusal, count_tokens
 from lasting_memory.agent.file_tools import ShownTools, with_known_arguments
+from lasting_memory.agent.provider_errors import provider_error
 from lasting_memory.agent.sent_messages import (
     is_refused_request,
     requests_without_media,
@@ -51,6 +52,7 @@ class Bounds(ModelRetryMiddleware):
     """Bounds around the calls of models and tools, innermost in every agent and subagent.
 
     - deepagents' own tools are shown with descriptions that are true here (`file_tools.py`).
+    - What a provider refuses is a `ProviderError`, with a sentence for people.
     - An answer that broke off is retried. This is no middleware of its own, because each of them
       costs a turn half a millisecond.
     - Media of a turn that the provider refuses are left out, then and later, and a note says so to
@@ -104,11 +106,11 @@ class Bounds(ModelRetryMiddleware):
                 messages=sent_messages(request.messages, request.state.get("messages") or []),
                 tools=self._shown_tools.of(allowed_tools(request.tools)),
             )
-            response = await self._answered(bounded, handler)
+            response = await self._explained(bounded, handler)
             answer = [with_known_arguments(part, request.tools) for part in response.result]
             response = replace(response, result=answer)
         if self._deployment.settings.daily_tokens:
-            await count_tokens(get_store(), caller, response.result)
+            await count_tokens(get_store(), caller, response.result, request.messages)
         if not self._consolidating:
             check_said(response.result[-1])
         return response
@@ -118,6 +120,16 @@ class Bounds(ModelRetryMiddleware):
         if self._consolidating:
             raise TokenBudgetError(refusal)
         return ModelResponse([AIMessage(refusal)])
+
+    async def _explained(self, request: ModelRequest[Any], handler: Handler) -> ModelResponse[Any]:
+        """The answer to a request. What a provider refuses is an error with a sentence for people."""
+        try:
+            return await self._answered(request, handler)
+        except Exception as error:
+            explained = provider_error(error)
+            if explained is None:
+                raise
+            raise explained from error
 
     async def _answered(self, request: ModelRequest[Any], handler: Handler) -> ModelResponse[Any]:
         """The answer to a request, or to the same one without media that the provider refuses.

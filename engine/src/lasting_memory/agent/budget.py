@@ -1,12 +1,14 @@
 """A person's tokens of a day (`DAILY_TOKENS`): how many are used, and whether there are more."""
 
+import logging
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime, time, timedelta
-from functools import lru_cache
+from functools import cache, lru_cache
 from uuid import uuid4
 
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import AnyMessage, BaseMessage
+from langchain_core.messages.utils import count_tokens_approximately
 from langgraph.store.base import BaseStore, Item, PutOp
 
 from lasting_memory.deployment import Deployment
@@ -19,6 +21,9 @@ from lasting_memory.people.identity import Actor
 _RUNS_KNOWN = 10_000
 # With a run's id, the one writer of an item of tokens.
 _PROCESS = uuid4().hex
+
+
+logger = logging.getLogger(__name__)
 
 
 class TokenBudgetError(RuntimeError):
@@ -75,12 +80,33 @@ def _tokens_of(key: str) -> Counter[str]:
     return Counter()
 
 
-async def count_tokens(store: BaseStore, caller: Caller, messages: Sequence[BaseMessage]) -> None:
-    """Adds the tokens of a model call, as its answer says them, to what the caller used today."""
+def _estimated(messages: Sequence[BaseMessage]) -> int:
+    """Roughly the tokens of messages. Says once that nothing better is known."""
+    _warn_of_estimates()
+    return count_tokens_approximately(messages)
+
+
+@cache
+def _warn_of_estimates() -> None:
+    logger.warning(
+        "The model's provider says no tokens of its answers: DAILY_TOKENS counts an estimate."
+    )
+
+
+async def count_tokens(
+    store: BaseStore, caller: Caller, answer: Sequence[BaseMessage], sent: Sequence[AnyMessage]
+) -> None:
+    """Adds the tokens of a model call to what the caller used today.
+
+    They are those that the answer says; of a provider that says none an estimate by the characters
+    of what was sent and answered.
+    """
     day = datetime.now(UTC).date().isoformat()
     key = f"{day}/{caller.run_id or uuid4()}-{_PROCESS}"
     value = _tokens_of(key)
-    for message in messages:
+    known = 0
+    for message in answer:
         usage = getattr(message, "usage_metadata", None) or {}
-        value["tokens"] += usage.get("total_tokens", 0)
+        known += usage.get("total_tokens", 0)
+    value["tokens"] += known or _estimated([*sent, *answer])
     await store.aput(namespaces.usage(caller.actor), key, dict(value), index=False)

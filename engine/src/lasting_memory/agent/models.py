@@ -1,7 +1,9 @@
 """The chat model that the settings name."""
 
+from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
+from typing import Any
 
 from langchain.chat_models import init_chat_model
 from langchain_core.language_models import BaseChatModel
@@ -15,6 +17,12 @@ from lasting_memory.settings import SettingsError
 _OFFLINE_MODEL = "lasting_memory.offline.model"
 _FIX = "use provider:model, e.g. anthropic:claude-sonnet-4-6, with the provider's key in .env."
 _REASON_CHARS = 200
+# What a provider's client is told. Google's tries six times, which takes more than a minute; that of
+# OpenAI asks another address than OpenAI's own for no tokens.
+_OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "google_genai": {"max_retries": 2},
+    "openai": {"stream_usage": True},
+}
 
 
 def build_model(d: Deployment, *, consolidating: bool = False) -> BaseChatModel:
@@ -34,7 +42,8 @@ def build_model(d: Deployment, *, consolidating: bool = False) -> BaseChatModel:
     if name is None:
         raise SettingsError(f"{variable} is empty; {_FIX}")
     try:
-        return whole_answers(init_chat_model(name), d.limits)
+        options = _OPTIONS.get(name.partition(":")[0], {})
+        return whole_answers(init_chat_model(name, **options), d.limits)
     except Exception as error:  # noqa: BLE001  # a provider's client raises any error if its key is missing
         raise SettingsError(
             f"{variable} is {name!r}, which cannot be used: {_reason(error)}; {_fix(name, error)}"

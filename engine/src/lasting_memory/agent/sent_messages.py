@@ -12,6 +12,7 @@ from typing import Any
 from langchain_core.exceptions import ContextOverflowError, ModelInvalidRequestError
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
 
+from lasting_memory.agent.provider_errors import status_of
 from lasting_memory.sent_content import (
     CACHE_MARK,
     REFUSED_MEDIA,
@@ -62,17 +63,10 @@ def is_refused_request(error: BaseException) -> bool:
     while cause is not None:
         if isinstance(cause, ContextOverflowError):
             return False
-        if isinstance(cause, ModelInvalidRequestError) or _status(cause) in _REFUSALS:
+        if isinstance(cause, ModelInvalidRequestError) or status_of(cause) in _REFUSALS:
             return True
         cause = cause.__cause__
     return False
-
-
-def _status(error: BaseException) -> object:
-    status = getattr(error, "status_code", None)
-    if status is not None:
-        return status
-    return getattr(error, "code", None)  # of Google's clients
 
 
 def requests_without_media(

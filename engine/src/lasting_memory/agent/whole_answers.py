@@ -13,8 +13,6 @@ from contextlib import aclosing
 from traceback import walk_tb
 from typing import Any
 
-import httpx
-from langchain_core.exceptions import ModelConnectionError
 from langchain_core.language_models import BaseChatModel
 from langchain_core.language_models.chat_models import agenerate_from_stream
 from langchain_core.messages import BaseMessage
@@ -28,6 +26,7 @@ from lasting_memory.agent.answers import (
     SilentModelError,
     endings_of,
 )
+from lasting_memory.agent.provider_errors import is_lost_connection
 from lasting_memory.deployment import Limits
 
 _REPORTED = "its provider reported an error in the middle of it"
@@ -170,7 +169,7 @@ def _why_cut(error: Exception) -> str:
 
     The errors are those of its provider's client, or Python's.
     """
-    if isinstance(error, (httpx.TransportError, ModelConnectionError, OSError)):
+    if isinstance(error, OSError) or is_lost_connection(error):
         return "the connection to its provider was lost"
     if isinstance(
         error, (json.JSONDecodeError, ValidationError, LookupError, TypeError, AttributeError)

@@ -24,6 +24,7 @@ from lasting_memory import settings
 from lasting_memory.agent.answers import CUT, NO_ANSWER, SilentModelError
 from lasting_memory.agent.bounds import RunTooLongError
 from lasting_memory.agent.budget import TokenBudgetError
+from lasting_memory.agent.provider_errors import ProviderError
 from lasting_memory.people.identity import IdentityError
 from lasting_memory.people.scopes import NotAMemberError
 from lasting_memory.recall import message_text, piece_text
@@ -44,7 +45,8 @@ _OWN_KINDS = (
     IdentityError,
     NotAMemberError,
 )
-OWN_ERRORS = {kind.__name__ for kind in _OWN_KINDS}
+_ERRORS: list[type[Exception]] = [*_OWN_KINDS, *ProviderError.__subclasses__()]
+OWN_ERRORS = {kind.__name__ for kind in _ERRORS}
 
 out = Console(highlight=False, soft_wrap=True, markup=False)
 
