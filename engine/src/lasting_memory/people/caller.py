@@ -4,6 +4,7 @@ It is worked out once a run, or once a request, from what the platform says of i
 that is passed the caller.
 """
 
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -67,18 +68,22 @@ class Caller:
         It is worked out once a run that has an id, which a server's run has; a new token, user or
         context is another run. What a token proved is worked out anew once the token has expired.
         """
+        # It is asked at each access to a file, so a caller that is known is found here.
         runtime = runtime or get_runtime()
         server = runtime.server_info
         user = server.user if server else None
-        run_id, thread_id = _current_ids()
-        evidence = _Evidence(
-            settings=deployment.settings,
-            user=user,
-            assistant_id=server.assistant_id if server else "",
-            context=runtime.context,
-        )
+        assistant_id = server.assistant_id if server else ""
+        configurable = (var_child_runnable_config.get() or {}).get("configurable") or {}
+        run_id = str(configurable.get("run_id") or "")
         cached = _CACHE.get(run_id)
-        if cached is not None and cached.holds(evidence):
+        if (
+            cached is not None
+            and cached.caller.user is user
+            and cached.settings is deployment.settings
+            and cached.assistant_id == assistant_id
+            and cached.context == runtime.context
+            and time.time() < cached.expires_at
+        ):
             return cached.caller
         is_operator = user is not None and identity.is_operator(user, deployment.settings)
         caller = cls(
@@ -88,11 +93,15 @@ class Caller:
             membership=identity.membership_of(user),
             assistant=identity.current_assistant(deployment.default_assistant, runtime),
             run_id=run_id,
-            thread_id=thread_id,
+            thread_id=str(configurable.get("thread_id") or ""),
             began=identity.time_of_run(run_id) if run_id else "",
         )
         if run_id:
-            _cache(run_id, _CachedCaller(caller, evidence, _expiry_of(user)))
+            expires_at = _expiry_of(user)
+            cached = _CachedCaller(
+                caller, deployment.settings, assistant_id, runtime.context, expires_at
+            )
+            _cache(run_id, cached)
         return caller
 
     @classmethod
@@ -108,47 +117,18 @@ class Caller:
         return cls(actor, user, is_operator, identity.membership_of(user), "")
 
 
-def _current_ids() -> tuple[str, str]:
-    """The ids of the current run and of its thread; "" outside of a run."""
-    config = var_child_runnable_config.get() or {}
-    configurable = config.get("configurable") or {}
-    run_id = str(configurable.get("run_id") or "")
-    thread_id = str(configurable.get("thread_id") or "")
-    return run_id, thread_id
-
-
-@dataclass(frozen=True, slots=True)
-class _Evidence:
-    """What a run's caller was worked out from."""
-
-    settings: Settings
-    user: User | None
-    assistant_id: str
-    context: Any
-
-    def is_same(self, other: "_Evidence") -> bool:
-        """Whether the other names the same user and settings, and an equal assistant and context."""
-        if self.user is not other.user or self.settings is not other.settings:
-            return False
-        return self.assistant_id == other.assistant_id and bool(self.context == other.context)
-
-
 @dataclass(frozen=True, slots=True)
 class _CachedCaller:
-    """A run's caller, with its evidence.
+    """A run's caller, and what it was worked out from.
 
-    `expires_at` is when the user's token expires, in seconds since 1970; None: never.
+    `expires_at` is when the user's token expires, in seconds since 1970.
     """
 
     caller: Caller
-    evidence: _Evidence
-    expires_at: float | None
-
-    def holds(self, evidence: _Evidence) -> bool:
-        """Whether this is the caller of a run with this evidence now."""
-        if self.expires_at is not None and time.time() >= self.expires_at:
-            return False
-        return self.evidence.is_same(evidence)
+    settings: Settings
+    assistant_id: str
+    context: Any
+    expires_at: float
 
 
 # By the run's id, the oldest first. Runs may be in threads of their own: each operation on it is
@@ -162,12 +142,12 @@ def _cache(run_id: str, cached: _CachedCaller) -> None:
         _CACHE.popitem(last=False)
 
 
-def _expiry_of(user: User | None) -> float | None:
-    """When the token of this user expires, in seconds since 1970; None: never.
+def _expiry_of(user: User | None) -> float:
+    """When the token of this user expires, in seconds since 1970.
 
     What is no time counts as over.
     """
     expires_at = identity.claim(user, "expires_at") if user else None
-    if expires_at is None or isinstance(expires_at, int | float):
-        return expires_at
-    return 0.0
+    if expires_at is None:
+        return math.inf
+    return expires_at if isinstance(expires_at, int | float) else 0.0

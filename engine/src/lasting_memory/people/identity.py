@@ -130,12 +130,14 @@ def membership_of(user: User | Mapping[str, Any] | None) -> Membership:
     if user is None:
         return Membership({})
     holder = claim(user, "thread_owner") or user
-    claims = claim(holder, "claims")
+    # Read as `claim` does: this is asked at every access.
+    claims = holder["claims"] if "claims" in holder else None  # noqa: SIM401
+    expires_at = holder["expires_at"] if "expires_at" in holder else None  # noqa: SIM401
     if not isinstance(claims or {}, Mapping):
         raise IdentityError(
             f"The claims of this user are {type(claims).__name__}; make them an object of names and values."
         )
-    return Membership(claims or {}, claim(holder, "expires_at"))
+    return Membership(claims or {}, expires_at)
 
 
 def claims_of(user: User | Mapping[str, Any] | None) -> Mapping[str, str]:
@@ -153,7 +155,7 @@ def permissions_of(user: User | Mapping[str, Any]) -> Collection[str]:
 
     Raises `IdentityError` for what is no collection of names.
     """
-    permissions = claim(user, "permissions")
+    permissions = user["permissions"] if "permissions" in user else None  # noqa: SIM401
     if not isinstance(permissions, list | tuple | set | frozenset | None):
         raise IdentityError(
             f"The permissions of this user are {type(permissions).__name__}; make them a list of names."
