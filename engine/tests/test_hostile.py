@@ -18,7 +18,7 @@ from lasting_memory.agent.shown_text import shown
 from lasting_memory.agent.tool_calls import check_call
 from lasting_memory.agent.tools import lacking
 from lasting_memory.http.import_document import Document
-from lasting_memory.journal import revisions
+from lasting_memory.journal import texts
 from lasting_memory.plain_text import spelled_as_in
 from lasting_memory.recall import answers, lexical
 from lasting_memory.recall.documents import documents
@@ -88,8 +88,8 @@ SLOW: dict[str, Callable[[], Any]] = {
     ),
     "a page of a long turn": lambda: answers.page_text(said(a_run_of("x ")), None),
     "times in a question": lambda: lexical.times("on 3 may 2023 in " * 90, date(2026, 1, 1)),
-    "a diff of shuffled lines": lambda: revisions.diff(LINES, "\n".join(SHUFFLED)),
-    "empty lines to undo": lambda: revisions.undone(
+    "a diff of shuffled lines": lambda: texts.diff(LINES, "\n".join(SHUFFLED)),
+    "empty lines to undo": lambda: texts.undone(
         "/a.md", EMPTY_LINES + "y", "x" + EMPTY_LINES, "x\n" + EMPTY_LINES
     ),
     "files beyond a prompt's room": lambda: sections(

@@ -14,7 +14,7 @@ from langgraph.store.base import BaseStore
 
 from lasting_memory import journal
 from lasting_memory.deployment import DEFAULTS
-from lasting_memory.journal.revisions import MAX_DIFF_CHARS
+from lasting_memory.journal.texts import MAX_DIFF_CHARS
 from lasting_memory.people.identity import OPERATE, Actor, Author
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.people import AGENT

@@ -19,6 +19,7 @@ from lasting_memory.deployment import DEFAULTS
 from lasting_memory.files.proposals import Changed, Memory, Proposal
 from lasting_memory.http import conversations, facts
 from lasting_memory.journal import revisions
+from lasting_memory.journal import texts as journal_texts
 from lasting_memory.people.identity import WRITE_POLICIES, Actor, Author
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
@@ -453,14 +454,14 @@ def put_history(store: BaseStore, path: str, texts: list[str], run: str = "") ->
 @pytest.fixture
 def pairs(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Counts the comparisons of texts, and the pairs of lines in them that are compared."""
-    counted, edits = Counter[str](), revisions.edits
+    counted, edits = Counter[str](), journal_texts.edits
 
     def counting(before: Any, after: Any) -> Any:
         counted["texts"] += 1
         counted["lines"] += len(before) * len(after)
         return edits(before, after)
 
-    monkeypatch.setattr(revisions, "edits", counting)
+    monkeypatch.setattr(journal_texts, "edits", counting)
     return counted
 
 

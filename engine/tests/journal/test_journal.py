@@ -28,7 +28,7 @@ from lasting_memory.journal import (
     undone,
     writing,
 )
-from lasting_memory.journal.revisions import MAX_COMPARED_LINES
+from lasting_memory.journal.texts import MAX_COMPARED_LINES
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author
 from lasting_memory.testing.deployed import deployed

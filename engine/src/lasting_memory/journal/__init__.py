@@ -7,19 +7,8 @@ least one sees both, and puts one that has both changes. docs/journal.md says mo
 """
 
 from lasting_memory.journal.erasing import Clean, erase
-from lasting_memory.journal.revisions import (
-    NOTHING,
-    Change,
-    Revision,
-    cut,
-    diff,
-    edits,
-    line_origins,
-    lines_of,
-    merge,
-    undone,
-    work,
-)
+from lasting_memory.journal.revisions import NOTHING, Change, Revision, line_origins
+from lasting_memory.journal.texts import cut, diff, edits, lines_of, merge, undone, work
 from lasting_memory.journal.writing import (
     ERASED,
     Began,

@@ -1,20 +1,19 @@
-"""Revisions of a file: what is stored of them, how they differ, which are newest, and how several
-newest ones become one.
+"""Revisions of a file: what is stored of them, which are newest, and how several newest ones become
+one. How their texts differ says `texts.py`.
 """
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
 
 from deepagents.backends.protocol import FileData
 from langgraph.store.base import Item, PutOp
 from pydantic import TypeAdapter, ValidationError
 
 from lasting_memory import platform
+from lasting_memory.journal.texts import MAX_COMPARED_LINES, edits, lines_of, merge
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Author, StoredAuthor
 from lasting_memory.people.namespaces import Namespace
@@ -23,14 +22,6 @@ from lasting_memory.stored_files import stored_file
 
 # Makes a file's new content of the old one; None is no file. A ValueError refuses the change.
 Change = Callable[[FileData | None], FileData | None]
-# Characters of one file's diff, in the history and in records of consolidation.
-MAX_DIFF_CHARS = 20_000
-# More lines between a common beginning and end count as different: comparing takes quadratic time.
-MAX_COMPARED_LINES = 2_000
-# Pairs of lines that are compared in the time in which one line is looked at, roughly.
-_PAIRS_A_LINE = 1_000
-# In place of a field that an object lacks.
-_NO_FIELD = object()
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -171,21 +162,30 @@ class Log:
         """The revisions that no other was made from. What is older than a damaged one with
         followers counts as in it.
         """
-        named = {parent for each in self.known.values() for parent in each.parents}
-        since = max((self.damaged[parent] for parent in named & self.damaged.keys()), default=0)
-        return [
-            each for each in self.known.values() if each.id not in named and each.number >= since
-        ]
+        named = set[str]()
+        for revision in self.known.values():
+            named.update(revision.parents)
+        damaged = [self.damaged[parent] for parent in named & self.damaged.keys()]
+        since = max(damaged, default=0)
+        tips = list[Revision]()
+        for revision in self.known.values():
+            if revision.id not in named and revision.number >= since:
+                tips.append(revision)
+        return tips
 
     def history(self) -> list[Revision]:
         """From the newest revision backwards; where one is damaged, from the next older one."""
         chain = list[Revision]()
-        newest = max(self.tips(), default=None)
-        while newest:
-            chain.append(newest)
-            before = (each for each in self.known.values() if each.number < chain[-1].number)
-            newest = self.known.get(newest.previous) or max(before, default=None)
+        revision = max(self.tips(), default=None)
+        while revision is not None:
+            chain.append(revision)
+            revision = self.known.get(revision.previous) or self._newest_before(revision)
         return chain
+
+    def _newest_before(self, revision: Revision) -> Revision | None:
+        """The newest revision with a smaller number; None if there is none."""
+        older = [known for known in self.known.values() if known.number < revision.number]
+        return max(older, default=None)
 
     async def merged(self, path: str, tips: Sequence[Revision]) -> list[Revision]:
         """Revisions, the last of which has everything that is in these; none if there is one. The
@@ -229,240 +229,15 @@ class Log:
 
     def _lineage(self, tips: Sequence[Revision]) -> set[Revision]:
         """These, and all that is known of what they were made from."""
-        found = set[Revision]()
-        todo = [*tips]
+        lineage = set[Revision]()
+        todo = list(tips)
         while todo:
-            if (each := todo.pop()) not in found:
-                found.add(each)
-                todo += [self.known[parent] for parent in each.parents if parent in self.known]
-        return found
-
-
-# --- Texts, line by line
-
-
-def edits(before: Sequence[str], after: Sequence[str]) -> list[tuple[int, int, int, int]]:
-    """The differences between two sequences of lines, in order: from where to where in the first,
-    and in the second.
-    """
-    head, tail = _common_ends(before, after)
-    old = before[head : len(before) - tail]
-    new = after[head : len(after) - tail]
-    if max(len(old), len(new)) > MAX_COMPARED_LINES:
-        return [(head, head + len(old), head, head + len(new))]
-    differences = list[tuple[int, int, int, int]]()
-    i = 0
-    j = 0
-    for same_i, same_j in [*_common_lines(old, new), (len(old), len(new))]:
-        if i < same_i or j < same_j:
-            differences.append((head + i, head + same_i, head + j, head + same_j))
-        i = same_i + 1
-        j = same_j + 1
-    return differences
-
-
-def _common_ends(before: Sequence[str], after: Sequence[str]) -> tuple[int, int]:
-    """The number of lines that two sequences have in common at their beginning, and after that at
-    their end.
-    """
-    shorter = min(len(before), len(after))
-    head = next((n for n in range(shorter) if before[n] != after[n]), shorter)
-    tail = next(
-        (n for n in range(shorter - head) if before[-1 - n] != after[-1 - n]), shorter - head
-    )
-    return head, tail
-
-
-def _common_lines(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
-    """The places of a longest common subsequence in both, in order.
-
-    This is Hyyrö's algorithm: an integer has one bit for each line of `new`, so that a step
-    compares a line with all of these. `difflib` takes many times as long for some texts, and
-    nothing bounds it.
-    """
-    places = dict[str, int]()  # of each line in `new`, as bits
-    for j, line in enumerate(new):
-        places[line] = places.get(line, 0) | (1 << j)
-    everywhere = (1 << len(new)) - 1
-    # A bit of a row is 0 where the common subsequence of the lines up to here becomes longer by
-    # this line of `new`.
-    row = everywhere
-    rows = list[int]()
-    for line in old:
-        found = row & places.get(line, 0)
-        row = ((row + found) | (row - found)) & everywhere
-        rows.append(row)
-    common = list[tuple[int, int]]()
-    i = len(old)
-    j = len(new)
-    while i and j:
-        if rows[i - 1] >> (j - 1) & 1:
-            j -= 1
-        elif i > 1 and not rows[i - 2] >> (j - 1) & 1:
-            i -= 1
-        else:
-            i -= 1
-            j -= 1
-            common.append((i, j))
-    return common[::-1]
-
-
-def work(before: str | None, after: str | None) -> int:
-    """How much work it is to compare two texts, in lines that are looked at. Says so in linear
-    time.
-    """
-    old = lines_of(before or "")
-    new = lines_of(after or "")
-    head, tail = _common_ends(old, new)
-    old_between = len(old) - head - tail
-    new_between = len(new) - head - tail
-    pairs = old_between * new_between
-    if max(old_between, new_between) > MAX_COMPARED_LINES:
-        pairs = 0
-    return len(old) + len(new) + pairs // _PAIRS_A_LINE
-
-
-def lines_of(text: str) -> list[str]:
-    """A text's lines. Only a line feed ends one, as everywhere that lines are shown, so that no
-    change hides between two.
-    """
-    return text.removesuffix("\n").split("\n") if text else []
-
-
-def diff(before: str, after: str) -> str:
-    """A unified diff of two texts, with one line of context and without a header."""
-    old = lines_of(before)
-    new = lines_of(after)
-    parts = list[str]()
-    for i, i_end, j, j_end in edits(old, new):
-        head = old[max(0, i - 1) : i]
-        tail = old[i_end : i_end + 1]
-        around = len(head) + len(tail)
-        first = i - len(head) + 1
-        second = j - len(head) + 1
-        parts.append(f"@@ -{first},{i_end - i + around} +{second},{j_end - j + around} @@")
-        for sign, lines in ((" ", head), ("-", old[i:i_end]), ("+", new[j:j_end]), (" ", tail)):
-            parts += [f"{sign}{line}" for line in lines]
-    return "\n".join(parts)
-
-
-def cut(text: str) -> str:
-    """A diff cut at `MAX_DIFF_CHARS`, with the number of further characters."""
-    if len(text) <= MAX_DIFF_CHARS:
-        return text
-    return f"{text[:MAX_DIFF_CHARS]}\n[{len(text) - MAX_DIFF_CHARS:,} more]"
-
-
-def _both_changes(base: Sequence[str], one: Sequence[str], other: Sequence[str]) -> list[str]:
-    """Lines with the changes that two made of them. Long texts are not compared: what one adds to
-    them is at the end.
-    """
-    if max(map(len, (base, one, other))) > MAX_COMPARED_LINES:
-        went = Counter(base) - Counter(one)
-        lines = list[str]()
-        for line in other:
-            went[line] -= 1
-            lines += [line] if went[line] < 0 else []
-        return [*lines, *(Counter(one) - Counter(base)).elements()]
-    kept = [[line] for line in base]
-    added = [list[str]() for _ in [*base, None]]
-    for text in (one, other):
-        for i, i_end, j, j_end in edits(base, text):
-            kept[i:i_end] = [[]] * (i_end - i)
-            added[i] += text[j:j_end]
-    return [
-        line for more, stays in zip(added, [*kept, []], strict=True) for line in [*more, *stays]
-    ]
-
-
-def merge(path: str, base: str | None, ours: str | None, theirs: str | None) -> str | None:
-    """A three-way merge. A change beats a deletion; of one line changed twice, both stay; JSON
-    merges by its fields.
-    """
-    if theirs in (base, ours):
-        return ours
-    if ours in (base, None):
-        return theirs
-    if theirs is None:
-        return ours
-    if path.endswith(".json"):
-        try:
-            before, here, there = (json.loads(text or "{}") for text in (base, ours, theirs))
-            changed = {
-                name: value
-                for name, value in there.items()
-                if name not in before or before[name] != value
-            }
-            left = here.keys() - (before.keys() - there.keys()) | changed.keys()
-            return (
-                json.dumps(
-                    {name: value for name, value in {**here, **changed}.items() if name in left},
-                    indent=2,
-                )
-                + "\n"
-            )
-        except (ValueError, AttributeError, RecursionError):  # no object: as any text
-            pass
-    # Split at line feeds alone, so that joining gives the same text with any line endings.
-    old, mine, other = ((text or "").split("\n") for text in (base, ours, theirs))
-    known = Counter(old)
-    # What both added is there once. What one took out is gone, also where the other has it in
-    # another place.
-    both = {line for line in mine if line.strip() and line not in known}
-    gone = known.keys() - {*other} - (Counter(mine) - known).keys()
-    merged = _both_changes(old, [line for line in other if line not in both], mine)
-    return "\n".join(line for line in merged if line not in gone)
-
-
-def undone(path: str, now: str | None, before: str | None, after: str | None) -> str | None:
-    """A file's content `now` without an earlier change, which made `after` of `before`; None: no
-    file. Later changes stay.
-    """
-    if now is None:
-        return before if after is None else None
-    merged = _fields_undone(path, now, before, after)
-    if merged is None:
-        merged = merge(path, after or "", now, before or "") or ""
-    return None if before is None and merged.strip() in {"", "{}"} else merged
-
-
-def _fields_undone(path: str, now: str, before: str | None, after: str | None) -> str | None:
-    """A JSON object without an earlier change of its fields; None for other texts."""
-    if not path.endswith(".json"):
-        return None
-    try:
-        present, old, new = (json.loads(text or "{}") for text in (now, before, after))
-        if not all(isinstance(each, dict) for each in (present, old, new)):
-            return None
-        if present == new:
-            return "{}" if before is None else before
-        fields = _value_undone(present, old, new)
-        return now if fields == present else json.dumps(fields, indent=2) + "\n"
-    except (ValueError, RecursionError):
-        return None
-
-
-def _value_undone(now: Any, before: Any, after: Any) -> Any:
-    """A value without an earlier change: what was changed later stays, in an object field by field,
-    in a list by its items.
-    """
-    if now == after:
-        return before
-    if before == after:
-        return now
-    if isinstance(now, list) and isinstance(before, list) and isinstance(after, list):
-        kept = [item for item in now if item not in after or item in before]
-        return [*kept, *(item for item in before if item not in after and item not in now)]
-    if not (isinstance(now, dict) and isinstance(before, dict) and isinstance(after, dict)):
-        return now
-    fields = dict[str, Any]()
-    for name in {**now, **before}:
-        value = _value_undone(
-            now.get(name, _NO_FIELD), before.get(name, _NO_FIELD), after.get(name, _NO_FIELD)
-        )
-        if value is not _NO_FIELD:
-            fields[name] = value
-    return fields
+            revision = todo.pop()
+            if revision in lineage:
+                continue
+            lineage.add(revision)
+            todo += [self.known[parent] for parent in revision.parents if parent in self.known]
+        return lineage
 
 
 def line_origins(history: Sequence[Revision]) -> list[Revision | None]:

@@ -1,0 +1,282 @@
+"""Texts, line by line: how two differ, what becomes of one that two have changed, and of one without
+an earlier change. A JSON object is compared by its fields.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+# Characters of one file's diff, in the history and in records of consolidation.
+MAX_DIFF_CHARS = 20_000
+# More lines between a common beginning and end count as different: comparing takes quadratic time.
+MAX_COMPARED_LINES = 2_000
+# Pairs of lines that are compared in the time in which one line is looked at, roughly.
+_PAIRS_A_LINE = 1_000
+# In place of a field that an object lacks.
+_NO_FIELD = object()
+
+
+def edits(before: Sequence[str], after: Sequence[str]) -> list[tuple[int, int, int, int]]:
+    """The differences between two sequences of lines, in order: from where to where in the first,
+    and in the second.
+    """
+    head, tail = _common_ends(before, after)
+    old = before[head : len(before) - tail]
+    new = after[head : len(after) - tail]
+    if max(len(old), len(new)) > MAX_COMPARED_LINES:
+        return [(head, head + len(old), head, head + len(new))]
+    differences = list[tuple[int, int, int, int]]()
+    i = 0
+    j = 0
+    for same_i, same_j in [*_common_lines(old, new), (len(old), len(new))]:
+        if i < same_i or j < same_j:
+            differences.append((head + i, head + same_i, head + j, head + same_j))
+        i = same_i + 1
+        j = same_j + 1
+    return differences
+
+
+def _common_ends(before: Sequence[str], after: Sequence[str]) -> tuple[int, int]:
+    """The number of lines that two sequences have in common at their beginning, and after that at
+    their end.
+    """
+    shorter = min(len(before), len(after))
+    head = next((n for n in range(shorter) if before[n] != after[n]), shorter)
+    tail = next(
+        (n for n in range(shorter - head) if before[-1 - n] != after[-1 - n]), shorter - head
+    )
+    return head, tail
+
+
+def _common_lines(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
+    """The places of a longest common subsequence in both, in order.
+
+    This is Hyyrö's algorithm: an integer has one bit for each line of `new`, so that a step
+    compares a line with all of these. `difflib` takes many times as long for some texts, and
+    nothing bounds it.
+    """
+    places = dict[str, int]()  # of each line in `new`, as bits
+    for j, line in enumerate(new):
+        places[line] = places.get(line, 0) | (1 << j)
+    everywhere = (1 << len(new)) - 1
+    # A bit of a row is 0 where the common subsequence of the lines up to here becomes longer by
+    # this line of `new`.
+    row = everywhere
+    rows = list[int]()
+    for line in old:
+        found = row & places.get(line, 0)
+        row = ((row + found) | (row - found)) & everywhere
+        rows.append(row)
+    common = list[tuple[int, int]]()
+    i = len(old)
+    j = len(new)
+    while i and j:
+        if rows[i - 1] >> (j - 1) & 1:
+            j -= 1
+        elif i > 1 and not rows[i - 2] >> (j - 1) & 1:
+            i -= 1
+        else:
+            i -= 1
+            j -= 1
+            common.append((i, j))
+    return common[::-1]
+
+
+def work(before: str | None, after: str | None) -> int:
+    """How much work it is to compare two texts, in lines that are looked at. Says so in linear
+    time.
+    """
+    old = lines_of(before or "")
+    new = lines_of(after or "")
+    head, tail = _common_ends(old, new)
+    old_between = len(old) - head - tail
+    new_between = len(new) - head - tail
+    pairs = old_between * new_between
+    if max(old_between, new_between) > MAX_COMPARED_LINES:
+        pairs = 0
+    return len(old) + len(new) + pairs // _PAIRS_A_LINE
+
+
+def lines_of(text: str) -> list[str]:
+    """A text's lines. Only a line feed ends one, as everywhere that lines are shown, so that no
+    change hides between two.
+    """
+    return text.removesuffix("\n").split("\n") if text else []
+
+
+def diff(before: str, after: str) -> str:
+    """A unified diff of two texts, with one line of context and without a header."""
+    old = lines_of(before)
+    new = lines_of(after)
+    parts = list[str]()
+    for old_start, old_end, new_start, new_end in edits(old, new):
+        head = old[max(0, old_start - 1) : old_start]
+        tail = old[old_end : old_end + 1]
+        context = len(head) + len(tail)
+        old_place = f"{old_start - len(head) + 1},{old_end - old_start + context}"
+        new_place = f"{new_start - len(head) + 1},{new_end - new_start + context}"
+        parts.append(f"@@ -{old_place} +{new_place} @@")
+        parts += [f" {line}" for line in head]
+        parts += [f"-{line}" for line in old[old_start:old_end]]
+        parts += [f"+{line}" for line in new[new_start:new_end]]
+        parts += [f" {line}" for line in tail]
+    return "\n".join(parts)
+
+
+def cut(text: str) -> str:
+    """A diff cut at `MAX_DIFF_CHARS`, with the number of further characters."""
+    if len(text) <= MAX_DIFF_CHARS:
+        return text
+    return f"{text[:MAX_DIFF_CHARS]}\n[{len(text) - MAX_DIFF_CHARS:,} more]"
+
+
+def merge(path: str, base: str | None, ours: str | None, theirs: str | None) -> str | None:
+    """A three-way merge.
+
+    A change beats a deletion; of one line changed twice, both stay; JSON merges by its fields.
+    """
+    if theirs in (base, ours):
+        return ours
+    if ours in (base, None):
+        return theirs
+    if theirs is None:
+        return ours
+    fields = _merged_fields(base, ours, theirs) if path.endswith(".json") else None
+    return _merged_lines(base or "", ours or "", theirs) if fields is None else fields
+
+
+def _merged_fields(base: str | None, ours: str | None, theirs: str) -> str | None:
+    """A JSON object with the changes of its fields that two made; None for other texts."""
+    try:
+        before = json.loads(base or "{}")
+        here = json.loads(ours or "{}")
+        there = json.loads(theirs or "{}")
+        changed = dict[str, Any]()
+        for name, value in there.items():
+            if name not in before or before[name] != value:
+                changed[name] = value
+        taken_out = before.keys() - there.keys()
+        left = here.keys() - taken_out | changed.keys()
+        fields = {name: value for name, value in {**here, **changed}.items() if name in left}
+        return json.dumps(fields, indent=2) + "\n"
+    except (ValueError, AttributeError, RecursionError):
+        return None
+
+
+def _merged_lines(base: str, ours: str, theirs: str) -> str:
+    """A text with the changes that two made of it.
+
+    What both added is there once. What one took out is gone, also where the other has it in another
+    place.
+    """
+    # Split at line feeds alone, so that joining gives the same text with any line endings.
+    old = base.split("\n")
+    mine = ours.split("\n")
+    other = theirs.split("\n")
+    known = Counter(old)
+    added_by_both = {line for line in mine if line.strip() and line not in known}
+    kept_by_me = (Counter(mine) - known).keys()
+    gone = known.keys() - {*other} - kept_by_me
+    only_theirs = [line for line in other if line not in added_by_both]
+    merged = _both_changes(old, only_theirs, mine)
+    return "\n".join(line for line in merged if line not in gone)
+
+
+def _both_changes(base: Sequence[str], one: Sequence[str], other: Sequence[str]) -> list[str]:
+    """Lines with the changes that two made of them.
+
+    Long texts are not compared: what one adds to them is at the end.
+    """
+    if max(len(base), len(one), len(other)) > MAX_COMPARED_LINES:
+        return _both_changes_of_long(base, one, other)
+    kept = [[line] for line in base]
+    added: list[list[str]] = [[] for _ in range(len(base) + 1)]
+    for text in (one, other):
+        for start, end, text_start, text_end in edits(base, text):
+            for place in range(start, end):
+                kept[place] = []
+            added[start] += text[text_start:text_end]
+    lines = list[str]()
+    for place, kept_lines in enumerate(kept):
+        lines += added[place]
+        lines += kept_lines
+    return lines + added[-1]
+
+
+def _both_changes_of_long(
+    base: Sequence[str], one: Sequence[str], other: Sequence[str]
+) -> list[str]:
+    """The other's lines without those that the one took out, then what the one added."""
+    taken_out = Counter(base) - Counter(one)
+    lines = list[str]()
+    for line in other:
+        taken_out[line] -= 1
+        if taken_out[line] < 0:
+            lines.append(line)
+    added = Counter(one) - Counter(base)
+    return lines + list(added.elements())
+
+
+def undone(path: str, now: str | None, before: str | None, after: str | None) -> str | None:
+    """A file's content `now` without an earlier change, which made `after` of `before`; None: no
+    file. Later changes stay.
+    """
+    if now is None:
+        return before if after is None else None
+    merged = _fields_undone(path, now, before, after)
+    if merged is None:
+        merged = merge(path, after or "", now, before or "") or ""
+    return None if before is None and merged.strip() in {"", "{}"} else merged
+
+
+def _fields_undone(path: str, now: str, before: str | None, after: str | None) -> str | None:
+    """A JSON object without an earlier change of its fields; None for other texts."""
+    if not path.endswith(".json"):
+        return None
+    try:
+        present = json.loads(now or "{}")
+        old = json.loads(before or "{}")
+        new = json.loads(after or "{}")
+        if not (isinstance(present, dict) and isinstance(old, dict) and isinstance(new, dict)):
+            return None
+        if present == new:
+            return "{}" if before is None else before
+        fields = _value_undone(present, old, new)
+        return now if fields == present else json.dumps(fields, indent=2) + "\n"
+    except (ValueError, RecursionError):
+        return None
+
+
+def _value_undone(now: Any, before: Any, after: Any) -> Any:
+    """A value without an earlier change: what was changed later stays, in an object field by field,
+    in a list by its items.
+    """
+    if now == after:
+        return before
+    if before == after:
+        return now
+    if isinstance(now, list) and isinstance(before, list) and isinstance(after, list):
+        return _items_undone(now, before, after)
+    if isinstance(now, dict) and isinstance(before, dict) and isinstance(after, dict):
+        return _object_undone(now, before, after)
+    return now
+
+
+def _items_undone(now: list[Any], before: list[Any], after: list[Any]) -> list[Any]:
+    kept = [item for item in now if item not in after or item in before]
+    put_back = [item for item in before if item not in after and item not in now]
+    return kept + put_back
+
+
+def _object_undone(
+    now: Mapping[str, Any], before: Mapping[str, Any], after: Mapping[str, Any]
+) -> dict[str, Any]:
+    fields = dict[str, Any]()
+    for name in {**now, **before}:
+        value = _value_undone(
+            now.get(name, _NO_FIELD), before.get(name, _NO_FIELD), after.get(name, _NO_FIELD)
+        )
+        if value is not _NO_FIELD:
+            fields[name] = value
+    return fields
