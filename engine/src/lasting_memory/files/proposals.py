@@ -63,12 +63,9 @@ class Changed:
         """The lines that it takes out ("-") and puts in ("+"), in order, without blank ones. None
         of JSON, which has fields.
         """
-        is_json = self.key.endswith(".json")
-        return (
-            []
-            if is_json
-            else [(sign, text) for sign, text, _ in self._walk() if sign != " " and text.strip()]
-        )
+        if self.key.endswith(".json"):
+            return []
+        return [(sign, text) for sign, text, _ in self._walk() if sign != " " and text.strip()]
 
     def only(self, chosen: Mapping[int, str | None] | None) -> tuple["Changed", "Changed"]:
         """This change with some of its `lines`, by number, and the change that follows it with
@@ -130,11 +127,9 @@ class Changed:
         JSON as the whole texts.
         """
         if self.key.endswith(".json"):
-            return (
-                Changed(self.key, taken, self.after)
-                if self.after != taken
-                else Changed(self.key, "", "")
-            )
+            if self.after == taken:
+                return Changed(self.key, "", "")
+            return Changed(self.key, taken, self.after)
         old = taken.split("\n")
         new = self.after.split("\n")
         known = {*old}
@@ -178,6 +173,11 @@ def diffs(changed: Iterable[Changed]) -> dict[str, str]:
 def texts(files: Mapping[str, FileData]) -> dict[str, str]:
     """The text of each file that has text, by key."""
     return {key: file["content"] for key, file in files.items() if file["encoding"] == "utf-8"}
+
+
+def _size(files: Mapping[str, FileData]) -> int:
+    """The bytes of all files together."""
+    return sum(len(file["content"].encode()) for file in files.values())
 
 
 class Declined(NamedTuple):
@@ -227,6 +227,54 @@ class Proposal:
             changes=[each for each in changes if each.deleted or each.before != each.after],
             declined=[each for each in declined if each.change.after],
             reasons=reasons,
+        )
+
+    def wanted(self, paths: Collection[str], with_lines: Collection[str]) -> list[Changed]:
+        """The undecided changes of these files, given by path; all, if none is named.
+
+        `with_lines` are files of which lines were chosen. Raises `DecidedError` if one was decided
+        already, and `UnknownProposalError` if this does not change one.
+        """
+        named = set(paths)
+        if not self.changes or named & set(self.decided):
+            raise DecidedError(f"Proposal {self.id}, or one of these files, was decided already.")
+        wanted = [change for change in self.changes if not named or change.path in named]
+        unknown = {*named, *with_lines} - {change.path for change in wanted}
+        if unknown:
+            raise UnknownProposalError(f"Proposal {self.id} changes no file {min(unknown)[:80]!r}.")
+        return wanted
+
+    def decided_about(
+        self, changes: Sequence[Changed], taken: Mapping[str, str], at: str, *, accepted: bool
+    ) -> "Proposal":
+        """The proposal after a decision about some of its changes.
+
+        `taken` is what became of accepted files, by path; what it lacks of a change was declined,
+        at this time.
+        """
+        paths = [change.path for change in changes]
+        declined = list(self.declined)
+        for change in changes:
+            rest = change.beyond(taken.get(change.path, change.before))
+            if rest.after:
+                declined.append(Declined(rest, at))
+        return replace(
+            self,
+            changes=[change for change in self.changes if change not in changes],
+            decided=sorted({*self.decided, *paths}),
+            accepted=sorted({*self.accepted, *(paths if accepted else [])}),
+            declined=declined,
+        )
+
+    def with_change(self, key: str, changed: Changed | None) -> "Proposal":
+        """The proposal with another change of a file, or none; the file is undecided then."""
+        path = f"/memories{key}"
+        others = [change for change in self.changes if change.key != key]
+        return replace(
+            self,
+            changes=[*others, changed] if changed else others,
+            decided=[decided for decided in self.decided if decided != path],
+            accepted=[accepted for accepted in self.accepted if accepted != path],
         )
 
     def shown(self) -> dict[str, Any]:
@@ -332,12 +380,13 @@ class Memory:
         before = await self.read()
         limits = self.deployment.limits
         after = await platform.in_thread(self.applied, before, changes, author)
-        old, new = (
-            sum(len(file["content"].encode()) for file in of.values()) for of in (before, after)
-        )
-        if new > max(old, limits.max_bytes) or len(after) > max(len(before), limits.max_files):
-            told = f"{len(after)} files of {limits.max_files}, {new:,} bytes of {limits.max_bytes:,}; shorten it."
-            raise RefusedWrite(told, kind="memory_full")
+        size = _size(after)
+        is_too_large = size > max(_size(before), limits.max_bytes)
+        has_too_many = len(after) > max(len(before), limits.max_files)
+        if is_too_large or has_too_many:
+            files = f"{len(after)} files of {limits.max_files}"
+            room = f"{size:,} bytes of {limits.max_bytes:,}"
+            raise RefusedWrite(f"{files}, {room}; shorten it.", kind="memory_full")
 
     async def apply(self, changes: Iterable[Changed], author: Author) -> dict[str, ValueError]:
         """Make one revision of each file, additions first, for a fact that moves. Returns by path
@@ -478,45 +527,50 @@ class Memory:
         proposal_id = f"{author.run_id or uuid4().hex}-{author.kind}"
         limits = self.deployment.limits
         async with lock_of("deciding", proposal_id):
-            known = {each.id: each for each in await self.proposals()}
-            at = datetime.now(UTC).isoformat()
-            thread_ids = [author.thread_id] if author.thread_id else []
-            new = Proposal(proposal_id, at, self.files[-1], author, [], thread_ids, kind="agent")
-            proposal = known.pop(proposal_id, new)
-            if sum(bool(each.changes) for each in known.values()) >= MAX_PROPOSALS:
+            known = {proposal.id: proposal for proposal in await self.proposals()}
+            proposal = known.pop(proposal_id, None) or self._new_proposal(proposal_id, author)
+            undecided = [other for other in known.values() if other.changes]
+            if len(undecided) >= MAX_PROPOSALS:
                 raise RefusedWrite(_TOO_MANY)
-            item = await self.store.aget(self.files, key)
-            present = stored_file(item) if item else None
-            waiting = [each for each in proposal.changes if each.key == key]
-            file = await platform.in_thread(
-                self.applied, {key: present} if present else {}, waiting, author
-            )
-            after = change(file.get(key))
-            if any(file and file["encoding"] != "utf-8" for file in (present, after)):
-                raise RefusedWrite(
-                    f"{key} is not text, so a change of it cannot wait for the person."
-                )
-            before, then = (file["content"] if file else None for file in (present, after))
-            changes = [each for each in proposal.changes if each.key != key]
-            changes += (
-                [Changed(key, before or "", then or "", deleted=then is None)]
-                if before != then
-                else []
-            )
-            if (
-                len(changes) > limits.max_files
-                or sum(len(each.after.encode()) for each in changes) > limits.max_bytes
-            ):
+            waiting = [earlier for earlier in proposal.changes if earlier.key == key]
+            changed = await self._changed(key, waiting, change, author)
+            proposal = proposal.with_change(key, changed)
+            size = sum(len(waits.after.encode()) for waits in proposal.changes)
+            if len(proposal.changes) > limits.max_files or size > limits.max_bytes:
                 raise RefusedWrite(
                     f"More than {limits.max_files} files or {limits.max_bytes:,} bytes would wait."
                 )
-            decided, accepted = (
-                [path for path in of if path != f"/memories{key}"]
-                for of in (proposal.decided, proposal.accepted)
-            )
-            await self.propose(
-                replace(proposal, changes=changes, decided=decided, accepted=accepted)
-            )
+            await self.propose(proposal)
+
+    def _new_proposal(self, proposal_id: str, author: Author) -> Proposal:
+        """An agent's proposal, still without changes."""
+        at = datetime.now(UTC).isoformat()
+        thread_ids = [author.thread_id] if author.thread_id else []
+        return Proposal(proposal_id, at, self.files[-1], author, [], thread_ids, kind="agent")
+
+    async def _changed(
+        self, key: str, waiting: Sequence[Changed], change: Change, author: Author
+    ) -> Changed | None:
+        """What becomes of a present file by the changes that wait already, and then by another one;
+        None if it stays as it is.
+
+        Raises `RefusedWrite` for what is no text, and as `change`.
+        """
+        item = await self.store.aget(self.files, key)
+        present = stored_file(item) if item else None
+        files = {key: present} if present else {}
+        then = await platform.in_thread(self.applied, files, waiting, author)
+        after = change(then.get(key))
+        for file in (present, after):
+            if file and file["encoding"] != "utf-8":
+                raise RefusedWrite(
+                    f"{key} is not text, so a change of it cannot wait for the person."
+                )
+        before_text = present["content"] if present else None
+        after_text = after["content"] if after else None
+        if before_text == after_text:
+            return None
+        return Changed(key, before_text or "", after_text or "", deleted=after is None)
 
     async def decide(
         self,
@@ -537,51 +591,50 @@ class Memory:
         Raises `UnknownProposalError`, `DecidedError`, or, if the present files cannot take the
         changes, `RefusedWrite`.
         """
-        async with lock_of(
-            "deciding", proposal_id
-        ):  # two tabs of one person, or a run that proposes more
+        # Two tabs of one person, or a run that proposes more.
+        async with lock_of("deciding", proposal_id):
             known = await self.proposals()
-            proposal = next((each for each in known if each.id == proposal_id), None)
-            if proposal is None:
-                raise UnknownProposalError(
-                    f"There is no proposal {proposal_id[:40]!r}; GET /memory/proposals lists them."
-                )
-            named = {*lines} if paths is None else {*paths}
-            if not proposal.changes or named & {*proposal.decided}:
-                raise DecidedError(
-                    f"Proposal {proposal_id}, or one of these files, was decided already."
-                )
-            wanted = [change for change in proposal.changes if not named or change.path in named]
-            if unknown := {*named, *lines} - {change.path for change in wanted}:
-                raise UnknownProposalError(
-                    f"Proposal {proposal_id} changes no file {min(unknown)[:80]!r}."
-                )
-            refused = dict[str, ValueError]()
+            proposal = _found(proposal_id, known)
+            wanted = proposal.wanted(lines.keys() if paths is None else paths, lines.keys())
             taken = dict[str, str]()
+            refused = dict[str, ValueError]()
             if accept:
-                parts = [each.only(lines.get(each.path)) for each in wanted]
-                taken = {theirs.path: theirs.after for _, theirs in parts}
-                await self.check(
-                    [replace(own, after=theirs.after) for own, theirs in parts], proposal.author
-                )
-                refused = await self.apply((own for own, _ in parts), proposal.author)
-                edited = [theirs for _, theirs in parts if theirs.path not in refused]
-                refused |= await self.apply(edited, Author("person", self.actor.user_id))
+                parts = [change.only(lines.get(change.path)) for change in wanted]
+                taken = {edited.path: edited.after for _, edited in parts}
+                refused = await self._accept(parts, proposal.author)
             over = [change for change in wanted if change.path not in refused]
             at = self.began.at if self.began else datetime.now(UTC).isoformat()
-            declined = [
-                Declined(change.beyond(taken.get(change.path, change.before)), at)
-                for change in over
-            ]
-            proposal = replace(
-                proposal,
-                changes=[change for change in proposal.changes if change not in over],
-                decided=sorted({*proposal.decided, *(change.path for change in over)}),
-                accepted=sorted({*proposal.accepted, *(change.path for change in over if accept)}),
-                declined=[*proposal.declined, *(each for each in declined if each.change.after)],
-            )
-            await self.propose(proposal)
-            old = [each.id for each in known if not each.changes][:-_DECIDED_KEPT]
-            place = namespaces.proposals(self.actor)
-            await self.store.abatch([PutOp(place, each, None) for each in old])
+            await self.propose(proposal.decided_about(over, taken, at, accepted=accept))
+            await self._drop_decided(known)
             return refused
+
+    async def _accept(
+        self, parts: Sequence[tuple[Changed, Changed]], author: Author
+    ) -> dict[str, ValueError]:
+        """Make these changes, each with what the person edited of it, which is a revision of their
+        own. Returns by path why some were not made.
+
+        Raises `RefusedWrite` if the present files cannot take them all.
+        """
+        whole = [replace(own, after=edited.after) for own, edited in parts]
+        await self.check(whole, author)
+        refused = await self.apply([own for own, _ in parts], author)
+        edited = [change for _, change in parts if change.path not in refused]
+        return refused | await self.apply(edited, Author("person", self.actor.user_id))
+
+    async def _drop_decided(self, known: Sequence[Proposal]) -> None:
+        """Delete the oldest of these that were decided before."""
+        decided = [proposal.id for proposal in known if not proposal.changes]
+        place = namespaces.proposals(self.actor)
+        ops = [PutOp(place, proposal_id, None) for proposal_id in decided[:-_DECIDED_KEPT]]
+        await self.store.abatch(ops)
+
+
+def _found(proposal_id: str, known: Sequence[Proposal]) -> Proposal:
+    """The proposal of this id. Raises `UnknownProposalError`."""
+    for proposal in known:
+        if proposal.id == proposal_id:
+            return proposal
+    raise UnknownProposalError(
+        f"There is no proposal {proposal_id[:40]!r}; GET /memory/proposals lists them."
+    )
