@@ -462,6 +462,8 @@ def pairs(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         return edits(before, after)
 
     monkeypatch.setattr(journal_texts, "edits", counting)
+    # `line_origins` calls it by the name that its own module imported.
+    monkeypatch.setattr(revisions, "edits", counting)
     return counted
 
 
