@@ -7,10 +7,10 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 import pytest
-from anthropic import BadRequestError
 from langchain_core.runnables import RunnableConfig
 from langgraph.store.memory import InMemoryStore
 
+from lasting_memory.agent.provider_errors import ProviderBadRequestError
 from lasting_memory.consolidation import records
 from lasting_memory.consolidation import run as run_module
 from lasting_memory.people.identity import Context
@@ -120,7 +120,7 @@ async def test_no_checkpoint_has_what_was_said_nor_what_the_model_did(
         stream_mode=["values", "debug"],
     )
     streamed = ""
-    with suppress(BadRequestError):
+    with suppress(ProviderBadRequestError):
         async for part in stream:
             streamed += str(part)
     assert SAID in str(run.model.requests)

@@ -154,9 +154,14 @@ def _kind_of(status: int) -> type[ProviderError]:
 
 
 def is_lost_connection(error: BaseException) -> bool:
-    """Whether the connection to a provider was not made, or was lost."""
-    is_known = isinstance(error, (ModelConnectionError, ConnectionError))
-    return is_known or _is_one_of(error, _LOST_CONNECTIONS)
+    """Whether the connection to a provider was not made, or was lost.
+
+    Python's own `ConnectionError` may be the store's. Ollama's client raises it, too, and names
+    itself.
+    """
+    if isinstance(error, ConnectionError):
+        return "Ollama" in str(error)
+    return isinstance(error, ModelConnectionError) or _is_one_of(error, _LOST_CONNECTIONS)
 
 
 def _is_one_of(error: BaseException, names: frozenset[str]) -> bool:
