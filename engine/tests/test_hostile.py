@@ -18,14 +18,14 @@ from lasting_memory.agent.shown_text import shown
 from lasting_memory.agent.tool_calls import check_call
 from lasting_memory.agent.tools import lacking
 from lasting_memory.http.import_document import Document
-from lasting_memory.journal import texts
+from lasting_memory.memory.journal import texts
+from lasting_memory.memory.validation import MAX_FILE_BYTES, MAX_INPUT_BYTES
 from lasting_memory.plain_text import spelled_as_in
 from lasting_memory.recall import answers, lexical
 from lasting_memory.recall.documents import documents
 from lasting_memory.recall.retrieval import Match, Results
 from lasting_memory.recall.threads import Conversation, conversation
 from lasting_memory.testing.scripted_anthropic import ToolCall
-from lasting_memory.validation import MAX_FILE_BYTES, MAX_INPUT_BYTES
 from tests.conftest import Scripted
 from tests.memory.test_validation import refusal
 

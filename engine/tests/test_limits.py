@@ -11,8 +11,9 @@ import jwt
 import pytest
 from langgraph.store.base import BaseStore, Item
 
-from lasting_memory.controls import NEARLY_FULL, usage_of
 from lasting_memory.deployment import DEFAULTS
+from lasting_memory.memory.stored_files import NEARLY_FULL, usage_of
+from lasting_memory.memory.validation import MAX_FILE_BYTES
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor
 from lasting_memory.testing.deployed import deployed
@@ -25,7 +26,6 @@ from lasting_memory.testing.scripted_anthropic import (
     ToolCall,
     system_text,
 )
-from lasting_memory.validation import MAX_FILE_BYTES
 from tests.conftest import BuildGraph, Scripted, served
 
 SECRET = "a shared secret that nobody may read in a log"

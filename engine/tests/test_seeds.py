@@ -12,6 +12,7 @@ from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory import seeding as command
 from lasting_memory.deployment import Change, Deployment, Limits
+from lasting_memory.memory.validation import MAX_FILE_BYTES, RefusedWrite
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.people.scopes import ROUTES, group
@@ -21,7 +22,6 @@ from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.hostile import BOMB, skill
 from lasting_memory.testing.people import AGENT, Person
 from lasting_memory.testing.scripted_anthropic import system_text
-from lasting_memory.validation import MAX_FILE_BYTES, RefusedWrite
 from tests.conftest import served
 
 SKILLS = list(namespaces.skills(AGENT))

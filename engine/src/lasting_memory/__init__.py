@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from lasting_memory.consolidation import build_consolidation_agent, consolidated
     from lasting_memory.deployment import Change, Consolidation, Deployment, Limits, Profile
     from lasting_memory.http.app import build_http
+    from lasting_memory.memory.validation import RefusedWrite
     from lasting_memory.people.identity import Actor, Author, Context
     from lasting_memory.people.scopes import Scope, assistant, group, organization, person
     from lasting_memory.recall import conversation_tools
     from lasting_memory.settings import Settings, SettingsError
-    from lasting_memory.validation import RefusedWrite
 
 __all__ = [
     "Actor", "Author", "Change", "Consolidation", "Context", "Deployment", "FoundMemory", "Limits", "Profile",
@@ -41,11 +41,11 @@ _MODULES = {
     "consolidation": ["build_consolidation_agent", "consolidated"],
     "deployment": ["Change", "Consolidation", "Deployment", "Limits", "Profile"],
     "http.app": ["build_http"],
+    "memory.validation": ["RefusedWrite"],
     "people.identity": ["Actor", "Author", "Context"],
     "people.scopes": ["Scope", "assistant", "group", "organization", "person"],
     "recall": ["conversation_tools"],
     "settings": ["Settings", "SettingsError"],
-    "validation": ["RefusedWrite"],
 }
 
 

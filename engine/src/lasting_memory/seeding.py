@@ -28,12 +28,13 @@ import httpx
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
-from lasting_memory import settings, validation
+from lasting_memory import settings
 from lasting_memory.agent.prompt import policies_left_out
 from lasting_memory.deployment import Change as FileChange
 from lasting_memory.deployment import Deployment
-from lasting_memory.files.seed_folder import Files, SeedFolder, read_seed_folder
-from lasting_memory.files.seeded import SeedError as SeedError  # noqa: PLC0414  # who calls this catches it
+from lasting_memory.memory import validation
+from lasting_memory.memory.seed_folder import Files, SeedFolder, read_seed_folder
+from lasting_memory.memory.seeded import SeedError as SeedError  # noqa: PLC0414  # who calls this catches it
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Author, IdentityError
 from lasting_memory.people.namespaces import Namespace

@@ -25,10 +25,10 @@ from lasting_memory.http.body_checks import (
     shape,
 )
 from lasting_memory.http.request_bounds import MAX_BROUGHT_BYTES, MAX_IMPORT_BYTES
+from lasting_memory.memory.validation import MAX_INPUT_BYTES
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import Person
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, after
-from lasting_memory.validation import MAX_INPUT_BYTES
 
 
 async def test_who_would_have_to_wait_too_long_is_refused_but_not_at_once(

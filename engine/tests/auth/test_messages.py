@@ -13,10 +13,10 @@ from lasting_memory.attachments import MAX_PICTURE_BYTES, MAX_PICTURES, own_cont
 from lasting_memory.auth.state_input import rebuild_state
 from lasting_memory.consolidation import planning
 from lasting_memory.days import SAID_AT
+from lasting_memory.memory.validation import MAX_INPUT_BYTES
 from lasting_memory.recall import conversation
 from lasting_memory.testing.people import Person
 from lasting_memory.testing.scripted_anthropic import Text
-from lasting_memory.validation import MAX_INPUT_BYTES
 
 Body = dict[str, Any]
 # The first bytes of each kind, and as many more as make the base64 end without padding.

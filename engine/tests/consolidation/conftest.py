@@ -12,11 +12,11 @@ import pytest
 from deepagents.backends.protocol import FileData
 from langgraph.store.base import BaseStore
 
-from lasting_memory import journal
 from lasting_memory.consolidation import run as run_module
 from lasting_memory.consolidation.run import build_consolidation_agent
 from lasting_memory.deployment import Consolidation
-from lasting_memory.files.proposals import Changed, Memory, Proposal
+from lasting_memory.memory import journal
+from lasting_memory.memory.proposals import Changed, Memory, Proposal
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.identity import Author, Context
 from lasting_memory.settings import CONSOLIDATION_GRAPH

@@ -23,7 +23,7 @@ from lasting_memory.consolidation.brought import (
     read,
     shown,
 )
-from lasting_memory.files.proposals import Changed
+from lasting_memory.memory.proposals import Changed
 
 FACTS = {
     "Chinese": [

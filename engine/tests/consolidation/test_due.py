@@ -15,7 +15,6 @@ from langgraph.runtime import Runtime, ServerInfo
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
-from lasting_memory import journal
 from lasting_memory.consolidation import Trigger, planning, start, sweep
 from lasting_memory.consolidation.planning import (
     Due,
@@ -27,6 +26,7 @@ from lasting_memory.consolidation.planning import (
 )
 from lasting_memory.consolidation.positions import put_positions
 from lasting_memory.deployment import Consolidation, Deployment, Limits
+from lasting_memory.memory import journal
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor
 from lasting_memory.recall import threads

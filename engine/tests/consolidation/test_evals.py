@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from lasting_memory.consolidation.guard import objection
-from lasting_memory.files.proposals import Changed
+from lasting_memory.memory.proposals import Changed
 from lasting_memory.testing.deployed import PROJECT
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.evals.cases import Case, Thread, load_cases, messages

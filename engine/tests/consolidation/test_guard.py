@@ -12,8 +12,8 @@ import pytest
 from deepagents.backends.utils import create_file_data
 
 from lasting_memory.consolidation.guard import invented, objection
-from lasting_memory.files.proposals import Changed, changes
-from lasting_memory.validation import MAX_FILE_BYTES
+from lasting_memory.memory.proposals import Changed, changes
+from lasting_memory.memory.validation import MAX_FILE_BYTES
 
 SOURCE = "(2026-03-02, thread 0199c2f0-1111-4111-8111-111111111111)"
 FACTS = [

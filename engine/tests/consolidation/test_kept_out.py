@@ -7,10 +7,10 @@ from typing import Any
 from langchain_core.utils.uuid import uuid7
 from langgraph.store.base import BaseStore
 
-from lasting_memory import journal
 from lasting_memory.consolidation import keep_out, saying
 from lasting_memory.consolidation.planning import Owner, find_due
-from lasting_memory.files.one_fact import Fact
+from lasting_memory.memory import journal
+from lasting_memory.memory.one_fact import Fact
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.platform import Platform
 from tests.consolidation.conftest import ALICE, Runs

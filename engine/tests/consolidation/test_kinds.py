@@ -15,9 +15,9 @@ from lasting_memory.consolidation import Entry, Part, records
 from lasting_memory.consolidation import run as run_module
 from lasting_memory.consolidation.kinds import within
 from lasting_memory.consolidation.run import build_consolidation_agent
-from lasting_memory.controls import set_controls
 from lasting_memory.deployment import KINDS, Consolidation, Kind
-from lasting_memory.files.proposals import Changed
+from lasting_memory.memory.controls import set_controls
+from lasting_memory.memory.proposals import Changed
 from lasting_memory.people.identity import Context
 from lasting_memory.settings import CONSOLIDATION_GRAPH, SettingsError
 from lasting_memory.testing.deployed import deployed

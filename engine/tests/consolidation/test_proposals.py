@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langgraph.store.memory import InMemoryStore
 
-from lasting_memory.controls import controls
-from lasting_memory.files.backends import starting_memory
-from lasting_memory.files.proposals import MAX_PROPOSALS, Changed, DecidedError, Proposal
+from lasting_memory.agent.backends import starting_memory
+from lasting_memory.memory.controls import controls
+from lasting_memory.memory.proposals import MAX_PROPOSALS, Changed, DecidedError, Proposal
+from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people.identity import Author
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.people import Person
@@ -28,7 +29,6 @@ from lasting_memory.testing.scripted_anthropic import (
     system_text,
     tool_results,
 )
-from lasting_memory.validation import RefusedWrite
 from tests.conftest import note, status
 from tests.consolidation.conftest import (
     ALICE,

@@ -15,9 +15,10 @@ from lasting_memory.agent.budget import TokenBudgetError
 from lasting_memory.consolidation import Owner, find_backlog, records, start
 from lasting_memory.consolidation.drafts import draft_store
 from lasting_memory.consolidation.run import build_consolidation_agent
-from lasting_memory.controls import usage_of
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, DEFAULTS
-from lasting_memory.files.proposals import MAX_PROPOSALS, Changed
+from lasting_memory.memory.proposals import MAX_PROPOSALS, Changed
+from lasting_memory.memory.stored_files import usage_of
+from lasting_memory.memory.validation import MAX_FILE_BYTES
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Context
 from lasting_memory.settings import CONSOLIDATION_GRAPH
@@ -31,7 +32,6 @@ from lasting_memory.testing.scripted_anthropic import (
     tool_results,
 )
 from lasting_memory.testing.stores import WrappedStore
-from lasting_memory.validation import MAX_FILE_BYTES
 from tests.conftest import BuildGraph
 from tests.consolidation.conftest import (
     AGAIN,

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lasting_memory.consolidation.guard import Dated, returning, taken_back, without
-from lasting_memory.files.proposals import Changed, Declined
-from lasting_memory.journal import Revision
+from lasting_memory.memory.journal import Revision
+from lasting_memory.memory.proposals import Changed, Declined
 from lasting_memory.people.identity import Author
 from lasting_memory.testing.people import Person
 from lasting_memory.testing.scripted_anthropic import Text, ToolCall, last_user_text, tool_results

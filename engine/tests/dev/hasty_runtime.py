@@ -15,7 +15,8 @@ from agent import build_agent
 from deployment import DEPLOYMENT
 from langgraph.graph import START, MessagesState, StateGraph
 
-from lasting_memory import build_consolidation_agent, controls
+from lasting_memory import build_consolidation_agent
+from lasting_memory.conversations import stopping
 from lasting_memory.http import forget
 from lasting_memory.people.identity import Context
 
@@ -24,7 +25,7 @@ persistence._flush_interval = 0.3
 persistence.stop_flush_loop()  # which may wait for its first time
 for _saved in [saved() for saved in persistence._stores.values()]:
     persistence.register_persistent_dict(_saved)
-forget.STOP_SECONDS = controls.STOP_SECONDS = 1
+forget.STOP_SECONDS = stopping.STOP_SECONDS = 1
 
 
 async def _hold(_: MessagesState) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import pytest
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
-from lasting_memory import journal
+from lasting_memory.memory import journal
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author
 from lasting_memory.testing.deployed import deployed

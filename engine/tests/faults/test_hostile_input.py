@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
+from lasting_memory.memory.validation import MAX_FILE_BYTES
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor
 from lasting_memory.testing.deployed import deployed
@@ -37,7 +38,6 @@ from lasting_memory.testing.scripted_anthropic import (
     system_text,
     tool_results,
 )
-from lasting_memory.validation import MAX_FILE_BYTES
 from tests.conftest import BUILDERS, BuildGraph, Graph, Scripted, chat_on
 
 INJECTIONS = Path(__file__).parents[1] / "injections.yaml"

@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from lasting_memory import build_http
-from lasting_memory.validation import RefusedWrite
+from lasting_memory.memory.validation import RefusedWrite
 
 # Of the server's folder: the hosts whose addresses were asked for.
 ASKED = Path("asked.txt")

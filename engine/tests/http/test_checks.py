@@ -22,13 +22,15 @@ from langgraph.store.base import BaseStore
 from langgraph_sdk import Auth
 from pydantic import BaseModel, Field, ValidationError
 
-from lasting_memory import journal, platform
+from lasting_memory import platform
+from lasting_memory.agent.backends import starting_files
 from lasting_memory.auth.handlers import _Handlers
 from lasting_memory.consolidation.run import build_consolidation_agent
 from lasting_memory.deployment import PROFILE_PATH, Change, Check, Deployment, Limits, Profile
-from lasting_memory.files.backends import starting_files
-from lasting_memory.files.proposals import Changed, Memory
 from lasting_memory.http.app import build_http
+from lasting_memory.memory import journal
+from lasting_memory.memory.proposals import Changed, Memory
+from lasting_memory.memory.validation import MAX_FILE_BYTES, RefusedWrite, before_write
 from lasting_memory.people.identity import WRITE_POLICIES, Actor, Author
 from lasting_memory.settings import Settings, SettingsError
 from lasting_memory.testing.deployed import PROJECT, deployed
@@ -40,7 +42,6 @@ from lasting_memory.testing.scripted_anthropic import (
     system_text,
     tool_results,
 )
-from lasting_memory.validation import MAX_FILE_BYTES, RefusedWrite, before_write
 from tests.conftest import BuildGraph, chat_on
 from tests.http.conftest import MEMORIES, Open, exported, put
 

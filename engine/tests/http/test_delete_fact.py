@@ -16,11 +16,13 @@ from deepagents.backends.protocol import FileData
 from langgraph.store.base import BaseStore, IndexConfig, Op, PutOp
 from langgraph.store.memory import InMemoryStore
 
-from lasting_memory import journal, platform
+from lasting_memory import platform
 from lasting_memory.consolidation import record as record_module
-from lasting_memory.files.one_fact import fact_of
-from lasting_memory.files.proposals import Changed, Declined, Memory, Proposal
 from lasting_memory.http import delete_for_good
+from lasting_memory.memory import journal
+from lasting_memory.memory.one_fact import fact_of
+from lasting_memory.memory.proposals import Changed, Declined, Memory, Proposal
+from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author
 from lasting_memory.recall import catch_up
@@ -30,7 +32,6 @@ from lasting_memory.testing.people import Person, SignedIn
 from lasting_memory.testing.platform import Platform
 from lasting_memory.testing.scripted_anthropic import Text, after
 from lasting_memory.testing.stores import WrappedStore, embed
-from lasting_memory.validation import RefusedWrite
 from tests.conftest import note
 from tests.consolidation.conftest import TASK, append, consolidate, records
 from tests.http.conftest import MEMORIES, NOTES, Open, kept, put

@@ -14,10 +14,10 @@ import pytest
 from deepagents.backends.utils import create_file_data
 from langgraph.store.base import BaseStore
 
-from lasting_memory import journal
 from lasting_memory.deployment import DEFAULTS, Deployment
 from lasting_memory.http import importing
 from lasting_memory.http.export import document
+from lasting_memory.memory import journal
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author
 from lasting_memory.testing.deployed import deployed

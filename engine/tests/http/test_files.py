@@ -12,13 +12,13 @@ import pytest
 from deepagents.backends.utils import create_file_data
 from langgraph.store.base import BaseStore
 
-from lasting_memory import journal
 from lasting_memory.deployment import DEFAULTS
-from lasting_memory.journal.texts import MAX_DIFF_CHARS
+from lasting_memory.memory import journal
+from lasting_memory.memory.journal.texts import MAX_DIFF_CHARS
+from lasting_memory.memory.validation import MAX_FILE_BYTES, MAX_INPUT_BYTES
 from lasting_memory.people.identity import OPERATE, Actor, Author
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.people import AGENT
-from lasting_memory.validation import MAX_FILE_BYTES, MAX_INPUT_BYTES
 from tests.http.conftest import MEMORIES, NOTES, Open, exported, kept, put
 
 

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from langgraph.store.base import BaseStore
 
-from lasting_memory import journal, platform
+from lasting_memory import platform
+from lasting_memory.agent import backends
 from lasting_memory.deployment import DEFAULTS, Deployment
-from lasting_memory.files import backends
+from lasting_memory.memory import journal
 from lasting_memory.people.identity import Actor
 from lasting_memory.people.scopes import ROUTES
 from lasting_memory.settings import SettingsError

@@ -20,14 +20,16 @@ from langgraph.store.base import BaseStore, IndexConfig, Op, PutOp
 from langgraph.store.memory import InMemoryStore
 from starlette.exceptions import HTTPException
 
-from lasting_memory import checkpoints, controls, journal, platform
+from lasting_memory import checkpoints, platform
 from lasting_memory.consolidation import drafts, planning, positions
 from lasting_memory.consolidation.record import Record
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION
-from lasting_memory.files.proposals import Changed, Memory, Proposal
 from lasting_memory.http import consolidation, conversations
 from lasting_memory.http import forget as forget_route
 from lasting_memory.http.forget import forget
+from lasting_memory.memory import controls, journal
+from lasting_memory.memory.proposals import Changed, Memory, Proposal
+from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author, Context
 from lasting_memory.recall import catch_up, drop, embedding, retrieval
@@ -44,7 +46,6 @@ from lasting_memory.testing.scripted_anthropic import (
     tool_results,
 )
 from lasting_memory.testing.stores import SUBJECTS, WrappedStore, embed
-from lasting_memory.validation import RefusedWrite
 from tests.conftest import BUILDERS, SUBAGENTS, BuildGraph, Graph
 from tests.recall.talks import say
 

@@ -11,9 +11,9 @@ import pytest
 from langgraph.store.base import BaseStore
 from langgraph_sdk.errors import ConflictError
 
-from lasting_memory import journal
-from lasting_memory.files.proposals import Changed, Proposal
 from lasting_memory.http import import_conversations, importing
+from lasting_memory.memory import journal
+from lasting_memory.memory.proposals import Changed, Proposal
 from lasting_memory.people.identity import Actor, Author
 from lasting_memory.testing.people import Person
 from lasting_memory.testing.platform import Platform

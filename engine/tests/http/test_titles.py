@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lasting_memory.controls import TITLE_CHARS, title_of
+from lasting_memory.conversations.titles import TITLE_CHARS, title_of
 from lasting_memory.testing.people import Person
 from tests.auth.test_messages import ATTACHED, FILE, PICTURE, TEXT, human
 

@@ -14,12 +14,12 @@ import pytest
 from deepagents.backends.utils import create_file_data
 from langgraph.store.base import BaseStore
 
-from lasting_memory import journal
 from lasting_memory.deployment import DEFAULTS
-from lasting_memory.files.proposals import Changed, Memory, Proposal
 from lasting_memory.http import conversations, facts
-from lasting_memory.journal import revisions
-from lasting_memory.journal import texts as journal_texts
+from lasting_memory.memory import journal
+from lasting_memory.memory.journal import revisions
+from lasting_memory.memory.journal import texts as journal_texts
+from lasting_memory.memory.proposals import Changed, Memory, Proposal
 from lasting_memory.people.identity import WRITE_POLICIES, Actor, Author
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer

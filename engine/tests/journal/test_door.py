@@ -1,4 +1,4 @@
-"""One door: a file is put by `files/folder.py` alone, behind the gate. Import contracts cannot see
+"""One door: a file is put by `memory/folder.py` alone, behind the gate. Import contracts cannot see
 single functions.
 """
 
@@ -11,7 +11,7 @@ from lasting_memory.settings import ENGINE
 SOURCE = Path(ENGINE)
 # Where the rules stand, and where they are asked before anything is put: seeds and first files,
 # before a server starts, and a text that somebody brings, of which lines are left out.
-GATED = {"files/folder.py", "files/seeded.py", "consolidation/bringing.py"}
+GATED = {"memory/folder.py", "memory/seeded.py", "consolidation/bringing.py"}
 
 
 def calls() -> Iterator[tuple[str, str]]:
@@ -24,7 +24,7 @@ def calls() -> Iterator[tuple[str, str]]:
 
 def test_a_file_is_put_by_a_folder_alone() -> None:
     made = {file for file, name in calls() if name in {"journal.change", "writing.change"}}
-    assert made == {"files/folder.py"}
+    assert made == {"memory/folder.py"}
 
 
 def test_the_gate_is_asked_where_files_are_put_and_before_a_server_starts() -> None:

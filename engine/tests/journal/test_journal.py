@@ -13,10 +13,10 @@ from deepagents.backends.utils import create_file_data
 from langgraph.store.base import BaseStore, Op, PutOp
 from langgraph.store.memory import InMemoryStore
 
-from lasting_memory import journal
+from lasting_memory.agent.backends import ScopedFiles
 from lasting_memory.deployment import DEFAULTS
-from lasting_memory.files.backends import ScopedFiles
-from lasting_memory.journal import (
+from lasting_memory.memory import journal
+from lasting_memory.memory.journal import (
     NOTHING,
     Change,
     MovedError,
@@ -28,13 +28,13 @@ from lasting_memory.journal import (
     undone,
     writing,
 )
-from lasting_memory.journal.texts import MAX_COMPARED_LINES
+from lasting_memory.memory.journal.texts import MAX_COMPARED_LINES
+from lasting_memory.memory.validation import MAX_FILE_BYTES, MAX_PATH_BYTES, RefusedWrite
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.scripted_anthropic import Text, ToolCall
 from lasting_memory.testing.stores import WrappedStore
-from lasting_memory.validation import MAX_FILE_BYTES, MAX_PATH_BYTES, RefusedWrite
 from tests.conftest import Scripted
 from tests.journal.world import AUTHOR, FILES, PATH, append, replace, throw
 

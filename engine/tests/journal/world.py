@@ -17,12 +17,12 @@ from deepagents.backends.utils import create_file_data
 from langgraph.store.base import BaseStore, Op
 from langgraph.store.memory import InMemoryStore
 
-from lasting_memory import journal
 from lasting_memory.deployment import DEFAULTS, Limits
-from lasting_memory.journal import Change, writing
+from lasting_memory.memory import journal
+from lasting_memory.memory.journal import Change, writing
+from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people.identity import Author
 from lasting_memory.testing.stores import WrappedStore
-from lasting_memory.validation import RefusedWrite
 
 FILES, PATH = ("memories", "acme:alice"), "/a.md"
 AUTHOR = Author("agent")

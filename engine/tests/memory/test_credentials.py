@@ -19,7 +19,7 @@ from lasting_memory.credentials import (
     find_credential,
     find_credential_in_json,
 )
-from lasting_memory.validation import MAX_FILE_BYTES
+from lasting_memory.memory.validation import MAX_FILE_BYTES
 from tests.memory.test_validation import LOWER_HEX, WORD, made_up
 
 

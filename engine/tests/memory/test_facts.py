@@ -2,7 +2,7 @@
 
 import pytest
 
-from lasting_memory.files.facts import is_form, lines_said
+from lasting_memory.memory.facts import is_form, lines_said
 
 FILES = {
     "rules": ("- a\n\n---\n\n- b\n***\n_ _ _\n- - -\n- c\n", ["a", "b", "c"]),

@@ -17,15 +17,16 @@ from langgraph.graph import START, StateGraph
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
-from lasting_memory import plain_text, validation
+from lasting_memory import plain_text
+from lasting_memory.agent import backends as files_module
+from lasting_memory.agent.backends import ScopedFiles, build_backend
 from lasting_memory.deployment import Deployment
-from lasting_memory.files import backends as files_module
-from lasting_memory.files.backends import ScopedFiles, build_backend
+from lasting_memory.memory import validation
+from lasting_memory.memory.validation import MAX_FILE_BYTES, MAX_PATH_BYTES, RefusedWrite
 from lasting_memory.people.identity import Author, Context
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.people import AGENT
 from lasting_memory.testing.scripted_anthropic import ToolCall
-from lasting_memory.validation import MAX_FILE_BYTES, MAX_PATH_BYTES, RefusedWrite
 from tests.conftest import Scripted
 
 POLICIES, SKILLS = ("policies", "acme"), ("skills", AGENT)

@@ -6,8 +6,8 @@ import pytest
 import yaml
 
 from lasting_memory.credentials import PASSWORD, find_credential
+from lasting_memory.memory.validation import MAX_FILE_BYTES
 from lasting_memory.passwords import says_password
-from lasting_memory.validation import MAX_FILE_BYTES
 
 TEXTS: dict[str, list[str]] = yaml.safe_load(
     Path(__file__).with_name("passwords.yaml").read_text("utf-8")

@@ -20,13 +20,13 @@ from lasting_memory.agent import prompt
 from lasting_memory.agent.file_sections import shared_room
 from lasting_memory.agent.shown_text import shown as shown_text
 from lasting_memory.deployment import DEFAULTS, Deployment
+from lasting_memory.memory.validation import RefusedWrite, before_write, read_skill
 from lasting_memory.people.identity import Author, Context
 from lasting_memory.recall.threads import conversation
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.hostile import BOMB, HOSTILE_SKILLS, skill
 from lasting_memory.testing.people import AGENT
 from lasting_memory.testing.scripted_anthropic import Text, ToolCall, system_text
-from lasting_memory.validation import RefusedWrite, before_write, read_skill
 from tests.conftest import BuildGraph, Scripted
 
 MEMORIES, POLICIES, SKILLS = ("memories", "acme:alice"), ("policies", "acme"), ("skills", AGENT)

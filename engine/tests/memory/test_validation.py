@@ -10,11 +10,9 @@ import uuid
 import pytest
 from langgraph.store.memory import InMemoryStore
 
+from lasting_memory.agent.backends import ScopedFiles
 from lasting_memory.deployment import DEFAULTS
-from lasting_memory.files.backends import ScopedFiles
-from lasting_memory.people.identity import Author
-from lasting_memory.testing.deployed import deployed
-from lasting_memory.validation import (
+from lasting_memory.memory.validation import (
     CREDENTIALS,
     MAX_FILE_BYTES,
     RefusedWrite,
@@ -22,6 +20,8 @@ from lasting_memory.validation import (
     check_credentials,
     read_skill,
 )
+from lasting_memory.people.identity import Author
+from lasting_memory.testing.deployed import deployed
 
 FILES = ("memories", "acme:alice")
 AGENT = Author("agent")

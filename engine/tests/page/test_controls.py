@@ -7,9 +7,9 @@ import re
 import pytest
 from playwright.sync_api import Route, expect
 
-from lasting_memory.controls import NEARLY_FULL
 from lasting_memory.deployment import DEFAULTS
-from lasting_memory.validation import MAX_FILE_BYTES
+from lasting_memory.memory.stored_files import NEARLY_FULL
+from lasting_memory.memory.validation import MAX_FILE_BYTES
 from tests.page.browser import Elsewhere, Held, Visitor
 from tests.page.conftest import Visit
 from tests.page.test_person import METRIC, PREFERENCES

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from langgraph.store.base import BaseStore
 
-from lasting_memory import journal
+from lasting_memory.agent.backends import ScopedFiles
 from lasting_memory.deployment import DEFAULTS
-from lasting_memory.files.backends import ScopedFiles
+from lasting_memory.memory import journal
 from lasting_memory.people.identity import Author
 from lasting_memory.testing import stores
 from lasting_memory.testing.deployed import deployed

@@ -19,6 +19,7 @@ from langgraph.store.postgres import AsyncPostgresStore
 from psycopg_pool import AsyncConnectionPool
 
 from lasting_memory.dev.configuration import ON_POSTGRES
+from lasting_memory.memory.validation import MAX_PATH_BYTES
 from lasting_memory.people import identity
 from lasting_memory.postgres.store import (
     _SETUP_LOCK,
@@ -35,7 +36,6 @@ from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.platform import Platform
 from lasting_memory.testing.stores import INDEX
-from lasting_memory.validation import MAX_PATH_BYTES
 from tests.conftest import free_port
 from tests.journal import world
 from tests.recall.talks import ALICE, conversations, hits, many, say
@@ -128,14 +128,15 @@ async def test_a_session_keeps_nothing_between_transactions(database: Settings) 
 async def test_who_waits_too_long_for_another_server_s_tables_says_for_what(
     database: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lasting_memory.postgres.store._SETUP_SECONDS", 0.2)
     async with await psycopg.AsyncConnection.connect(str(database.memory_postgres_uri)) as other:
         await other.execute("SELECT pg_advisory_xact_lock(%s)", (_SETUP_LOCK,))
-        with pytest.raises(
-            SettingsError,
-            match=r"^MEMORY_POSTGRES_URI: another server has been creating tables .*lock\.$",
-        ):
-            await open_store(database).__aenter__()
+        with monkeypatch.context() as impatient:
+            impatient.setattr("lasting_memory.postgres.store._SETUP_SECONDS", 0.2)
+            with pytest.raises(
+                SettingsError,
+                match=r"^MEMORY_POSTGRES_URI: another server has been creating tables .*lock\.$",
+            ):
+                await open_store(database).__aenter__()
     async with open_store(database) as store:
         await store.aput(("a",), "/a.md", {})
 

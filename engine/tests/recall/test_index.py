@@ -15,7 +15,7 @@ import pytest
 from langgraph.store.base import BaseStore, IndexConfig, PutOp, SearchOp
 from langgraph.store.memory import InMemoryStore
 
-from lasting_memory import journal
+from lasting_memory.memory import journal
 from lasting_memory.people import namespaces
 from lasting_memory.recall import documents, results_text, retrieval, search
 from lasting_memory.recall import index as segments

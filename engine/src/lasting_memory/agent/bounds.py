@@ -29,10 +29,10 @@ from lasting_memory.agent.sent_messages import (
 from lasting_memory.agent.tool_calls import allowed_tools, check_call
 from lasting_memory.agent.whole_answers import whole_answers
 from lasting_memory.deployment import Deployment
+from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import identity
 from lasting_memory.people.caller import Caller
 from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD
-from lasting_memory.validation import RefusedWrite
 
 logger = logging.getLogger(__name__)
 

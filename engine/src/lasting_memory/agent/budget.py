@@ -12,7 +12,7 @@ from langchain_core.messages.utils import count_tokens_approximately
 from langgraph.store.base import BaseStore, Item, PutOp
 
 from lasting_memory.deployment import Deployment
-from lasting_memory.journal import all_items
+from lasting_memory.memory.journal import all_items
 from lasting_memory.people import namespaces
 from lasting_memory.people.caller import Caller
 from lasting_memory.people.identity import Actor

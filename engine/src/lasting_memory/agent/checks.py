@@ -20,8 +20,8 @@ from langchain_core.tools import BaseTool
 from langgraph.channels.untracked_value import UntrackedValue
 from langgraph.pregel import Pregel
 
+from lasting_memory.agent.backends import RouteFiles, build_permissions, interrupted_tools
 from lasting_memory.deployment import Deployment
-from lasting_memory.files.backends import RouteFiles, build_permissions, interrupted_tools
 from lasting_memory.settings import SettingsError
 
 Graph = Pregel[Any, Any, Any, Any]

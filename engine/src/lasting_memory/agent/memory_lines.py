@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from lasting_memory.agent.shown_text import without_comments
-from lasting_memory.files.facts import MARKER, lines_said
-from lasting_memory.files.one_fact import wording
-from lasting_memory.journal import lines_of
-from lasting_memory.validation import RefusedWrite
+from lasting_memory.memory.facts import MARKER, lines_said
+from lasting_memory.memory.journal import lines_of
+from lasting_memory.memory.one_fact import wording
+from lasting_memory.memory.validation import RefusedWrite
 
 # Lines that a refusal names, where several are meant, and characters of each.
 _NAMED_LINES = 5

@@ -13,12 +13,12 @@ from langgraph.store.base import BaseStore
 
 from lasting_memory import platform
 from lasting_memory.agent.shown_text import without_comments
-from lasting_memory.controls import in_temporary_conversation
+from lasting_memory.conversations.marks import in_temporary_conversation
 from lasting_memory.deployment import Deployment
+from lasting_memory.memory.stored_files import text_of
 from lasting_memory.people.caller import Caller
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.recall import fused, nearest, rank
-from lasting_memory.stored_files import text_of
 
 # Files of an answer unless more are asked for, and at most.
 DEFAULT_FOUND = 5

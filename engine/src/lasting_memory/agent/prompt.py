@@ -15,21 +15,16 @@ from langgraph.config import get_config
 from langgraph.runtime import get_runtime
 from langgraph.store.base import BaseStore, GetOp, Item, Op, SearchItem, SearchOp
 
-from lasting_memory import days, platform, stored_files, validation
+from lasting_memory import days, platform
+from lasting_memory.agent.backends import StoreOverride, starting_files
 from lasting_memory.agent.checks import GuardedState
 from lasting_memory.agent.file_sections import Block, memory_sections, sections
 from lasting_memory.agent.once_a_run import once_a_run
 from lasting_memory.agent.titles import give_title
-from lasting_memory.controls import (
-    NAMES,
-    Controls,
-    controls_of,
-    in_temporary_conversation,
-    keep_out,
-    read_controls,
-)
+from lasting_memory.conversations.marks import in_temporary_conversation, keep_out
 from lasting_memory.deployment import PROFILE_PATH, Deployment
-from lasting_memory.files.backends import StoreOverride, starting_files
+from lasting_memory.memory import stored_files, validation
+from lasting_memory.memory.controls import NAMES, Controls, controls_of, read_controls
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.identity import Actor
 from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD

@@ -21,14 +21,15 @@ from langchain_core.tools import BaseTool
 from langgraph.store.base import BaseStore, Item
 from langgraph.types import Command
 
-from lasting_memory import platform, stored_files, validation
+from lasting_memory import platform
+from lasting_memory.agent.backends import build_backend
 from lasting_memory.agent.file_sections import Block
 from lasting_memory.agent.once_a_run import once_a_run
 from lasting_memory.agent.shown_text import in_one_line
-from lasting_memory.controls import in_temporary_conversation
+from lasting_memory.conversations.marks import in_temporary_conversation
 from lasting_memory.deployment import Deployment
-from lasting_memory.files.backends import build_backend
-from lasting_memory.journal import all_items
+from lasting_memory.memory import stored_files, validation
+from lasting_memory.memory.journal import all_items
 from lasting_memory.people.identity import Actor
 from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD
 from lasting_memory.skill_file import MAX_FRONT_MATTER

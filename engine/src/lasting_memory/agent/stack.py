@@ -24,13 +24,13 @@ from langchain.agents.middleware import (
 )
 from langchain.agents.middleware.types import AgentMiddleware
 
+from lasting_memory.agent.backends import build_backend, build_permissions, interrupted_tools
 from lasting_memory.agent.bounds import Bounds
 from lasting_memory.agent.checks import ShownFiles
 from lasting_memory.agent.prompt import PromptBlocks, memory_files
 from lasting_memory.agent.skills import FreshSkills, skills
 from lasting_memory.deployment import Deployment
-from lasting_memory.files.backends import build_backend, build_permissions, interrupted_tools
-from lasting_memory.files.seeded import load_starting_memory
+from lasting_memory.memory.seeded import load_starting_memory
 
 Middleware = AgentMiddleware[Any, Any, Any]
 

@@ -6,13 +6,8 @@ from langchain_core.messages import AnyMessage, HumanMessage
 from langgraph.config import get_config
 
 from lasting_memory import platform
-from lasting_memory.controls import (
-    MADE_TITLE,
-    TITLE,
-    in_temporary_conversation,
-    set_title,
-    title_of,
-)
+from lasting_memory.conversations.marks import in_temporary_conversation
+from lasting_memory.conversations.titles import MADE_TITLE, TITLE, set_title, title_of
 from lasting_memory.people import identity
 
 

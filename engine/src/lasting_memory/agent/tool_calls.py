@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lasting_memory.controls import in_temporary_conversation
-from lasting_memory.validation import RefusedWrite, check_text
+from lasting_memory.conversations.marks import in_temporary_conversation
+from lasting_memory.memory.validation import RefusedWrite, check_text
 
 # Tools that temporary conversations do not have.
 _MEMORY_TOOLS = {

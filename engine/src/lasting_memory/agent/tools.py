@@ -8,14 +8,14 @@ from deepagents.backends import CompositeBackend
 from langchain_core.tools import BaseTool, StructuredTool, ToolException, tool
 from pydantic import BaseModel, Field, ValidationError, create_model
 
+from lasting_memory.agent.backends import ScopedFiles, build_backend
 from lasting_memory.agent.file_sections import shared_room
 from lasting_memory.agent.memory_search import find_memories
 from lasting_memory.agent.prompt import memory_files
 from lasting_memory.deployment import PROFILE_PATH, Deployment
-from lasting_memory.files.backends import ScopedFiles, build_backend
-from lasting_memory.files.facts import is_form
+from lasting_memory.memory.facts import is_form
+from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.plain_text import compared, plain
-from lasting_memory.validation import RefusedWrite
 
 # The file that says which others there are.
 INDEX_PATH = "/memories/topics/index.md"

@@ -14,7 +14,7 @@ from lasting_memory import platform
 from lasting_memory.agent.budget import budget_refusal
 from lasting_memory.auth.current_request import current_request
 from lasting_memory.auth.share import RETRY_AFTER, RUN_IN_REQUESTS, AdmittedRun, Share, share_of
-from lasting_memory.controls import RUN_METADATA, setting
+from lasting_memory.conversations.marks import RUN_METADATA, setting
 from lasting_memory.deployment import Deployment
 from lasting_memory.people.identity import Actor, assistant_of
 from lasting_memory.settings import CONSOLIDATION_GRAPH

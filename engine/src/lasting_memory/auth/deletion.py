@@ -9,7 +9,13 @@ from langgraph_sdk.schema import Thread
 
 from lasting_memory import platform
 from lasting_memory.auth.current_request import current_request
-from lasting_memory.controls import note_deleted, note_deleted_run, slices, stop_run, stop_runs
+from lasting_memory.conversations.stopping import (
+    note_deleted,
+    note_deleted_run,
+    slices,
+    stop_run,
+    stop_runs,
+)
 
 
 async def end_threads(thread_ids: set[str], owner: dict[str, str] | None) -> None:

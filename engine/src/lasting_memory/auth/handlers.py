@@ -28,20 +28,20 @@ from lasting_memory.auth.store_access import check_store_access
 from lasting_memory.auth.temporary_threads import TemporaryThreads
 from lasting_memory.auth.thread_messages import check_messages
 from lasting_memory.auth.tokens import Tokens
-from lasting_memory.controls import (
+from lasting_memory.conversations.marks import (
     HELD_WHILE_PAUSED,
     TEMPORARY,
-    controls,
     is_imported,
     is_temporary,
     keep_out,
 )
 from lasting_memory.deployment import Deployment
+from lasting_memory.memory.controls import controls
+from lasting_memory.memory.validation import RefusedWrite, check_text
 from lasting_memory.people import identity
 from lasting_memory.people.caller import Caller
 from lasting_memory.people.identity import Actor, Context, IdentityError, User
 from lasting_memory.settings import CONSOLIDATION_GRAPH, SettingsError
-from lasting_memory.validation import RefusedWrite, check_text
 
 _CONSOLIDATION = identity.assistant_of(CONSOLIDATION_GRAPH)
 

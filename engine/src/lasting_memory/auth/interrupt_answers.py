@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 
 from lasting_memory.auth.interrupt_forms import Request, form
 from lasting_memory.auth.interrupts import INTERRUPT_ID, Pending
-from lasting_memory.validation import RefusedWrite, check_text
+from lasting_memory.memory.validation import RefusedWrite, check_text
 
 HTTPException = Auth.exceptions.HTTPException
 

@@ -18,7 +18,6 @@ from langgraph_sdk import Auth
 from pydantic import BeforeValidator, ConfigDict, Field, StrictBool, TypeAdapter, with_config
 from typing_extensions import TypedDict
 
-from lasting_memory import controls
 from lasting_memory.auth.request_fields import (
     MAX_METADATA_KEYS,
     Id,
@@ -30,7 +29,8 @@ from lasting_memory.auth.request_fields import (
     only,
     rebuild,
 )
-from lasting_memory.controls import TEMPORARY
+from lasting_memory.conversations import marks
+from lasting_memory.conversations.marks import TEMPORARY
 from lasting_memory.people import identity
 from lasting_memory.settings import MAX_AFTER_SECONDS
 
@@ -54,15 +54,15 @@ GROUP_CLAIMS_EXPIRE_AT = "group_claims_expire_at"
 RESERVED_METADATA = {
     # This project's.
     *OWNER_KEYS,
-    *controls.RUN_METADATA,
+    *marks.RUN_METADATA,
     TEMPORARY,
-    controls.HELD_WHILE_PAUSED,
+    marks.HELD_WHILE_PAUSED,
     "thread_owner",
     GROUP_CLAIMS,
     GROUP_CLAIMS_EXPIRE_AT,
-    controls.IMPORTED,
-    controls.IMPORTED_BEGAN,
-    controls.IMPORTED_ENDED,
+    marks.IMPORTED,
+    marks.IMPORTED_BEGAN,
+    marks.IMPORTED_ENDED,
     # The platform's.
     "assistant_id",
     "created_by",
@@ -84,7 +84,7 @@ _CONTEXT_MARK = "__context_provided__"
 
 def reserved(key: object) -> bool:
     """Whether clients may not set a key of metadata."""
-    if key in controls.setting.get():
+    if key in marks.setting.get():
         return False
     return key in RESERVED_METADATA or str(key).startswith(RESERVED_PREFIXES)
 

@@ -8,12 +8,12 @@ from langgraph_sdk import Auth
 
 from lasting_memory import platform
 from lasting_memory.deployment import Change, Deployment
+from lasting_memory.memory.stored_files import text_of
+from lasting_memory.memory.validation import check_change, check_policy
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.caller import Caller
 from lasting_memory.people.identity import Actor, Author
 from lasting_memory.people.namespaces import Namespace
-from lasting_memory.stored_files import text_of
-from lasting_memory.validation import check_change, check_policy
 
 logger = logging.getLogger("auth")
 HTTPException = Auth.exceptions.HTTPException

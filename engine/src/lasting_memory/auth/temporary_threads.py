@@ -5,7 +5,7 @@ from time import monotonic
 
 from langgraph_sdk import get_client
 
-from lasting_memory.controls import delete_temporary
+from lasting_memory.conversations.retention import delete_temporary
 from lasting_memory.people.identity import Actor
 
 # Seconds between two lines of the log about a failure that lasts.

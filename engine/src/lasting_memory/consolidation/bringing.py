@@ -15,9 +15,9 @@ from lasting_memory.consolidation.guard import Dated, Key
 from lasting_memory.consolidation.record import Record
 from lasting_memory.credentials import find_credential_in_json
 from lasting_memory.deployment import Consolidation, Deployment
-from lasting_memory.files.proposals import Changed, Memory, Proposal, texts
+from lasting_memory.memory.proposals import Changed, Memory, Proposal, texts
+from lasting_memory.memory.validation import RefusedWrite, before_write
 from lasting_memory.people.identity import Author
-from lasting_memory.validation import RefusedWrite, before_write
 
 # The file for which it is checked whether an entry may be written.
 _FILE = "/memories/topics/brought.md"

@@ -11,17 +11,18 @@ from dataclasses import dataclass, field, replace
 
 from langgraph_sdk.client import LangGraphClient
 
-from lasting_memory import journal, platform
+from lasting_memory import platform
 from lasting_memory.consolidation import guard
 from lasting_memory.consolidation.drafts import Draft
 from lasting_memory.consolidation.judging import Verdict
 from lasting_memory.consolidation.no_batch import ERASED
 from lasting_memory.consolidation.positions import Position, positions_of
 from lasting_memory.consolidation.record import Record, note, now
-from lasting_memory.files.proposals import Proposal, diffs
+from lasting_memory.memory import journal
+from lasting_memory.memory.proposals import Proposal, diffs
+from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import namespaces
 from lasting_memory.recall import owned_by, threads_by_id
-from lasting_memory.validation import RefusedWrite
 
 logger = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from langgraph.store.base import BaseStore, PutOp
 from langgraph.store.memory import InMemoryStore
 
-from lasting_memory import journal, platform
+from lasting_memory import platform
 from lasting_memory.agent.file_sections import sections
 from lasting_memory.consolidation import guard
 from lasting_memory.consolidation.bringing import Reading
@@ -29,7 +29,8 @@ from lasting_memory.consolidation.planning import Due, Owner, Trigger
 from lasting_memory.consolidation.positions import Position, position_ops
 from lasting_memory.consolidation.record import Record, note
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation
-from lasting_memory.files.proposals import Changed, Memory, Proposal, texts
+from lasting_memory.memory import journal
+from lasting_memory.memory.proposals import Changed, Memory, Proposal, texts
 from lasting_memory.people import identity, namespaces
 from lasting_memory.recall import rank
 

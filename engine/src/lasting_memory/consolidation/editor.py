@@ -15,6 +15,7 @@ from langchain_core.tools import tool
 from langgraph.graph.state import CompiledStateGraph
 
 from lasting_memory.agent.answers import NO_ANSWER
+from lasting_memory.agent.backends import build_backend, build_permissions
 from lasting_memory.agent.bounds import Bounds
 from lasting_memory.agent.models import build_model
 from lasting_memory.agent.prompt import PromptBlocks, memory_files
@@ -24,7 +25,6 @@ from lasting_memory.consolidation.drafts import CURRENT_DRAFT, READ_TOOL, Draft,
 from lasting_memory.consolidation.kinds import listed
 from lasting_memory.consolidation.no_batch import NOTHING_NEW
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, KINDS, Deployment
-from lasting_memory.files.backends import build_backend, build_permissions
 from lasting_memory.people.identity import Context
 from lasting_memory.platform import INNER_DURABILITY, SPANS_WITHOUT_PAYLOAD
 

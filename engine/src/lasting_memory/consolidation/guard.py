@@ -29,8 +29,8 @@ from langgraph_sdk.errors import NotFoundError
 from lasting_memory import platform, recall
 from lasting_memory.attachments import own_text
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation
-from lasting_memory.files.proposals import Changed, Declined
-from lasting_memory.journal import Revision, edits
+from lasting_memory.memory.journal import Revision, edits
+from lasting_memory.memory.proposals import Changed, Declined
 from lasting_memory.people import identity
 from lasting_memory.words import normalized, spelled_words
 from lasting_memory.words import words as words_of

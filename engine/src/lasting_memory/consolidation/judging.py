@@ -5,7 +5,7 @@ nothing may be.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from lasting_memory import journal, platform
+from lasting_memory import platform
 from lasting_memory.agent.answers import CUT, SILENT, says_something
 from lasting_memory.consolidation import guard
 from lasting_memory.consolidation.drafts import Draft
@@ -13,8 +13,9 @@ from lasting_memory.consolidation.editor import Ending
 from lasting_memory.consolidation.kinds import Beyond, listed, within
 from lasting_memory.consolidation.no_batch import FORGOTTEN, NothingToDoError
 from lasting_memory.consolidation.record import Note, note
-from lasting_memory.controls import PAUSED, controls
-from lasting_memory.files.proposals import Changed, changes, texts
+from lasting_memory.memory import journal
+from lasting_memory.memory.controls import PAUSED, controls
+from lasting_memory.memory.proposals import Changed, changes, texts
 
 RETURNS = (
     "The person took this back, and has not said it again since: {}. What was said earlier does not count, however it is "

@@ -16,11 +16,12 @@ from langgraph.store.base import BaseStore, PutOp
 from langgraph_sdk.client import LangGraphClient, RunsClient
 from langgraph_sdk.errors import NotFoundError
 
-from lasting_memory import journal, platform, recall
+from lasting_memory import platform, recall
 from lasting_memory.consolidation.guard import Standing, facts_of, last_words, weights_of
 from lasting_memory.consolidation.positions import hash_of
 from lasting_memory.deployment import Deployment
-from lasting_memory.files.one_fact import Fact
+from lasting_memory.memory import journal
+from lasting_memory.memory.one_fact import Fact
 from lasting_memory.people import identity, namespaces
 from lasting_memory.recall import Conversation, Turn, conversation
 

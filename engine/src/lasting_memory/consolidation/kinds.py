@@ -22,10 +22,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from lasting_memory import journal
 from lasting_memory.consolidation.guard import facts_of, is_heading, key_of
 from lasting_memory.deployment import KINDS, Kind
-from lasting_memory.files.proposals import Changed
+from lasting_memory.memory import journal
+from lasting_memory.memory.proposals import Changed
 
 # Pairs of lines at one place that are compared by their words: beyond, they belong together in
 # their order.

@@ -30,19 +30,20 @@ from langgraph_sdk.client import LangGraphClient, RunsClient, ThreadsClient
 from langgraph_sdk.errors import NotFoundError
 from langgraph_sdk.schema import Run
 
-from lasting_memory import journal, platform
+from lasting_memory import platform
 from lasting_memory.agent.answers import NO_ANSWER
 from lasting_memory.consolidation.kept_out import KeptOut, read_kept_out
 from lasting_memory.consolidation.positions import Position, hash_of, positions_of, put_positions
-from lasting_memory.controls import (
+from lasting_memory.conversations.marks import (
     RUN_METADATA,
-    delete_idle,
     in_temporary_conversation,
     may_set,
     stays_out,
 )
+from lasting_memory.conversations.retention import delete_idle
 from lasting_memory.days import WORLDS
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation, Deployment
+from lasting_memory.memory import journal
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.caller import Caller
 from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD, lock_of

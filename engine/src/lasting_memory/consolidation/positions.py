@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from langgraph.store.base import BaseStore, GetOp, Item, PutOp
 from pydantic import TypeAdapter, ValidationError
 
-from lasting_memory import journal
+from lasting_memory.memory import journal
 from lasting_memory.people import identity, namespaces
 from lasting_memory.recall import Turn
 

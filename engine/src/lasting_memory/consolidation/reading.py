@@ -14,6 +14,7 @@ from langgraph_sdk.client import LangGraphClient
 from pydantic import ValidationError
 
 from lasting_memory import platform
+from lasting_memory.agent.backends import starting_files
 from lasting_memory.agent.file_sections import sections
 from lasting_memory.consolidation import guard, planning
 from lasting_memory.consolidation.bringing import Reading
@@ -29,8 +30,7 @@ from lasting_memory.consolidation.no_batch import (
 )
 from lasting_memory.days import zone_of
 from lasting_memory.deployment import PROFILE_PATH
-from lasting_memory.files.backends import starting_files
-from lasting_memory.files.proposals import MAX_PROPOSALS, Memory, Proposal
+from lasting_memory.memory.proposals import MAX_PROPOSALS, Memory, Proposal
 from lasting_memory.recall import owned_by
 
 

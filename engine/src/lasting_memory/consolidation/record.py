@@ -11,10 +11,11 @@ from typing import Any, TypedDict
 
 from langgraph.store.base import BaseStore, PutOp
 
-from lasting_memory import journal, platform
+from lasting_memory import platform
 from lasting_memory.consolidation.brought import proposal_id
-from lasting_memory.files.one_fact import Fact
-from lasting_memory.files.proposals import all_proposals
+from lasting_memory.memory import journal
+from lasting_memory.memory.one_fact import Fact
+from lasting_memory.memory.proposals import all_proposals
 from lasting_memory.people import identity, namespaces
 
 logger = logging.getLogger(__name__)

@@ -28,7 +28,7 @@ from langgraph.runtime import Runtime
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
-from lasting_memory import journal, platform
+from lasting_memory import platform
 from lasting_memory.consolidation import planning
 from lasting_memory.consolidation.committing import commit
 from lasting_memory.consolidation.drafts import CURRENT_DRAFT, Draft
@@ -47,10 +47,13 @@ from lasting_memory.consolidation.planning import Trigger
 from lasting_memory.consolidation.reading import read
 from lasting_memory.consolidation.record import Record, now
 from lasting_memory.consolidation.slots import TURN_SECONDS, Slots
-from lasting_memory.controls import PAUSED, controls, delete_temporary, in_temporary_conversation
+from lasting_memory.conversations.marks import in_temporary_conversation
+from lasting_memory.conversations.retention import delete_temporary
 from lasting_memory.deployment import Deployment
-from lasting_memory.files.proposals import Memory
-from lasting_memory.files.seeded import load_starting_memory
+from lasting_memory.memory import journal
+from lasting_memory.memory.controls import PAUSED, controls
+from lasting_memory.memory.proposals import Memory
+from lasting_memory.memory.seeded import load_starting_memory
 from lasting_memory.people import identity
 from lasting_memory.people.caller import Caller
 from lasting_memory.people.identity import Context

@@ -23,7 +23,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lasting_memory import platform
 from lasting_memory.deployment import Deployment
-from lasting_memory.files.seeded import starting_memory
 from lasting_memory.http import (
     bringing,
     changes,
@@ -48,6 +47,7 @@ from lasting_memory.http.memory_mcp import memory_route
 from lasting_memory.http.protocols import PeoplesAgents, refused_inside
 from lasting_memory.http.request_bounds import RequestBounds
 from lasting_memory.http.start import looking_around
+from lasting_memory.memory.seeded import starting_memory
 from lasting_memory.settings import ENGINE, Settings, SettingsError, served_http
 
 FOLDER = ENGINE / "http" / "static"

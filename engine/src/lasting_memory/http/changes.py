@@ -8,9 +8,8 @@ from typing import Annotated, NamedTuple
 from pydantic import AwareDatetime, Field
 from starlette.exceptions import HTTPException
 
-from lasting_memory import controls, journal, platform
+from lasting_memory import platform
 from lasting_memory.agent.shown_text import without_comments
-from lasting_memory.files.facts import is_form, said
 from lasting_memory.http.models import (
     DeletedFile,
     DeletedLine,
@@ -30,7 +29,9 @@ from lasting_memory.http.requests import (
     Sent,
     memory_router,
 )
-from lasting_memory.journal import NOTHING, Revision, cut, diff, lines_of, undone
+from lasting_memory.memory import controls, journal
+from lasting_memory.memory.facts import is_form, said
+from lasting_memory.memory.journal import NOTHING, Revision, cut, diff, lines_of, undone
 
 router = memory_router(IN_TURN)
 # Nobody looked before. Years near the first one would leave the calendar in another time zone.

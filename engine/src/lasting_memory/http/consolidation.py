@@ -11,7 +11,7 @@ from langgraph_sdk import get_client
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
-from lasting_memory import consolidation, journal, platform
+from lasting_memory import consolidation, platform
 from lasting_memory.auth.share import share_of
 from lasting_memory.consolidation import Trigger
 from lasting_memory.http import requests
@@ -25,6 +25,7 @@ from lasting_memory.http.models import (
     Records,
 )
 from lasting_memory.http.requests import AboutQuery, Caller, NoBody, PersonRequest, json_response
+from lasting_memory.memory import journal
 from lasting_memory.people import identity
 
 router = requests.memory_router(IS_ON)

@@ -11,11 +11,13 @@ from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIStatusError, ConflictError, NotFoundError
 from starlette.exceptions import HTTPException
 
-from lasting_memory import consolidation, journal, platform
+from lasting_memory import consolidation, platform
 from lasting_memory.consolidation import Trigger
-from lasting_memory.controls import PAUSED, controls, may_set
+from lasting_memory.conversations.marks import may_set
 from lasting_memory.http.models import Note, NothingToDo
 from lasting_memory.http.requests import PersonRequest
+from lasting_memory.memory import journal
+from lasting_memory.memory.controls import PAUSED, controls
 from lasting_memory.settings import CONSOLIDATION_GRAPH
 
 

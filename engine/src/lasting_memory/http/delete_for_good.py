@@ -22,18 +22,19 @@ from langgraph_sdk.errors import APIStatusError, NotFoundError
 from pydantic import AfterValidator, Field
 from starlette.exceptions import HTTPException
 
-from lasting_memory import consolidation, journal, platform, recall
-from lasting_memory.files.backends import ScopedFiles
-from lasting_memory.files.facts import said
-from lasting_memory.files.one_fact import Fact, fact_of, lines_now
-from lasting_memory.files.proposals import Memory
+from lasting_memory import consolidation, platform, recall
+from lasting_memory.agent.backends import ScopedFiles
 from lasting_memory.http import requests
 from lasting_memory.http.models import DeletedCounts, DeletedFact
 from lasting_memory.http.requests import ROUTE, Caller, PersonRequest, Sent, key_of
-from lasting_memory.journal import NOTHING, Revision
+from lasting_memory.memory import journal
+from lasting_memory.memory.facts import said
+from lasting_memory.memory.journal import NOTHING, Revision
+from lasting_memory.memory.one_fact import Fact, fact_of, lines_now
+from lasting_memory.memory.proposals import Memory
+from lasting_memory.memory.stored_files import stored_file
+from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people.namespaces import Namespace
-from lasting_memory.stored_files import stored_file
-from lasting_memory.validation import RefusedWrite
 
 logger = logging.getLogger("api")
 router = requests.memory_router()

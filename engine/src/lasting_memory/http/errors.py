@@ -8,10 +8,10 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 
 from lasting_memory import platform
-from lasting_memory.files.proposals import DecidedError, UnknownProposalError
+from lasting_memory.memory.proposals import DecidedError, UnknownProposalError
+from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import identity
 from lasting_memory.settings import SettingsError
-from lasting_memory.validation import RefusedWrite
 
 FAILED = "This failed inside the server; its log says why."
 

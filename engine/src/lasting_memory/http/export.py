@@ -11,10 +11,9 @@ from langgraph.store.base import BaseStore, Item
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
-from lasting_memory import journal, platform
-from lasting_memory.controls import controls, is_temporary
+from lasting_memory import platform
+from lasting_memory.conversations.marks import is_temporary
 from lasting_memory.deployment import Deployment, Limits
-from lasting_memory.files.proposals import Memory
 from lasting_memory.http import requests
 from lasting_memory.http.models import (
     Export,
@@ -29,11 +28,14 @@ from lasting_memory.http.models import (
     size_of,
 )
 from lasting_memory.http.requests import ROUTE, AboutQuery, Caller
+from lasting_memory.memory import journal
+from lasting_memory.memory.controls import controls
+from lasting_memory.memory.proposals import Memory
+from lasting_memory.memory.stored_files import stored_file
+from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import identity
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.recall import owned_by
-from lasting_memory.stored_files import stored_file
-from lasting_memory.validation import RefusedWrite
 
 router = requests.memory_router()
 # Conversations, with their messages, that are read at once.

@@ -9,11 +9,10 @@ from fastapi.responses import Response
 from langgraph.store.base import Item
 from pydantic import BaseModel, Field, StringConstraints
 
-from lasting_memory import controls, journal, platform
+from lasting_memory import platform
 from lasting_memory.agent.memory_search import DEFAULT_FOUND, MAX_FOUND, search_files
 from lasting_memory.agent.shown_text import without_comments
 from lasting_memory.deployment import PROFILE_PATH, Deployment
-from lasting_memory.files.facts import Line, lines_said, said
 from lasting_memory.http.models import (
     FactGroup,
     FactLine,
@@ -37,9 +36,11 @@ from lasting_memory.http.requests import (
     memory_router,
     revision_of,
 )
-from lasting_memory.journal import lines_of
-from lasting_memory.stored_files import stored_file
-from lasting_memory.validation import RefusedWrite
+from lasting_memory.memory import journal, stored_files
+from lasting_memory.memory.facts import Line, lines_said, said
+from lasting_memory.memory.journal import lines_of
+from lasting_memory.memory.stored_files import stored_file
+from lasting_memory.memory.validation import RefusedWrite
 
 router = memory_router(IN_TURN)
 
@@ -70,7 +71,7 @@ def _facts_json(
         groups.append(_empty_profile(deployment.profile))
     told: Facts = {
         "groups": sorted(groups, key=_place),
-        "usage": usage_from(controls.usage_of(items, deployment.limits)),
+        "usage": usage_from(stored_files.usage_of(items, deployment.limits)),
         "shared": [_shared_facts(deployment, group, theirs) for group, theirs in of_groups],
     }
     return orjson.dumps(told)

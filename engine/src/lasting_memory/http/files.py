@@ -14,8 +14,7 @@ from langgraph.store.base import Item
 from pydantic import Field, model_validator
 from starlette.exceptions import HTTPException
 
-from lasting_memory import journal, platform
-from lasting_memory.controls import usage_of
+from lasting_memory import platform
 from lasting_memory.http import requests
 from lasting_memory.http.models import (
     FileHistory,
@@ -40,9 +39,10 @@ from lasting_memory.http.requests import (
     ReadableQuery,
     Sent,
 )
-from lasting_memory.journal import NOTHING, Revision
-from lasting_memory.stored_files import stored_file
-from lasting_memory.validation import RefusedWrite
+from lasting_memory.memory import journal
+from lasting_memory.memory.journal import NOTHING, Revision
+from lasting_memory.memory.stored_files import stored_file, usage_of
+from lasting_memory.memory.validation import RefusedWrite
 
 router = requests.memory_router(requests.IN_TURN)
 # Of taking changes back from a file that others are changing.

@@ -14,12 +14,13 @@ from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from starlette.exceptions import HTTPException
 
-from lasting_memory import checkpoints, journal, platform
-from lasting_memory.controls import cancel_runs
+from lasting_memory import checkpoints, platform
+from lasting_memory.conversations.stopping import cancel_runs
 from lasting_memory.deployment import Deployment
 from lasting_memory.http import requests
 from lasting_memory.http.models import Forgotten, Stays
 from lasting_memory.http.requests import AboutQuery, Caller, NoBody
+from lasting_memory.memory import journal
 from lasting_memory.people import identity, namespaces, scopes
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.recall import owned_by, stop_embedding

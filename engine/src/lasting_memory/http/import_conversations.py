@@ -17,12 +17,14 @@ from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import ConflictError
 from starlette.exceptions import HTTPException
 
-from lasting_memory import controls, days, journal, platform
+from lasting_memory import days, platform
 from lasting_memory.attachments import own_text
 from lasting_memory.auth.share import THREAD_IN_REQUESTS, share_of
+from lasting_memory.conversations import marks, stopping
 from lasting_memory.http.import_document import DocumentConversation
 from lasting_memory.http.models import ImportedConversations
 from lasting_memory.http.requests import IMPORT_IS_GONE, PersonRequest
+from lasting_memory.memory import journal
 from lasting_memory.people import identity
 
 # Of one conversation: messages, and characters of all of them. A longer one is left out.
@@ -128,19 +130,19 @@ def _metadata(entry: DocumentConversation, agent: str, actor: identity.Actor) ->
     """The metadata of the thread that is made of an entry."""
     exported = entry.metadata if isinstance(entry.metadata, Mapping) else {}
     began, ended = _times(
-        exported.get(controls.IMPORTED_BEGAN) or entry.created_at,
-        exported.get(controls.IMPORTED_ENDED) or entry.updated_at,
+        exported.get(marks.IMPORTED_BEGAN) or entry.created_at,
+        exported.get(marks.IMPORTED_ENDED) or entry.updated_at,
     )
     metadata: dict[str, Any] = {
         "graph_id": agent,
         "user_id": actor.user_id,
         "org_id": actor.org_id,
-        controls.IMPORTED: True,
+        marks.IMPORTED: True,
     }
     if began:
-        metadata[controls.IMPORTED_BEGAN] = began
+        metadata[marks.IMPORTED_BEGAN] = began
     if ended:
-        metadata[controls.IMPORTED_ENDED] = ended
+        metadata[marks.IMPORTED_ENDED] = ended
     title = exported.get("title")
     if isinstance(title, str) and title.strip():
         metadata["title"] = " ".join(_storable(title[:_TITLE_CHARS]).split())
@@ -200,7 +202,7 @@ def _canonical(thread_id: str) -> str:
 async def _owners(client: LangGraphClient, thread_ids: set[str]) -> dict[str, identity.Actor]:
     """Whose the threads with these ids are; those without an owner are nobody's."""
     owners = dict[str, identity.Actor]()
-    for ids in controls.slices(thread_ids - {""}):
+    for ids in stopping.slices(thread_ids - {""}):
         threads = await client.threads.search(
             ids=ids, limit=len(ids), select=["thread_id", "metadata"]
         )

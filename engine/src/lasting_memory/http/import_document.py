@@ -8,11 +8,11 @@ from deepagents.backends.protocol import FileData
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
-from lasting_memory import journal
 from lasting_memory.http import requests
+from lasting_memory.memory import journal
+from lasting_memory.memory.stored_files import file_bytes
+from lasting_memory.memory.validation import check_content
 from lasting_memory.plain_text import compared, plain
-from lasting_memory.stored_files import file_bytes
-from lasting_memory.validation import check_content
 
 # Of one import. What a memory may have beside what is there is checked file by file.
 MOST_FILES = 10_000

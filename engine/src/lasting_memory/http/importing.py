@@ -14,9 +14,8 @@ from langgraph.store.base import Item
 from langgraph_sdk import get_client
 from starlette.exceptions import HTTPException
 
-from lasting_memory import controls, journal, platform
+from lasting_memory import platform
 from lasting_memory.deployment import Change
-from lasting_memory.files.proposals import MAX_PROPOSALS, Changed, Proposal
 from lasting_memory.http import requests
 from lasting_memory.http.import_conversations import import_conversations, own_id
 from lasting_memory.http.import_document import (
@@ -36,9 +35,11 @@ from lasting_memory.http.models import (
     controls_of,
 )
 from lasting_memory.http.requests import Caller, MemoryQuery, PersonRequest, key_of
+from lasting_memory.memory import controls, journal
+from lasting_memory.memory.proposals import MAX_PROPOSALS, Changed, Proposal
+from lasting_memory.memory.stored_files import stored_file
+from lasting_memory.memory.validation import RefusedWrite, check_change, check_file
 from lasting_memory.people import identity
-from lasting_memory.stored_files import stored_file
-from lasting_memory.validation import RefusedWrite, check_change, check_file
 
 router = requests.memory_router()
 

@@ -5,7 +5,7 @@ from contextlib import suppress
 from langchain_core.messages import SystemMessage
 from langchain_core.messages.utils import count_tokens_approximately
 
-from lasting_memory import journal, platform
+from lasting_memory import platform
 from lasting_memory.agent.checks import offered_tools
 from lasting_memory.agent.file_sections import Block
 from lasting_memory.agent.models import takes_pictures
@@ -27,10 +27,11 @@ from lasting_memory.http.requests import (
     PersonRequest,
     memory_router,
 )
+from lasting_memory.memory import journal
+from lasting_memory.memory.stored_files import text_of
+from lasting_memory.memory.validation import is_policy
 from lasting_memory.people import identity, namespaces, scopes
 from lasting_memory.people.scopes import Scope
-from lasting_memory.stored_files import text_of
-from lasting_memory.validation import is_policy
 
 router = memory_router(IN_TURN)
 

@@ -32,18 +32,19 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from lasting_memory import journal, platform, recall
+from lasting_memory import platform, recall
+from lasting_memory.agent.backends import WAITS, ScopedFiles
 from lasting_memory.agent.memory_lines import MemoryLine, line_named, memory_lines, with_line
 from lasting_memory.agent.memory_search import MAX_FOUND, search_files
 from lasting_memory.agent.prompt import memory_files
 from lasting_memory.agent.tools import INDEX_PATH, lacking
-from lasting_memory.controls import PAUSED, controls
 from lasting_memory.deployment import Deployment
-from lasting_memory.files.backends import WAITS, ScopedFiles
 from lasting_memory.http.requests import MCP_PATH, ROUTE, PersonRequest, caller_of, one_at_a_time
+from lasting_memory.memory import journal
+from lasting_memory.memory.controls import PAUSED, controls
+from lasting_memory.memory.stored_files import text_of
+from lasting_memory.memory.validation import MAX_INPUT_BYTES, RefusedWrite
 from lasting_memory.people.identity import ClientAuthor
-from lasting_memory.stored_files import text_of
-from lasting_memory.validation import MAX_INPUT_BYTES, RefusedWrite
 from lasting_memory.words import words
 
 NAME = "memory"

@@ -15,8 +15,8 @@ from pydantic.config import JsonDict
 from typing_extensions import TypedDict
 
 from lasting_memory.auth.interrupt_forms import Kind as AnswerKind
-from lasting_memory.controls import Controls as OwnControls
-from lasting_memory.journal import Revision
+from lasting_memory.memory.controls import Controls as OwnControls
+from lasting_memory.memory.journal import Revision
 from lasting_memory.people import identity
 from lasting_memory.settings import MemoryScope, SharedWrites
 

@@ -21,8 +21,8 @@ from lasting_memory.http.body_checks import (
     fields_of,
     too_long,
 )
+from lasting_memory.memory.validation import MAX_INPUT_BYTES
 from lasting_memory.people.identity import Actor, claim, is_operator
-from lasting_memory.validation import MAX_INPUT_BYTES
 
 # Bytes of a document to import.
 MAX_IMPORT_BYTES = 16_777_216

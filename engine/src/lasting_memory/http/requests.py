@@ -15,16 +15,17 @@ from langgraph.store.base import BaseStore, Item
 from pydantic import AfterValidator, BaseModel, Field
 from starlette.exceptions import HTTPException
 
-from lasting_memory import journal, platform
+from lasting_memory import platform
+from lasting_memory.agent.backends import ScopedFiles
 from lasting_memory.auth.share import share_of
 from lasting_memory.deployment import NO_MEMORY, Deployment
-from lasting_memory.files.backends import ScopedFiles
-from lasting_memory.files.proposals import Memory
 from lasting_memory.http.models import Refusal
+from lasting_memory.memory import journal
+from lasting_memory.memory.proposals import Memory
+from lasting_memory.memory.validation import check_path
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.settings import SharedWrites
-from lasting_memory.validation import check_path
 
 ROUTE = "/memories"
 # A person's memory for their other programs, by the Model Context Protocol.

@@ -13,7 +13,7 @@ from langgraph.store.base import BaseStore
 from lasting_memory import platform
 from lasting_memory.agent.checks import check_graph
 from lasting_memory.deployment import Deployment
-from lasting_memory.files.seeded import SeedError, shared_seeds
+from lasting_memory.memory.seeded import SeedError, shared_seeds
 from lasting_memory.settings import SettingsError
 
 logger = logging.getLogger("start")

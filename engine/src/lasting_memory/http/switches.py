@@ -4,7 +4,6 @@ from dataclasses import replace
 
 from starlette.exceptions import HTTPException
 
-from lasting_memory import controls
 from lasting_memory.http.models import Controls, controls_of
 from lasting_memory.http.requests import (
     FORGOTTEN,
@@ -14,6 +13,7 @@ from lasting_memory.http.requests import (
     Sent,
     memory_router,
 )
+from lasting_memory.memory import controls
 
 router = memory_router(IN_TURN)
 

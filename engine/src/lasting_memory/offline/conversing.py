@@ -6,8 +6,8 @@ from typing import Any
 
 from langchain_core.messages import ToolCall
 
-from lasting_memory.controls import PAUSED
-from lasting_memory.files.backends import WAITS
+from lasting_memory.agent.backends import WAITS
+from lasting_memory.memory.controls import PAUSED
 from lasting_memory.offline.consolidating import FILE
 from lasting_memory.offline.phrases import Act, name_in, plain, reply, subject_words
 from lasting_memory.offline.replies import tool_call

@@ -54,7 +54,7 @@ LAST_SWEEP: tuple[Namespace, str] = ("sweep",), "last"
 # With which assistants a person has memory, under `user+assistant`; keys are the assistants.
 # `noted` says who puts them.
 assistants = _of_person("assistants")
-# Whether a person paused memory or reviews changes; keys are the names in `controls.py`.
+# Whether a person paused memory or reviews changes; keys are the names in `memory/controls.py`.
 controls = _of_person("controls")
 # The time before which nothing of a person is due; keys are assistants, or "all".
 reading = _of_person("reading")

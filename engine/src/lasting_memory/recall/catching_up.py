@@ -6,8 +6,8 @@ from typing import Any, cast
 
 from langgraph.store.base import BaseStore, GetOp
 
-from lasting_memory import journal
-from lasting_memory.controls import is_temporary
+from lasting_memory.conversations.marks import is_temporary
+from lasting_memory.memory import journal
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.scopes import ROUTES
 from lasting_memory.recall.embedding import embed_waiting, with_meaning

@@ -13,7 +13,8 @@ from typing import Any
 
 from langgraph.store.base import BaseStore, PutOp
 
-from lasting_memory import journal, platform
+from lasting_memory import platform
+from lasting_memory.memory import journal
 from lasting_memory.people import identity, namespaces
 from lasting_memory.recall.format import key_of
 from lasting_memory.recall.index import MOST_PARTS, Index, forget, write

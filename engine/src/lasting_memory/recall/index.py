@@ -33,7 +33,8 @@ from typing import Any, cast
 import numpy as np
 from langgraph.store.base import BaseStore, GetOp, Op, PutOp, SearchOp
 
-from lasting_memory import journal, platform
+from lasting_memory import platform
+from lasting_memory.memory import journal
 from lasting_memory.people import identity, namespaces
 from lasting_memory.recall.documents import Document, documents, postings
 from lasting_memory.recall.format import (

@@ -13,7 +13,8 @@ from zoneinfo import ZoneInfo
 
 from langgraph.store.base import BaseStore, GetOp, SearchItem
 
-from lasting_memory import days, journal, platform
+from lasting_memory import days, platform
+from lasting_memory.memory import journal
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.scopes import ROUTES
 from lasting_memory.recall import lexical

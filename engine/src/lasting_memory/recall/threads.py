@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from zoneinfo import ZoneInfo
 
 from lasting_memory.attachments import own_text, words_of
-from lasting_memory.controls import IMPORTED_BEGAN, IMPORTED_ENDED, is_temporary
+from lasting_memory.conversations.marks import IMPORTED_BEGAN, IMPORTED_ENDED, is_temporary
 from lasting_memory.days import day_of, said_at
 from lasting_memory.people import identity
 from lasting_memory.people.scopes import ROUTES

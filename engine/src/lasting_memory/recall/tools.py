@@ -11,13 +11,13 @@ from langgraph_sdk import get_client
 
 from lasting_memory import days, platform
 from lasting_memory.deployment import PROFILE_PATH, Deployment
+from lasting_memory.memory.stored_files import text_of
 from lasting_memory.people import identity
 from lasting_memory.people.caller import Caller
 from lasting_memory.recall import lexical
 from lasting_memory.recall.answers import page_text, results_text, topics_text
 from lasting_memory.recall.retrieval import search
 from lasting_memory.recall.threads import read_conversations
-from lasting_memory.stored_files import text_of
 
 # Conversations in an answer. Twelve in the same number of characters name all evidence more often
 # than five, and quote as much of it: the best turns are quoted, whichever conversations they are in

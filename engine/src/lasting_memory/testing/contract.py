@@ -31,11 +31,11 @@ from lasting_memory import seeding
 from lasting_memory.agent.checks import check_graph
 from lasting_memory.deployment import Change, Check, Deployment
 from lasting_memory.http.app import build_http
+from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author, Context
 from lasting_memory.settings import SettingsError, project_config
 from lasting_memory.testing.people import SignedIn
-from lasting_memory.validation import RefusedWrite
 
 BuildAgent = Callable[[Deployment, BaseChatModel], Any]
 

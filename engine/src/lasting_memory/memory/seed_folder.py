@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from lasting_memory import validation
 from lasting_memory.deployment import Deployment
-from lasting_memory.files.seeded import (
+from lasting_memory.memory import validation
+from lasting_memory.memory.seeded import (
     SeedError,
     all_files,
     check_quota,

@@ -13,12 +13,12 @@ from langgraph.store.base import Item, PutOp
 from pydantic import TypeAdapter, ValidationError
 
 from lasting_memory import platform
-from lasting_memory.journal.texts import MAX_COMPARED_LINES, edits, lines_of, merge
+from lasting_memory.memory.journal.texts import MAX_COMPARED_LINES, edits, lines_of, merge
+from lasting_memory.memory.stored_files import stored_file
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Author, StoredAuthor
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.plain_text import plain
-from lasting_memory.stored_files import stored_file
 
 # Makes a file's new content of the old one; None is no file. A ValueError refuses the change.
 Change = Callable[[FileData | None], FileData | None]

@@ -7,8 +7,11 @@ from deepagents.backends.protocol import FileData
 from langgraph.store.base import Item
 
 from lasting_memory.deployment import Limits
+from lasting_memory.memory.validation import UNKEPT, RefusedWrite
 from lasting_memory.plain_text import plain
-from lasting_memory.validation import UNKEPT, RefusedWrite
+
+# The used share from which a memory counts as nearly full.
+NEARLY_FULL = 0.8
 
 
 class NoFileError(RefusedWrite):
@@ -81,3 +84,13 @@ def check_room(files: Sequence[Item], key: str, size: int, limits: Limits) -> No
             "shorten or delete some.",
             kind="memory_full",
         )
+
+
+def usage_of(files: Sequence[Item], limits: Limits) -> dict[str, int]:
+    """Used and allowed files and bytes of a memory with these files, and whether it is nearly full."""
+    size = sum(map(content_size, files))
+    nearly_full = (
+        len(files) >= NEARLY_FULL * limits.max_files or size >= NEARLY_FULL * limits.max_bytes
+    )
+    allowed = {"max_files": limits.max_files, "max_bytes": limits.max_bytes}
+    return {"files": len(files), "bytes": size, **allowed, "nearly_full": nearly_full}

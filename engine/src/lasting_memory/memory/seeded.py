@@ -9,8 +9,8 @@ from typing import Any
 
 from deepagents.backends.utils import create_file_data
 
-from lasting_memory import validation
 from lasting_memory.deployment import Deployment, Limits
+from lasting_memory.memory import validation
 from lasting_memory.people.identity import Actor, Author
 from lasting_memory.settings import SettingsError
 

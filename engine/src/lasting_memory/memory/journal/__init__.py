@@ -6,10 +6,10 @@ The file is a copy of the newest one. Two who began from the same one each put t
 least one sees both, and puts one that has both changes. docs/journal.md says more.
 """
 
-from lasting_memory.journal.erasing import Clean, erase
-from lasting_memory.journal.revisions import NOTHING, Change, Revision, line_origins
-from lasting_memory.journal.texts import cut, diff, edits, lines_of, merge, undone, work
-from lasting_memory.journal.writing import (
+from lasting_memory.memory.journal.erasing import Clean, erase
+from lasting_memory.memory.journal.revisions import NOTHING, Change, Revision, line_origins
+from lasting_memory.memory.journal.texts import cut, diff, edits, lines_of, merge, undone, work
+from lasting_memory.memory.journal.writing import (
     ERASED,
     Began,
     MovedError,

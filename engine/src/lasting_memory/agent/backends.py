@@ -24,21 +24,23 @@ from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore, GetOp, Item, SearchOp
 from langgraph.store.memory import InMemoryStore
 
-from lasting_memory import journal, platform, stored_files, validation
-from lasting_memory.controls import PAUSED, Controls, controls, in_temporary_conversation
+from lasting_memory import platform
+from lasting_memory.conversations.marks import in_temporary_conversation
 from lasting_memory.deployment import Deployment
-from lasting_memory.files.folder import Folder
-from lasting_memory.files.proposals import Memory
-from lasting_memory.files.seeded import FIRST_FILES_SECONDS, own_first_files
-from lasting_memory.files.seeded import starting_memory as starting_memory  # noqa: PLC0414  # beside `starting_files`
-from lasting_memory.journal import Began, Change, Revision
+from lasting_memory.memory import journal, stored_files, validation
+from lasting_memory.memory.controls import PAUSED, Controls, controls
+from lasting_memory.memory.folder import Folder
+from lasting_memory.memory.journal import Began, Change, Revision
+from lasting_memory.memory.proposals import Memory
+from lasting_memory.memory.seeded import FIRST_FILES_SECONDS, own_first_files
+from lasting_memory.memory.seeded import starting_memory as starting_memory  # noqa: PLC0414  # beside `starting_files`
+from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import namespaces
 from lasting_memory.people.caller import Caller
 from lasting_memory.people.identity import Actor, Author
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.people.scopes import OFFLOADED, NotAMemberError
 from lasting_memory.plain_text import plain, spelled_as_in
-from lasting_memory.validation import RefusedWrite
 
 logger = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lasting_memory.files.facts import said
-from lasting_memory.journal import Revision, edits, lines_of
+from lasting_memory.memory.facts import said
+from lasting_memory.memory.journal import Revision, edits, lines_of
 from lasting_memory.plain_text import compared
 from lasting_memory.words import pieces
 

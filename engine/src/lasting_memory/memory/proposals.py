@@ -18,17 +18,18 @@ from deepagents.backends.protocol import FileData
 from langgraph.store.base import BaseStore, PutOp
 from pydantic import TypeAdapter, ValidationError
 
-from lasting_memory import journal, platform
+from lasting_memory import platform
 from lasting_memory.deployment import Deployment
-from lasting_memory.files.folder import Folder, check_write
-from lasting_memory.files.one_fact import Fact
-from lasting_memory.journal import Began, Change
+from lasting_memory.memory import journal
+from lasting_memory.memory.folder import Folder, check_write
+from lasting_memory.memory.journal import Began, Change
+from lasting_memory.memory.one_fact import Fact
+from lasting_memory.memory.stored_files import stored_file
+from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author, StoredAuthor
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.platform import lock_of
-from lasting_memory.stored_files import stored_file
-from lasting_memory.validation import RefusedWrite
 
 # Undecided proposals of a person, at which nothing more is proposed; and proposals whose decision
 # is known.

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from deepagents.backends.protocol import FileData
 from langgraph.store.base import BaseStore, Item
 
-from lasting_memory import journal, validation
 from lasting_memory.deployment import Deployment
-from lasting_memory.journal import Began, Change, Revision
+from lasting_memory.memory import journal, validation
+from lasting_memory.memory.journal import Began, Change, Revision
 from lasting_memory.people.identity import Author
 from lasting_memory.people.namespaces import Namespace
 

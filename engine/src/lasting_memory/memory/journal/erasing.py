@@ -13,8 +13,14 @@ from typing import Any
 from langgraph.store.base import BaseStore, GetOp, Item, PutOp
 
 from lasting_memory import platform
-from lasting_memory.journal.revisions import copied
-from lasting_memory.journal.writing import Began, _File, _publish, all_items, put_unless_forgotten
+from lasting_memory.memory.journal.revisions import copied
+from lasting_memory.memory.journal.writing import (
+    Began,
+    _File,
+    _publish,
+    all_items,
+    put_unless_forgotten,
+)
 from lasting_memory.people import namespaces
 from lasting_memory.people.namespaces import Namespace
 

@@ -23,7 +23,7 @@ from uuid import uuid4
 from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp, SearchOp
 
 from lasting_memory.deployment import DEFAULTS, Limits
-from lasting_memory.journal.revisions import (
+from lasting_memory.memory.journal.revisions import (
     NOTHING,
     Change,
     Log,
@@ -34,13 +34,13 @@ from lasting_memory.journal.revisions import (
     outside,
     put,
 )
+from lasting_memory.memory.stored_files import check_room
+from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.caller import Caller
 from lasting_memory.people.identity import Author
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.platform import lock_of
-from lasting_memory.stored_files import check_room
-from lasting_memory.validation import RefusedWrite
 
 # Items of one search for all, and of one search for some.
 _ALL = 10_000

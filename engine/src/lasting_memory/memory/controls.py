@@ -1,0 +1,89 @@
+"""A person's controls over their memory: whether it is paused, and who proposes changes to them.
+
+And until when the person has looked at what changed.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+
+from langgraph.store.base import BaseStore, GetOp, Item, PutOp
+
+from lasting_memory.deployment import Deployment
+from lasting_memory.memory import journal
+from lasting_memory.people import identity, namespaces
+
+PAUSED = "Memory is paused"
+# Each control is an item of its own, so that changing one leaves the others alone.
+NAMES = ("paused", "review", "review_agent")
+
+
+@dataclass(frozen=True, slots=True)
+class Controls:
+    """One person's controls."""
+
+    paused: bool = False  # memory stays in use, and takes nothing new
+    review: bool = False  # consolidation proposes its changes to the person
+    review_agent: bool = False  # the agent proposes what it would write during a conversation
+
+    def told(self) -> dict[str, bool]:
+        """As clients see them, by name: what came later than the others is there where it is on."""
+        return {name: on for name, on in asdict(self).items() if on or name != "review_agent"}
+
+
+def read_controls(actor: identity.Actor) -> list[GetOp]:
+    """The operations whose results `controls_of` takes."""
+    return [GetOp(namespaces.controls(actor), name) for name in NAMES]
+
+
+def controls_of(items: Sequence[object], deployment: Deployment) -> Controls:
+    """The controls in these items, with the deployment's defaults. Shared memory has no controls,
+    nor has none.
+    """
+    if not deployment.has_own_memory:
+        return Controls()
+    paused, review, agent = (
+        item.value.get("on") is True if isinstance(item, Item) else None for item in items
+    )
+    review = deployment.settings.consolidation_review == "on" if review is None else review
+    return Controls(bool(paused), review, bool(agent) and deployment.consolidation is not None)
+
+
+async def controls(store: BaseStore, actor: identity.Actor, deployment: Deployment) -> Controls:
+    """A person's present controls."""
+    return controls_of(await store.abatch(read_controls(actor)), deployment)
+
+
+async def set_controls(
+    store: BaseStore,
+    actor: identity.Actor,
+    given: Mapping[str, bool],
+    began: journal.Began | None = None,
+) -> bool:
+    """Change the given controls, by name. Returns False if the person was forgotten since this
+    `began`: nothing is changed.
+    """
+    namespace = namespaces.controls(actor)
+    at = datetime.now(UTC).isoformat()
+    ops = [PutOp(namespace, name, {"on": on, "at": at}, index=False) for name, on in given.items()]
+    return await journal.put_unless_forgotten(store, ops, began)
+
+
+# The item that says until when a person has seen the changes. The page points out what is newer.
+_SEEN = "seen"
+
+
+async def seen_until(store: BaseStore, actor: identity.Actor) -> str:
+    """The ISO time in UTC until which a person has seen the changes of their memory; "" for never."""
+    item = await store.aget(namespaces.controls(actor), _SEEN)
+    return str(item.value.get("until", "")) if item else ""
+
+
+async def set_seen(
+    store: BaseStore, actor: identity.Actor, until: str, began: journal.Began | None = None
+) -> bool:
+    """Note until when a person has seen the changes of their memory. Returns False as
+    `set_controls`.
+    """
+    op = PutOp(namespaces.controls(actor), _SEEN, {"until": until}, index=False)
+    return await journal.put_unless_forgotten(store, [op], began)
