@@ -8,6 +8,7 @@ gives it.
 
 import argparse
 import asyncio
+import signal
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -236,4 +237,7 @@ def talk(url: str, token: str, graph: str | None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    ending = main()
+    # The interpreter that ends would be killed by another Ctrl-C.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.exit(ending)
