@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import signal
 import sys
+import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
 from io import TextIOWrapper
@@ -238,6 +239,7 @@ def talk(url: str, token: str, graph: str | None) -> None:
 
 if __name__ == "__main__":
     ending = main()
-    # The interpreter that ends would be killed by another Ctrl-C.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if threading.current_thread() is threading.main_thread():
+        # The interpreter that ends would be killed by another Ctrl-C.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.exit(ending)
