@@ -21,13 +21,15 @@ from langgraph.store.memory import InMemoryStore
 from lasting_memory import platform
 from lasting_memory.agent.file_sections import sections
 from lasting_memory.consolidation import guard
+from lasting_memory.consolidation.batch import Due
 from lasting_memory.consolidation.bringing import Reading
 from lasting_memory.consolidation.brought import Part
 from lasting_memory.consolidation.guard import Dated, Key, shown_lines
 from lasting_memory.consolidation.no_batch import NothingToDoError
-from lasting_memory.consolidation.planning import Due, Owner, Trigger
+from lasting_memory.consolidation.owners import Owner
 from lasting_memory.consolidation.positions import Position, position_ops
 from lasting_memory.consolidation.record import Record, note
+from lasting_memory.consolidation.schedule import Trigger
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation
 from lasting_memory.memory import journal
 from lasting_memory.memory.proposals import Changed, Memory, Proposal, texts

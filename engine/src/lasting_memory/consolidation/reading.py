@@ -16,10 +16,12 @@ from pydantic import ValidationError
 from lasting_memory import platform
 from lasting_memory.agent.backends import starting_files
 from lasting_memory.agent.file_sections import sections
-from lasting_memory.consolidation import guard, planning
+from lasting_memory.consolidation import guard
+from lasting_memory.consolidation.batch import CHARS_PER_TOKEN, batch
 from lasting_memory.consolidation.bringing import Reading
 from lasting_memory.consolidation.brought import Part, proposal_id, shown
 from lasting_memory.consolidation.drafts import Draft
+from lasting_memory.consolidation.due import find_due
 from lasting_memory.consolidation.guard import Dated, Key
 from lasting_memory.consolidation.no_batch import (
     INTERRUPTED,
@@ -80,10 +82,10 @@ async def _read_conversations(
     """What is new in the oldest conversations that fit, which are then the draft's."""
     memory = draft.memory
     rules = draft.rules
-    due = await planning.find_due(
+    due = await find_due(
         memory.deployment, client.threads, memory.store, draft.owner, memory.began, runs=client.runs
     )
-    draft.shown = await platform.in_thread(planning.batch, due, rules.batch_tokens)
+    draft.shown = await platform.in_thread(batch, due, rules.batch_tokens)
     if not draft.shown:
         raise NothingToDoError(NOTHING_NEW)
     waiting = sum(not item.position.undone for item in due)
@@ -109,9 +111,7 @@ async def _read_memory(draft: Draft) -> str:
         raise NothingToDoError(NOTHING_TO_TIDY)
     draft.source = files
     own = [(path, text) for path, text in files if not path.startswith("/memories/skills/")]
-    talk, _ = await platform.in_thread(
-        sections, own, draft.rules.batch_tokens * planning.CHARS_PER_TOKEN
-    )
+    talk, _ = await platform.in_thread(sections, own, draft.rules.batch_tokens * CHARS_PER_TOKEN)
     return talk
 
 
