@@ -9,7 +9,8 @@ became of each, `no_batch.py` why a run has nothing to do.
 `idle_trigger.py` and `sweeping.py` say when it runs, `schedule.py` queues the runs, `due.py` finds
 what is new in the conversations of their `owners.py`, of which `batch.py` chooses what one run
 reads. `old_conversations.py` deletes what is too old. `positions.py` keeps how far each conversation is
-read, `kept_out.py` what of them is never read, `guard.py` compares what was written, `kinds.py`
+read, `kept_out.py` what of them is never read, `guard.py` and `taken_back.py` compare
+what was written with the facts there are, and `kinds.py`
 leaves out what may not be done. `turns.py` says whose turn it is where places are few. `brought.py`
 reads the texts that a person brings along, `bringing.py` says what becomes of them.
 """

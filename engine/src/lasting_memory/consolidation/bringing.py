@@ -9,10 +9,10 @@ from typing import Any
 
 from deepagents.backends.protocol import FileData
 
-from lasting_memory.consolidation import guard
 from lasting_memory.consolidation.brought import Entry, Part, counted, proposal_id
-from lasting_memory.consolidation.guard import Dated, Key
+from lasting_memory.consolidation.facts import Key, covered, differences
 from lasting_memory.consolidation.record import Record
+from lasting_memory.consolidation.taken_back import Dated
 from lasting_memory.credentials import find_credential_in_json
 from lasting_memory.deployment import Consolidation, Deployment
 from lasting_memory.memory.proposals import Changed, Memory, Proposal, texts
@@ -83,13 +83,13 @@ class Reading:
         """
         lines = dict[Key, str]()
         for change in changed:
-            _, added = guard.differences(change)
+            _, added = differences(change)
             lines |= added
         left = {entry.key: entry.text for entry in self.entries}
-        proposed = guard.covered(left, lines, rules)
+        proposed = covered(left, lines, rules)
         left = {key: text for key, text in left.items() if key not in proposed}
         for reason, facts in (("taken_back", self.returning), ("known", memory)):
-            of_reason = guard.covered(left, facts, rules)
+            of_reason = covered(left, facts, rules)
             self.left_out[reason] += [text for key, text in left.items() if key in of_reason]
             left = {key: text for key, text in left.items() if key not in of_reason}
         self.left_out["not_taken"] += left.values()

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter
 
-from lasting_memory.consolidation.guard import JOINERS, Key, is_plain, key_of
+from lasting_memory.consolidation.facts import JOINERS, Key, is_plain, key_of
 
 # Entries that are taken of one text, and characters of one. A longer message is divided between its
 # lines, never within one.
