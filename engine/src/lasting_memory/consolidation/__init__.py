@@ -11,7 +11,7 @@ what is new in the conversations of their `owners.py`, of which `batch.py` choos
 reads. `old_conversations.py` deletes what is too old. `positions.py` keeps how far each conversation is
 read, `kept_out.py` what of them is never read, `guard.py` and `taken_back.py` compare
 what was written with the facts there are, and `kinds.py`
-leaves out what may not be done. `turns.py` says whose turn it is where places are few. `brought.py`
+leaves out what may not be done. `turns.py` says whose turn it is where places are few. `brought/`
 reads the texts that a person brings along, `bringing.py` says what becomes of them.
 """
 
