@@ -337,8 +337,9 @@ def test_headings_and_conversations_stand_above_their_lines() -> None:
 def test_the_branch_that_the_person_saw_last_is_read_and_a_circle_ends() -> None:
     talk = json.loads(chatgpt(["one two", "three four"]))[0]
     assert texts(read(json.dumps(talk))) == ["one two", "three four"]
-    talk["current_node"] = "gone"
-    assert texts(read(json.dumps(talk))) == ["edited away"]
+    for unknown in ("gone", {"id": "root"}, ["root"]):
+        talk["current_node"] = unknown
+        assert texts(read(json.dumps(talk))) == ["edited away"]
     talk["mapping"]["root"]["parent"] = "gone"
     assert texts(read(json.dumps(talk))) == ["edited away"]
     for node in talk["mapping"].values():

@@ -61,7 +61,7 @@ def _is_text(content: Mapping[str, Any]) -> bool:
 def _branch(mapping: Mapping[str, Any], current: object) -> list[Mapping[str, Any]]:
     """The nodes of the branch that the person saw last, oldest first."""
     nodes = {key: node for key, node in mapping.items() if isinstance(node, Mapping)}
-    if current not in nodes:
+    if not isinstance(current, str) or current not in nodes:
         current = _last_leaf(nodes)
     branch = list[Mapping[str, Any]]()
     seen = set[str]()
