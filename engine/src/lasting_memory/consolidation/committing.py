@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory import platform
-from lasting_memory.consolidation import guard
 from lasting_memory.consolidation.drafts import Draft
+from lasting_memory.consolidation.facts import facts_of
 from lasting_memory.consolidation.judging import Verdict
 from lasting_memory.consolidation.no_batch import ERASED
 from lasting_memory.consolidation.positions import Position, positions_of
@@ -93,7 +93,7 @@ async def _record_of(draft: Draft, verdict: Verdict) -> Record:
     record = replace(record, reason="", found=len(draft.reading.part.entries))
     if verdict.problem:
         return record
-    memory = await platform.in_thread(guard.facts_of, draft.base_files())
+    memory = await platform.in_thread(facts_of, draft.base_files())
     proposed = await platform.in_thread(
         draft.reading.count_proposed, verdict.changed, memory, draft.rules
     )

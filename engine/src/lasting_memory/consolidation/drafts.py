@@ -20,14 +20,16 @@ from langgraph.store.memory import InMemoryStore
 
 from lasting_memory import platform
 from lasting_memory.agent.file_sections import sections
-from lasting_memory.consolidation import guard
+from lasting_memory.consolidation.batch import Due
 from lasting_memory.consolidation.bringing import Reading
 from lasting_memory.consolidation.brought import Part
-from lasting_memory.consolidation.guard import Dated, Key, shown_lines
+from lasting_memory.consolidation.facts import Key
 from lasting_memory.consolidation.no_batch import NothingToDoError
-from lasting_memory.consolidation.planning import Due, Owner, Trigger
+from lasting_memory.consolidation.owners import Owner
 from lasting_memory.consolidation.positions import Position, position_ops
 from lasting_memory.consolidation.record import Record, note
+from lasting_memory.consolidation.schedule import Trigger
+from lasting_memory.consolidation.taken_back import Dated, shown_lines, taken_back
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation
 from lasting_memory.memory import journal
 from lasting_memory.memory.proposals import Changed, Memory, Proposal, texts
@@ -109,7 +111,7 @@ class Draft:
         known = await journal.histories(
             self.memory.store, self.memory.files, self.memory.deployment.limits
         )
-        return await platform.in_thread(guard.taken_back, known, declined)
+        return await platform.in_thread(taken_back, known, declined)
 
     def show(self, talk: str, taken: Sequence[Dated]) -> None:
         """Have the model read this, with the topic files that have most words in common, and what

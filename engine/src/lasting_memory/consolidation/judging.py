@@ -10,9 +10,11 @@ from lasting_memory.agent.answers import CUT, SILENT, says_something
 from lasting_memory.consolidation import guard
 from lasting_memory.consolidation.drafts import Draft
 from lasting_memory.consolidation.editor import Ending
+from lasting_memory.consolidation.facts import Findings
 from lasting_memory.consolidation.kinds import Beyond, listed, within
 from lasting_memory.consolidation.no_batch import FORGOTTEN, NothingToDoError
 from lasting_memory.consolidation.record import Note, note
+from lasting_memory.consolidation.taken_back import returning as lines_returning
 from lasting_memory.memory import journal
 from lasting_memory.memory.controls import PAUSED, controls
 from lasting_memory.memory.proposals import Changed, changes, texts
@@ -90,7 +92,7 @@ async def _compared(draft: Draft) -> Verdict:
     edited = await replace(draft.memory, store=draft.copy).read()
     changed = changes(draft.base, edited)
     returning = await _returning(draft, changed)
-    invented = guard.Found()
+    invented = Findings()
     if draft.source:
         invented = await platform.in_thread(guard.invented, changed, draft.source, draft.rules)
     changed = await platform.in_thread(guard.without, changed, {*returning, *invented})
@@ -101,19 +103,19 @@ async def _compared(draft: Draft) -> Verdict:
     return replace(left_out, changed=changed)
 
 
-async def _returning(draft: Draft, changed: Sequence[Changed]) -> guard.Found:
+async def _returning(draft: Draft, changed: Sequence[Changed]) -> Findings:
     """The new lines that bring back what the person took back, also since the run began."""
     taken = await draft.taken_back(await draft.memory.proposals()) if changed else {}
     if not taken:
         return {}
     present = texts(await draft.memory.read())
     return await platform.in_thread(
-        guard.returning, changed, present, taken, draft.said, draft.rules
+        lines_returning, changed, present, taken, draft.said, draft.rules
     )
 
 
 def _left_out(
-    draft: Draft, returning: guard.Found, invented: guard.Found, beyond: Sequence[Beyond]
+    draft: Draft, returning: Findings, invented: Findings, beyond: Sequence[Beyond]
 ) -> Verdict:
     """What is left out of a draft, and why, for the model and for people. A reading notes it, too."""
     reasons = list[str]()
@@ -139,7 +141,7 @@ def _left_out(
     return Verdict(left_out=" ".join(reasons), notes=notes)
 
 
-def _told(found: guard.Found) -> str:
+def _told(found: Findings) -> str:
     first = [*found.items()][:_LINES_TOLD]
     return "; ".join(f"{path}: {line[:_LINE_CHARS]}" for (path, _), line in first)
 

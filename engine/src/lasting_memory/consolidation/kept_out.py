@@ -17,8 +17,9 @@ from langgraph_sdk.client import LangGraphClient, RunsClient
 from langgraph_sdk.errors import NotFoundError
 
 from lasting_memory import platform, recall
-from lasting_memory.consolidation.guard import Standing, facts_of, last_words, weights_of
+from lasting_memory.consolidation.facts import Facts, facts_of, weights_of
 from lasting_memory.consolidation.positions import hash_of
+from lasting_memory.consolidation.said_since import last_words
 from lasting_memory.deployment import Deployment
 from lasting_memory.memory import journal
 from lasting_memory.memory.one_fact import Fact
@@ -155,13 +156,11 @@ async def saying(
 
 def _that_say(talks: Collection[Conversation], fact: Fact) -> list[str]:
     """Blocks."""
-    wanted = Standing(facts_of(("", wording) for wording in fact.wordings)).words.values()
+    wanted = Facts(facts_of(("", wording) for wording in fact.wordings)).words.values()
     weights = weights_of([*wanted])
     found = dict[str, None]()
     for talk in talks:
-        lines = Standing(
-            facts_of(("", turn.text) for turn in talk.turns if turn.speaker in _SPEAKERS)
-        )
+        lines = Facts(facts_of(("", turn.text) for turn in talk.turns if turn.speaker in _SPEAKERS))
         if any(True for words in wanted for _ in lines.keeping(words, weights)):
             found[talk.thread_id] = None
     return [*found]

@@ -22,7 +22,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from lasting_memory.consolidation.guard import facts_of, is_heading, key_of
+from lasting_memory.consolidation.facts import facts_of, is_heading, key_of
 from lasting_memory.deployment import KINDS, Kind
 from lasting_memory.memory import journal
 from lasting_memory.memory.proposals import Changed

@@ -16,11 +16,12 @@ from pydantic import ValidationError
 from lasting_memory import platform
 from lasting_memory.agent.backends import starting_files
 from lasting_memory.agent.file_sections import sections
-from lasting_memory.consolidation import guard, planning
+from lasting_memory.consolidation.batch import CHARS_PER_TOKEN, batch
 from lasting_memory.consolidation.bringing import Reading
 from lasting_memory.consolidation.brought import Part, proposal_id, shown
 from lasting_memory.consolidation.drafts import Draft
-from lasting_memory.consolidation.guard import Dated, Key
+from lasting_memory.consolidation.due import find_due
+from lasting_memory.consolidation.facts import Key, facts_of
 from lasting_memory.consolidation.no_batch import (
     INTERRUPTED,
     NOTHING_NEW,
@@ -28,6 +29,8 @@ from lasting_memory.consolidation.no_batch import (
     UNDECIDED,
     NothingToDoError,
 )
+from lasting_memory.consolidation.said_since import said_since
+from lasting_memory.consolidation.taken_back import Dated
 from lasting_memory.days import zone_of
 from lasting_memory.deployment import PROFILE_PATH
 from lasting_memory.memory.proposals import MAX_PROPOSALS, Memory, Proposal
@@ -80,10 +83,10 @@ async def _read_conversations(
     """What is new in the oldest conversations that fit, which are then the draft's."""
     memory = draft.memory
     rules = draft.rules
-    due = await planning.find_due(
+    due = await find_due(
         memory.deployment, client.threads, memory.store, draft.owner, memory.began, runs=client.runs
     )
-    draft.shown = await platform.in_thread(planning.batch, due, rules.batch_tokens)
+    draft.shown = await platform.in_thread(batch, due, rules.batch_tokens)
     if not draft.shown:
         raise NothingToDoError(NOTHING_NEW)
     waiting = sum(not item.position.undone for item in due)
@@ -92,7 +95,7 @@ async def _read_conversations(
         ids = [item.conversation.thread_id for item in draft.shown]
         owned = owned_by(draft.owner.actor, memory.deployment.agents)
         since = min(line.at for line in taken.values())
-        draft.said = await guard.said_since(client, ids, owned, since)
+        draft.said = await said_since(client, ids, owned, since)
     zone = await platform.in_thread(zone_of, dict(draft.base_files()).get(PROFILE_PATH))
     return "\n\n".join(
         [await platform.in_thread(item.transcript, rules, zone) for item in draft.shown]
@@ -105,13 +108,11 @@ async def _read_conversations(
 async def _read_memory(draft: Draft) -> str:
     """The person's files but their skills, as much as a batch holds."""
     files = draft.base_files()
-    if not guard.facts_of(files):
+    if not facts_of(files):
         raise NothingToDoError(NOTHING_TO_TIDY)
     draft.source = files
     own = [(path, text) for path, text in files if not path.startswith("/memories/skills/")]
-    talk, _ = await platform.in_thread(
-        sections, own, draft.rules.batch_tokens * planning.CHARS_PER_TOKEN
-    )
+    talk, _ = await platform.in_thread(sections, own, draft.rules.batch_tokens * CHARS_PER_TOKEN)
     return talk
 
 
@@ -156,7 +157,7 @@ async def _begin_reading(draft: Draft, part: Part, undecided: Sequence[Proposal]
 async def _read_text(draft: Draft, reading: Reading, taken: Mapping[Key, Dated]) -> str:
     """The entries that a model may read."""
     files = draft.base_files()
-    known = await platform.in_thread(guard.facts_of, files)
+    known = await platform.in_thread(facts_of, files)
     await platform.in_thread(reading.sort_out, known, taken, draft.memory.deployment, draft.author)
     if not reading.entries:
         nothing = draft.record.ended("done", found=len(reading.part.entries))
