@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import cast
+from typing import Any, cast
 
 from deepagents.backends import CompositeBackend
 from langchain_core.tools import BaseTool, StructuredTool, ToolException, tool
 from pydantic import BaseModel, Field, ValidationError, create_model
+from pydantic.v1 import ValidationError as ValidationErrorV1
 
 from lasting_memory.agent.backends import ScopedFiles, build_backend
 from lasting_memory.agent.file_sections import shared_room
@@ -45,7 +46,9 @@ def memory_tools(
     tools = [_search_memories(d)]
     backend = build_backend(d)
     if d.memory.rule(d.settings) != "deny":
-        tools.append(append_memory_tool(backend, d))
+        append_memory = append_memory_tool(backend, d)
+        append_memory.description = d.prompt("append_memory.md").strip()
+        tools.append(append_memory)
         if d.profile:
             tools.append(_save_profile(backend, d.profile))
     for memory_tool in tools:
@@ -70,6 +73,8 @@ def append_memory_tool(backend: CompositeBackend, d: Deployment) -> BaseTool:
         """
         if not path.startswith("/memories/"):
             raise ToolException(f"Error: '{path}' is not memory; use a path under /memories/.")
+        if not text.strip():
+            raise ToolException("Error: the text is empty; give the text that is to be added.")
 
         added = ""
         after = ""
@@ -130,9 +135,7 @@ async def _not_shown(backend: CompositeBackend, d: Deployment, path: str, size: 
     paths = memory_files(d)
     budget = d.limits.memory_block_bytes
     if path not in paths:
-        if INDEX_PATH not in paths:
-            return ""
-        return f" Prompts do not show this file: see that {INDEX_PATH} names it."
+        return await _not_named(backend, path) if INDEX_PATH in paths else ""
     if size <= budget // len(paths):
         return ""
     keys = [shown_path.removeprefix("/memories") for shown_path in paths]
@@ -145,6 +148,16 @@ async def _not_shown(backend: CompositeBackend, d: Deployment, path: str, size: 
         f" It has {size:,} bytes, of which prompts show {share:,}: its two ends. "
         "Move details to /memories/topics/."
     )
+
+
+async def _not_named(backend: CompositeBackend, path: str) -> str:
+    """What the model is told of a file that the index of topics does not name; "" of others."""
+    key = INDEX_PATH.removeprefix("/memories")
+    (index,) = await backend.routes["/memories/"].adownload_files([key])
+    name = path.removeprefix("/memories/topics/")
+    if name in (index.content or b"").decode(errors="replace"):
+        return ""
+    return f" Prompts do not show this file, and {INDEX_PATH} does not name it: add a line there."
 
 
 def _save_profile(backend: CompositeBackend, schema: type[BaseModel]) -> BaseTool:
@@ -167,14 +180,33 @@ def _save_profile(backend: CompositeBackend, schema: type[BaseModel]) -> BaseToo
         return f"Saved {PROFILE_PATH}."
 
     names = ", ".join(schema.model_fields)
-    return StructuredTool.from_function(
+    arguments = create_model(
+        "save_profile", profile=(schema, Field(description="the fields to set"))
+    )
+
+    def refusal(error: ValidationError | ValidationErrorV1) -> str:
+        reasons = list[str]()
+        for detail in error.errors():
+            field = ".".join(str(part) for part in detail["loc"] if part != "profile")
+            reasons.append(f"{field or 'profile'}: {detail['msg']}")
+        return f"Error: nothing was saved. {'; '.join(reasons)}. The fields are {names}."
+
+    return _ProfileTool.from_function(
         coroutine=save_profile,
         description=f"Save what the user says about themselves: {names}. What is left out stays as it is.",
-        args_schema=create_model(
-            "save_profile", profile=(schema, Field(description="the fields to set"))
-        ),
+        args_schema=arguments,
         handle_tool_error=True,
+        handle_validation_error=refusal,
     )
+
+
+class _ProfileTool(StructuredTool):
+    """`save_profile`. Small models often give the fields themselves, in place of one `profile`."""
+
+    def _parse_input(self, tool_input: str | dict[str, Any], tool_call_id: str | None) -> Any:
+        if isinstance(tool_input, dict) and tool_input and "profile" not in tool_input:
+            tool_input = {"profile": tool_input}
+        return super()._parse_input(tool_input, tool_call_id)
 
 
 async def _change(backend: CompositeBackend, path: str, change: Callable[[str], str]) -> None:
