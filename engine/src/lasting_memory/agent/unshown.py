@@ -51,7 +51,7 @@ async def unshown_note(
         # Of a skill, prompts show the description.
         if INDEX_PATH not in paths or path.startswith("/memories/skills/"):
             return ""
-        return f" Prompts do not show this file: see that {INDEX_PATH} names it."
+        return await _not_named(backend, path)
     if size is not None and size <= budget // len(paths):
         return ""
     keys = [shown_path.removeprefix("/memories") for shown_path in paths]
@@ -65,3 +65,13 @@ async def unshown_note(
         f" It has {sizes[place]:,} bytes, of which prompts show {share:,}: its two ends. "
         "Move details to /memories/topics/."
     )
+
+
+async def _not_named(backend: CompositeBackend, path: str) -> str:
+    """What the model is told of a file that the index of topics does not name; "" of others."""
+    key = INDEX_PATH.removeprefix("/memories")
+    (index,) = await backend.routes["/memories/"].adownload_files([key])
+    name = path.removeprefix("/memories/topics/")
+    if name in (index.content or b"").decode(errors="replace"):
+        return ""
+    return f" Prompts do not show this file, and {INDEX_PATH} does not name it: add a line there."
