@@ -1,5 +1,6 @@
 """What the result of a write says of a file of which prompts do not show everything."""
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +11,8 @@ from lasting_memory.agent.backends import build_backend
 from lasting_memory.agent.file_sections import shared_room
 from lasting_memory.agent.prompt import memory_files
 from lasting_memory.deployment import Deployment
+
+logger = logging.getLogger(__name__)
 
 # The file that says which others there are.
 INDEX_PATH = "/memories/topics/index.md"
@@ -43,8 +46,19 @@ async def unshown_note(
 ) -> str:
     """What the model is told if prompts will not show all of a file of memory; "" if they will.
 
-    `size` is the file's bytes now. None: they are read.
+    `size` is the file's bytes now. None: they are read. A store that fails now has made the write:
+    nothing is said then.
     """
+    try:
+        return await _note(backend, d, path, size)
+    except Exception as error:  # a store raises what its driver raises
+        logger.warning(
+            "Whether prompts show %s as a whole is not known: %r", path, error, exc_info=True
+        )
+        return ""
+
+
+async def _note(backend: CompositeBackend, d: Deployment, path: str, size: int | None) -> str:
     paths = memory_files(d)
     budget = d.limits.memory_block_bytes
     if path not in paths:
