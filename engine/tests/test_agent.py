@@ -108,6 +108,56 @@ async def test_a_profile_is_saved_typed_and_fields_left_out_stay(agent: Scripted
     assert saved == Profile(name="Alice", units="metric", role="pilot")
 
 
+async def test_the_fields_of_a_profile_are_taken_without_their_name_too(agent: Scripted) -> None:
+    await agent.called(ToolCall("save_profile", {"name": "Alice", "units": "metric"}))
+    saved = Profile.model_validate_json(content(agent.store, "/profile.json"))
+    assert saved == Profile(name="Alice", units="metric")
+
+
+async def test_a_refused_profile_names_the_fields(agent: Scripted) -> None:
+    flat = ToolCall("save_profile", {"shoe_size": 44})
+    for told in await agent.called(save(shoe_size=44), flat, ToolCall("save_profile", {})):
+        assert "The fields are name, role, language, timezone, units." in told
+        assert told.startswith("Error: nothing was saved.")
+    assert agent.store.get(MEMORIES, "/profile.json") is None
+
+
+async def test_empty_text_adds_nothing_and_what_is_refused_has_the_status_of_an_error(
+    agent: Scripted,
+) -> None:
+    await agent.called(append("/topics/a.md", " \n"), ToolCall("append_memory", {"path": "/x"}))
+    await agent.called(ToolCall("append_memory", {"path": "/x.md", "text": "x"}), save(shoe=1))
+    results = [
+        block
+        for body in agent.model.requests
+        for block in body["messages"][-1]["content"]
+        if isinstance(block, dict) and block.get("type") == "tool_result"
+    ]
+    assert [block.get("is_error") for block in results] == [True, True]
+    await agent.called(append("/topics/a.md", " \n"))
+    (result,) = agent.model.requests[-1]["messages"][-1]["content"]
+    assert (result["is_error"], "the text is empty" in str(result["content"])) == (True, True)
+    assert agent.store.get(MEMORIES, "/topics/a.md") is None
+
+
+async def test_of_a_topic_that_the_index_does_not_name_the_tool_says_so(agent: Scripted) -> None:
+    told = await agent.called(
+        append("/topics/a.md", "- one"),
+        append("/topics/index.md", "- a.md: one"),
+        append("/topics/a.md", "- two"),
+    )
+    assert ["does not name it: add a line there" in text for text in told] == [True, False, False]
+
+
+async def test_when_to_write_stands_in_the_tool_s_own_description(
+    agent: Scripted, model: ScriptedAnthropic
+) -> None:
+    await agent.turn("hello")
+    told = {each["name"]: each["description"] for each in model.requests[0]["tools"]}
+    assert "how they want to be answered" in told["append_memory"]
+    assert "translate, summarize or rewrite" in told["append_memory"]
+
+
 async def test_an_invalid_profile_is_refused_and_what_is_there_is_kept(agent: Scripted) -> None:
     agent.put(MEMORIES, "/profile.json", "not json")
     agent.put(MEMORIES, "/pixel.png", "iVBORw==", encoding="base64")
@@ -175,6 +225,8 @@ async def test_tools_that_write_are_offered_where_they_may_and_the_prompt_says_s
     assert BOTH & {tool["name"] for tool in body["tools"]} == tools
     text = system_text(body).lower()
     assert [part for part in (READ_ONLY, SHARED) if part in text] == [said] * bool(said)
+    assert ("## remembering" in text) == bool(tools), "what is not allowed is not explained"
+    assert "## what you remember" in text
 
 
 async def test_shared_memory_shows_nobody_s_profile(graph: BuildGraph) -> None:

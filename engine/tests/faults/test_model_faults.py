@@ -54,7 +54,7 @@ class Fault:
 
 SDK = 3  # attempts that Anthropic's client makes before there is an answer
 BROKEN = b'event: error\ndata: {"type": "error", "error": {"type": "x"}}\n\n'
-# How an answer may be cut otherwise, by every provider, is in `test_answers.py`.
+# How an answer may be cut otherwise, by every provider, is in `tests/providers/`.
 FAULTS = {
     "cut in a tool call": Fault(CUT, "answer broke off"),
     "an error in the middle": Fault(

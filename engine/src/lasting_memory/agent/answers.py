@@ -90,6 +90,15 @@ _SHOWN = {"image", "image_url", "audio", "video", "file"}
 _BLANK = "\u034f\u115f\u1160\u2800\u3164\uffa0\ufe0e\ufe0f"
 _REASON_CHARS = 60
 _NO_WORD = re.compile(r"[^\w.-]")
+# What a model is told whose tool call could not be used.
+_SHORTER = (
+    "Your last answer reached its limit of tokens inside a tool call, so it was thrown away. "
+    "Answer again, with shorter arguments; write a long text in several calls."
+)
+_VALID_JSON = (
+    "The arguments of a tool call in your last answer were no valid JSON object, so it was thrown "
+    "away. Answer again; the arguments of each call are one JSON object."
+)
 # Of one answer with its calls, which some integrations repeat in the content: a stream without an
 # end would fill the memory.
 MAX_ANSWER_CHARS = 2_000_000
@@ -103,8 +112,12 @@ class CutAnswerError(ModelConnectionError, RuntimeError):
 class BadAnswerError(ModelError, RuntimeError):
     """An answer is too long, or a tool call in it is cut or cannot be used.
 
-    A retry would not help.
+    `advice` tells the model what to do otherwise, once. Without it a retry would not help.
     """
+
+    def __init__(self, message: str, advice: str = "") -> None:
+        super().__init__(message)
+        self.advice = advice
 
 
 class FilteredAnswerError(ModelError, RuntimeError):
@@ -274,18 +287,27 @@ class Answer:
     def _check_calls(self) -> None:
         if self._has_half_call():
             raise BadAnswerError(
-                f"The model's answer ended with {self._shown_reason()}, in which a tool call may be half."
+                f"The model's answer ended with {self._shown_reason()}, in which a tool call may be half.",
+                _SHORTER if self._kind() == "limit" else "",
             )
         try:
             # langchain would complete a half. A thread with NaN, long integers or deep nesting can
             # never be read again.
-            for text in self._calls.values():
-                orjson.dumps(from_json(text or "{}", allow_inf_nan=False))
+            arguments = [
+                from_json(text or "{}", allow_inf_nan=False) for text in self._calls.values()
+            ]
+            orjson.dumps(arguments)
         except (ValueError, TypeError):
             raise BadAnswerError(
                 "The model called a tool with arguments that are no JSON, "
-                "or that no thread can keep."
+                "or that no thread can keep.",
+                _VALID_JSON,
             ) from None
+        # langchain leaves out such a call, and the turn would end without a word.
+        if not all(isinstance(values, dict) for values in arguments):
+            raise BadAnswerError(
+                "The model called a tool with arguments that are no JSON object.", _VALID_JSON
+            )
 
 
 def says_something(message: BaseMessage) -> bool:

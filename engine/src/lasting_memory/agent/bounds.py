@@ -12,19 +12,21 @@ from typing import Any, cast
 from langchain.agents.middleware import ModelRetryMiddleware
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langgraph.config import get_store
 from langgraph.prebuilt.tool_node import ToolCallRequest
 
 from lasting_memory.agent import checks
-from lasting_memory.agent.answers import CutAnswerError, check_said
+from lasting_memory.agent.answers import BadAnswerError, CutAnswerError, check_said
 from lasting_memory.agent.budget import TokenBudgetError, budget_refusal, count_tokens
 from lasting_memory.agent.file_tools import ShownTools, with_known_arguments
 from lasting_memory.agent.provider_errors import provider_error
+from lasting_memory.agent.readable_messages import readable_messages
 from lasting_memory.agent.sent_messages import (
     is_refused_request,
     requests_without_media,
     sent_messages,
+    with_advice,
 )
 from lasting_memory.agent.tool_calls import allowed_tools, check_call
 from lasting_memory.agent.unshown import UnshownNotes
@@ -56,6 +58,7 @@ class Bounds(ModelRetryMiddleware):
     - What a provider refuses is a `ProviderError`, with a sentence for people.
     - An answer that broke off is retried. This is no middleware of its own, because each of them
       costs a turn half a millisecond.
+    - An answer with a tool call that cannot be used is asked for once more, with the reason.
     - Media of a turn that the provider refuses are left out, then and later, and a note says so to
       the person.
     - An answer with neither text nor tool calls is an `EmptyAnswerError`. A consolidation may end
@@ -105,7 +108,7 @@ class Bounds(ModelRetryMiddleware):
         async with self._in_time():
             bounded = request.override(
                 model=self._whole_answers(request.model),
-                messages=sent_messages(request.messages, request.state.get("messages") or []),
+                messages=self._sent_messages(request),
                 tools=self._shown_tools.of(allowed_tools(request.tools)),
             )
             response = await self._explained(bounded, handler)
@@ -116,6 +119,11 @@ class Bounds(ModelRetryMiddleware):
         if not self._consolidating:
             check_said(response.result[-1])
         return response
+
+    def _sent_messages(self, request: ModelRequest[Any]) -> list[AnyMessage]:
+        """The messages of a request that its model can read."""
+        sent = sent_messages(request.messages, request.state.get("messages") or [])
+        return readable_messages(sent, type(request.model))
 
     def _without_budget(self, refusal: str) -> ModelResponse[Any]:
         """The refusal as an answer. Raises `TokenBudgetError` in a consolidation."""
@@ -159,6 +167,17 @@ class Bounds(ModelRetryMiddleware):
         raise refusal
 
     async def _retried(self, request: ModelRequest[Any], handler: Handler) -> ModelResponse[Any]:
+        """The answer to a request. After a tool call that cannot be used the model is told why."""
+        try:
+            return await self._attempted(request, handler)
+        except BadAnswerError as error:
+            if not error.advice:
+                raise
+            logger.warning("%s It is asked for once more.", error)
+            messages = with_advice(request.messages, error.advice)
+        return await self._attempted(request.override(messages=messages), handler)
+
+    async def _attempted(self, request: ModelRequest[Any], handler: Handler) -> ModelResponse[Any]:
         return cast("ModelResponse[Any]", await super().awrap_model_call(request, handler))
 
     def _whole_answers(self, model: BaseChatModel) -> BaseChatModel:

@@ -10,13 +10,15 @@ from lasting_memory.agent.shown_text import shown
 class Block:
     """A part of the system prompt.
 
-    `budget` is that of its files in bytes. `left_out` has a line for each omission.
+    `budget` is that of its files in bytes. `left_out` has a line for each omission. `is_read_only`
+    says that this run may not write memory.
     """
 
     name: str
     text: str
     budget: int
     left_out: tuple[str, ...] = ()
+    is_read_only: bool = False
 
 
 def sections(files: Sequence[tuple[str, str]], budget: int) -> tuple[str, tuple[str, ...]]:

@@ -5,6 +5,7 @@ change it. The middleware of this module takes the place of the built-in one by 
 thread state, and reads the store once a run.
 """
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -33,6 +34,21 @@ _PROFILE_KEY = PROFILE_PATH.removeprefix("/memories")
 # Policy files of one organization among which a run looks for top-level rules. Files that rules
 # refer to are among them.
 MAX_POLICY_FILES = 1_000
+
+
+# The section of `agent.md` on writing memory, which is left out where the agent may not.
+_ON_WRITING = re.compile(r"^## Remembering\n.*?(?=^## |\Z)", re.DOTALL | re.MULTILINE)
+# Tools that only write memory. A call of another one that does is refused.
+_WRITING_TOOLS = {"append_memory", "save_profile"}
+
+
+def section_on_writing(d: Deployment) -> str:
+    """The section of `agent.md` on writing memory; "" in a fork's prompt that has none."""
+    try:
+        section = _ON_WRITING.search(d.prompt("agent.md"))
+    except FileNotFoundError:
+        return ""
+    return section[0] if section else ""
 
 
 def policies_left_out(texts: Mapping[str, str], budget: int) -> list[str]:
@@ -113,15 +129,22 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         has_profile = deployment.profile is not None and deployment.has_own_memory
         if has_profile and _PROFILE_KEY not in self._keys:
             self._read_keys.append(_PROFILE_KEY)
+        self._on_writing = section_on_writing(deployment)
         self._blocks = once_a_run(deployment, self.read)
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[Any], Awaitable[Any]]
     ) -> Any:
         blocks = await self._blocks()
+        system = request.system_message
+        tools = request.tools
+        if any(block.is_read_only for block in blocks):
+            system = _without(system, self._on_writing)
+            tools = [tool for tool in tools if getattr(tool, "name", None) not in _WRITING_TOOLS]
         shown_request = request.override(
-            system_message=_with_blocks(request.system_message, blocks),
+            system_message=_with_blocks(system, blocks),
             messages=[_without_authority(message) for message in request.messages],
+            tools=tools,
         )
         response = await handler(shown_request)
         # After the answer: a run that is stopped or deleted before leaves nothing of what was said.
@@ -194,7 +217,8 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         """The blocks of a run. `texts` are a person's first files, by key; `items` their files."""
         policies = self._policy_block(stored.policies)
         if is_temporary:
-            return policies, Block("temporary", self._deployment.prompt("temporary_block.md"), 0)
+            text = self._deployment.prompt("temporary_block.md")
+            return policies, Block("temporary", text, 0, is_read_only=True)
         if not self._deployment.has_memory:
             return (policies,)
         for item in items:
@@ -215,16 +239,18 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         # Consolidation writes what agents may not.
         in_conversation = self._drafts is None
         writes_in_background = self._deployment.settings.memory_writes == "background"
-        is_read_only = in_conversation and writes_in_background
+        is_for_later = in_conversation and writes_in_background
         if self._deployment.memory.is_shared:
             text = f"{prompt('memory_shared.md')}\n{text}"
-        elif is_read_only:
+        elif is_for_later:
             text = f"{prompt('memory_read_only.md')}\n{text}"
         if controls.paused:
             text = f"{text}\n{prompt('paused_block.md')}"
-        elif controls.review_agent and in_conversation and not is_read_only:
+        elif controls.review_agent and in_conversation and not is_for_later:
             text = f"{text}\n{prompt('reviewed_block.md')}"
-        return Block("memory", text, budget, left_out)
+        may_not_write = self._deployment.memory.rule(self._deployment.settings) == "deny"
+        is_read_only = in_conversation and (may_not_write or controls.paused)
+        return Block("memory", text, budget, left_out, is_read_only)
 
     def _policy_block(self, items: Sequence[SearchItem]) -> Block:
         """The block of an organization's rules. `items` are all of its policy files."""
@@ -243,6 +269,19 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
             )
         prompt = self._deployment.prompt("policies_block.md")
         return Block("policies", prompt.replace("{files}", text), budget, left_out)
+
+
+def _without(message: SystemMessage | None, section: str) -> SystemMessage | None:
+    """The system message without a section of it."""
+    if message is None or not section:
+        return message
+    blocks = list[Any]()
+    for block in message.content_blocks:
+        if block["type"] == "text":
+            blocks.append({**block, "text": block["text"].replace(section, "")})
+        else:
+            blocks.append(block)
+    return SystemMessage(content=blocks)
 
 
 def _with_blocks(message: SystemMessage | None, blocks: Sequence[Block]) -> SystemMessage:

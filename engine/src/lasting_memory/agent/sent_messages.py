@@ -112,3 +112,20 @@ def _note(messages: Sequence[BaseMessage]) -> AIMessage:
             nouns[f"a {noun}"] = None
     ids = [message.id for message in messages if message.id]
     return AIMessage(_NOTE.format(" and ".join(nouns)), response_metadata={REFUSED_MEDIA: ids})
+
+
+def with_advice(messages: Sequence[AnyMessage], advice: str) -> list[AnyMessage]:
+    """The messages of a request, with advice to the model at the end of the last one.
+
+    It is no message of its own: the templates of some local models take turns of user and
+    assistant alone.
+    """
+    if not messages:
+        return []
+    last = messages[-1]
+    text = f"\n\n[{advice}]"
+    content = last.content
+    added = (
+        content + text if isinstance(content, str) else [*content, {"type": "text", "text": text}]
+    )
+    return [*messages[:-1], last.model_copy(update={"content": added})]

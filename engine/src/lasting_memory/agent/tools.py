@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import cast
+from typing import Any, cast
 
 from deepagents.backends import CompositeBackend
 from langchain_core.tools import BaseTool, StructuredTool, ToolException, tool
 from pydantic import BaseModel, Field, ValidationError, create_model
+from pydantic.v1 import ValidationError as ValidationErrorV1
 
 from lasting_memory.agent.backends import ScopedFiles, build_backend
 from lasting_memory.agent.memory_search import find_memories
@@ -41,7 +42,9 @@ def memory_tools(
     tools = [_search_memories(d)]
     backend = build_backend(d)
     if d.memory.rule(d.settings) != "deny":
-        tools.append(append_memory_tool(backend, d))
+        append_memory = append_memory_tool(backend, d)
+        append_memory.description = d.prompt("append_memory.md").strip()
+        tools.append(append_memory)
         if d.profile:
             tools.append(_save_profile(backend, d.profile))
     for memory_tool in tools:
@@ -66,6 +69,8 @@ def append_memory_tool(backend: CompositeBackend, d: Deployment) -> BaseTool:
         """
         if not path.startswith("/memories/"):
             raise ToolException(f"Error: '{path}' is not memory; use a path under /memories/.")
+        if not text.strip():
+            raise ToolException("Error: the text is empty; give the text that is to be added.")
 
         added = ""
         after = ""
@@ -138,14 +143,33 @@ def _save_profile(backend: CompositeBackend, schema: type[BaseModel]) -> BaseToo
         return f"Saved {PROFILE_PATH}."
 
     names = ", ".join(schema.model_fields)
-    return StructuredTool.from_function(
+    arguments = create_model(
+        "save_profile", profile=(schema, Field(description="the fields to set"))
+    )
+
+    def refusal(error: ValidationError | ValidationErrorV1) -> str:
+        reasons = list[str]()
+        for detail in error.errors():
+            field = ".".join(str(part) for part in detail["loc"] if part != "profile")
+            reasons.append(f"{field or 'profile'}: {detail['msg']}")
+        return f"Error: nothing was saved. {'; '.join(reasons)}. The fields are {names}."
+
+    return _ProfileTool.from_function(
         coroutine=save_profile,
         description=f"Save what the user says about themselves: {names}. What is left out stays as it is.",
-        args_schema=create_model(
-            "save_profile", profile=(schema, Field(description="the fields to set"))
-        ),
+        args_schema=arguments,
         handle_tool_error=True,
+        handle_validation_error=refusal,
     )
+
+
+class _ProfileTool(StructuredTool):
+    """`save_profile`. Small models often give the fields themselves, in place of one `profile`."""
+
+    def _parse_input(self, tool_input: str | dict[str, Any], tool_call_id: str | None) -> Any:
+        if isinstance(tool_input, dict) and tool_input and "profile" not in tool_input:
+            tool_input = {"profile": tool_input}
+        return super()._parse_input(tool_input, tool_call_id)
 
 
 async def _change(backend: CompositeBackend, path: str, change: Callable[[str], str]) -> None:

@@ -110,7 +110,10 @@ def _wrap_unstreamed(copy: BaseChatModel, endings: Endings) -> None:
         run_manager: Any = None,
         **kwargs: Any,
     ) -> ChatResult:
-        generated = await generate(messages, stop, run_manager, **kwargs)
+        try:
+            generated = await generate(messages, stop, run_manager, **kwargs)
+        except ValidationError as error:
+            raise CutAnswerError(f"The model's answer broke off: {_why_cut(error)}.") from error
         result = generated.model_copy(deep=True)
         for generation in result.generations:
             answer = Answer(endings)

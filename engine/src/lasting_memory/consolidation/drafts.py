@@ -12,10 +12,11 @@ from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
+from typing import Any, cast
 
 from deepagents.backends.protocol import FileData
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
-from langgraph.store.base import BaseStore, PutOp
+from langgraph.store.base import BaseStore, Item, PutOp, SearchOp
 from langgraph.store.memory import InMemoryStore
 
 from lasting_memory import platform
@@ -32,6 +33,7 @@ from lasting_memory.consolidation.schedule import Trigger
 from lasting_memory.consolidation.taken_back import Dated, shown_lines, taken_back
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation
 from lasting_memory.memory import journal
+from lasting_memory.memory.controls import Controls, controls_of, read_controls
 from lasting_memory.memory.proposals import Changed, Memory, Proposal, texts
 from lasting_memory.people import identity, namespaces
 from lasting_memory.recall import rank
@@ -45,6 +47,8 @@ _TOPICS = "/memories/topics/"
 _COUNTS = ("model_calls", "input_tokens", "output_tokens", "found", "proposed")
 # Conversations of a batch that its revisions name.
 _THREADS_NOTED = 10
+# Records that are read to delete those beyond `records_kept`.
+_RECORDS_READ = 1_000
 
 
 @dataclass(slots=True)
@@ -61,6 +65,7 @@ class Draft:
     )
     base: Mapping[str, FileData] = field(default_factory=dict)  # the copied files, by key
     shown: Sequence[Due] = ()
+    notes: Sequence[PutOp] = ()  # how far conversations are read, kept with the record
     more: bool = False  # whether other conversations are due
     said: Sequence[
         Dated
@@ -103,15 +108,24 @@ class Draft:
         """The copied files, as path and text."""
         return [(f"/memories{key}", text) for key, text in texts(self.base).items()]
 
-    async def taken_back(self, proposals: Sequence[Proposal]) -> dict[Key, Dated]:
-        """What the person has taken back up to now, by the histories of their files and these
+    async def taken_back(
+        self, proposals: Sequence[Proposal], revisions: Sequence[Item]
+    ) -> dict[Key, Dated]:
+        """What the person has taken back up to now, by the items of their files' journals and these
         proposals of theirs.
         """
         declined = [change for proposal in proposals for change in proposal.declined]
-        known = await journal.histories(
-            self.memory.store, self.memory.files, self.memory.deployment.limits
-        )
+        limits = self.memory.deployment.limits
+        known = await platform.in_thread(journal.histories_in, revisions, limits)
         return await platform.in_thread(taken_back, known, declined)
+
+    async def since_it_began(self) -> tuple[journal.Ended, Controls]:
+        """What was deleted since the run began, and the person's present controls."""
+        memory = self.memory
+        marks = journal.ended_ops(memory.began)
+        found = await memory.store.abatch([*marks, *read_controls(memory.actor)])
+        since = journal.ended_in(found[: len(marks)], memory.began)
+        return since, controls_of(found[len(marks) :], memory.deployment)
 
     def show(self, talk: str, taken: Sequence[Dated]) -> None:
         """Have the model read this, with the topic files that have most words in common, and what
@@ -198,11 +212,24 @@ class Draft:
         if record.dry_run:
             return
         key = f"{record.started_at}-{record.run_id}"
-        others = [item.key for item in await journal.all_items(store, namespace) if item.key != key]
-        ops = [*position_ops(actor, positions), PutOp(namespace, key, asdict(record), index=False)]
+        began = self.memory.began
+        marks = journal.ended_ops(began)
+        listed = SearchOp(namespace, limit=_RECORDS_READ)
+        records, *found = cast("list[Any]", await store.abatch([listed, *marks]))
+        since = journal.ended_in(found, began)
+        if since.all_of_it or since.conversation or (quotes_facts and since.fact):
+            return
+        others = sorted(item.key for item in records if item.key != key)
+        ops = [
+            *self.notes,
+            *position_ops(actor, positions),
+            PutOp(namespace, key, asdict(record), index=False),
+        ]
         too_many = max(0, len(others) + 1 - self.rules.records_kept)
         ops += [PutOp(namespace, old, None) for old in others[:too_many]]
-        await journal.put_unless_forgotten(store, ops, self.memory.began, quotes_facts=quotes_facts)
+        await journal.put_unless_forgotten(
+            store, ops, began, quotes_facts=quotes_facts, is_checked=True
+        )
 
     async def _with_earlier_record(self, record: Record, part: Part) -> Record:
         """The record of a text so far: of all runs that read parts of it there is one."""

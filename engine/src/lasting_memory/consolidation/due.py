@@ -9,18 +9,20 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from langgraph.store.base import BaseStore, PutOp
+from langgraph.store.base import BaseStore, Item, PutOp
 from langgraph_sdk.client import RunsClient, ThreadsClient
 
 from lasting_memory import platform
 from lasting_memory.consolidation.batch import Due
-from lasting_memory.consolidation.kept_out import KeptOut, read_kept_out
+from lasting_memory.consolidation.kept_out import KeptOut, kept_out_in
 from lasting_memory.consolidation.owners import Owner, owner_of
 from lasting_memory.consolidation.positions import Position, hash_of, positions_of, put_positions
 from lasting_memory.conversations.marks import stays_out
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Deployment
 from lasting_memory.memory import journal
 from lasting_memory.people import namespaces
+from lasting_memory.people.identity import Actor
+from lasting_memory.people.namespaces import Namespace
 from lasting_memory.recall import changed_since, conversation, owned_by, threads_by_id
 
 # Conversations that are read at once with all their messages.
@@ -53,21 +55,58 @@ async def find_due(
     *,
     runs: RunsClient | None = None,
 ) -> list[Due]:
+    """What `due_by` finds; it is noted at once how far was read."""
+    found = await journal.all_items_of(store, mark_places(owner.actor))
+    marks = marks_in(owner, *found)
+    due, notes = await due_by(marks, deployment, threads, store, owner, began=began, runs=runs)
+    await journal.put_unless_forgotten(store, notes, began)
+    return due
+
+
+class Marks(NamedTuple):
+    """The time before which nothing of an owner is due, and the items that keep turns out."""
+
+    read_to: datetime
+    kept_out: Sequence[Item]
+
+
+def mark_places(actor: Actor) -> list[Namespace]:
+    """The namespaces whose items `marks_in` takes."""
+    return [namespaces.reading(actor), namespaces.kept_out(actor)]
+
+
+def marks_in(owner: Owner, reading: Sequence[Item], kept_out: Sequence[Item]) -> Marks:
+    """The marks of an owner in the items of these namespaces."""
+    for item in reading:
+        if item.key == owner.key:
+            return Marks(time_of(item.value.get("read_to")), kept_out)
+    return Marks(EARLIEST, kept_out)
+
+
+async def due_by(
+    marks: Marks,
+    deployment: Deployment,
+    threads: ThreadsClient,
+    store: BaseStore,
+    owner: Owner,
+    *,
+    began: journal.Began | None = None,
+    runs: RunsClient | None = None,
+) -> tuple[list[Due], list[PutOp]]:
     """An owner's conversations with new turns; more than a batch holds, if there are more.
 
-    `began` is the reading run's. `runs` tell what was being said when turns were kept out; None
-    where nobody keeps any out.
+    And the operations that note the time before which nothing is due any more. `began` is the
+    reading run's. `runs` tell what was being said when turns were kept out; None where nobody keeps
+    any out.
 
     It reads conversations that changed since all were consolidated, those without setbacks and the
     oldest first, and stops where a batch is full. What has no new turns is noted as read.
     """
     rules = deployment.consolidation or DEFAULT_CONSOLIDATION
-    note = await store.aget(namespaces.reading(owner.actor), owner.key)
-    read_to = time_of(note.value.get("read_to") if note else None)
-    changed, newest = await _changed_of(owner, read_to, deployment, threads, store)
+    changed, newest = await _changed_of(owner, marks.read_to, deployment, threads, store)
     if not changed:
-        return []
-    kept_out = await read_kept_out(store, runs, owner.actor)
+        return [], []
+    kept_out = await kept_out_in(marks.kept_out, runs)
     due = list[Due]()
     tokens = 0
     number_read = 0
@@ -90,8 +129,9 @@ async def find_due(
         tokens += sum(item.tokens for item in new)
     is_anything_left = bool(due) or number_read < len(changed)
     read_to_stamp = min(item.updated_at for item in changed) if is_anything_left else newest
-    await _note_read(store, owner, read_to_stamp, began)
-    return due
+    read_to = (time_of(read_to_stamp) - _MARGIN).isoformat()
+    note = PutOp(namespaces.reading(owner.actor), owner.key, {"read_to": read_to}, index=False)
+    return due, [note]
 
 
 async def _changed_of(
@@ -117,15 +157,6 @@ async def _changed_of(
                     changed.append(item)
     changed.sort(key=lambda item: (item.position.setbacks, item.updated_at))
     return changed, newest
-
-
-async def _note_read(
-    store: BaseStore, owner: Owner, stamp: str, began: journal.Began | None
-) -> None:
-    """Note the time before which nothing is due."""
-    read_to = (time_of(stamp) - _MARGIN).isoformat()
-    put = PutOp(namespaces.reading(owner.actor), owner.key, {"read_to": read_to}, index=False)
-    await journal.put_unless_forgotten(store, [put], began)
 
 
 def _new_turns(

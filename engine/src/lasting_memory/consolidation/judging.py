@@ -16,8 +16,9 @@ from lasting_memory.consolidation.no_batch import FORGOTTEN, NothingToDoError
 from lasting_memory.consolidation.record import Note, note
 from lasting_memory.consolidation.taken_back import returning as lines_returning
 from lasting_memory.memory import journal
-from lasting_memory.memory.controls import PAUSED, controls
-from lasting_memory.memory.proposals import Changed, changes, texts
+from lasting_memory.memory.controls import PAUSED
+from lasting_memory.memory.proposals import Changed, changes, files_in, proposals_in, texts
+from lasting_memory.people import namespaces
 
 RETURNS = (
     "The person took this back, and has not said it again since: {}. What was said earlier does not count, however it is "
@@ -59,10 +60,9 @@ async def judge(draft: Draft, ending: Ending) -> Verdict:
     """What becomes of a draft, once the model has ended. Raises `NothingToDoError` if its person
     was forgotten.
     """
-    memory = draft.memory
-    if await journal.is_forgotten(memory.store, memory.began):
+    since, present = await draft.since_it_began()
+    if since.all_of_it or since.conversation:
         raise NothingToDoError(FORGOTTEN)
-    present = await controls(memory.store, memory.actor, memory.deployment)
     if present.paused:
         return Verdict(problem=f"{PAUSED}.", notes=[note("paused")], is_stopped=True)
     if ending.too_long:
@@ -105,10 +105,18 @@ async def _compared(draft: Draft) -> Verdict:
 
 async def _returning(draft: Draft, changed: Sequence[Changed]) -> Findings:
     """The new lines that bring back what the person took back, also since the run began."""
-    taken = await draft.taken_back(await draft.memory.proposals()) if changed else {}
+    if not changed:
+        return {}
+    memory = draft.memory
+    files, revisions, proposals = await journal.all_items_of(
+        memory.store,
+        [memory.files, namespaces.journals(memory.files), namespaces.proposals(memory.actor)],
+    )
+    own_proposals = memory.own_proposals(await proposals_in(proposals))
+    taken = await draft.taken_back(own_proposals, revisions)
     if not taken:
         return {}
-    present = texts(await draft.memory.read())
+    present = texts(await platform.in_thread(files_in, files))
     return await platform.in_thread(
         lines_returning, changed, present, taken, draft.said, draft.rules
     )

@@ -5,14 +5,14 @@ The item of a conversation holds the hashes of its turns then, and the runs that
 messages may come later. A turn of a person is kept out together with what it led to.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
-from langgraph.store.base import BaseStore, PutOp
+from langgraph.store.base import BaseStore, Item, PutOp
 from langgraph_sdk.client import LangGraphClient, RunsClient
 from langgraph_sdk.errors import NotFoundError
 
@@ -97,15 +97,14 @@ def _talk(thread_id: str, state: Any) -> Conversation:
     return conversation({"thread_id": thread_id, "values": state.get("values")}, speakers=_SPEAKERS)
 
 
-async def read_kept_out(
-    store: BaseStore, runs: RunsClient | None, actor: identity.Actor
-) -> KeptOut:
-    """What is kept out of a person's conversations. A copy of a conversation has the same turns, so
-    hashes are of all.
+async def kept_out_in(items: Iterable[Item], runs: RunsClient | None) -> KeptOut:
+    """What the items of `namespaces.kept_out` keep out of a person's conversations.
+
+    A copy of a conversation has the same turns, so hashes are of all.
     """
     hashes = set[str]()
     being_said = dict[str, Collection[str]]()
-    for item in await journal.all_items(store, namespaces.kept_out(actor)):
+    for item in items:
         hashes |= {*item.value.get("seen", ())}
         wanted = {*item.value.get("runs", ())}
         if wanted and runs:

@@ -53,7 +53,7 @@ from lasting_memory.conversations.marks import in_temporary_conversation
 from lasting_memory.conversations.retention import delete_temporary
 from lasting_memory.deployment import Deployment
 from lasting_memory.memory import journal
-from lasting_memory.memory.controls import PAUSED, controls
+from lasting_memory.memory.controls import PAUSED
 from lasting_memory.memory.proposals import Memory
 from lasting_memory.memory.seeded import load_starting_memory
 from lasting_memory.people import identity
@@ -179,15 +179,14 @@ async def _begin(d: Deployment, runtime: Runtime[Context], client: LangGraphClie
     if d.memory.is_shared:
         raise NothingToDoError(SHARED)
     draft = _new_draft(d, runtime)
-    memory = draft.memory
-    since = await journal.ended(memory.store, memory.began)
+    since, present = await draft.since_it_began()
     if since.all_of_it or since.conversation:
         raise NothingToDoError(FORGOTTEN)
     if since.fact and not draft.record.dry_run:
         raise NothingToDoError(await _begin_anew(draft, client))
     if in_temporary_conversation():
         raise NothingToDoError(TEMPORARY)
-    if (await controls(memory.store, memory.actor, d)).paused:
+    if present.paused:
         raise NothingToDoError(f"{PAUSED}: nothing is consolidated.")
     return draft
 

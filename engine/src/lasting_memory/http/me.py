@@ -9,7 +9,7 @@ from lasting_memory import platform
 from lasting_memory.agent.checks import offered_tools
 from lasting_memory.agent.file_sections import Block
 from lasting_memory.agent.models import takes_pictures
-from lasting_memory.agent.prompt import PromptBlocks, memory_files
+from lasting_memory.agent.prompt import PromptBlocks, memory_files, section_on_writing
 from lasting_memory.agent.skills import skills
 from lasting_memory.http.models import (
     Me,
@@ -79,9 +79,12 @@ async def prompt(caller: Caller, query: MemoryQuery) -> Prompt:
     store = caller.store
     actor = caller.actor
     assistant = caller.assistant
-    blocks = [Block("agent", deployment.prompt("agent.md").strip(), 0)]
     memory_blocks = PromptBlocks(deployment, memory_files(deployment))
-    blocks += await memory_blocks.read(store, actor, assistant, preview=True)
+    read = await memory_blocks.read(store, actor, assistant, preview=True)
+    instructions = deployment.prompt("agent.md")
+    if any(block.is_read_only for block in read):
+        instructions = instructions.replace(section_on_writing(deployment), "")
+    blocks = [Block("agent", instructions.strip(), 0), *read]
     listed_skills = skills(deployment)
     if listed_skills:
         blocks.append(await listed_skills.preview(store, actor, assistant))

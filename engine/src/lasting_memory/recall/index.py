@@ -175,7 +175,10 @@ async def index_conversations(
             ops.append(_waiting_op(actor, made[0]))
     if not await write(store, actor, ops, began):
         return False
-    await _merge(store, actor, began)
+    new = namespaces.recall(actor, "new")
+    new_before = sum(part.namespace == new for part in before.parts) if before else MERGE_AT
+    if new_before + len(talks) >= MERGE_AT:
+        await _merge(store, actor, began)
     return True
 
 
@@ -317,12 +320,18 @@ def _part_ops(actor: identity.Actor, part: Part, rows: Array) -> list[PutOp]:
 
 
 async def write(
-    store: BaseStore, actor: identity.Actor, ops: Sequence[PutOp], began: journal.Began | None
+    store: BaseStore,
+    actor: identity.Actor,
+    ops: Sequence[PutOp],
+    began: journal.Began | None,
+    *,
+    is_checked: bool = False,
 ) -> bool:
     """Write to a person's index, unless they were forgotten since the request of this `began`, or
-    else the run, began. Returns whether it was written.
+    else the run, began. Returns whether it was written. `is_checked` as in the journal.
     """
-    return await journal.put_unless_forgotten(store, ops, began or journal.began(actor))
+    began = began or journal.began(actor)
+    return await journal.put_unless_forgotten(store, ops, began, is_checked=is_checked)
 
 
 async def _merge(store: BaseStore, actor: identity.Actor, began: journal.Began | None) -> None:
@@ -408,7 +417,8 @@ async def reload(
     watermark = PutOp(namespaces.recall(actor, "documents"), WATERMARK, None)
     if version is not None:
         noted = watermark._replace(value={"version": version}, index=False)
-        await write(store, actor, [noted], began)
+        # The write of the conversations has looked, after it put them.
+        await write(store, actor, [noted], began, is_checked=True)
     present = await load(store, actor)
     if not present.has(keys):
         await store.abatch([watermark])

@@ -17,9 +17,10 @@ def stream_generate_content(said: Said, body: Body) -> list[bytes]:
                 "modelVersion": "m",
             }
         )
-    chunks = [_chunk({"text": word}) for word in said.words]
-    if said.call:
-        chunks.append(_chunk({"functionCall": {"name": said.call.name, "args": said.call.args}}))
+    chunks = [_chunk({"text": said.thought, "thought": True})] if said.thought else []
+    chunks += [_chunk({"text": word}) for word in said.words]
+    for call, _ in said.calls():
+        chunks.append(_chunk({"functionCall": {"name": call.name, "args": call.args}}))
     ending = {"index": 0, "finishReason": said.ending or "STOP"}
     chunks.append({"candidates": [ending], "usageMetadata": _USAGE, "modelVersion": "m"})
     return sse(*chunks)

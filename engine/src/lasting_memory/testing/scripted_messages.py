@@ -2,7 +2,6 @@
 by what was asked.
 """
 
-import json
 import uuid
 
 from lasting_memory.testing.scripted_provider import Body, Said, sse
@@ -26,19 +25,26 @@ def messages(said: Said, body: Body) -> list[bytes]:
             "message": {**message, "stop_reason": None, "stop_sequence": None},
         }
     ]
+    blocks: list[tuple[Body, list[Body]]] = []
+    if said.thought:
+        thinking = [
+            {"type": "thinking_delta", "thinking": said.thought},
+            {"type": "signature_delta", "signature": "c2lnbmVk"},
+        ]
+        blocks.append(({"type": "thinking", "thinking": "", "signature": ""}, thinking))
     if said.words:
         deltas: list[Body] = [{"type": "text_delta", "text": word} for word in said.words]
-        events += _block(0, {"type": "text", "text": ""}, deltas)
-    if said.call:
-        call = {
+        blocks.append(({"type": "text", "text": ""}, deltas))
+    for call, arguments in said.calls():
+        use = {
             "type": "tool_use",
             "id": f"toolu_{uuid.uuid4().hex}",
-            "name": said.call.name,
+            "name": call.name,
             "input": {},
         }
-        events += _block(
-            1, call, [{"type": "input_json_delta", "partial_json": json.dumps(said.call.args)}]
-        )
+        blocks.append((use, [{"type": "input_json_delta", "partial_json": arguments}]))
+    for index, (block, parts) in enumerate(blocks):
+        events += _block(index, block, parts)
     ending = said.ending or ("tool_use" if said.call else "end_turn")
     events.append(
         {

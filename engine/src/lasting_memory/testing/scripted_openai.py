@@ -3,6 +3,7 @@
 import json
 import uuid
 
+from lasting_memory.testing.scripted_anthropic import ToolCall
 from lasting_memory.testing.scripted_provider import Body, Said, sse
 
 _USAGE = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
@@ -16,8 +17,11 @@ def completions(said: Said, body: Body) -> list[bytes]:
     deltas: list[Body] = [{"role": "assistant", "content": ""}]
     deltas += [{"content": word} for word in said.words]
     deltas += [{"refusal": part} for part in _halves(said.refusal)]
-    if said.call:
-        deltas.append({"tool_calls": [{"index": 0, **_function_call(said)}]})
+    if said.thought:
+        # As vLLM, llama.cpp and DeepSeek send it.
+        deltas.insert(1, {"reasoning_content": said.thought})
+    for number, call in enumerate(_function_calls(said)):
+        deltas.append({"tool_calls": [{"index": number, **call}]})
     head = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
     chunks = [
         {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
@@ -35,7 +39,7 @@ def _completion(said: Said, ending: str) -> Body:
         "refusal": said.refusal or None,
     }
     if said.call:
-        message["tool_calls"] = [_function_call(said)]
+        message["tool_calls"] = _function_calls(said)
     choice = {"index": 0, "message": message, "finish_reason": ending}
     return {
         "id": "c",
@@ -47,14 +51,12 @@ def _completion(said: Said, ending: str) -> Body:
     }
 
 
-def _function_call(said: Said) -> Body:
-    assert said.call
-    arguments = json.dumps(said.call.args)
-    return {
-        "id": f"call_{uuid.uuid4().hex}",
-        "type": "function",
-        "function": {"name": said.call.name, "arguments": arguments},
-    }
+def _function_calls(said: Said) -> list[Body]:
+    calls: list[Body] = []
+    for call, arguments in said.calls():
+        function = {"name": call.name, "arguments": arguments}
+        calls.append({"id": f"call_{uuid.uuid4().hex}", "type": "function", "function": function})
+    return calls
 
 
 def responses(said: Said, body: Body) -> list[bytes]:
@@ -70,15 +72,20 @@ def responses(said: Said, body: Body) -> list[bytes]:
     response |= {"tool_choice": "auto", "parallel_tool_calls": True, "status": "in_progress"}
     events: list[Body] = [{"type": "response.created", "response": response}]
     output: list[Body] = []
+    if said.thought:
+        output.append(_add_reasoning(events, len(output), said.thought))
     if said.words:
         output.append(_add_message(events, len(output), said))
     if said.refusal:
         output.append(_add_refusal(events, len(output), said.refusal))
-    if said.call:
-        output.append(_add_call(events, len(output), said))
+    for call, arguments in said.calls():
+        output.append(_add_call(events, len(output), call, arguments))
     status = "incomplete" if said.ending else "completed"
     details = {"reason": said.ending} if said.ending else None
     done = {**response, "status": status, "incomplete_details": details, "output": output}
+    done["usage"] = {"input_tokens": 3, "output_tokens": 2, "total_tokens": 5}
+    for of in ("input_tokens_details", "output_tokens_details"):
+        done["usage"][of] = {"cached_tokens": 0, "reasoning_tokens": 0}
     events.append({"type": f"response.{status}", "response": done})
     return sse(*({**event, "sequence_number": number} for number, event in enumerate(events)))
 
@@ -107,14 +114,23 @@ def _add_refusal(events: list[Body], index: int, refusal: str) -> Body:
     return {**item, "status": "completed", "content": [{"type": "refusal", "refusal": refusal}]}
 
 
-def _add_call(events: list[Body], index: int, said: Said) -> Body:
-    assert said.call
-    arguments = json.dumps(said.call.args)
+def _add_reasoning(events: list[Body], index: int, thought: str) -> Body:
+    item = _add_item(events, index, {"type": "reasoning", "id": f"rs_{index}", "summary": []})
+    at = {"item_id": item["id"], "output_index": index, "summary_index": 0}
+    part = {"type": "summary_text", "text": thought}
+    empty = {**part, "text": ""}
+    events.append({"type": "response.reasoning_summary_part.added", "part": empty, **at})
+    events.append({"type": "response.reasoning_summary_text.delta", "delta": thought, **at})
+    events.append({"type": "response.reasoning_summary_part.done", "part": part, **at})
+    return {**item, "status": "completed", "summary": [part]}
+
+
+def _add_call(events: list[Body], index: int, called: ToolCall, arguments: str) -> Body:
     call: Body = {
         "type": "function_call",
         "id": f"fc_{index}",
         "call_id": f"call_{uuid.uuid4().hex}",
-        "name": said.call.name,
+        "name": called.name,
     }
     item = _add_item(events, index, {**call, "arguments": ""})
     delta = {"type": "response.function_call_arguments.delta", "delta": arguments}

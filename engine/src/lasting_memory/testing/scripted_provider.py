@@ -22,6 +22,10 @@ class Said:
     Args:
         words: its text, in the pieces in which it is sent.
         call: the tool that it calls after the text.
+        more_calls: tools that it calls beside that one.
+        arguments: the first call's arguments as they are sent, where they are no JSON; not in
+            Gemini's protocol and Ollama's, whose arguments are objects.
+        thought: what it thinks before the text, as a block of its own.
         refusal: what it says beside the text, in OpenAI's protocols.
         ending: why it ended, in the protocol's own word; "" as a whole answer ends.
         blocked: why the question was refused, in Gemini's protocol. Then there is nothing else.
@@ -29,17 +33,31 @@ class Said:
 
     words: tuple[str, ...] = ()
     call: ToolCall | None = None
+    more_calls: tuple[ToolCall, ...] = ()
+    arguments: str = ""
+    thought: str = ""
     refusal: str = ""
     ending: str = ""
     blocked: str = ""
 
+    def calls(self) -> list[tuple[ToolCall, str]]:
+        """The calls of the answer, each with its arguments as JSON."""
+        calls = [self.call, *self.more_calls] if self.call else []
+        spoken = [(call, json.dumps(call.args)) for call in calls]
+        if self.arguments and spoken:
+            spoken[0] = (spoken[0][0], self.arguments)
+        return spoken
+
 
 @dataclass(frozen=True)
 class Refused:
-    """An error in place of an answer: its HTTP status, and its body in the protocol's own form."""
+    """An error in place of an answer: its HTTP status, its body in the protocol's own form, and a
+    Retry-After header.
+    """
 
     status: int
     body: Body
+    retry_after: str = ""
 
 
 # Why a request is not answered; None for one that is.
@@ -86,7 +104,8 @@ class _Handler(QuietHandler):
     def do_POST(self) -> None:
         parts = self.server.answer(json.loads(self.body()))
         if isinstance(parts, Refused):
-            self.send(parts.status, json.dumps(parts.body).encode())
+            wait = {"Retry_After": parts.retry_after} if parts.retry_after else {}
+            self.send(parts.status, json.dumps(parts.body).encode(), **wait)
             return
         is_json = parts[0].startswith(b"{")
         self.head(200, "application/json" if is_json else "text/event-stream")

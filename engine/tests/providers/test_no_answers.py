@@ -4,24 +4,20 @@ clients over HTTP, by provider.
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
-from functools import cache
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from agent import build_agent
-from langchain.chat_models import init_chat_model
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langgraph.store.memory import InMemoryStore
-from pydantic import SecretStr
 
-from lasting_memory import Consolidation, build_consolidation_agent
-from lasting_memory.agent import bounds
+from lasting_memory import build_consolidation_agent
 from lasting_memory.agent.answers import (
     CUT,
     SILENT,
@@ -36,49 +32,22 @@ from lasting_memory.dev import chat
 from lasting_memory.people.identity import Context
 from lasting_memory.recall import conversation
 from lasting_memory.testing import (
-    scripted_google,
     scripted_messages,
-    scripted_ollama,
     scripted_openai,
     scripted_provider,
 )
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.platform import Platform
-from lasting_memory.testing.scripted_provider import Said, ScriptedProvider, Speak
+from lasting_memory.testing.scripted_provider import Said, Speak
 from tests.conftest import Graph
 from tests.consolidation.conftest import ALICE, Runs, append
+from tests.providers.conftest import Provided, messages_of
+from tests.providers.protocols import PROVIDERS
 
 WORDS = ("Plain ", "answer ", "about", " wombats", ".")
 TEXT = "".join(WORDS)
 REFUSAL = "I'm sorry, but I can't help with that."
-KEY = SecretStr("test")
 
-
-@dataclass(frozen=True)
-class Provider:
-    """How a protocol is spoken, and the client for it."""
-
-    speak: Speak
-    model: str
-    options: dict[str, Any]
-
-    def client(self, url: str) -> BaseChatModel:
-        client: BaseChatModel = init_chat_model(self.model, base_url=url, **self.options)
-        return client
-
-
-PROVIDERS = {
-    "anthropic": Provider(scripted_messages.messages, "anthropic:m", {"api_key": KEY}),
-    "openai": Provider(scripted_openai.completions, "openai:m", {"api_key": KEY}),
-    "openai unstreamed": Provider(
-        scripted_openai.completions, "openai:m", {"api_key": KEY, "disable_streaming": True}
-    ),
-    "responses": Provider(
-        scripted_openai.responses, "openai:m", {"api_key": KEY, "use_responses_api": True}
-    ),
-    "google": Provider(scripted_google.stream_generate_content, "google_genai:m", {"api_key": KEY}),
-    "ollama": Provider(scripted_ollama.chat, "ollama:m", {}),
-}
 
 # Of an answer without text: the ending in each protocol's own word, and what the error says of it.
 FILTERED, REFUSED, EMPTY = "filtered this answer", "refused to answer", "without a word"
@@ -211,42 +180,6 @@ def named(cases: list[Any]) -> list[Any]:
             pytest.param(name, said, *expected, id=label if label != name else f"{name} empty")
         )
     return params
-
-
-@dataclass(frozen=True)
-class Provided:
-    """A provider that answers as its server is scripted, and both graphs on it."""
-
-    server: ScriptedProvider
-    agent: Any
-    consolidation_agent: Any
-
-    def graph(self) -> Graph:
-        return Graph(self.agent, InMemoryStore())
-
-
-@pytest.fixture(scope="module")
-def provided() -> Iterator[Callable[[str], Provided]]:
-    """Gives a provider by its name. Its graphs are built once: that takes longer than most tests."""
-    with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bounds, "RETRY_DELAY_SECONDS", 0.01)
-
-        @cache
-        def provide(name: str) -> Provided:
-            provider = PROVIDERS[name]
-            server = stack.enter_context(ScriptedProvider(provider.speak))
-            client = provider.client(server.url)
-            many = replace(deployed(), consolidation=Consolidation(at_once=1_000))
-            return Provided(
-                server, build_agent(deployed(), client), build_consolidation_agent(many, client)
-            )
-
-        yield provide
-
-
-async def messages_of(graph: Graph) -> list[Any]:
-    state = await graph.graph.aget_state({"configurable": {"thread_id": "1"}})
-    return list(state.values["messages"])
 
 
 # --- A conversation
@@ -458,24 +391,6 @@ async def test_the_record_of_a_run_that_failed_has_a_sentence(
 
 
 # --- Consolidation
-
-
-@pytest.fixture
-def platform() -> Platform:
-    return Platform()
-
-
-@pytest.fixture
-def consolidation(
-    platform: Platform, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[Provided], Runs]:
-    monkeypatch.setattr(run_module, "get_client", lambda: platform)
-
-    def consolidation(provider: Provided) -> Runs:
-        model: Any = None  # the provider is scripted
-        return Runs(InMemoryStore(), provider.consolidation_agent.copy(), model, platform)
-
-    return consolidation
 
 
 UNFINISHED = [case[:2] for case in (*NOTHING, *SOMETHING)]

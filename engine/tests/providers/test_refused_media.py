@@ -17,7 +17,7 @@ from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.scripted_provider import Body, Refused, Said, ScriptedProvider
 from tests.auth.test_messages import PICTURE, PNG
 from tests.conftest import Graph
-from tests.faults.test_no_answers import PROVIDERS
+from tests.providers.protocols import PROVIDERS
 
 PLACEHOLDER = "[a picture that the model's provider refused]"
 TOLD = "provider refused a picture"
