@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from langgraph.store.base import BaseStore
+from langgraph.store.base import BaseStore, Op
 from langgraph.store.memory import InMemoryStore
 
 from lasting_memory.agent.budget import TokenBudgetError
@@ -68,6 +68,22 @@ async def test_the_model_is_shown_the_batch_and_the_files_about_it_and_a_record_
     assert min(record["input_tokens"], record["output_tokens"]) > 0
     assert "+- dill" in record["files"][MY_FOOD]
     assert record["started_at"] < record["ended_at"]
+
+
+async def test_what_a_run_reads_at_one_moment_is_one_batch_of_the_store(run: Runs) -> None:
+    batches = list[list[Op]]()
+    counted = WrappedStore(run.store, before=batches.append)
+    await run.saved("She likes fennel.\n")
+    await run.saved("He drives a tractor.\n", "/topics/machines.md")
+    run.model.script(TASK, [append("- dill")], READY)
+    await run("r1", counted, t=["I like fennel"], u=["and dill"])
+    assert "- dill" in await run.text()
+    assert 10 < len(batches) <= 25
+    batches.clear()
+    run.model.script(TASK, READY)
+    await run("r2", counted, s=["nothing to note"])
+    assert await run.consolidated() == {"s", "t", "u"}
+    assert 10 < len(batches) <= 20
 
 
 async def test_nothing_is_delegated_and_a_file_may_be_changed_often_for_one_revision(

@@ -145,12 +145,18 @@ async def test_studio_and_a_request_are_callers_too() -> None:
 
 @pytest.mark.proof
 @pytest.mark.server
-async def test_a_turn_asks_seldom_who_acts_and_what_its_person_wants(
+async def test_a_turn_and_a_consolidation_ask_seldom_who_acts_and_what_the_person_wants(
     tmp_path: Any, shared_model: ScriptedAnthropic
 ) -> None:
     with DevServer(tmp_path, shared_model.env, serve=walk.serve_counted) as server:
-        turn = walk.totals((await walk.walks(server, shared_model))["turn"])
+        walks = await walk.walks(server, shared_model)
+    turn = walk.totals(walks["turn"])
     assert 10 < turn["identity"] <= 60
     assert turn["controls"] <= 2
     assert turn["batches"] <= 8
     assert turn["requests"] <= 5
+    consolidation = walk.totals(walks["consolidation"])
+    assert 10 < consolidation["identity"] <= 132
+    assert consolidation["controls"] <= 2
+    assert 10 < consolidation["batches"] <= 25
+    assert consolidation["requests"] <= 9

@@ -155,8 +155,10 @@ class Draft:
         self.copy = InMemoryStore()
         self.steps = 0
         self.given_up.clear()
-        for key, file in self.base.items():
-            await self.copy.aput(self.memory.files, key, {**file})
+        # Nothing is waited for: the copy is in this process, and has no index.
+        self.copy.batch(
+            [PutOp(self.memory.files, key, {**file}) for key, file in self.base.items()]
+        )
         prompt = self.memory.deployment.prompt
         kind = "task" if self.record.kind == "conversations" else self.record.kind
         task = (await platform.in_thread(prompt, f"consolidation_{kind}.md")).replace(

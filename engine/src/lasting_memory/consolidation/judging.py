@@ -2,18 +2,22 @@
 nothing may be.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from deepagents.backends.protocol import FileData
 
 from lasting_memory import platform
 from lasting_memory.agent.answers import CUT, SILENT, says_something
 from lasting_memory.consolidation import guard
 from lasting_memory.consolidation.drafts import Draft
 from lasting_memory.consolidation.editor import Ending
-from lasting_memory.consolidation.facts import Findings
+from lasting_memory.consolidation.facts import Findings, Key
 from lasting_memory.consolidation.kinds import Beyond, listed, within
 from lasting_memory.consolidation.no_batch import FORGOTTEN, NothingToDoError
 from lasting_memory.consolidation.record import Note, note
+from lasting_memory.consolidation.taken_back import Dated
 from lasting_memory.consolidation.taken_back import returning as lines_returning
 from lasting_memory.memory import journal
 from lasting_memory.memory.controls import PAUSED
@@ -60,19 +64,20 @@ async def judge(draft: Draft, ending: Ending) -> Verdict:
     """What becomes of a draft, once the model has ended. Raises `NothingToDoError` if its person
     was forgotten.
     """
-    since, present = await draft.since_it_began()
+    since, controls = await draft.since_it_began()
     if since.all_of_it or since.conversation:
         raise NothingToDoError(FORGOTTEN)
-    if present.paused:
+    if controls.paused:
         return Verdict(problem=f"{PAUSED}.", notes=[note("paused")], is_stopped=True)
     if ending.too_long:
         return Verdict(problem=ending.too_long, notes=[note("too_long")], is_stopped=True)
     if ending.failure:
         return Verdict(failure=ending.failure)
-    verdict = await _compared(draft)
-    if failure := _why_no_answer(ending, verdict):
+    verdict = await _judge_changes(draft)
+    failure = _why_no_answer(ending, verdict)
+    if failure:
         return Verdict(failure=failure)
-    return replace(verdict, waits=present.review or bool(draft.source))
+    return replace(verdict, waits=controls.review or bool(draft.source))
 
 
 def _why_no_answer(ending: Ending, verdict: Verdict) -> str:
@@ -81,44 +86,61 @@ def _why_no_answer(ending: Ending, verdict: Verdict) -> str:
     """
     if ending.answer is None:
         return SILENT
-    if cut := str(ending.answer.response_metadata.get(CUT, "")):
+    cut = str(ending.answer.response_metadata.get(CUT, ""))
+    if cut:
         return cut
     changes_something = verdict.changed or verdict.left_out or verdict.problem
-    return "" if changes_something or says_something(ending.answer) else SILENT
+    if changes_something or says_something(ending.answer):
+        return ""
+    return SILENT
 
 
-async def _compared(draft: Draft) -> Verdict:
+async def _judge_changes(draft: Draft) -> Verdict:
     """What the guard, the deployment and the present files leave of a draft's changes."""
     edited = await replace(draft.memory, store=draft.copy).read()
     changed = changes(draft.base, edited)
-    returning = await _returning(draft, changed)
+    if not changed:
+        return _left_out(draft, {}, {}, [])
+    memory = await _memory_now(draft)
+    returning = await _returning(draft, changed, memory)
     invented = Findings()
     if draft.source:
         invented = await platform.in_thread(guard.invented, changed, draft.source, draft.rules)
     changed = await platform.in_thread(guard.without, changed, {*returning, *invented})
     changed, beyond = await platform.in_thread(within, changed, draft.rules.may)
-    left_out = _left_out(draft, returning, invented, beyond)
-    if objection := await _objection(draft, changed):
-        return replace(left_out, changed=changed, problem=objection.problem, notes=objection.notes)
-    return replace(left_out, changed=changed)
+    verdict = replace(_left_out(draft, returning, invented, beyond), changed=changed)
+    objection = await _objection(draft, changed, memory)
+    if objection is None:
+        return verdict
+    return replace(verdict, problem=objection.problem, notes=objection.notes)
 
 
-async def _returning(draft: Draft, changed: Sequence[Changed]) -> Findings:
-    """The new lines that bring back what the person took back, also since the run began."""
-    if not changed:
-        return {}
+class _MemoryNow(NamedTuple):
+    """The person's files as they are now, and what the person has taken back up to now."""
+
+    files: Mapping[str, FileData]
+    taken_back: Mapping[Key, Dated]
+
+
+async def _memory_now(draft: Draft) -> _MemoryNow:
     memory = draft.memory
     files, revisions, proposals = await journal.all_items_of(
         memory.store,
         [memory.files, namespaces.journals(memory.files), namespaces.proposals(memory.actor)],
     )
     own_proposals = memory.own_proposals(await proposals_in(proposals))
-    taken = await draft.taken_back(own_proposals, revisions)
-    if not taken:
+    return _MemoryNow(
+        files=await platform.in_thread(files_in, files),
+        taken_back=await draft.taken_back(own_proposals, revisions),
+    )
+
+
+async def _returning(draft: Draft, changed: Sequence[Changed], memory: _MemoryNow) -> Findings:
+    """The new lines that bring back what the person took back, also since the run began."""
+    if not memory.taken_back:
         return {}
-    present = texts(await platform.in_thread(files_in, files))
     return await platform.in_thread(
-        lines_returning, changed, present, taken, draft.said, draft.rules
+        lines_returning, changed, texts(memory.files), memory.taken_back, draft.said, draft.rules
     )
 
 
@@ -129,44 +151,58 @@ def _left_out(
     reasons = list[str]()
     notes = list[Note]()
     if returning:
-        reasons.append(RETURNS.format(_told(returning)))
-        notes.append(
-            note("taken_back", *(told.rpartition(" (at ")[0] for told in returning.values()))
-        )
+        reasons.append(RETURNS.format(_first_lines(returning)))
+        lines = [sentence.rpartition(" (at ")[0] for sentence in returning.values()]
+        notes.append(note("taken_back", *lines))
     if invented:
-        reasons.append(INVENTED.format(_told(invented)))
+        reasons.append(INVENTED.format(_first_lines(invented)))
         notes.append(note("not_given", *invented.values()))
     kinds = listed(draft.rules.may)
-    lines = [str(change) for change in beyond]
-    named = "; ".join(lines[:_LINES_TOLD])
+    lines_beyond = [str(change) for change in beyond]
+    first_beyond = "; ".join(lines_beyond[:_LINES_TOLD])
     if beyond:
-        reasons.append(BEYOND.format(kinds, named))
-        notes.append(note("not_allowed", *lines))
+        reasons.append(BEYOND.format(kinds, first_beyond))
+        notes.append(note("not_allowed", *lines_beyond))
     if draft.reading:
         draft.reading.returning = {key: " ".join(key) for _, key in returning}
         draft.reading.invented = [*invented.values()]
-        draft.reading.beyond = NOT_DONE.format(kinds, named) if beyond else ""
+        draft.reading.beyond = NOT_DONE.format(kinds, first_beyond) if beyond else ""
     return Verdict(left_out=" ".join(reasons), notes=notes)
 
 
-def _told(found: Findings) -> str:
-    first = [*found.items()][:_LINES_TOLD]
-    return "; ".join(f"{path}: {line[:_LINE_CHARS]}" for (path, _), line in first)
+def _first_lines(findings: Findings) -> str:
+    """The first of these lines, with their files, as the model is told."""
+    lines = list[str]()
+    for (path, _), line in findings.items():
+        lines.append(f"{path}: {line[:_LINE_CHARS]}")
+    return "; ".join(lines[:_LINES_TOLD])
 
 
-async def _objection(draft: Draft, changed: Sequence[Changed]) -> Verdict | None:
+async def _objection(
+    draft: Draft, changed: Sequence[Changed], memory: _MemoryNow
+) -> Verdict | None:
     """Why none of the changes may be committed, if there is a reason."""
     rules = draft.rules
-    others = list[tuple[str, str]]()
-    if draft.source:  # each line that goes needs a reason
-        rules = replace(rules, removable_share=0)
-        paths = {change.path for change in changed}
-        others = [(path, text) for path, text in draft.source if path and path not in paths]
-    given_up = {} if draft.reading else draft.given_up  # a text that was brought takes no line away
-    if found := await platform.in_thread(guard.objection, changed, given_up, rules, others):
+    unchanged = list[tuple[str, str]]()
+    if draft.source:
+        rules = replace(rules, removable_share=0)  # each line that goes needs a reason
+        unchanged = _unchanged_source(draft.source, changed)
+    # A text that was brought takes no line away.
+    given_up = {} if draft.reading else draft.given_up
+    found = await platform.in_thread(guard.objection, changed, given_up, rules, unchanged)
+    if found:
         return Verdict(problem=found.reason, notes=[note(found.kind, *found.lines)])
+    whole = draft.with_earlier_parts(changed)
     try:
-        await draft.memory.check(draft.with_earlier_parts(changed), draft.author)
+        await draft.memory.check(whole, draft.author, memory.files)
     except ValueError as error:
         return Verdict(problem=str(error), notes=[note(getattr(error, "kind", "") or "refused")])
     return None
+
+
+def _unchanged_source(
+    source: Sequence[tuple[str, str]], changed: Sequence[Changed]
+) -> list[tuple[str, str]]:
+    """The files of a source, as path and text, that have not changed."""
+    paths = {change.path for change in changed}
+    return [(path, text) for path, text in source if path and path not in paths]

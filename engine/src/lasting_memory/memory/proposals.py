@@ -386,18 +386,26 @@ class Memory:
                 result |= {change.key: after} if after else {}
         return result
 
-    async def check(self, changes: Sequence[Changed], author: Author) -> None:
-        """Raise `ValueError` if the present files cannot take these changes."""
-        before = await self.read()
+    async def check(
+        self,
+        changes: Sequence[Changed],
+        author: Author,
+        files: Mapping[str, FileData] | None = None,
+    ) -> None:
+        """Raise `ValueError` if the present files cannot take these changes.
+
+        `files` are the present ones. None: they are read.
+        """
+        before = await self.read() if files is None else files
         limits = self.deployment.limits
         after = await platform.in_thread(self.applied, before, changes, author)
         size = _size(after)
         is_too_large = size > max(_size(before), limits.max_bytes)
         has_too_many = len(after) > max(len(before), limits.max_files)
         if is_too_large or has_too_many:
-            files = f"{len(after)} files of {limits.max_files}"
+            count = f"{len(after)} files of {limits.max_files}"
             room = f"{size:,} bytes of {limits.max_bytes:,}"
-            raise RefusedWrite(f"{files}, {room}; shorten it.", kind="memory_full")
+            raise RefusedWrite(f"{count}, {room}; shorten it.", kind="memory_full")
 
     async def apply(self, changes: Iterable[Changed], author: Author) -> dict[str, ValueError]:
         """Make one revision of each file, additions first, for a fact that moves. Returns by path
