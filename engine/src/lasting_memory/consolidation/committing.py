@@ -20,9 +20,8 @@ from lasting_memory.consolidation.positions import (
     Position,
     position_gets,
     positions_in,
-    positions_of,
 )
-from lasting_memory.consolidation.record import Record, note, now
+from lasting_memory.consolidation.record import Note, Record, note, now
 from lasting_memory.memory import journal
 from lasting_memory.memory.proposals import Proposal, diffs
 from lasting_memory.memory.validation import RefusedWrite
@@ -92,9 +91,10 @@ async def _carry_out(
 async def _record_of(draft: Draft, verdict: Verdict) -> Record:
     """The record of a run that ends well."""
     files = await platform.in_thread(diffs, draft.with_earlier_parts(verdict.changed))
+    reason = f"Left out: {verdict.left_out}" if verdict.left_out else ""
     record = draft.record.ended(
         "done",
-        f"Left out: {verdict.left_out}" if verdict.left_out else "",
+        reason,
         notes=[*verdict.notes],
         conversations=len(draft.shown),
         messages=draft.messages_shown,
@@ -121,20 +121,24 @@ async def _apply(draft: Draft, verdict: Verdict, record: Record) -> Record:
     refused = await draft.memory.apply(verdict.changed, draft.author)
     if not refused:
         return record
-    reason = "; ".join(f"{path}: {error}" for path, error in refused.items())
     applied = {path: diff for path, diff in record.files.items() if path not in refused}
-    notes = [note(getattr(error, "kind", "") or "refused") for error in refused.values()]
+    reasons = list[str]()
+    notes = list[Note]()
+    for path, error in refused.items():
+        reasons.append(f"{path}: {error}")
+        notes.append(note(getattr(error, "kind", "") or "refused"))
+    reason = "; ".join(reasons)
     return record.ended("undone", f"Not applied: {reason}", files=applied, notes=notes)
 
 
 def _proposal(draft: Draft, verdict: Verdict) -> Proposal:
     return Proposal(
-        f"{draft.record.run_id}-{now()}",
-        now(),
-        draft.memory.files[-1],
-        draft.author,
-        draft.with_earlier_parts(verdict.changed),
-        [item.conversation.thread_id for item in draft.shown],
+        id=f"{draft.record.run_id}-{now()}",
+        at=now(),
+        memory=draft.memory.files[-1],
+        author=draft.author,
+        changes=draft.with_earlier_parts(verdict.changed),
+        threads=_thread_ids(draft),
         kind=draft.record.kind,
         reasons=dict(draft.given_up),
     )
@@ -181,9 +185,9 @@ async def _keep_failed(draft: Draft, failure: str) -> Record:
         messages=draft.messages_shown,
         found=len(draft.reading.part.entries) if draft.reading else 0,
     )
+    gets = position_gets(draft.memory.actor, _thread_ids(draft))
+    present = positions_in(await draft.memory.store.abatch(gets))
     positions = dict[str, Position]()
-    threads = [(draft.memory.actor, item.conversation.thread_id) for item in draft.shown]
-    present = await positions_of(draft.memory.store, threads)
     for item, position in zip(draft.shown, present, strict=True):
         if position == item.position:  # another run of this person may have been faster
             positions[item.conversation.thread_id] = replace(position, failed=position.failed + 1)
@@ -195,10 +199,11 @@ async def _look(draft: Draft, client: LangGraphClient) -> tuple[str, list[Positi
     """Why nothing of the batch may be kept, or "", and the present positions of its conversations."""
     memory = draft.memory
     marks = journal.ended_ops(memory.began)
-    places = position_gets(memory.actor, [item.conversation.thread_id for item in draft.shown])
-    found = await memory.store.abatch([*marks, *places])
-    positions = positions_in(found[len(marks) :])
-    if journal.ended_in(found[: len(marks)], memory.began).fact and not draft.record.dry_run:
+    gets = position_gets(memory.actor, _thread_ids(draft))
+    items = await memory.store.abatch([*marks, *gets])
+    since = journal.ended_in(items[: len(marks)], memory.began)
+    positions = positions_in(items[len(marks) :])
+    if since.fact and not draft.record.dry_run:
         return ERASED, positions
     return await _why_gone(draft, client), positions
 
@@ -207,14 +212,22 @@ async def _why_gone(draft: Draft, client: LangGraphClient) -> str:
     """Why no conversation of the batch may be kept, or "": one was deleted since it was read, also
     where another one has its id now.
     """
-    memory = draft.memory
-    read = {item.conversation.thread_id: item.conversation.created_at for item in draft.shown}
-    if not read:
+    created_when_read = dict[str, str]()
+    for item in draft.shown:
+        created_when_read[item.conversation.thread_id] = item.conversation.created_at
+    if not created_when_read:
         return ""
-    owned = owned_by(draft.owner.actor, memory.deployment.agents)
-    found = await threads_by_id(client.threads, [*read], owned, ["thread_id", "created_at"])
-    present = {str(thread["thread_id"]): str(thread["created_at"]) for thread in found}
-    return "" if present == read else GONE
+    owned = owned_by(draft.owner.actor, draft.memory.deployment.agents)
+    threads = await threads_by_id(
+        client.threads, [*created_when_read], owned, ["thread_id", "created_at"]
+    )
+    created = {str(thread["thread_id"]): str(thread["created_at"]) for thread in threads}
+    return "" if created == created_when_read else GONE
+
+
+def _thread_ids(draft: Draft) -> list[str]:
+    """The ids of the batch's conversations."""
+    return [item.conversation.thread_id for item in draft.shown]
 
 
 async def _take_back(draft: Draft, verdict: Verdict, outcome: _Outcome) -> None:

@@ -34,7 +34,7 @@ from lasting_memory.consolidation.taken_back import Dated, shown_lines, taken_ba
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation
 from lasting_memory.memory import journal
 from lasting_memory.memory.controls import Controls, controls_of, read_controls
-from lasting_memory.memory.proposals import Changed, Memory, Proposal, texts
+from lasting_memory.memory.proposals import Changed, Declined, Memory, Proposal, texts
 from lasting_memory.people import identity, namespaces
 from lasting_memory.recall import rank
 
@@ -59,26 +59,29 @@ class Draft:
 
     owner: Owner
     record: Record
-    memory: Memory  # in the real store
-    trigger: Trigger | None = (
-        None  # why the run was planned; None: somebody began it over the platform's API
-    )
-    base: Mapping[str, FileData] = field(default_factory=dict)  # the copied files, by key
+    # In the real store.
+    memory: Memory
+    # Why the run was planned. None: somebody began it over the platform's API.
+    trigger: Trigger | None = None
+    # The copied files, by key.
+    base: Mapping[str, FileData] = field(default_factory=dict)
     shown: Sequence[Due] = ()
-    notes: Sequence[PutOp] = ()  # how far conversations are read, kept with the record
-    more: bool = False  # whether other conversations are due
-    said: Sequence[
-        Dated
-    ] = ()  # what the person said in these conversations since they first took something back
-    text: str = ""  # the conversations as the model reads them, with the files about them
-    source: Sequence[tuple[str, str]] | None = (
-        None  # path and text of all that its new lines may say; None: anything
-    )
-    reading: Reading | None = None  # of a text that was brought
-    steps: int = 0  # model calls of this attempt
-    given_up: defaultdict[str, dict[str, str]] = field(
-        default_factory=lambda: defaultdict(dict)
-    )  # why, by path and line
+    # Whether other conversations are due.
+    more: bool = False
+    # Operations that note how far conversations are read; they are kept with the record.
+    reading_ops: Sequence[PutOp] = ()
+    # What the person said in these conversations since they first took something back.
+    said: Sequence[Dated] = ()
+    # The conversations as the model reads them, with the files about them.
+    text: str = ""
+    # Path and text of all that its new lines may say. None: anything.
+    source: Sequence[tuple[str, str]] | None = None
+    # Of a text that was brought.
+    reading: Reading | None = None
+    # Model calls of this attempt.
+    steps: int = 0
+    # Why a line is given up, by path and line.
+    given_up: defaultdict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
     copy: BaseStore = field(default_factory=InMemoryStore)
 
     @property
@@ -92,12 +95,10 @@ class Draft:
     @property
     def author(self) -> identity.Author:
         """The sources of a line, for a person who asks; the run's record counts all conversations."""
-        said_in = " ".join(
-            sorted(item.conversation.thread_id for item in self.shown)[:_THREADS_NOTED]
-        )
-        return identity.Author(
-            "consolidation", self.owner.actor.user_id, self.record.run_id, said_in
-        )
+        thread_ids = sorted(item.conversation.thread_id for item in self.shown)
+        first_ids = " ".join(thread_ids[:_THREADS_NOTED])
+        user_id = self.owner.actor.user_id
+        return identity.Author("consolidation", user_id, self.record.run_id, first_ids)
 
     @property
     def messages_shown(self) -> int:
@@ -114,18 +115,21 @@ class Draft:
         """What the person has taken back up to now, by the items of their files' journals and these
         proposals of theirs.
         """
-        declined = [change for proposal in proposals for change in proposal.declined]
+        declined = list[Declined]()
+        for proposal in proposals:
+            declined += proposal.declined
         limits = self.memory.deployment.limits
-        known = await platform.in_thread(journal.histories_in, revisions, limits)
-        return await platform.in_thread(taken_back, known, declined)
+        histories = await platform.in_thread(journal.histories_in, revisions, limits)
+        return await platform.in_thread(taken_back, histories, declined)
 
     async def since_it_began(self) -> tuple[journal.Ended, Controls]:
         """What was deleted since the run began, and the person's present controls."""
         memory = self.memory
         marks = journal.ended_ops(memory.began)
-        found = await memory.store.abatch([*marks, *read_controls(memory.actor)])
-        since = journal.ended_in(found[: len(marks)], memory.began)
-        return since, controls_of(found[len(marks) :], memory.deployment)
+        items = await memory.store.abatch([*marks, *read_controls(memory.actor)])
+        since = journal.ended_in(items[: len(marks)], memory.began)
+        controls = controls_of(items[len(marks) :], memory.deployment)
+        return since, controls
 
     def show(self, talk: str, taken: Sequence[Dated]) -> None:
         """Have the model read this, with the topic files that have most words in common, and what
@@ -159,26 +163,26 @@ class Draft:
         self.copy.batch(
             [PutOp(self.memory.files, key, {**file}) for key, file in self.base.items()]
         )
-        prompt = self.memory.deployment.prompt
         kind = "task" if self.record.kind == "conversations" else self.record.kind
-        task = (await platform.in_thread(prompt, f"consolidation_{kind}.md")).replace(
-            "{count}", str(len(self.shown))
-        )
+        task = await self._prompt(f"consolidation_{kind}.md")
+        task = task.replace("{count}", str(len(self.shown)))
         if refused:
-            task += "\n" + (await platform.in_thread(prompt, "consolidation_retry.md")).replace(
-                "{reason}", refused
-            )
+            again = await self._prompt("consolidation_retry.md")
+            task += "\n" + again.replace("{reason}", refused)
         call_id = f"batch-{self.record.run_id}"
         call = AIMessage("", tool_calls=[{"name": READ_TOOL, "args": {}, "id": call_id}])
-        return [
-            HumanMessage(task),
-            call,
-            ToolMessage(self.text, name=READ_TOOL, tool_call_id=call_id),
-        ]
+        result = ToolMessage(self.text, name=READ_TOOL, tool_call_id=call_id)
+        return [HumanMessage(task), call, result]
+
+    async def _prompt(self, name: str) -> str:
+        """The text of a prompt, which is read from a file."""
+        return await platform.in_thread(self.memory.deployment.prompt, name)
 
     def with_earlier_parts(self, changed: Sequence[Changed]) -> list[Changed]:
         """What a proposal changes: of a text that was brought also what its earlier parts change."""
-        return self.reading.with_earlier_parts(changed) if self.reading else list(changed)
+        if self.reading:
+            return self.reading.with_earlier_parts(changed)
+        return list(changed)
 
     def answer(self, record: Record) -> str:
         """The run's answer: its record where a request waits for that, else a sentence."""
@@ -205,46 +209,41 @@ class Draft:
         Nor, where it `quotes_facts`, if one was deleted for good since the run began.
         """
         record.log()
-        store = self.memory.store
-        actor = self.memory.actor
-        namespace = namespaces.run_records(self.memory.actor)
+        memory = self.memory
         if self.reading:
             record = replace(record, notes=[])  # nothing is kept of a text but what is proposed
             record = await self._with_earlier_record(record, self.reading.part)
         if record.dry_run:
             return
-        key = f"{record.started_at}-{record.run_id}"
-        began = self.memory.began
-        marks = journal.ended_ops(began)
+        namespace = namespaces.run_records(memory.actor)
         listed = SearchOp(namespace, limit=_RECORDS_READ)
-        records, *found = cast("list[Any]", await store.abatch([listed, *marks]))
-        since = journal.ended_in(found, began)
+        marks = journal.ended_ops(memory.began)
+        records, *items = cast("list[Any]", await memory.store.abatch([listed, *marks]))
+        since = journal.ended_in(items, memory.began)
         if since.all_of_it or since.conversation or (quotes_facts and since.fact):
             return
-        others = sorted(item.key for item in records if item.key != key)
-        ops = [
-            *self.notes,
-            *position_ops(actor, positions),
-            PutOp(namespace, key, asdict(record), index=False),
-        ]
-        too_many = max(0, len(others) + 1 - self.rules.records_kept)
-        ops += [PutOp(namespace, old, None) for old in others[:too_many]]
+        key = f"{record.started_at}-{record.run_id}"
+        other_keys = sorted(item.key for item in records if item.key != key)
+        ops = [*self.reading_ops, *position_ops(memory.actor, positions)]
+        ops.append(PutOp(namespace, key, asdict(record), index=False))
+        too_many = max(0, len(other_keys) + 1 - self.rules.records_kept)
+        ops += [PutOp(namespace, old_key, None) for old_key in other_keys[:too_many]]
         await journal.put_unless_forgotten(
-            store, ops, began, quotes_facts=quotes_facts, is_checked=True
+            memory.store, ops, memory.began, quotes_facts=quotes_facts, is_checked=True
         )
 
     async def _with_earlier_record(self, record: Record, part: Part) -> Record:
         """The record of a text so far: of all runs that read parts of it there is one."""
         record = replace(record, run_id=part.text_id, started_at=part.began)
-        item = await self.memory.store.aget(
-            namespaces.run_records(self.memory.actor), f"{part.began}-{part.text_id}"
-        )
+        namespace = namespaces.run_records(self.memory.actor)
+        item = await self.memory.store.aget(namespace, f"{part.began}-{part.text_id}")
         if item is None:
             return record
         earlier = {**asdict(Record("", "")), **item.value}
         counts = {name: getattr(record, name) + earlier[name] for name in _COUNTS}
         status = "proposed" if earlier["status"] == "proposed" else record.status
-        return replace(record, status=status, files={**earlier["files"], **record.files}, **counts)
+        files = {**earlier["files"], **record.files}
+        return replace(record, status=status, files=files, **counts)
 
     @asynccontextmanager
     async def failure_recorded(self) -> AsyncIterator[None]:
@@ -261,9 +260,8 @@ class Draft:
         failed = self.record.ended("failed", _why_failed(error), notes=[note("failed")])
         try:
             await self.keep(failed)
-        except (
-            Exception
-        ) as failure:  # a store raises what its driver raises; the run's own error counts
+        # A store raises what its driver raises. The run's own error counts.
+        except Exception as failure:
             logger.warning(
                 "The record of consolidation %s could not be kept: %r.",
                 failed.run_id,

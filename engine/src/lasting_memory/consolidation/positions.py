@@ -20,10 +20,14 @@ from lasting_memory.recall import Turn
 class Position:
     """How far one thread is consolidated."""
 
-    updated_at: str = ""  # its time stamp when it was read; without one it is due in any case
-    seen: frozenset[str] = frozenset()  # hashes of all consolidated messages
-    undone: int = 0  # runs whose changes from its new messages were refused
-    failed: int = 0  # runs in which the model gave no answer about them
+    # Its time stamp when it was read. Without one it is due in any case.
+    updated_at: str = ""
+    # Hashes of all consolidated messages.
+    seen: frozenset[str] = frozenset()
+    # Runs whose changes from its new messages were refused.
+    undone: int = 0
+    # Runs in which the model gave no answer about them.
+    failed: int = 0
 
     @property
     def setbacks(self) -> int:
@@ -35,9 +39,9 @@ _POSITIONS = TypeAdapter(Position)
 
 def hash_of(turn: Turn) -> str:
     """By what a turn is known as read."""
-    return hashlib.sha256(
-        f"{turn.message_id}\0{turn.speaker}\0{turn.text}".encode(errors="replace")
-    ).hexdigest()[:12]
+    content = f"{turn.message_id}\0{turn.speaker}\0{turn.text}"
+    digest = hashlib.sha256(content.encode(errors="replace"))
+    return digest.hexdigest()[:12]
 
 
 async def positions_of(
@@ -46,33 +50,40 @@ async def positions_of(
     """The positions of these people's threads. Where one is damaged, what was consolidated may be
     read again.
     """
-    gets = [GetOp(namespaces.positions(actor), thread_id) for actor, thread_id in threads]
+    gets = list[GetOp]()
+    for actor, thread_id in threads:
+        gets += position_gets(actor, [thread_id])
     return positions_in(await store.abatch(gets))
 
 
 def position_gets(actor: identity.Actor, thread_ids: Iterable[str]) -> list[GetOp]:
     """The operations whose results `positions_in` takes."""
-    return [GetOp(namespaces.positions(actor), thread_id) for thread_id in thread_ids]
+    namespace = namespaces.positions(actor)
+    return [GetOp(namespace, thread_id) for thread_id in thread_ids]
 
 
 def positions_in(items: Iterable[object]) -> list[Position]:
     """The positions in these items; a damaged one, or none, is the beginning."""
-    positions = list[Position]()
-    for item in items:
-        try:
-            positions.append(
-                _POSITIONS.validate_python(item.value) if isinstance(item, Item) else Position()
-            )
-        except ValidationError:
-            positions.append(Position())
-    return positions
+    return [_position_in(item) for item in items]
+
+
+def _position_in(item: object) -> Position:
+    if not isinstance(item, Item):
+        return Position()
+    try:
+        return _POSITIONS.validate_python(item.value)
+    except ValidationError:
+        return Position()
 
 
 def position_ops(actor: identity.Actor, positions: Mapping[str, Position]) -> list[PutOp]:
     """The operations that put the positions of these threads of a person."""
-    place = namespaces.positions(actor)
-    values = {key: _POSITIONS.dump_python(at, mode="json") for key, at in positions.items()}
-    return [PutOp(place, thread_id, value, index=False) for thread_id, value in values.items()]
+    namespace = namespaces.positions(actor)
+    ops = list[PutOp]()
+    for thread_id, position in positions.items():
+        value = _POSITIONS.dump_python(position, mode="json")
+        ops.append(PutOp(namespace, thread_id, value, index=False))
+    return ops
 
 
 async def put_positions(

@@ -123,7 +123,7 @@ async def _read_conversations(
     """What is new in the oldest conversations that fit, which are then the draft's."""
     memory = draft.memory
     rules = draft.rules
-    due, draft.notes = await due_by(
+    due, draft.reading_ops = await due_by(
         marks,
         memory.deployment,
         client.threads,
@@ -134,7 +134,7 @@ async def _read_conversations(
     )
     draft.shown = await platform.in_thread(batch, due, rules.batch_tokens)
     if not draft.shown:
-        await journal.put_unless_forgotten(memory.store, draft.notes, memory.began)
+        await journal.put_unless_forgotten(memory.store, draft.reading_ops, memory.began)
         raise NothingToDoError(NOTHING_NEW)
     waiting = sum(not item.position.undone for item in due)
     draft.more = waiting > sum(item.whole for item in draft.shown)
@@ -143,10 +143,12 @@ async def _read_conversations(
         owned = owned_by(draft.owner.actor, memory.deployment.agents)
         since = min(line.at for line in taken.values())
         draft.said = await said_since(client, ids, owned, since)
-    zone = await platform.in_thread(zone_of, dict(draft.base_files()).get(PROFILE_PATH))
-    return "\n\n".join(
-        [await platform.in_thread(item.transcript, rules, zone) for item in draft.shown]
-    )
+    profile = dict(draft.base_files()).get(PROFILE_PATH)
+    zone = await platform.in_thread(zone_of, profile)
+    transcripts = list[str]()
+    for item in draft.shown:
+        transcripts.append(await platform.in_thread(item.transcript, rules, zone))
+    return "\n\n".join(transcripts)
 
 
 # --- All of memory

@@ -4,7 +4,7 @@ has it.
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, TypedDict
@@ -15,7 +15,7 @@ from lasting_memory import platform
 from lasting_memory.consolidation.brought import proposal_id
 from lasting_memory.memory import journal
 from lasting_memory.memory.one_fact import Fact
-from lasting_memory.memory.proposals import all_proposals
+from lasting_memory.memory.proposals import Proposal, all_proposals
 from lasting_memory.people import identity, namespaces
 
 logger = logging.getLogger(__name__)
@@ -36,7 +36,9 @@ class Note(TypedDict):
 
 
 def note(kind: str, *lines: str) -> Note:
-    return {"kind": kind, "texts": [line[:_NOTE_CHARS] for line in lines[:_NOTED_LINES]]}
+    """A note of this kind, about the first of these lines."""
+    texts = [line[:_NOTE_CHARS] for line in lines[:_NOTED_LINES]]
+    return {"kind": kind, "texts": texts}
 
 
 @dataclass
@@ -62,9 +64,8 @@ class Record:
     dry_run: bool = False
     kind: str = "conversations"  # or "tidy", "bring"
     files: dict[str, str] = field(default_factory=dict)
-    found: int = (
-        0  # facts and messages in a text that was brought, and those of them that are proposed
-    )
+    # Facts and messages in a text that was brought, and those of them that are proposed.
+    found: int = 0
     proposed: int = 0
     notes: list[Note] = field(default_factory=list)
 
@@ -82,13 +83,11 @@ class Record:
         """Log `consolidation` and a JSON object, for log pipelines."""
         seconds = (datetime.now(UTC) - datetime.fromisoformat(self.started_at)).total_seconds()
         status = "dry_run" if self.dry_run and self.status == "done" else self.status
-        told = {
-            "status": status,
-            "people": 1,
-            **{name: getattr(self, name) for name in _LOGGED},
-            "seconds": round(seconds, 1),
-        }
-        logger.info("consolidation %s", json.dumps(told))
+        logged: dict[str, object] = {"status": status, "people": 1}
+        for name in _LOGGED:
+            logged[name] = getattr(self, name)
+        logged["seconds"] = round(seconds, 1)
+        logger.info("consolidation %s", json.dumps(logged))
 
 
 def now() -> str:
@@ -99,15 +98,26 @@ async def records(store: BaseStore, actor: identity.Actor) -> list[dict[str, Any
     """A person's last records, newest first. The status of what was proposed is what became of the
     proposal.
     """
-    known = await journal.all_items(store, namespaces.run_records(actor))
-    shown = [{**asdict(Record("", "")), **item.value} for item in reversed(known)]
+    items = await journal.all_items(store, namespaces.run_records(actor))
     proposals = await all_proposals(store, actor)
-    for record in shown:
+    defaults = asdict(Record("", ""))
+    shown = list[dict[str, Any]]()
+    for item in reversed(items):
+        record = {**defaults, **item.value}
         if record["status"] == "proposed":
-            begins = (record["run_id"], proposal_id(record["run_id"]))
-            made = [proposal for proposal in proposals if proposal.id.startswith(begins)]
-            record["status"] = made[-1].status() if made else "replaced"
+            record["status"] = _status_of_proposal(record["run_id"], proposals)
+        shown.append(record)
     return shown
+
+
+def _status_of_proposal(run_id: str, proposals: Iterable[Proposal]) -> str:
+    """What became of what a run proposed last."""
+    id_begins = (run_id, proposal_id(run_id))
+    status = "replaced"
+    for proposal in proposals:
+        if proposal.id.startswith(id_begins):
+            status = proposal.status()
+    return status
 
 
 async def erase_from_records(
@@ -135,15 +145,22 @@ def _without(record: Mapping[str, Any], fact: Fact) -> dict[str, Any]:
     """A stored record without a fact. Blocks."""
     files = record.get("files")
     if isinstance(files, Mapping):
-        cleaned = {
-            path: fact.cleaned_diff(str(diff)) if fact.is_quoted(str(diff)) else diff
-            for path, diff in files.items()
-        }
-        files = {path: diff for path, diff in cleaned.items() if diff}
+        files = _diffs_without(files, fact)
     reason = record.get("reason")
-    quoted = isinstance(reason, str) and fact.is_quoted(reason)
+    if isinstance(reason, str) and fact.is_quoted(reason):
+        reason = ""
     notes = [_note_without(note, fact) for note in record.get("notes") or []]
-    return {**record, "files": files, "reason": "" if quoted else reason, "notes": notes}
+    return {**record, "files": files, "reason": reason, "notes": notes}
+
+
+def _diffs_without(diffs: Mapping[str, object], fact: Fact) -> dict[str, object]:
+    """A record's diffs by path without a fact. One of which nothing is left is left out."""
+    cleaned = dict[str, object]()
+    for path, diff in diffs.items():
+        rest = fact.cleaned_diff(str(diff)) if fact.is_quoted(str(diff)) else diff
+        if rest:
+            cleaned[path] = rest
+    return cleaned
 
 
 def _note_without(note: Note, fact: Fact) -> Note:

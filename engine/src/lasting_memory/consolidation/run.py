@@ -130,7 +130,8 @@ def _check_limit() -> None:
     limit = get_config().get("recursion_limit")  # absent where it is langgraph's own
     if limit is not None and limit < _STEPS:
         raise RuntimeError(
-            f"recursion_limit is below {_STEPS}; a consolidation takes {_STEPS} steps: send more, or leave it out."
+            f"recursion_limit is below {_STEPS}; a consolidation takes {_STEPS} steps: "
+            "send more, or leave it out."
         )
 
 
@@ -160,11 +161,14 @@ async def _start_everybody(
     if d.memory.is_shared:
         return SHARED
     swept = await sweep_counted(d, client, get_store())
-    counts = {"people": swept["started"], "due": swept["due"], "planned": swept["planned"]}
-    logger.info(
-        "consolidation %s",
-        json.dumps({"status": "swept", "run_id": identity.current_run_id(), **counts}),
-    )
+    logged = {
+        "status": "swept",
+        "run_id": identity.current_run_id(),
+        "people": swept["started"],
+        "due": swept["due"],
+        "planned": swept["planned"],
+    }
+    logger.info("consolidation %s", json.dumps(logged))
     others = f"{swept['due']} were due, for {swept['planned']} of whom a run was planned already."
     return f"Consolidation was started for {swept['started']} people. {others}"
 
@@ -192,15 +196,15 @@ async def _begin(d: Deployment, runtime: Runtime[Context], client: LangGraphClie
 
 
 def _new_draft(d: Deployment, runtime: Runtime[Context]) -> Draft:
-    trigger: Any = (get_config().get("metadata") or {}).get(
-        "trigger"
-    )  # auth.py lets only this server set it
+    metadata = get_config().get("metadata") or {}
+    trigger: Any = metadata.get("trigger")  # auth.py lets only this server set it
     kind = trigger if trigger in {"tidy", "bring"} else "conversations"
     is_dry = identity.run_context(runtime).dry_run
     caller = Caller.of_run(d, runtime)
     record = Record(caller.run_id, now(), dry_run=is_dry, kind=kind)
     owner = owner_for(caller, d)
-    files = d.memory.namespace(owner.actor, owner.assistant_id or d.default_assistant)
+    assistant = owner.assistant_id or d.default_assistant
+    files = d.memory.namespace(owner.actor, assistant)
     memory = Memory(get_store(), owner.actor, files, d, journal.began_by(caller))
     return Draft(owner, record, memory, trigger)
 
@@ -225,8 +229,9 @@ async def _slot(draft: Draft, client: LangGraphClient) -> AsyncIterator[None]:
         if draft.trigger == "bring":
             raise NothingToDoError(READING)
         least = 30 if draft.trigger in {"idle", "sweep"} else 3
-        later = random.randint(least, 3 * least)  # noqa: S311  # so that they do not all come back at once
-        await _plan_again(draft, later, client)
+        # So that they do not all come back at once.
+        seconds_later = random.randint(least, 3 * least)  # noqa: S311
+        await _plan_again(draft, seconds_later, client)
         raise NothingToDoError(f"{at_once} consolidations are at work; another run is planned.")
 
 
@@ -277,17 +282,19 @@ async def _index_for_recall(draft: Draft, record: Record, client: LangGraphClien
     if draft.record.dry_run or record.status not in {"done", "proposed"}:
         return
     memory = draft.memory
-    d = draft.memory.deployment
+    d = memory.deployment
     try:
         await catch_up(memory.store, client.threads, memory.actor, agents=d.agents, routes=d.routes)
-    except (
-        Exception
-    ) as error:  # whatever it is, memory is consolidated, and the next search does it
+    # Whatever it is, memory is consolidated, and the next search indexes them.
+    except Exception as error:
         logger.warning("Conversations were not indexed for recall: %r.", error, exc_info=True)
 
 
 async def _plan_next(draft: Draft, verdict: Verdict, client: LangGraphClient) -> None:
     """Queue the next run if more is due."""
-    if draft.more and not (draft.record.dry_run or verdict.is_stopped or verdict.failure):
-        memory = draft.memory
-        await start(draft.owner, client, inside=True, store=memory.store, began=memory.began)
+    if not draft.more:
+        return
+    if draft.record.dry_run or verdict.is_stopped or verdict.failure:
+        return
+    memory = draft.memory
+    await start(draft.owner, client, inside=True, store=memory.store, began=memory.began)
