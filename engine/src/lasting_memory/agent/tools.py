@@ -9,16 +9,12 @@ from langchain_core.tools import BaseTool, StructuredTool, ToolException, tool
 from pydantic import BaseModel, Field, ValidationError, create_model
 
 from lasting_memory.agent.backends import ScopedFiles, build_backend
-from lasting_memory.agent.file_sections import shared_room
 from lasting_memory.agent.memory_search import find_memories
-from lasting_memory.agent.prompt import memory_files
+from lasting_memory.agent.unshown import unshown_note
 from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.memory.facts import is_form
 from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.plain_text import compared, plain
-
-# The file that says which others there are.
-INDEX_PATH = "/memories/topics/index.md"
 
 MEMORY_TOOLS = ("append_memory", "save_profile", "search_memories")
 
@@ -84,7 +80,7 @@ def append_memory_tool(backend: CompositeBackend, d: Deployment) -> BaseTool:
         await _change(backend, path, appended)
         if not added:
             return f"Nothing was added: it stands in {path} already."
-        return f"Added to {path}.{await _not_shown(backend, d, path, len(after.encode()))}"
+        return f"Added to {path}.{await unshown_note(backend, d, path, len(after.encode()))}"
 
     append_memory.handle_tool_error = True
     return append_memory
@@ -120,31 +116,6 @@ def _contains(present: Sequence[str], lines: Sequence[str]) -> bool:
 def _belongs(line: str) -> bool:
     """Whether a line means something by those around it: a title, an indented line, code, a table."""
     return is_form(line) or line.startswith(("#", "|", " ", "\t"))
-
-
-async def _not_shown(backend: CompositeBackend, d: Deployment, path: str, size: int) -> str:
-    """What the model is told if prompts will not show all of a file; "" if they will.
-
-    `size` is the file's bytes now.
-    """
-    paths = memory_files(d)
-    budget = d.limits.memory_block_bytes
-    if path not in paths:
-        if INDEX_PATH not in paths:
-            return ""
-        return f" Prompts do not show this file: see that {INDEX_PATH} names it."
-    if size <= budget // len(paths):
-        return ""
-    keys = [shown_path.removeprefix("/memories") for shown_path in paths]
-    files = await backend.routes["/memories/"].adownload_files(keys)
-    shares = shared_room([len(file.content or b"") for file in files], budget)
-    share = shares[paths.index(path)]
-    if size <= share:
-        return ""
-    return (
-        f" It has {size:,} bytes, of which prompts show {share:,}: its two ends. "
-        "Move details to /memories/topics/."
-    )
 
 
 def _save_profile(backend: CompositeBackend, schema: type[BaseModel]) -> BaseTool:
