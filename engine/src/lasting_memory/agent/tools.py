@@ -86,10 +86,13 @@ def append_memory_tool(backend: CompositeBackend, d: Deployment) -> BaseTool:
             after = f"{before}\n{added}" if needs_break else f"{before}{added}"
             return after
 
+        # Before the change: what fails after it would hide that it was made.
+        not_named = await _not_named(backend, d, path)
         await _change(backend, path, appended)
         if not added:
             return f"Nothing was added: it stands in {path} already."
-        return f"Added to {path}.{await _not_shown(backend, d, path, len(after.encode()))}"
+        not_shown = not_named or await _not_shown(backend, d, path, len(after.encode()))
+        return f"Added to {path}.{not_shown}"
 
     append_memory.handle_tool_error = True
     return append_memory
@@ -134,9 +137,7 @@ async def _not_shown(backend: CompositeBackend, d: Deployment, path: str, size: 
     """
     paths = memory_files(d)
     budget = d.limits.memory_block_bytes
-    if path not in paths:
-        return await _not_named(backend, path) if INDEX_PATH in paths else ""
-    if size <= budget // len(paths):
+    if path not in paths or size <= budget // len(paths):
         return ""
     keys = [shown_path.removeprefix("/memories") for shown_path in paths]
     files = await backend.routes["/memories/"].adownload_files(keys)
@@ -150,8 +151,11 @@ async def _not_shown(backend: CompositeBackend, d: Deployment, path: str, size: 
     )
 
 
-async def _not_named(backend: CompositeBackend, path: str) -> str:
-    """What the model is told of a file that the index of topics does not name; "" of others."""
+async def _not_named(backend: CompositeBackend, d: Deployment, path: str) -> str:
+    """What the model is told of a file that neither prompts nor the index of topics name."""
+    paths = memory_files(d)
+    if path in paths or INDEX_PATH not in paths:
+        return ""
     key = INDEX_PATH.removeprefix("/memories")
     (index,) = await backend.routes["/memories/"].adownload_files([key])
     name = path.removeprefix("/memories/topics/")
