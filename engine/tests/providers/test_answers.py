@@ -297,13 +297,17 @@ async def test_a_tool_call_at_the_limit_of_tokens_is_an_error_and_a_text_is_kept
     assert limit in str(message.response_metadata)
 
 
-async def test_one_that_falls_silent_is_an_error(
-    provider: Provider, ask: Callable[..., Any], provided: Provided
+async def test_one_that_falls_silent_is_an_error_and_the_log_names_the_limit(
+    provider: Provider,
+    ask: Callable[..., Any],
+    provided: Provided,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     provided.silent.clear()
     for parts in ([], provider[0](provider[2], tool=False)[:2]):
         with pytest.raises(SilentModelError, match=r"nothing for 0\.4 seconds"):
             await ask(parts, IMPATIENT)
+        assert "Limits(model_silence_seconds=...)" in caplog.text
 
 
 class Slowly(list[bytes]):
