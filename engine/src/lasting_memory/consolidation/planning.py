@@ -25,7 +25,6 @@ from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, Mod
 from langchain_core.tools import BaseTool
 from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore, PutOp
-from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient, RunsClient, ThreadsClient
 from langgraph_sdk.errors import NotFoundError
 from langgraph_sdk.schema import Run
@@ -46,7 +45,7 @@ from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation, Depl
 from lasting_memory.memory import journal
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.caller import Caller
-from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD, lock_of
+from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD, get_client, lock_of
 from lasting_memory.recall import (
     Conversation,
     changed_since,
