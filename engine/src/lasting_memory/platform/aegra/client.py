@@ -52,7 +52,7 @@ class _Inside(httpx.ASGITransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         user = acting_user()
-        label = await _label_of_thread(await _thread_named(request))
+        label = await label_of_thread(await _thread_named(request))
         if not label:
             label = user.label if user else ""
         claims = dict(user.items()) if user else None
@@ -65,17 +65,22 @@ class _Inside(httpx.ASGITransport):
 
 async def _thread_named(request: httpx.Request) -> str:
     """The id of the one thread that a call is about; "" for none, or several."""
-    parts = request.url.path.strip("/").split("/")
-    is_about_one = len(parts) > 1 and parts[0] == "threads"
-    if is_about_one and parts[1] not in ("search", "count", "prune"):
-        return unquote(parts[1])
     if request.url.path == "/runs/cancel":
         body = json.loads(await request.aread())
         return str(body.get("thread_id") or "")
+    return thread_in(request.url.path)
+
+
+def thread_in(path: str) -> str:
+    """The id of the one thread that a path is about; "" for none, or several."""
+    parts = path.strip("/").split("/")
+    is_about_one = len(parts) > 1 and parts[0] == "threads"
+    if is_about_one and parts[1] not in ("search", "count", "prune"):
+        return unquote(parts[1])
     return ""
 
 
-async def _label_of_thread(thread_id: str) -> str:
+async def label_of_thread(thread_id: str) -> str:
     """The label of a thread's owner; "" if there is no such thread."""
     if not thread_id:
         return ""

@@ -16,6 +16,8 @@ Handler = Callable[..., Awaitable[Any]]
 # client sent to a route of aegra's.
 _is_whole: ContextVar[bool] = ContextVar("is_whole", default=False)
 
+# What aegra calls the namespace of which items, or namespaces, are asked for.
+_PREFIX = {"search": "namespace_prefix", "list_namespaces": "prefix"}
 _NO_COMMANDS = (
     "Runs begin at /threads/{thread_id}/runs on this platform: its event-stream commands let nobody "
     "look at what a run is sent."
@@ -92,6 +94,8 @@ def _value_of(ctx: Any, value: MutableMapping[str, Any]) -> MutableMapping[str, 
     Of routes that change a thread aegra passes the whole body, in which a client could say
     anything. So only the ids are passed on, and for routes of runs that a run is cancelled.
     """
+    if ctx.resource == "store" and ctx.action in _PREFIX:
+        return {**value, "namespace": tuple(value.get(_PREFIX[ctx.action]) or ())}
     if (ctx.resource, ctx.action) != ("threads", "update") or _is_whole.get():
         return value
     passed = {name: value[name] for name in ("thread_id", "run_id") if value.get(name)}

@@ -5,6 +5,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from aegra_api.core.auth_deps import _AUTH_RESULT_SCOPE_KEY
+from aegra_api.core.auth_handlers import build_auth_context, handle_event
 from aegra_api.models.auth import User
 from langgraph_sdk import Auth
 from starlette.authentication import AuthCredentials
@@ -13,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from lasting_memory.platform.aegra.client import current_call
+from lasting_memory.platform.aegra.client import current_call, label_of_thread, thread_in
 from lasting_memory.platform.aegra.users import (
     SignedInUser,
     fields_of,
@@ -65,8 +66,26 @@ class SignIn:
             except Refused as error:
                 await _refusal(error)(scope, receive, send)
                 return
-            _put(scope, User(**fields))
+            _put(scope, await _for_thread(User(**fields), str(scope["path"])))
         await self.app(scope, receive, send)
+
+
+async def _for_thread(user: Any, path: str) -> Any:
+    """The user of a request about one thread, as whom aegra finds it.
+
+    aegra finds a thread for its owner alone. Whoever may see all threads, as the handlers say, that
+    is an operator, has its owner's label for this request.
+    """
+    owner = await label_of_thread(thread_in(path))
+    if owner in ("", user.identity):
+        return user
+    try:
+        seen = await handle_event(build_auth_context(user, "threads", "read"), {})
+    except HTTPException:
+        return user
+    if seen is None:
+        user.identity = owner
+    return user
 
 
 def _put(scope: Scope, user: Any) -> None:
