@@ -140,7 +140,11 @@ IN_MEMORY_RUNTIME = (
 # Of aegra: what `platform/aegra/` replaces, and the private names that it uses.
 AEGRA = (
     PlatformName("aegra_api.api.runs", "_apply_create_run_auth", "(user, thread_id, request)"),
+    PlatformName("aegra_api.api.runs", "_get_session_maker", "()"),
     PlatformName("aegra_api.api.runs", "create_run", "(thread_id, request, user, session)"),
+    PlatformName(
+        "aegra_api.api.stateless_runs", "stateless_create_run", "(request, user, session)"
+    ),
     PlatformName("aegra_api.api.store", "apply_namespace_scoping", "(namespace, user, *, scopes)"),
     PlatformName("aegra_api.core.auth_deps", "_AUTH_RESULT_SCOPE_KEY", VALUE),
     PlatformName("aegra_api.core.auth_deps", "get_current_user", "(request)"),

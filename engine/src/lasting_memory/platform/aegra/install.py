@@ -69,6 +69,7 @@ def _replace_names() -> None:
     aegra_api.services.run_preparation.executor = executor
     aegra_api.services.run_preparation.uuid4 = runs.run_id
     aegra_api.api.runs._apply_create_run_auth = runs.authorize_run  # noqa: SLF001
+    aegra_api.api.runs._get_session_maker = _run_sessions  # noqa: SLF001
     aegra_api.services.langgraph_service.inject_user_context = _with_readable_user(
         aegra_api.services.langgraph_service.inject_user_context
     )
@@ -77,6 +78,10 @@ def _replace_names() -> None:
     )
     # The handlers of auth.py say which namespaces a caller may use: those that agents use, too.
     aegra_api.api.store.apply_namespace_scoping = _as_named
+
+
+def _run_sessions() -> Callable[[], Any]:
+    return runs.run_session
 
 
 def _as_named(namespace: list[str], user: Any, **_: Any) -> list[str]:

@@ -8,12 +8,13 @@ from typing import Any, Literal
 from uuid import uuid4
 
 from aegra_api.api import runs as aegra_runs
+from aegra_api.api import stateless_runs as aegra_stateless_runs
 from aegra_api.core.auth_deps import get_current_user
 from aegra_api.core.auth_filters import build_metadata_filter
 from aegra_api.core.auth_handlers import build_auth_context, handle_event
 from aegra_api.core.database import db_manager
 from aegra_api.core.health import health_check
-from aegra_api.core.orm import Run, Thread, get_session, get_session_maker
+from aegra_api.core.orm import Run, Thread, get_session_maker
 from aegra_api.core.serializers import GeneralSerializer
 from aegra_api.models.runs import RunCreate
 from aegra_api.services.langgraph_service import create_thread_config, get_langgraph_service
@@ -28,7 +29,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from lasting_memory.platform.aegra.handlers import whole_value
-from lasting_memory.platform.aegra.runs import sent_fields
+from lasting_memory.platform.aegra.runs import run_session, sent_fields
 from lasting_memory.platform.aegra.users import is_nobody, label_of
 
 router = APIRouter()
@@ -44,7 +45,6 @@ _SORTED = {
     "updated_at": Thread.updated_at,
 }
 _User = Depends(get_current_user)
-_Session = Depends(get_session)
 
 
 async def _ok(request: Request) -> Response:
@@ -310,18 +310,31 @@ def _at(path: str, shown: Mapping[str, Any]) -> Any:
 
 
 @router.post("/threads/{thread_id}/runs")
-async def create_run(
-    thread_id: str, request: Request, user: Any = _User, session: Any = _Session
-) -> Any:
+async def create_run(thread_id: str, request: Request, user: Any = _User) -> Any:
     """Make a run, which may begin later (`after_seconds`)."""
     body = await request.json()
+    with sent_fields(body):
+        async with run_session() as session:
+            made = await aegra_runs.create_run(thread_id, _run_of(body), user, session)
+    return await _run(thread_id, made.run_id)
+
+
+@router.post("/runs")
+async def create_stateless_run(request: Request, user: Any = _User) -> Any:
+    """Make a run without a thread, which may begin later."""
+    body = await request.json()
+    with sent_fields(body):
+        async with run_session() as session:
+            made = await aegra_stateless_runs.stateless_create_run(_run_of(body), user, session)
+    return await _run(made.thread_id, made.run_id)
+
+
+def _run_of(body: Any) -> Any:
+    """The request of a run, as aegra has it."""
     try:
-        run = RunCreate.model_validate(body)
+        return RunCreate.model_validate(body)
     except ValidationError as error:
         raise RequestValidationError(error.errors()) from None
-    with sent_fields(body):
-        made = await aegra_runs.create_run(thread_id, run, user, session)
-    return await _run(thread_id, made.run_id)
 
 
 @router.get("/threads/{thread_id}/runs")

@@ -7,8 +7,8 @@ no runs that begin later, and begins each at once, also where another goes on in
 import asyncio
 import contextvars
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -50,6 +50,24 @@ _after: ContextVar[float | None] = ContextVar("after", default=None)
 # What a request said of a run that aegra's own model has no field for.
 _sent: ContextVar[Mapping[str, Any]] = ContextVar("sent")
 
+# The database session that the request of a run has open; None where it has none.
+_session: ContextVar[Any] = ContextVar("session", default=None)
+
+
+@asynccontextmanager
+async def run_session() -> AsyncIterator[Any]:
+    """A database session for the request of a run.
+
+    It gives its connection back while the handlers are asked, which need connections themselves:
+    where all are in use, requests would wait for each other.
+    """
+    async with get_session_maker()() as session:
+        token = _session.set(session)
+        try:
+            yield session
+        finally:
+            _session.reset(token)
+
 
 @contextmanager
 def sent_fields(fields: Mapping[str, Any]) -> Iterator[None]:
@@ -75,6 +93,9 @@ async def authorize_run(user: Any, thread_id: str, request: Any) -> None:
     name: an operator's may be somebody else's. Its thread is made with the run's metadata, as
     langgraph-api does.
     """
+    session = _session.get()
+    if session is not None:
+        await session.commit()
     assistant_id, graph_id = _assistant_of(request)
     chosen = uuid7()
     value = _value_of(thread_id, assistant_id, request, str(chosen))
