@@ -50,9 +50,12 @@ async def measure(
         await operator.store.put_item(namespace, key, dict(create_file_data(text)))
     for name, graph in GRAPHS.items():
         model.clear()
-        thread = str((await client.threads.create(metadata={"temporary": True}))["thread_id"])
+        # No temporary one: those have neither memory nor its tools.
+        thread = str((await client.threads.create())["thread_id"])
         await run_turn(client, thread, SAID, graph)
         sent[f"a turn, {name}"] = [parts(body) for body in model.requests]
+        # The consolidation is of the turns below alone.
+        await client.threads.delete(thread)
     thread = str((await client.threads.create())["thread_id"])
     for _ in range(turns):
         await run_turn(client, thread, SAID)

@@ -229,6 +229,27 @@ async def test_tools_that_write_are_offered_where_they_may_and_the_prompt_says_s
     assert "## what you remember" in text
 
 
+@pytest.mark.parametrize("why", ["paused", "temporary", ""])
+async def test_of_writing_nothing_is_said_while_memory_is_paused_or_in_a_temporary_conversation(
+    agent: Scripted, why: str
+) -> None:
+    metadata = {"temporary": True} if why == "temporary" else {}
+    if why == "paused":
+        agent.store.put(namespaces.controls(Actor("alice", "acme")), "paused", {"on": True})
+    config: RunnableConfig = {"configurable": {"thread_id": "1"}, "metadata": metadata}
+    said = {"messages": [{"role": "user", "content": "hello"}]}
+    await agent.graph.ainvoke(said, config, context=Context(user_id="alice", org_id="acme"))
+    (body,) = agent.model.requests
+    text = system_text(body)
+    assert ("## Remembering" in text) == (not why)
+    assert ({tool["name"] for tool in body["tools"]} >= BOTH) == (not why)
+    assert ("has paused their memory" in text, "<temporary>" in text) == (
+        why == "paused",
+        why == "temporary",
+    )
+    assert "## Answering\n\nBe brief and direct." in text, "what stands behind it is there"
+
+
 async def test_shared_memory_shows_nobody_s_profile(graph: BuildGraph) -> None:
     shared = graph(deployed(memory_scope="assistant"))
     shared.put(("memories", f"{AGENT}:acme"), "/profile.json", '{"name": "Alice"}')

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import starmap
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -61,6 +62,7 @@ def everything(case: Case) -> dict[str, str]:
             f"- {line}" for talk in talks for turn in talk for line in turn["content"].splitlines()
         )
         + case.brought
+        + (f"\n- {case.question}" if case.category == "in_turn" else "")
     )
     paths = {*start, "/memories/preferences.md", "/memories/topics/index.md"} - {
         "/memories/profile.json"
@@ -169,6 +171,44 @@ def test_the_summary_says_what_passed_by_kind_what_it_cost_and_what_is_different
         ["last", "run:", "2026-11-02,", "two"],
     ]
     assert [line.split()[0] for line in table(now, {})] == ["kind", "update", "drop", "all"]
+
+
+def test_the_summary_says_what_a_call_of_the_agent_sends() -> None:
+    sizes: Any = {"prompt_tokens": 1_400, "tools_tokens": 2_300}
+    lines = table([Result(name="a move", category="in_turn", **sizes)], {})
+    assert lines[-1] == "a call of the agent sends about 1,400 tokens of prompt and 2,300 of tools"
+
+
+IN_PROCESSES = {
+    "conftest.py": """
+        from pathlib import Path
+        from lasting_memory.testing.evals.server import Summary
+        SUMMARY = Summary(Path("kept.json"), "model")
+        def pytest_configure(config):
+            config.pluginmanager.register(SUMMARY)
+    """,
+    "test_it.py": """
+        import pytest
+        from conftest import SUMMARY
+        from lasting_memory.testing.evals.server import Result
+        @pytest.mark.parametrize("number", range(4))
+        def test_it(number):
+            SUMMARY.note(Result(name=f"case {number}", category="keep", passed=True))
+    """,
+}
+
+
+@pytest.mark.proof
+def test_in_several_processes_the_last_run_is_compared_too(tmp_path: Path) -> None:
+    for name, text in IN_PROCESSES.items():
+        (tmp_path / name).write_text(dedent(text))
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider"]
+    for before in ("-", "4 of 4"):
+        done = subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300
+        )
+        (line,) = [line for line in done.stdout.splitlines() if line.startswith("keep ")]
+        assert line.split("4 of 4", 1)[1].strip().startswith(before), done.stdout
 
 
 def run_evals(

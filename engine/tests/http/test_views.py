@@ -142,6 +142,8 @@ async def test_one_s_next_prompt_and_one_s_words_are_shown(
     thread = await person.chat("I keep a zebra called Quirin.")
     shown = system_text(model.requests[-1])
     assert sorted(told["tools"]) == sorted(tool["name"] for tool in model.requests[-1]["tools"])
+    sent = len(json.dumps(model.requests[-1]["tools"])) / 4
+    assert 0.8 * sent < told["tools_tokens"] < 1.2 * sent
     assert [block["name"] for block in told["blocks"] if block["text"] not in shown] == []
     answer = await person.made("GET", "/memory/search", q="zebra", limit=3)
     assert [talk["thread_id"] for talk in answer["conversations"]] == [thread]

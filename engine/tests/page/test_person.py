@@ -369,6 +369,7 @@ def test_policies_are_shown_to_read_and_so_is_what_the_model_sees(visitor: Visit
     for text in (
         *texts,
         "Together about",
+        "Its tools have about",
         "append_memory, save_profile, search_past_conversations",
     ):
         expect(dialog).to_contain_text(text)

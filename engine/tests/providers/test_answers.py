@@ -4,6 +4,7 @@ real clients over HTTP.
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -296,13 +297,41 @@ async def test_a_tool_call_at_the_limit_of_tokens_is_an_error_and_a_text_is_kept
     assert limit in str(message.response_metadata)
 
 
-async def test_one_that_falls_silent_is_an_error(
-    provider: Provider, ask: Callable[..., Any], provided: Provided
+async def test_one_that_falls_silent_is_an_error_and_the_log_names_the_limit(
+    provider: Provider,
+    ask: Callable[..., Any],
+    provided: Provided,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     provided.silent.clear()
     for parts in ([], provider[0](provider[2], tool=False)[:2]):
         with pytest.raises(SilentModelError, match=r"nothing for 0\.4 seconds"):
             await ask(parts, IMPATIENT)
+        assert "Limits(model_silence_seconds=...)" in caplog.text
+
+
+class Slowly(list[bytes]):
+    """Parts that come a moment after one another."""
+
+    def __iter__(self) -> Iterator[bytes]:
+        for part in super().__iter__():
+            time.sleep(0.25)
+            yield part
+
+
+@pytest.mark.parametrize("provider", ["openai"], indirect=True)
+@pytest.mark.usefixtures("provider")
+async def test_what_a_server_says_of_its_progress_is_no_silence(ask: Callable[..., Any]) -> None:
+    """As llama.cpp does while it reads a long prompt, when it is asked for `return_progress`."""
+    head = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+    progress = _sse(
+        *(
+            {**head, "choices": [], "prompt_progress": {"total": 9_000, "processed": tokens}}
+            for tokens in (0, 3_000, 6_000, 9_000)
+        )
+    )
+    message = await ask(Slowly(progress + openai("stop", tool=False)), IMPATIENT)
+    assert message.text == "a b"
 
 
 NO_THREAD_KEEPS = [

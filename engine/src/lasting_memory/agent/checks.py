@@ -75,18 +75,20 @@ class _Agent(NamedTuple):
     fix: str
 
 
-def offered_tools(graph: Graph) -> list[str]:
-    """Names of the tools that the model of an agent is offered, in order.
+def offered_tools(graph: Graph) -> list[BaseTool]:
+    """The tools that the model of an agent is offered, in order, one of each name.
 
     deepagents gives every agent with files the tool `execute`, and takes it out of each call where
     nothing can execute it.
     """
     tools = _tools(graph)
-    names = list(dict.fromkeys([tool.name for tool in tools]))
+    by_name = dict[str, BaseTool]()
+    for tool in tools:
+        by_name.setdefault(tool.name, tool)
     files = _files(tools)
-    if files is None or supports_execution(files.backend):
-        return names
-    return [name for name in names if name != "execute"]
+    if files is not None and not supports_execution(files.backend):
+        by_name.pop("execute", None)
+    return list(by_name.values())
 
 
 def check_graph(graph: Graph) -> None:

@@ -39,7 +39,7 @@ MAX_POLICY_FILES = 1_000
 # The section of `agent.md` on writing memory, which is left out where the agent may not.
 _ON_WRITING = re.compile(r"^## Remembering\n.*?(?=^## |\Z)", re.DOTALL | re.MULTILINE)
 # Tools that only write memory. A call of another one that does is refused.
-_WRITING_TOOLS = {"append_memory", "save_profile"}
+WRITING_TOOLS = {"append_memory", "save_profile"}
 
 
 def section_on_writing(d: Deployment) -> str:
@@ -140,7 +140,7 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         tools = request.tools
         if any(block.is_read_only for block in blocks):
             system = _without(system, self._on_writing)
-            tools = [tool for tool in tools if getattr(tool, "name", None) not in _WRITING_TOOLS]
+            tools = [tool for tool in tools if getattr(tool, "name", None) not in WRITING_TOOLS]
         shown_request = request.override(
             system_message=_with_blocks(system, blocks),
             messages=[_without_authority(message) for message in request.messages],

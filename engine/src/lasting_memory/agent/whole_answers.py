@@ -8,6 +8,7 @@ error that says why. A text that was cut is kept, and its metadata say so.
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from traceback import walk_tb
@@ -28,6 +29,8 @@ from lasting_memory.agent.answers import (
 )
 from lasting_memory.agent.provider_errors import is_lost_connection
 from lasting_memory.deployment import Limits
+
+logger = logging.getLogger(__name__)
 
 _REPORTED = "its provider reported an error in the middle of it"
 # The status of an answer that had begun: by the client of Anthropic, and by that of Ollama.
@@ -157,6 +160,11 @@ async def _next_chunk(
             return await anext(chunks, None)
     except Exception as error:
         if silence.expired():
+            logger.warning(
+                "A model said nothing for %g seconds. Limits(model_silence_seconds=...) in "
+                "deployment.py allows more, e.g. where a local model is loaded first.",
+                silence_seconds,
+            )
             raise SilentModelError(
                 f"The model said nothing for {silence_seconds:g} seconds."
             ) from error

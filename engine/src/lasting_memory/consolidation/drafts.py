@@ -1,5 +1,4 @@
-"""A draft: one run's batch, and the private copy of the person's files on which the model works
-until it is committed.
+"""A draft: one run's batch, and the private copy of the person's files on which the model works.
 
 It is in the memory of this process, so a run that dies or is taken back has written nothing.
 """
@@ -53,34 +52,26 @@ _RECORDS_READ = 1_000
 
 @dataclass(slots=True)
 class Draft:
-    """One run's batch: the conversations that the model works on at once, and its copy of the
-    files.
-    """
+    """One run's batch: the conversations that the model works on, and its copy of the files."""
 
     owner: Owner
     record: Record
-    # In the real store.
-    memory: Memory
-    # Why the run was planned. None: somebody began it over the platform's API.
+    memory: Memory  # in the real store
+    # Why the run was planned; None: somebody began it over the platform's API.
     trigger: Trigger | None = None
-    # The copied files, by key.
-    base: Mapping[str, FileData] = field(default_factory=dict)
+    base: Mapping[str, FileData] = field(default_factory=dict)  # the copied files, by key
     shown: Sequence[Due] = ()
-    # Whether other conversations are due.
-    more: bool = False
     # Operations that note how far conversations are read; they are kept with the record.
     reading_ops: Sequence[PutOp] = ()
+    more: bool = False  # whether other conversations are due
     # What the person said in these conversations since they first took something back.
     said: Sequence[Dated] = ()
-    # The conversations as the model reads them, with the files about them.
-    text: str = ""
-    # Path and text of all that its new lines may say. None: anything.
+    text: str = ""  # the conversations as the model reads them, with the files about them
+    # Path and text of all that its new lines may say; None: anything.
     source: Sequence[tuple[str, str]] | None = None
-    # Of a text that was brought.
-    reading: Reading | None = None
-    # Model calls of this attempt.
-    steps: int = 0
-    # Why a line is given up, by path and line.
+    reading: Reading | None = None  # of a text that was brought
+    steps: int = 0  # model calls of this attempt
+    # Why lines are given up, by path and line.
     given_up: defaultdict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
     copy: BaseStore = field(default_factory=InMemoryStore)
 
@@ -96,9 +87,9 @@ class Draft:
     def author(self) -> identity.Author:
         """The sources of a line, for a person who asks; the run's record counts all conversations."""
         thread_ids = sorted(item.conversation.thread_id for item in self.shown)
-        first_ids = " ".join(thread_ids[:_THREADS_NOTED])
+        said_in = " ".join(thread_ids[:_THREADS_NOTED])
         user_id = self.owner.actor.user_id
-        return identity.Author("consolidation", user_id, self.record.run_id, first_ids)
+        return identity.Author("consolidation", user_id, self.record.run_id, said_in)
 
     @property
     def messages_shown(self) -> int:
@@ -112,8 +103,9 @@ class Draft:
     async def taken_back(
         self, proposals: Sequence[Proposal], revisions: Sequence[Item]
     ) -> dict[Key, Dated]:
-        """What the person has taken back up to now, by the items of their files' journals and these
-        proposals of theirs.
+        """What the person has taken back up to now.
+
+        By the items of their files' journals, and by these proposals of theirs.
         """
         declined = list[Declined]()
         for proposal in proposals:
@@ -126,14 +118,14 @@ class Draft:
         """What was deleted since the run began, and the person's present controls."""
         memory = self.memory
         marks = journal.ended_ops(memory.began)
-        items = await memory.store.abatch([*marks, *read_controls(memory.actor)])
-        since = journal.ended_in(items[: len(marks)], memory.began)
-        controls = controls_of(items[len(marks) :], memory.deployment)
-        return since, controls
+        found = await memory.store.abatch([*marks, *read_controls(memory.actor)])
+        since = journal.ended_in(found[: len(marks)], memory.began)
+        return since, controls_of(found[len(marks) :], memory.deployment)
 
     def show(self, talk: str, taken: Sequence[Dated]) -> None:
-        """Have the model read this, with the topic files that have most words in common, and what
-        was taken back. Blocks.
+        """Have the model read this text. Blocks.
+
+        With it come the topic files that have most words in common, and what was taken back.
         """
         self.text = talk
         files = [] if self.record.kind == "tidy" else self._topics_about(talk)
@@ -153,8 +145,9 @@ class Draft:
         return [topics[number] for number, _ in ranked[: self.rules.topic_files_shown]]
 
     async def begin(self, refused: str = "") -> list[AnyMessage]:
-        """Make a new copy, and return the first messages of an attempt. `refused`: why the attempt
-        before was.
+        """Make a new copy, and return the first messages of an attempt.
+
+        `refused` says why the attempt before was.
         """
         self.copy = InMemoryStore()
         self.steps = 0
@@ -164,25 +157,25 @@ class Draft:
             [PutOp(self.memory.files, key, {**file}) for key, file in self.base.items()]
         )
         kind = "task" if self.record.kind == "conversations" else self.record.kind
-        task = await self._prompt(f"consolidation_{kind}.md")
-        task = task.replace("{count}", str(len(self.shown)))
+        prompt = await self._prompt(f"consolidation_{kind}.md")
+        task = prompt.replace("{count}", str(len(self.shown)))
         if refused:
-            again = await self._prompt("consolidation_retry.md")
-            task += "\n" + again.replace("{reason}", refused)
+            prompt = await self._prompt("consolidation_retry.md")
+            task += "\n" + prompt.replace("{reason}", refused)
         call_id = f"batch-{self.record.run_id}"
         call = AIMessage("", tool_calls=[{"name": READ_TOOL, "args": {}, "id": call_id}])
-        result = ToolMessage(self.text, name=READ_TOOL, tool_call_id=call_id)
-        return [HumanMessage(task), call, result]
+        return [
+            HumanMessage(task),
+            call,
+            ToolMessage(self.text, name=READ_TOOL, tool_call_id=call_id),
+        ]
 
     async def _prompt(self, name: str) -> str:
-        """The text of a prompt, which is read from a file."""
         return await platform.in_thread(self.memory.deployment.prompt, name)
 
     def with_earlier_parts(self, changed: Sequence[Changed]) -> list[Changed]:
         """What a proposal changes: of a text that was brought also what its earlier parts change."""
-        if self.reading:
-            return self.reading.with_earlier_parts(changed)
-        return list(changed)
+        return self.reading.with_earlier_parts(changed) if self.reading else list(changed)
 
     def answer(self, record: Record) -> str:
         """The run's answer: its record where a request waits for that, else a sentence."""
@@ -203,31 +196,35 @@ class Draft:
         *,
         quotes_facts: bool = True,
     ) -> None:
-        """Log a record of the run, and keep it with its positions; not of a dry run, nor of who was
-        forgotten meanwhile.
+        """Log a record of the run, and keep it with its positions.
 
-        Nor, where it `quotes_facts`, if one was deleted for good since the run began.
+        Nothing is kept of a dry run, nor of who was forgotten meanwhile; nor, where the record
+        `quotes_facts`, if a fact was deleted for good since the run began.
         """
         record.log()
-        memory = self.memory
         if self.reading:
-            record = replace(record, notes=[])  # nothing is kept of a text but what is proposed
+            # Nothing is kept of a text but what is proposed.
+            record = replace(record, notes=[])
             record = await self._with_earlier_record(record, self.reading.part)
         if record.dry_run:
             return
+        memory = self.memory
         namespace = namespaces.run_records(memory.actor)
-        listed = SearchOp(namespace, limit=_RECORDS_READ)
+        key = f"{record.started_at}-{record.run_id}"
         marks = journal.ended_ops(memory.began)
-        records, *items = cast("list[Any]", await memory.store.abatch([listed, *marks]))
-        since = journal.ended_in(items, memory.began)
+        listed = SearchOp(namespace, limit=_RECORDS_READ)
+        records, *found = cast("list[Any]", await memory.store.abatch([listed, *marks]))
+        since = journal.ended_in(found, memory.began)
         if since.all_of_it or since.conversation or (quotes_facts and since.fact):
             return
-        key = f"{record.started_at}-{record.run_id}"
-        other_keys = sorted(item.key for item in records if item.key != key)
-        ops = [*self.reading_ops, *position_ops(memory.actor, positions)]
-        ops.append(PutOp(namespace, key, asdict(record), index=False))
-        too_many = max(0, len(other_keys) + 1 - self.rules.records_kept)
-        ops += [PutOp(namespace, old_key, None) for old_key in other_keys[:too_many]]
+        others = sorted(item.key for item in records if item.key != key)
+        ops = [
+            *self.reading_ops,
+            *position_ops(memory.actor, positions),
+            PutOp(namespace, key, asdict(record), index=False),
+        ]
+        too_many = max(0, len(others) + 1 - self.rules.records_kept)
+        ops += [PutOp(namespace, old, None) for old in others[:too_many]]
         await journal.put_unless_forgotten(
             memory.store, ops, memory.began, quotes_facts=quotes_facts, is_checked=True
         )
@@ -240,8 +237,12 @@ class Draft:
         if item is None:
             return record
         earlier = {**asdict(Record("", "")), **item.value}
-        counts = {name: getattr(record, name) + earlier[name] for name in _COUNTS}
-        status = "proposed" if earlier["status"] == "proposed" else record.status
+        counts = dict[str, int]()
+        for name in _COUNTS:
+            counts[name] = getattr(record, name) + earlier[name]
+        status = record.status
+        if earlier["status"] == "proposed":
+            status = "proposed"
         files = {**earlier["files"], **record.files}
         return replace(record, status=status, files=files, **counts)
 
@@ -271,8 +272,9 @@ class Draft:
 
 
 def _why_failed(error: BaseException) -> str:
-    """Why a run ended, in a sentence. Of an error that is not this library's, its message may be of
-    no use to a person.
+    """Why a run ended, in a sentence.
+
+    The message of an error that is not this library's may be of no use to a person.
     """
     if not isinstance(error, Exception):
         return "It was cancelled."
@@ -284,8 +286,8 @@ def _why_failed(error: BaseException) -> str:
 
 # --- The draft of the current run
 
-# Set where a run begins an attempt: what the model's tools, files and prompt call runs within.
-# None: a script without drafts.
+# It is set where a run begins an attempt, for what the model's tools, files and prompt call. None:
+# a script without drafts.
 CURRENT_DRAFT: ContextVar[Draft | None] = ContextVar("draft")
 
 

@@ -209,7 +209,7 @@ def covered(
 
     A line has enough of the entry's words, or the entry of the line's. Blocks.
     """
-    said = {key for key in entries if key in lines}
+    said = entries.keys() & lines.keys()
     others = {key: text for key, text in entries.items() if key not in said}
     written = Facts(lines, rules=rules)
     unsaid = Facts(others, written.language, rules)

@@ -8,7 +8,6 @@ from typing import Any
 from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse
 from langchain_core.tools import BaseTool
 from langgraph.runtime import Runtime
-from langgraph_sdk import get_client
 
 from lasting_memory.agent.answers import NO_ANSWER
 from lasting_memory.consolidation.owners import owner_for
@@ -18,7 +17,7 @@ from lasting_memory.deployment import Deployment
 from lasting_memory.memory import journal
 from lasting_memory.people import identity
 from lasting_memory.people.caller import Caller
-from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD
+from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD, get_client
 
 logger = logging.getLogger(__name__)
 

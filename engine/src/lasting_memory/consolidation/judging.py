@@ -1,5 +1,6 @@
-"""Judges what the model made of a draft: what may be committed, what is left out of it, and why
-nothing may be.
+"""Judges what the model made of a draft.
+
+The verdict says what may be committed, what is left out, and why nothing may be committed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,9 +49,8 @@ class Verdict:
     problem: str = ""  # why nothing may be committed, as the model is told
     notes: Sequence[Note] = ()  # why something is left out, or nothing may be committed, for people
     failure: str = ""  # why the model's last answer is none
-    is_stopped: bool = (
-        False  # whether nothing is tried again, nor planned, whatever the model would do
-    )
+    # Whether nothing is tried again, nor planned, whatever the model would do.
+    is_stopped: bool = False
 
     @property
     def objection(self) -> str:
@@ -61,8 +61,9 @@ class Verdict:
 
 
 async def judge(draft: Draft, ending: Ending) -> Verdict:
-    """What becomes of a draft, once the model has ended. Raises `NothingToDoError` if its person
-    was forgotten.
+    """What becomes of a draft, once the model has ended.
+
+    Raises `NothingToDoError` if its person was forgotten.
     """
     since, controls = await draft.since_it_began()
     if since.all_of_it or since.conversation:
@@ -81,8 +82,9 @@ async def judge(draft: Draft, ending: Ending) -> Verdict:
 
 
 def _why_no_answer(ending: Ending, verdict: Verdict) -> str:
-    """Why the model's last answer is none; "" if it ended as whole answers end, and said or changed
-    something.
+    """Why the model's last answer is none.
+
+    "" if it ended as whole answers end, and said or changed something.
     """
     if ending.answer is None:
         return SILENT

@@ -5,9 +5,9 @@ This compares a batch's draft with memory, whatever the model was told. What a b
 left out line by line, of a JSON object field by field, and the rest stays.
 
 - A line is *added* if its text is new. It is *removed* if its text is gone.
-- An *update* is a line that stands in place of another. Of the lines that are taken out and put in
-  at one place of a file, those that have most words in common belong together, and the others in
-  their order. A heading, or a line without words, stands in place of no fact: the fact is removed.
+- An *update* is a line that stands in place of another. Of lines that are taken out and put in at
+  one place of a file, those belong together that have most words in common, and otherwise in their
+  order. A heading, or a line without words, stands in place of no fact: the fact is removed.
 - A line that is moved, within a file or to another one, is none of these.
 - A field is added if it had no value, removed if it has none any more, and otherwise updated. Null
   and empty texts, lists and objects are no values. The fields of an object within count, too. A
@@ -48,33 +48,34 @@ def listed(kinds: Collection[Kind], word: str = "and") -> str:
 
 def within(changes: Sequence[Changed], may: Collection[Kind]) -> tuple[list[Changed], list[Beyond]]:
     """The part of a batch's changes that may be made, and what is left out. Blocks."""
-    if {"add", "update", "remove"} <= set(may):
+    if set(KINDS) <= {*may}:
         return list(changes), []
     moved = _moved(changes)
-    permitted = list[Changed]()
+    kept = list[Changed]()
     left_out = list[Beyond]()
     for change in changes:
         if change.path.endswith(".json"):
-            text, beyond = _permitted_json(change, may)
+            text, found = _object(change, may)
         else:
-            text, beyond = _permitted_lines(change, may, moved)
-        rest = [line for line in text.split("\n") if line.strip()]
-        if change.deleted and all(map(is_heading, rest)):
-            # All its lines are elsewhere, or may go.
-            permitted.append(change)
+            text, found = _lines(change, may, moved)
+        lines_left = [line for line in text.split("\n") if line.strip()]
+        # All lines of a deleted file are elsewhere, or may go.
+        if change.deleted and all(map(is_heading, lines_left)):
+            kept.append(change)
             continue
-        left_out += beyond
-        if text != change.before and (change.before or rest):
-            permitted.append(replace(change, after=text, deleted=False))
-    return permitted, left_out
+        left_out += found
+        if text != change.before and (change.before or lines_left):
+            kept.append(replace(change, after=text, deleted=False))
+    return kept, left_out
 
 
 # --- Lines
 
 
 class _Moved(NamedTuple):
-    """Lines that are taken out in one place and put in at another, and how often; each place takes
-    one away.
+    """Lines that are taken out in one place and put in at another, and how often.
+
+    Each place takes one away.
     """
 
     out: Counter[str]
@@ -82,44 +83,54 @@ class _Moved(NamedTuple):
 
 
 def _moved(changes: Sequence[Changed]) -> _Moved:
-    texts = [change for change in changes if not change.path.endswith(".json")]
+    text_changes = [change for change in changes if not change.path.endswith(".json")]
     taken = Counter[str]()
     put = Counter[str]()
-    for change in texts:
+    for change in text_changes:
         old = change.before.split("\n")
         new = change.after.split("\n")
-        for old_start, old_end, new_start, new_end in journal.edits(old, new):
-            taken.update(line.strip() for line in old[old_start:old_end])
+        for start, end, new_start, new_end in journal.edits(old, new):
+            taken.update(line.strip() for line in old[start:end])
             put.update(line.strip() for line in new[new_start:new_end])
-    facts_before = facts_of([(change.path, change.before) for change in texts])
-    facts_after = facts_of([(change.path, change.after) for change in texts])
-    both = Counter[str]()
+    facts_before = facts_of([(change.path, change.before) for change in text_changes])
+    facts_after = facts_of([(change.path, change.after) for change in text_changes])
+    moved = Counter[str]()
     for line, times in (taken & put).items():
         key = key_of(line)
         # A fact that now stands in a comment is gone.
-        if key in facts_after or key not in facts_before:
-            both[line] = times
-    return _Moved(both.copy(), both.copy())
+        is_gone = key in facts_before and key not in facts_after
+        if not is_gone:
+            moved[line] = times
+    return _Moved(moved, moved.copy())
 
 
-def _permitted_lines(
-    change: Changed, may: Collection[Kind], moved: _Moved
-) -> tuple[str, list[Beyond]]:
+def _take_all(moved: Counter[str], lines: Sequence[str]) -> set[int]:
+    """Take the lines that are moved out of `moved`. Returns their numbers."""
+    numbers = set[int]()
+    for number, raw_line in enumerate(lines):
+        line = raw_line.strip()
+        if line and moved[line] > 0:
+            moved[line] -= 1
+            numbers.add(number)
+    return numbers
+
+
+def _lines(change: Changed, may: Collection[Kind], moved: _Moved) -> tuple[str, list[Beyond]]:
     """The text with what may be made of its changes, and what is left out."""
     old = change.before.split("\n")
     new = change.after.split("\n")
-    lines = list[str]()
+    copied = 0  # lines of the old text that are in the result, or taken out
+    result = list[str]()
     left_out = list[Beyond]()
-    next_old = 0
-    for old_start, old_end, new_start, new_end in journal.edits(old, new):
-        lines += old[next_old:old_start]
-        next_old = old_end
-        place = _Place(old[old_start:old_end], new[new_start:new_end], may, moved)
-        lines += place.lines()
+    for start, end, new_start, new_end in journal.edits(old, new):
+        result += old[copied:start]
+        place = _Place(old[start:end], new[new_start:new_end], may, moved)
+        result += place.lines()
         for kind, text in place.left_out:
             left_out.append(Beyond(change.path, kind, text))
-    lines += old[next_old:]
-    return "\n".join(lines), left_out
+        copied = end
+    result += old[copied:]
+    return "\n".join(result), left_out
 
 
 class _Place:
@@ -131,34 +142,41 @@ class _Place:
         self._taken = taken
         self._put = put
         self._may = may
-        # Numbers of the lines that go to another place, and of those that come from one.
-        self._going = _take_moved(taken, moved.out)
-        self._coming = _take_moved(put, moved.back)
-        self._pairs = _pairs_of(_others(taken, self._going), _others(put, self._coming))
+        # Numbers of the lines that are moved from here and to here.
+        self._going = _take_all(moved.out, taken)
+        self._coming = _take_all(moved.back, put)
+        # By the number of a line that was taken out, that of the line in its place.
+        self._pairs = dict[int, int]()
+        facts_out, others_out = _facts_and_others(taken, self._going)
+        facts_in, others_in = _facts_and_others(put, self._coming)
+        self._pairs |= _pairs(facts_out, facts_in)
+        self._pairs |= _pairs(others_out, others_in)
         self.left_out = list[tuple[Kind, str]]()
 
     def lines(self) -> list[str]:
         """The lines that may stand there, once `left_out` has the others."""
-        lines = list[str]()
-        next_new = 0
+        result = list[str]()
+        next_put = 0
         for number, line in enumerate(self._taken):
             if number in self._pairs:
-                new_number = self._pairs[number]
-                lines += self._added(range(next_new, new_number))
-                lines.append(self._updated(line, self._put[new_number]))
-                next_new = max(next_new, new_number + 1)
-            elif self._stays(number, line):
-                lines.append(line)
-        lines += self._added(range(next_new, len(self._put)))
-        if self.left_out:
-            return lines
-        return list(self._put)
+                put_number = self._pairs[number]
+                result += self._added(range(next_put, put_number))
+                update = self._put[put_number]
+                result.append(update if self._may_do("update", update) else line)
+                next_put = max(next_put, put_number + 1)
+            elif number not in self._going:
+                is_removed = line.strip() and self._may_do("remove", line)
+                if not is_removed:
+                    result.append(line)
+        result += self._added(range(next_put, len(self._put)))
+        return result if self.left_out else list(self._put)
 
     def _added(self, numbers: range) -> list[str]:
-        """The new lines with these numbers that stand in no other's place, as far as they may be
-        added.
+        """The new lines with these numbers that may be added.
+
+        A line that stands in place of another one is not among them.
         """
-        updates = set(self._pairs.values())
+        updates = {*self._pairs.values()}
         lines = list[str]()
         for number in numbers:
             if number in updates:
@@ -168,19 +186,7 @@ class _Place:
                 lines.append(line)
         return lines
 
-    def _updated(self, old: str, new: str) -> str:
-        return new if self._may_do("update", new) else old
-
-    def _stays(self, number: int, line: str) -> bool:
-        """Whether a line that was taken out, and that no other stands in place of, stays there."""
-        if number in self._going:
-            return False
-        if not line.strip():
-            return True
-        return not self._may_do("remove", line)
-
     def _may_do(self, kind: Kind, line: str) -> bool:
-        """Whether this may be done with a line; notes it as left out if not."""
         if kind in self._may:
             return True
         if line.strip():
@@ -188,39 +194,15 @@ class _Place:
         return False
 
 
-def _take_moved(lines: Sequence[str], moved: Counter[str]) -> set[int]:
-    """The numbers of those lines that are moved, each of which takes one away of `moved`."""
-    numbers = set[int]()
-    for number, line in enumerate(lines):
-        text = line.strip()
-        if text and moved[text] > 0:
-            moved[text] -= 1
-            numbers.add(number)
-    return numbers
-
-
-def _others(lines: Sequence[str], known: Collection[int]) -> dict[int, str]:
-    """The lines with text that are none of these, by their numbers."""
-    others = dict[int, str]()
-    for number, line in enumerate(lines):
-        if line.strip() and number not in known:
-            others[number] = line
-    return others
-
-
-def _pairs_of(taken: Mapping[int, str], put: Mapping[int, str]) -> dict[int, int]:
-    """Which of the new lines stands in place of which old one, by their numbers: facts in place of
-    facts, other lines in place of others.
-    """
-    old_facts, old_others = _facts_and_others(taken)
-    new_facts, new_others = _facts_and_others(put)
-    return _pairs_of_a_kind(old_facts, new_facts) | _pairs_of_a_kind(old_others, new_others)
-
-
-def _facts_and_others(lines: Mapping[int, str]) -> tuple[dict[int, str], dict[int, str]]:
+def _facts_and_others(
+    lines: Sequence[str], moved: Collection[int]
+) -> tuple[dict[int, str], dict[int, str]]:
+    """The lines that are facts, and the others with text, by their numbers; none that is moved."""
     facts = dict[int, str]()
     others = dict[int, str]()
-    for number, line in lines.items():
+    for number, line in enumerate(lines):
+        if not line.strip() or number in moved:
+            continue
         if facts_of([("", line)]):
             facts[number] = line
         else:
@@ -228,99 +210,99 @@ def _facts_and_others(lines: Mapping[int, str]) -> tuple[dict[int, str], dict[in
     return facts, others
 
 
-def _pairs_of_a_kind(taken: Mapping[int, str], put: Mapping[int, str]) -> dict[int, int]:
-    """Those with most words in common belong together, and the others in their order."""
-    unpaired = dict(put)
+def _pairs(taken: Mapping[int, str], put: Mapping[int, str]) -> dict[int, int]:
+    """Which of the new lines stands in place of which old one, by their numbers."""
     pairs = dict[int, int]()
-    common = _common_words(taken, put)
-    for old_number, new_number in sorted(common, key=lambda pair: (-common[pair], pair)):
-        if old_number not in pairs and new_number in unpaired:
-            pairs[old_number] = new_number
-            del unpaired[new_number]
-    for old_number in taken:
-        if old_number not in pairs and unpaired:
-            first = min(unpaired)
-            pairs[old_number] = first
-            del unpaired[first]
+    left = {*put}
+    for old, new in _most_alike(taken, put):
+        if old not in pairs and new in left:
+            pairs[old] = new
+            left.remove(new)
+    in_order = iter(sorted(left))
+    for old in taken:
+        if old not in pairs:
+            new_number = next(in_order, None)
+            if new_number is None:
+                break
+            pairs[old] = new_number
     return pairs
 
 
-def _common_words(taken: Mapping[int, str], put: Mapping[int, str]) -> dict[tuple[int, int], int]:
-    """How many words an old and a new line have in common, by their numbers; only pairs with any.
+def _most_alike(taken: Mapping[int, str], put: Mapping[int, str]) -> list[tuple[int, int]]:
+    """Pairs of an old and a new line with words in common, most of them first.
+
     None where there are too many pairs to compare.
     """
-    common = dict[tuple[int, int], int]()
     if len(taken) * len(put) > _MOST_PAIRS:
-        return common
-    new_words = {number: set(key_of(line)) for number, line in put.items()}
-    for old_number, line in taken.items():
-        old_words = set(key_of(line))
-        for new_number, words in new_words.items():
-            count = len(old_words & words)
+        return []
+    words_put = {number: {*key_of(line)} for number, line in put.items()}
+    common = dict[tuple[int, int], int]()
+    for old, line in taken.items():
+        words = {*key_of(line)}
+        for new, new_words in words_put.items():
+            count = len(words & new_words)
             if count:
-                common[old_number, new_number] = count
-    return common
+                common[old, new] = count
+    return sorted(common, key=lambda pair: (-common[pair], pair))
 
 
 # --- JSON
 
 
-def _permitted_json(change: Changed, may: Collection[Kind]) -> tuple[str, list[Beyond]]:
+def _object(change: Changed, may: Collection[Kind]) -> tuple[str, list[Beyond]]:
     """The text of a JSON file with what may be made of its changes, and what is left out."""
     old = _fields_of(change.before)
     new = _fields_of("" if change.deleted else change.after)
     if old is None or new is None:
-        return _permitted_whole(change, may)
+        kind = _kind_of_file_change(change)
+        if kind in may:
+            return change.after, []
+        return change.before, [Beyond(change.path, kind, "the whole file")]
     try:
-        fields, left_out = _permitted_fields(old, new, may, Beyond(change.path, "update", ""))
+        result, left_out = _merged(old, new, may, Beyond(change.path, "update", ""))
     except RecursionError:
         return change.before, [Beyond(change.path, "update", "the whole file")]
     if not left_out:
         return change.after, []
-    if _are_same(fields, old):
+    if _are_same(result, old):
         return change.before, left_out
-    if not fields:
-        return "", left_out
-    return json.dumps(fields, indent=2, ensure_ascii=False) + "\n", left_out
+    text = json.dumps(result, indent=2, ensure_ascii=False) + "\n"
+    return text if result else "", left_out
 
 
-def _permitted_whole(change: Changed, may: Collection[Kind]) -> tuple[str, list[Beyond]]:
-    """The text of a JSON file that is no object, or becomes none."""
-    kind: Kind = "update"
+def _kind_of_file_change(change: Changed) -> Kind:
     if not change.before:
-        kind = "add"
-    elif change.deleted:
-        kind = "remove"
-    if kind in may:
-        return change.after, []
-    return change.before, [Beyond(change.path, kind, "the whole file")]
+        return "add"
+    return "remove" if change.deleted else "update"
 
 
-def _permitted_fields(
+def _merged(
     old: Mapping[str, Any], new: Mapping[str, Any], may: Collection[Kind], where: Beyond
 ) -> tuple[dict[str, Any], list[Beyond]]:
-    """The fields of an object with what may be made of its changes, and what is left out. `where`
-    names the object.
+    """The fields of an object with what may be made of its changes, and what is left out.
+
+    `where` names the object.
     """
-    fields = dict[str, Any]()
+    result = dict[str, Any]()
     left_out = list[Beyond]()
     for name in dict.fromkeys([*old, *new]):
         before = old.get(name)
         after = new.get(name)
-        if before and after and isinstance(before, dict) and isinstance(after, dict):
-            inner = where._replace(text=f"{where.text}{name}.")
-            fields[name], beyond = _permitted_fields(before, after, may, inner)
+        have_values = _has_value(before) and _has_value(after)
+        if have_values and isinstance(before, dict) and isinstance(after, dict):
+            where_within = where._replace(text=f"{where.text}{name}.")
+            result[name], beyond = _merged(before, after, may, where_within)
             left_out += beyond
             continue
         kind = _kind_of(before, after)
-        is_permitted = kind is None or kind in may
-        source = new if is_permitted else old
+        is_made = kind is None or kind in may
+        source = new if is_made else old
         if name in source:
-            fields[name] = source[name]
-        if kind is not None and not is_permitted:
+            result[name] = source[name]
+        if kind is not None and not is_made:
             value = before if kind == "remove" else after
             left_out.append(Beyond(where.path, kind, f"{where.text}{name}: {value}"))
-    return fields, left_out
+    return result, left_out
 
 
 def _kind_of(before: object, after: object) -> Kind | None:
@@ -344,7 +326,7 @@ def _are_same(one: object, other: object) -> bool:
 def _fields_of(text: str) -> dict[str, Any] | None:
     """The fields of a JSON object; none of no text; None for other text."""
     try:
-        value = json.loads(text) if text.strip() else {}
+        found = json.loads(text) if text.strip() else {}
     except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) else None
+    return found if isinstance(found, dict) else None

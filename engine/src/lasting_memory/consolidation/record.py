@@ -4,7 +4,7 @@ has it.
 
 import json
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, TypedDict
@@ -15,7 +15,7 @@ from lasting_memory import platform
 from lasting_memory.consolidation.brought import proposal_id
 from lasting_memory.memory import journal
 from lasting_memory.memory.one_fact import Fact
-from lasting_memory.memory.proposals import Proposal, all_proposals
+from lasting_memory.memory.proposals import all_proposals
 from lasting_memory.people import identity, namespaces
 
 logger = logging.getLogger(__name__)
@@ -36,9 +36,7 @@ class Note(TypedDict):
 
 
 def note(kind: str, *lines: str) -> Note:
-    """A note of this kind, about the first of these lines."""
-    texts = [line[:_NOTE_CHARS] for line in lines[:_NOTED_LINES]]
-    return {"kind": kind, "texts": texts}
+    return {"kind": kind, "texts": [line[:_NOTE_CHARS] for line in lines[:_NOTED_LINES]]}
 
 
 @dataclass
@@ -83,11 +81,11 @@ class Record:
         """Log `consolidation` and a JSON object, for log pipelines."""
         seconds = (datetime.now(UTC) - datetime.fromisoformat(self.started_at)).total_seconds()
         status = "dry_run" if self.dry_run and self.status == "done" else self.status
-        logged: dict[str, object] = {"status": status, "people": 1}
+        entry: dict[str, Any] = {"status": status, "people": 1}
         for name in _LOGGED:
-            logged[name] = getattr(self, name)
-        logged["seconds"] = round(seconds, 1)
-        logger.info("consolidation %s", json.dumps(logged))
+            entry[name] = getattr(self, name)
+        entry["seconds"] = round(seconds, 1)
+        logger.info("consolidation %s", json.dumps(entry))
 
 
 def now() -> str:
@@ -95,29 +93,21 @@ def now() -> str:
 
 
 async def records(store: BaseStore, actor: identity.Actor) -> list[dict[str, Any]]:
-    """A person's last records, newest first. The status of what was proposed is what became of the
-    proposal.
+    """A person's last records, newest first.
+
+    The status of what was proposed is what became of the proposal.
     """
     items = await journal.all_items(store, namespaces.run_records(actor))
     proposals = await all_proposals(store, actor)
-    defaults = asdict(Record("", ""))
-    shown = list[dict[str, Any]]()
+    newest_first = list[dict[str, Any]]()
     for item in reversed(items):
-        record = {**defaults, **item.value}
+        record = {**asdict(Record("", "")), **item.value}
         if record["status"] == "proposed":
-            record["status"] = _status_of_proposal(record["run_id"], proposals)
-        shown.append(record)
-    return shown
-
-
-def _status_of_proposal(run_id: str, proposals: Iterable[Proposal]) -> str:
-    """What became of what a run proposed last."""
-    id_begins = (run_id, proposal_id(run_id))
-    status = "replaced"
-    for proposal in proposals:
-        if proposal.id.startswith(id_begins):
-            status = proposal.status()
-    return status
+            prefixes = (record["run_id"], proposal_id(record["run_id"]))
+            of_run = [proposal for proposal in proposals if proposal.id.startswith(prefixes)]
+            record["status"] = of_run[-1].status() if of_run else "replaced"
+        newest_first.append(record)
+    return newest_first
 
 
 async def erase_from_records(
@@ -128,8 +118,9 @@ async def erase_from_records(
     *,
     dry_run: bool = False,
 ) -> int:
-    """Take a fact out of a person's records. Returns how many had it. With `dry_run` it only
-    counts.
+    """Take a fact out of a person's records. Returns how many had it.
+
+    With `dry_run` it only counts.
     """
     ops = list[PutOp]()
     for item in await journal.all_items(store, namespaces.run_records(actor)):
@@ -143,29 +134,29 @@ async def erase_from_records(
 
 def _without(record: Mapping[str, Any], fact: Fact) -> dict[str, Any]:
     """A stored record without a fact. Blocks."""
-    files = record.get("files")
-    if isinstance(files, Mapping):
-        files = _diffs_without(files, fact)
     reason = record.get("reason")
     if isinstance(reason, str) and fact.is_quoted(reason):
         reason = ""
+    files = record.get("files")
+    if isinstance(files, Mapping):
+        files = _files_without(files, fact)
     notes = [_note_without(note, fact) for note in record.get("notes") or []]
     return {**record, "files": files, "reason": reason, "notes": notes}
 
 
-def _diffs_without(diffs: Mapping[str, object], fact: Fact) -> dict[str, object]:
-    """A record's diffs by path without a fact. One of which nothing is left is left out."""
-    cleaned = dict[str, object]()
-    for path, diff in diffs.items():
-        rest = fact.cleaned_diff(str(diff)) if fact.is_quoted(str(diff)) else diff
-        if rest:
-            cleaned[path] = rest
+def _files_without(files: Mapping[str, Any], fact: Fact) -> dict[str, Any]:
+    """The differences of a stored record's files without a fact, and without empty ones."""
+    cleaned = dict[str, Any]()
+    for path, stored_diff in files.items():
+        diff = stored_diff
+        if fact.is_quoted(str(diff)):
+            diff = fact.cleaned_diff(str(diff))
+        if diff:
+            cleaned[path] = diff
     return cleaned
 
 
 def _note_without(note: Note, fact: Fact) -> Note:
     """A note of a stored record without the lines that quote a fact."""
-    return {
-        "kind": note["kind"],
-        "texts": [text for text in note["texts"] if not fact.is_quoted(text)],
-    }
+    texts = [text for text in note["texts"] if not fact.is_quoted(text)]
+    return {"kind": note["kind"], "texts": texts}

@@ -25,7 +25,6 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
-from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory import platform
@@ -59,6 +58,7 @@ from lasting_memory.memory.seeded import load_starting_memory
 from lasting_memory.people import identity
 from lasting_memory.people.caller import Caller
 from lasting_memory.people.identity import Context
+from lasting_memory.platform import get_client
 from lasting_memory.recall import catch_up
 from lasting_memory.settings import SettingsError
 

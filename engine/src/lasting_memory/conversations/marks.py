@@ -9,8 +9,9 @@ from contextvars import ContextVar
 from typing import Any
 
 from langgraph.config import get_config
-from langgraph_sdk import get_client
 from langgraph_sdk.errors import NotFoundError
+
+from lasting_memory.platform import get_client
 
 # On a thread that its creator asked to leave nothing behind.
 TEMPORARY = "temporary"

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import httpx
-from langgraph_sdk import get_client
 from langgraph_sdk.errors import NotFoundError
 
 from lasting_memory import platform
 from lasting_memory.attachments import file_names, own_text
+from lasting_memory.platform import get_client
 
 logger = logging.getLogger(__name__)
 

@@ -8,8 +8,14 @@ from langchain_core.messages.utils import count_tokens_approximately
 from lasting_memory import platform
 from lasting_memory.agent.checks import offered_tools
 from lasting_memory.agent.file_sections import Block
+from lasting_memory.agent.file_tools import ShownTools, tokens_of_tools
 from lasting_memory.agent.models import takes_pictures
-from lasting_memory.agent.prompt import PromptBlocks, memory_files, section_on_writing
+from lasting_memory.agent.prompt import (
+    WRITING_TOOLS,
+    PromptBlocks,
+    memory_files,
+    section_on_writing,
+)
 from lasting_memory.agent.skills import skills
 from lasting_memory.http.models import (
     Me,
@@ -82,7 +88,8 @@ async def prompt(caller: Caller, query: MemoryQuery) -> Prompt:
     memory_blocks = PromptBlocks(deployment, memory_files(deployment))
     read = await memory_blocks.read(store, actor, assistant, preview=True)
     instructions = deployment.prompt("agent.md")
-    if any(block.is_read_only for block in read):
+    is_read_only = any(block.is_read_only for block in read)
+    if is_read_only:
         instructions = instructions.replace(section_on_writing(deployment), "")
     blocks = [Block("agent", instructions.strip(), 0), *read]
     listed_skills = skills(deployment)
@@ -91,7 +98,11 @@ async def prompt(caller: Caller, query: MemoryQuery) -> Prompt:
     shown = [_prompt_block(block) for block in blocks]
     async with platform.graph_to_read(deployment.agents[0], caller.store) as graph:
         tools = offered_tools(graph) if graph else []
-    return Prompt(blocks=shown, tools=tools)
+    if is_read_only:
+        tools = [tool for tool in tools if tool.name not in WRITING_TOOLS]
+    shown_tools = await platform.in_thread(ShownTools(deployment).of, tools)
+    names = [tool.name for tool in tools]
+    return Prompt(blocks=shown, tools=names, tools_tokens=tokens_of_tools(shown_tools))
 
 
 def _prompt_block(block: Block) -> PromptBlock:

@@ -465,6 +465,7 @@ class Prompt(Answer):
         description="names of those that the first agent's model is offered; empty where the "
         "server does not tell"
     )
+    tools_tokens: int = Field(description="an estimate of what these tools have in each request")
 
 
 class PolicyFile(Answer):

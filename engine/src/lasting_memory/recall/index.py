@@ -69,13 +69,14 @@ class Index:
     """The index before any bucket is read: its parts, and the time up to which it is complete.
 
     `outstanding` counts the conversations that are not in it yet, or not by their meaning;
-    `meaning` says whether that counts.
+    `meaning` says whether that counts. `new_parts` counts those that are to be merged.
     """
 
     parts: list[Part] = field(default_factory=list)
     watermark: int = 0
     outstanding: int = 0
     meaning: bool = False
+    new_parts: int = 0
 
     @property
     def table(self) -> Array:
@@ -114,8 +115,8 @@ async def load(store: BaseStore, actor: identity.Actor) -> Index:
     segments = await store.asearch(namespaces.recall(actor, "segments"), limit=MOST_PARTS)
     parts = [read_part(item) for item in (*segments, *new)]
     if watermark is None or not parts:
-        return Index(parts)
-    return Index(parts, watermark.value.get("version", 0))
+        return Index(parts, new_parts=len(new))
+    return Index(parts, watermark.value.get("version", 0), new_parts=len(new))
 
 
 async def state_of(store: BaseStore, actor: identity.Actor) -> frozenset[tuple[str, datetime]]:
@@ -163,7 +164,7 @@ async def index_conversations(
     """Put conversations into their owner's index, in place of earlier versions. Safe to repeat.
 
     `before` is the index until now: it tells which documents a conversation that became shorter has
-    too many. Returns False, and writes nothing, if the person was forgotten since this began.
+    too many, and counts what may be merged. Returns False, and writes nothing, if the person was forgotten since this began.
     """
     counts = _counts_in(before.table) if before else {}
     has_meaning = platform.embedding_model(store) is not None
@@ -175,9 +176,9 @@ async def index_conversations(
             ops.append(_waiting_op(actor, made[0]))
     if not await write(store, actor, ops, began):
         return False
-    new = namespaces.recall(actor, "new")
-    new_before = sum(part.namespace == new for part in before.parts) if before else MERGE_AT
-    if new_before + len(talks) >= MERGE_AT:
+    if before:
+        before.new_parts += len(talks)
+    if before is None or before.new_parts >= MERGE_AT:
         await _merge(store, actor, began)
     return True
 

@@ -56,11 +56,11 @@ export function Prompt({ session: { client }, onClose }) {
     ${leftOut.length > 0 && html`<p class="problem">${t("prompt.left_out", { what: leftOut.join("; ") })}</p>`}
     <div class="text prompt" dir="auto">${text}</div>
   </article>`;
-  const total = (told?.blocks ?? []).reduce((sum, { tokens }) => sum + tokens, 0);
+  const total = (told?.blocks ?? []).reduce((sum, { tokens }) => sum + tokens, told?.tools_tokens ?? 0);
   return html`<${Dialog} title=${t("prompt.title")} problem=${problem} onClose=${onClose}>
     <p>${t("prompt.about")}</p>
     ${told && html`<p>${filled("prompt.together", { tokens: html`<b>${t("prompt.all_tokens", { count: total })}</b>` })}</p>`}
-    ${told?.tools.length > 0 && html`<p>${t("prompt.tools", { tools: told.tools.join(", ") })}</p>`}
+    ${told?.tools.length > 0 && html`<p>${t("prompt.tools", { count: told.tools_tokens, tools: told.tools.join(", ") })}</p>`}
     ${told?.blocks.map(block)}
   <//>`;
 }

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 from lasting_memory.agent.shown_text import shown
 
 Category = Literal[
-    "keep", "update", "drop", "never_store", "taken_back", "search", "tidy", "imported"
+    "keep", "update", "drop", "never_store", "taken_back", "search", "tidy", "imported", "in_turn"
 ]
 _OURS = Path(__file__).parent / "cases.yaml"
 Turns = list[dict[Literal["user", "assistant"], str]]
@@ -181,9 +181,11 @@ class Case(BaseModel):
             raise ValueError(
                 f"{self.name} is of the category {self.category}; give `brought` to the category imported alone"
             )
-        if not self.conversations and self.category not in ("tidy", "imported"):
+        if (self.category == "in_turn") and not self.question:
+            raise ValueError(f"{self.name} is of the category in_turn; give it a question")
+        if not self.conversations and self.category not in ("tidy", "imported", "in_turn"):
             raise ValueError(
-                f"{self.name} has no conversations; give it some, or the category tidy or imported"
+                f"{self.name} has no conversations; give it some, or the category tidy, imported or in_turn"
             )
         return self
 

@@ -36,7 +36,7 @@ COSTS = ("model_calls", "input_tokens", "output_tokens")
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What a run left behind: the person's files by path, the conversations it read, and what it
-    cost, by `COSTS`.
+    cost, by `COSTS`, with the tokens of the agent's prompt and tools.
 
     Where a case asks a question, `answer` and `searches` are files, too.
     """
@@ -44,6 +44,7 @@ class Outcome:
     files: dict[str, str]
     threads: list[Thread]
     cost: dict[str, int]
+    sizes: dict[str, int]
 
 
 async def run_case(server: DevServer, case: Case) -> Outcome:
@@ -70,6 +71,7 @@ async def run_case(server: DevServer, case: Case) -> Outcome:
         await operator.made(
             "PUT", "/store/items", {"namespace": of, "key": key, "value": create_file_data(text)}
         )
+    shown = await person.made("GET", "/memory/prompt")
     threads: list[Thread] = []
     for number in range(len(case.conversations) + 1):
         if number:
@@ -93,8 +95,12 @@ async def run_case(server: DevServer, case: Case) -> Outcome:
     items = (await operator.made("POST", "/store/items/search", wanted))["items"]
     runs = await person.listed("consolidations")
     cost = {name: sum(run[name] for run in runs) for name in COSTS}
+    sizes = {
+        "prompt_tokens": sum(block["tokens"] for block in shown["blocks"]),
+        "tools_tokens": shown["tools_tokens"],
+    }
     left = {f"/memories{item['key']}": str(item["value"].get("content", "")) for item in items}
-    return Outcome(left | found, threads, cost)
+    return Outcome(left | found, threads, cost, sizes)
 
 
 async def _ask(person: Person, question: str) -> dict[str, str]:
@@ -200,7 +206,7 @@ async def judge(server: DevServer, case: Case) -> None:
     try:
         outcome = await run_case(server, case)
         problems = case.problems(outcome.files, outcome.threads)
-        result = result.model_copy(update={**outcome.cost, "passed": not problems})
+        result = result.model_copy(update={**outcome.cost, **outcome.sizes, "passed": not problems})
     finally:
         SUMMARY.note(result)
     if REPORTED:

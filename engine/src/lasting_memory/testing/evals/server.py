@@ -24,7 +24,10 @@ _KINDS = {kind: kind.replace("_", " ") for kind in get_args(Category)}
 
 
 class Result(BaseModel):
-    """How a case ended: with which model and when (ISO, in UTC), and what its consolidations cost."""
+    """How a case ended: with which model and when (ISO, in UTC), and what its consolidations cost.
+
+    `prompt_tokens` and `tools_tokens` are about what a first turn sends beside the conversation.
+    """
 
     name: str
     category: Category
@@ -34,6 +37,8 @@ class Result(BaseModel):
     model_calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
+    prompt_tokens: int = 0
+    tools_tokens: int = 0
 
 
 def table(now: Iterable[Result], last: Mapping[str, Result]) -> list[str]:
@@ -59,6 +64,12 @@ def table(now: Iterable[Result], last: Mapping[str, Result]) -> list[str]:
     if known:
         when, model = max((old.at, old.model) for _, old in known)
         lines.append(f"last run: {when}, {model}")
+    prompt = max((result.prompt_tokens for result in results), default=0)
+    tools = max((result.tools_tokens for result in results), default=0)
+    if prompt:
+        lines.append(
+            f"a call of the agent sends about {prompt:,} tokens of prompt and {tools:,} of tools"
+        )
     return lines
 
 
@@ -100,8 +111,10 @@ class Summary:
         )
         self._results += [Result.model_validate_json(str(value)) for value in told]
 
-    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        if not self._results:
+    def pytest_terminal_summary(self, terminalreporter: Any, config: pytest.Config) -> None:
+        # A worker of xdist has results of its own cases only, and keeps none: the last run's would
+        # be gone before they are compared.
+        if not self._results or hasattr(config, "workerinput"):
             return
         last = self._last()
         terminalreporter.section("what the model remembers")
