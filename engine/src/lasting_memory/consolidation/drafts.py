@@ -237,9 +237,7 @@ class Draft:
         if item is None:
             return record
         earlier = {**asdict(Record("", "")), **item.value}
-        counts = dict[str, int]()
-        for name in _COUNTS:
-            counts[name] = getattr(record, name) + earlier[name]
+        counts = {name: getattr(record, name) + earlier[name] for name in _COUNTS}
         status = record.status
         if earlier["status"] == "proposed":
             status = "proposed"
