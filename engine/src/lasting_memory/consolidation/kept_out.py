@@ -67,30 +67,32 @@ async def keep_out(
     began: journal.Began,
 ) -> None:
     """Keep out what was said in these conversations up to now."""
-    place = namespaces.kept_out(actor)
     ops = list[PutOp]()
     for thread_id in thread_ids:
         with suppress(NotFoundError):  # it was deleted meanwhile
-            going = [
-                run
-                for run in await client.runs.list(thread_id, limit=_RUNS)
-                if run["status"] in {"pending", "running"}
-            ]
-            state = await client.threads.get_state(
-                thread_id
-            )  # which has what a run that goes on was sent
-            talk = _talk(thread_id, state)
-            before = await store.aget(place, thread_id)
-            known = before.value if before else {}
-            seen = {*map(hash_of, talk.turns), *known.get("seen", ())}
-            runs = {*(str(run["run_id"]) for run in going), *known.get("runs", ())}
-            value = {
-                "at": datetime.now(UTC).isoformat(),
-                "seen": sorted(seen),
-                "runs": sorted(runs),
-            }
-            ops.append(PutOp(place, thread_id, value, index=False))
+            ops.append(await _keep_out_op(store, client, actor, thread_id))
     await journal.put_unless_forgotten(store, ops, began)
+
+
+async def _keep_out_op(
+    store: BaseStore, client: LangGraphClient, actor: identity.Actor, thread_id: str
+) -> PutOp:
+    """The operation that keeps out what was said in a conversation up to now."""
+    namespace = namespaces.kept_out(actor)
+    run_ids = set[str]()
+    for run in await client.runs.list(thread_id, limit=_RUNS):
+        if run["status"] in {"pending", "running"}:
+            run_ids.add(str(run["run_id"]))
+    # The state has what a run that goes on was sent.
+    state = await client.threads.get_state(thread_id)
+    hashes = {hash_of(turn) for turn in _talk(thread_id, state).turns}
+    before = await store.aget(namespace, thread_id)
+    if before:
+        hashes.update(before.value.get("seen", ()))
+        run_ids.update(before.value.get("runs", ()))
+    at = datetime.now(UTC).isoformat()
+    value = {"at": at, "seen": sorted(hashes), "runs": sorted(run_ids)}
+    return PutOp(namespace, thread_id, value, index=False)
 
 
 def _talk(thread_id: str, state: Any) -> Conversation:
@@ -105,17 +107,21 @@ async def kept_out_in(items: Iterable[Item], runs: RunsClient | None) -> KeptOut
     hashes = set[str]()
     being_said = dict[str, Collection[str]]()
     for item in items:
-        hashes |= {*item.value.get("seen", ())}
-        wanted = {*item.value.get("runs", ())}
-        if wanted and runs:
+        hashes.update(item.value.get("seen", ()))
+        run_ids = set(item.value.get("runs", ()))
+        if run_ids and runs:
             with suppress(NotFoundError):  # the conversation was deleted meanwhile
-                found: Any = await runs.list(
-                    item.key, limit=_RUNS_READ, select=["run_id", "kwargs"]
-                )
-                being_said[item.key] = {
-                    last_words(run) for run in found if str(run["run_id"]) in wanted
-                } - {""}
+                being_said[item.key] = await _last_words_of(runs, item.key, run_ids)
     return KeptOut(frozenset(hashes), being_said)
+
+
+async def _last_words_of(
+    runs: RunsClient, thread_id: str, run_ids: Collection[str]
+) -> Collection[str]:
+    """What a conversation's runs with these ids were sent."""
+    listed: Any = await runs.list(thread_id, limit=_RUNS_READ, select=["run_id", "kwargs"])
+    texts = {last_words(run) for run in listed if str(run["run_id"]) in run_ids}
+    return texts - {""}
 
 
 async def saying(
@@ -154,12 +160,18 @@ async def saying(
 
 
 def _that_say(talks: Collection[Conversation], fact: Fact) -> list[str]:
-    """Blocks."""
-    wanted = Facts(facts_of(("", wording) for wording in fact.wordings)).words.values()
-    weights = weights_of([*wanted])
-    found = dict[str, None]()
+    """The ids of the conversations that say a fact. Blocks."""
+    wordings = Facts(facts_of([("", wording) for wording in fact.wordings])).words.values()
+    weights = weights_of([*wordings])
+    thread_ids = dict[str, None]()
     for talk in talks:
-        lines = Facts(facts_of(("", turn.text) for turn in talk.turns if turn.speaker in _SPEAKERS))
-        if any(True for words in wanted for _ in lines.keeping(words, weights)):
-            found[talk.thread_id] = None
-    return [*found]
+        texts = [("", turn.text) for turn in talk.turns if turn.speaker in _SPEAKERS]
+        facts = Facts(facts_of(texts))
+        if any(_are_said(words, facts, weights) for words in wordings):
+            thread_ids[talk.thread_id] = None
+    return [*thread_ids]
+
+
+def _are_said(words: frozenset[str], facts: Facts, weights: Mapping[str, float]) -> bool:
+    """Whether one of these facts has the words of a wording."""
+    return next(facts.keeping(words, weights), None) is not None

@@ -42,9 +42,11 @@ class Slots:
         mine = _Slot(person, is_dry)
 
         def take() -> bool:
-            alike = [slot.person for slot in self._held if slot.is_dry == is_dry]
+            holders = [slot.person for slot in self._held if slot.is_dry == is_dry]
             slots = 1 if is_dry else at_once + is_asked
-            if len(alike) < slots and alike.count(person) < max(1, at_once - 1):
+            has_room = len(holders) < slots
+            leaves_one = holders.count(person) < max(1, at_once - 1)
+            if has_room and leaves_one:
                 self._held.append(mine)
             return mine in self._held
 
