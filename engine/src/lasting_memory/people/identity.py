@@ -1,6 +1,7 @@
 """Identities: the person a run acts for, the author of a write, and their labels in namespaces."""
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -89,28 +90,40 @@ class ClientAuthor(Author):
 StoredAuthor = Annotated[ClientAuthor | Author, Field(union_mode="left_to_right")]
 
 
+class _Readable(ABC):
+    """A user whose claims can be read: one that answers `in` and `[]` itself.
+
+    Python answers `in` for any object that can be iterated, and says that nothing is in it. Whether
+    a class is readable is worked out once: claims are read at every access.
+    """
+
+    @abstractmethod
+    def __contains__(self, name: object) -> bool: ...
+
+    @abstractmethod
+    def __getitem__(self, name: str) -> Any: ...
+
+    @classmethod
+    def __subclasshook__(cls, kind: type) -> bool:
+        return hasattr(kind, "__contains__") and hasattr(kind, "__getitem__")
+
+
+def _unreadable(user: object) -> IdentityError:
+    return IdentityError(
+        f"The signed-in user is a {type(user).__name__}, whose claims cannot be read; "
+        "it must answer `in` and `[]`."
+    )
+
+
 def claim(user: User | Mapping[str, Any], name: str) -> Any:
     """A claim of the signed-in user, or None.
 
     Raises `IdentityError` for a user whose claims cannot be read: they would all count as missing,
     and the people of all organizations would be in the default one.
     """
-    _check_readable(user)
+    if not isinstance(user, _Readable):
+        raise _unreadable(user)
     return user[name] if name in user else None  # noqa: SIM401  # the platform's users have no .get
-
-
-def _check_readable(user: object) -> None:
-    """Raise `IdentityError` for a user that does not answer `in` and `[]` itself.
-
-    Python answers `in` for any object that can be iterated, and says that nothing is in it.
-    """
-    kind = type(user)
-    if hasattr(kind, "__contains__") and hasattr(kind, "__getitem__"):
-        return
-    raise IdentityError(
-        f"The signed-in user is a {kind.__name__}, whose claims cannot be read; "
-        "it must answer `in` and `[]`."
-    )
 
 
 def _is_over(expires_at: object) -> bool:
@@ -174,7 +187,10 @@ def permissions_of(user: User | Mapping[str, Any]) -> Collection[str]:
 
     Raises `IdentityError` for what is no collection of names.
     """
-    permissions = claim(user, "permissions")
+    if not isinstance(user, _Readable):
+        raise _unreadable(user)
+    # Read as `claim` does: this is asked at every access.
+    permissions = user["permissions"] if "permissions" in user else None  # noqa: SIM401
     if not isinstance(permissions, list | tuple | set | frozenset | None):
         raise IdentityError(
             f"The permissions of this user are {type(permissions).__name__}; make them a list of names."
