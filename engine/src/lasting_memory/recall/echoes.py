@@ -15,6 +15,10 @@ from lasting_memory.recall.format import DAY_SECONDS
 from lasting_memory.recall.lexical import Array
 
 
+# New words of a passage with which it still may only ask for what was said, or repeat it.
+NEW_WORDS = 2
+
+
 class Echoes(NamedTuple):
     """Which passages are echoes; and of each, which of the question's own words count nothing
     there (`silent`, a row a word), because no passage that it repeats has them.
@@ -73,20 +77,24 @@ class _Search:
     def _candidates(self) -> Array:
         """Passages that may be echoes."""
         corpus = self._corpus
-        may_be = self._only_asks | self._known() | self._repeats
+        may_be = self._by_user_alone() | self._repeats
         has_word = self._has.any(axis=0)
         return np.flatnonzero(has_word & corpus.tells & corpus.with_assistant & may_be)
 
-    def _known(self) -> Array:
-        """Passages of the person's that say nothing new."""
+    def _by_user_alone(self) -> Array:
+        """Passages of the person's that only ask, or say nothing new.
+
+        One with several new words tells something, whatever it asks beside that.
+        """
         corpus = self._corpus
         new_words = _new_words(corpus)
         question_words = np.bincount(
             corpus.passage_of_word, corpus.in_question, len(corpus.lengths)
         )
         is_mostly_known = (question_words > 0) & (2 * new_words < corpus.lengths)
-        known: Array = corpus.by_user & ((new_words == 0) | is_mostly_known)
-        return known
+        is_known = corpus.by_user & ((new_words == 0) | is_mostly_known)
+        asks_or_repeats: Array = (self._only_asks | is_known) & (new_words <= NEW_WORDS)
+        return asks_or_repeats
 
     def _repeated_by(self, passage: int) -> Array:
         """The person's statements, in other conversations, that a passage asks for or repeats."""
