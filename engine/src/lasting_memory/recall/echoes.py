@@ -14,7 +14,6 @@ from lasting_memory.recall.corpus import Corpus
 from lasting_memory.recall.format import DAY_SECONDS
 from lasting_memory.recall.lexical import Array
 
-
 # New words of a passage with which it still may only ask for what was said, or repeat it.
 NEW_WORDS = 2
 
