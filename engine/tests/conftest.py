@@ -96,9 +96,6 @@ collect_ignore = ["project"]  # the evals of that are for `make eval`
 _ON_BOTH = (
     "tests/journal/",
     "tests/postgres/",
-    "tests/recall/",
-    "tests/http/test_files",
-    "tests/http/test_forget",
 )
 
 

@@ -65,6 +65,7 @@ async def test_a_run_stopped_in_the_middle_keeps_what_it_wrote(
     assert (await person.turn(thread, "and go on"))["messages"][-1]["content"] == "ok"
 
 
+@pytest.mark.proof
 async def test_the_platform_s_semantic_index_is_used_where_langgraph_json_has_one(
     indexed: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:

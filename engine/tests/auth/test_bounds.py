@@ -229,6 +229,7 @@ async def test_a_body_within_bounds_is_taken(person: Person) -> None:
         assert await person.made("POST", f"/threads/{thread}/history", body)
 
 
+@pytest.mark.proof
 @pytest.mark.server
 @pytest.mark.parametrize("way", ["sent", "answered", "computed"])
 async def test_a_flood_of_bytes_waits_for_its_sender_s_turn_and_others_do_not(

@@ -415,6 +415,7 @@ def test_what_cannot_be_read_is_refused_in_one_line_that_says_what_to_bring(
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     "piece",
     [

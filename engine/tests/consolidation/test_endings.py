@@ -98,6 +98,7 @@ LONG = ("too many steps", "exit")  # half a minute
 CASES = [(ending, durability) for ending in ENDINGS for durability in ("sync", "exit")]
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     ("ending", "durability"),
     [pytest.param(*case, marks=[pytest.mark.proof] if case == LONG else []) for case in CASES],
@@ -211,6 +212,7 @@ class Steps:
         return READY if len(body["messages"]) > 3 else [append(LINE)]
 
 
+@pytest.mark.proof
 async def test_a_run_that_is_cancelled_at_any_step_has_committed_all_or_nothing_and_the_next_goes_on(
     run: Runs,
 ) -> None:

@@ -256,6 +256,7 @@ SERVER = {"LANGGRAPH_RUNTIME_EDITION": "inmem", "DATABASE_URI": ":memory:", "RED
 SERVED = ["agent", "auth", "consolidation_agent", "http_api", "deployment"]
 
 
+@pytest.mark.proof
 def test_nothing_that_it_loads_needs_a_name_that_windows_lacks(tmp_path: Path) -> None:
     """The command, the server's own modules, and what a deployment loads."""
     modules = (ENGINE / "src/lasting_memory/dev").glob("[a-z]*.py")

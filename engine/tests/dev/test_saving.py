@@ -48,6 +48,7 @@ async def until(condition: Callable[[], object], seconds: float = 300) -> None:
             await asyncio.sleep(0.1)
 
 
+@pytest.mark.proof
 async def test_after_a_state_was_read_or_a_disk_was_full_everybody_s_conversations_are_still_saved(
     server: DevServer, alice: str
 ) -> None:

@@ -199,6 +199,7 @@ def talk(url: str, headers: dict[str, str]) -> None:
     assert "ok" in ask("POST", f"{url}/mcp", json=call, headers=accept).text
 
 
+@pytest.mark.proof
 @pytest.mark.server
 def test_ctrl_c_while_it_seeds_ends_it_without_a_traceback(project: Path, start: Start) -> None:
     waiting = "import time\nprint('It seeds.', flush=True)\ntime.sleep(600)\n"

@@ -504,6 +504,7 @@ class Breaks:
         return made
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     "error",
     [OSError(28, "No space left on device"), KeyboardInterrupt()],

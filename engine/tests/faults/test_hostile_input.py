@@ -141,6 +141,7 @@ async def outside_memory(
     return system
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("name", BUILDERS)
 @pytest.mark.parametrize(("text", "turn", "lands"), injections())
 async def test_a_text_that_is_obeyed_changes_nothing_but_the_person_s_own_memory(  # noqa: PLR0917  # fixtures

@@ -170,6 +170,7 @@ async def test_odd_state_is_refused_or_fails_no_run(name: str, state: dict[str, 
             await run(name, given_state)
 
 
+@pytest.mark.proof
 @settings(max_examples=60, deadline=None)
 @given(
     state=st.dictionaries(NAMES, VALUES, max_size=3) | VALUES,

@@ -511,6 +511,7 @@ async def test_a_few_changes_have_no_more(api: httpx.AsyncClient) -> None:
     assert (await api.get("/memory/changes")).json()["more"] == 0
 
 
+@pytest.mark.proof
 async def test_proposals_that_cost_much_are_shown_some_at_a_time(
     api: httpx.AsyncClient, store: BaseStore, pairs: Counter[str]
 ) -> None:

@@ -362,6 +362,7 @@ HOSTILE = {
 }  # fmt: skip
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("piece", HOSTILE.values(), ids=HOSTILE)
 def test_the_search_takes_time_in_proportion_to_the_text(piece: str) -> None:
     def seconds(size: int) -> float:

@@ -482,6 +482,7 @@ async def test_an_operator_s_planned_run_acts_for_others_within_the_lifetime_of_
     assert "Lou's own." in str(await root.client.threads.get_state(thread))
 
 
+@pytest.mark.proof
 @pytest.mark.server
 async def test_what_is_approved_after_the_token_of_its_person_is_written_for_no_group(
     member: Member, model: ScriptedAnthropic

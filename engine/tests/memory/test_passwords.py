@@ -45,6 +45,7 @@ def test_no_prompt_and_no_document_of_the_engine_says_one() -> None:
     assert len(texts) > 20
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     "part",
     [

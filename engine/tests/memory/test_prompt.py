@@ -124,6 +124,36 @@ async def test_what_was_remembered_last_is_shown_however_long_the_file_is(
     assert "of which prompts show" in told, "and says that the file is too long"
 
 
+PREFERENCES = "/memories/preferences.md"
+
+
+@pytest.mark.parametrize(
+    ("tool", "args"),
+    [
+        ("edit_file", {"old_string": "- first", "new_string": "- the very first"}),
+        ("write_file", {"content": "- tea is better than coffee\n" * 4_000}),
+    ],
+)
+async def test_an_edit_or_a_new_text_that_prompts_cut_says_so(
+    agent: Scripted, tool: str, args: dict[str, str]
+) -> None:
+    if tool == "edit_file":
+        lines = "- a line of many\n" * 4_000
+        agent.put(MEMORIES, "/preferences.md", f"- first\n{lines}")
+    (told,) = await agent.called(ToolCall(tool, {"file_path": PREFERENCES, **args}))
+    assert "of which prompts show" in told
+
+
+async def test_a_file_that_no_prompt_shows_is_to_be_named_in_the_index(agent: Scripted) -> None:
+    topic = {"file_path": "/memories/topics/cooking.md", "content": "- likes leek\n"}
+    short = {"file_path": PREFERENCES, "content": "- likes tea\n"}
+    told, told_of_short = await agent.called(
+        ToolCall("write_file", topic), ToolCall("write_file", short)
+    )
+    assert "see that /memories/topics/index.md names it" in told
+    assert "rompts" not in told_of_short
+
+
 @given(
     sizes=st.lists(st.integers(0, 100_000), min_size=1, max_size=8), budget=st.integers(0, 50_000)
 )

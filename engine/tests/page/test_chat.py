@@ -102,24 +102,26 @@ def test_each_text_has_its_own_direction(visitor: Visitor, elsewhere: Elsewhere)
     page.goto(f"{visitor.url}/app#{thread}")
     answer = page.get_by_role("article").last
     expect(answer.get_by_role("heading", name=HEBREW)).to_be_visible()
-    assert direction(answer.get_by_role("heading", name=HEBREW)) == "rtl"
+    expect_direction(answer.get_by_role("heading", name=HEBREW), "rtl")
     items = answer.locator("li")
-    assert [direction(item) for item in items.all()] == ["rtl", "ltr", "rtl"]
-    assert direction(answer.locator(":scope .markdown > p", has_text=ARABIC)) == "rtl"
-    assert direction(answer.locator(":scope .markdown > p", has_text="And in English.")) == "ltr"
-    assert direction(answer.locator("blockquote p")) == "rtl"
-    assert direction(page.get_by_role("button", name=f"Open: {HEBREW}")) == "rtl"
+    expect(items).to_have_count(3)
+    for number, direction in enumerate(["rtl", "ltr", "rtl"]):
+        expect_direction(items.nth(number), direction)
+    expect_direction(answer.locator(":scope .markdown > p", has_text=ARABIC), "rtl")
+    expect_direction(answer.locator(":scope .markdown > p", has_text="And in English."), "ltr")
+    expect_direction(answer.locator("blockquote p"), "rtl")
+    expect_direction(page.get_by_role("button", name=f"Open: {HEBREW}"), "rtl")
     message = page.get_by_label("Message")
     message.fill(ARABIC)
-    assert direction(message) == "rtl"
+    expect_direction(message, "rtl")
     visitor.button("Send").click()
     expect(page.locator(".mine", has_text=ARABIC)).to_have_count(1)
-    assert direction(page.locator(".mine .text", has_text=ARABIC)) == "rtl"
+    expect_direction(page.locator(".mine .text", has_text=ARABIC), "rtl")
 
 
-def direction(place: Locator) -> str:
-    """How a browser lays out what is there."""
-    return str(place.evaluate("(element) => getComputedStyle(element).direction"))
+def expect_direction(place: Locator, direction: str) -> None:
+    """Wait until a browser lays out what is there in this direction."""
+    expect(place).to_have_css("direction", direction)
 
 
 # What a keyboard does in the box, and whether that was for somebody who sends the message. An input

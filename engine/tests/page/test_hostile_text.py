@@ -16,7 +16,7 @@ from lasting_memory.testing.people import AGENT
 from tests.page.browser import Elsewhere
 from tests.page.conftest import Visit, put_item
 
-pytestmark = [pytest.mark.server, pytest.mark.browser]
+pytestmark = [pytest.mark.server, pytest.mark.browser, pytest.mark.proof]
 
 # A right-to-left override, an isolate that never ends, and a mark of direction.
 TURNED = "invoice\u202efdp.exe \u2067never ends \u200f"

@@ -516,6 +516,7 @@ def longest_task(visitor: Visitor, thread: str) -> float:
     return max(min(tries), NOTICED_MILLISECONDS)
 
 
+@pytest.mark.proof
 def test_no_text_of_an_answer_keeps_the_page_waiting(
     visitor: Visitor, elsewhere: Elsewhere
 ) -> None:

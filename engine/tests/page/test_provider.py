@@ -101,6 +101,7 @@ def test_who_opens_a_conversation_s_address_comes_back_to_it(
     other.leave()
 
 
+@pytest.mark.proof
 def test_the_page_says_where_one_signs_in_before_and_why_one_was_not(
     visitor: Visitor, provider: OpenIDProvider
 ) -> None:
@@ -125,6 +126,7 @@ def test_the_page_says_where_one_signs_in_before_and_why_one_was_not(
     )
 
 
+@pytest.mark.proof
 def test_who_comes_back_by_the_browser_s_button_may_sign_in_again(
     visitor: Visitor, me: str
 ) -> None:
@@ -138,6 +140,7 @@ def test_who_comes_back_by_the_browser_s_button_may_sign_in_again(
     expect(page.get_by_role("banner")).to_contain_text(me)
 
 
+@pytest.mark.proof
 def test_an_answer_that_this_page_did_not_ask_for_signs_nobody_in(
     visitor: Visitor, provider: OpenIDProvider
 ) -> None:
@@ -163,6 +166,7 @@ def test_an_answer_that_this_page_did_not_ask_for_signs_nobody_in(
     assert len(provider.asked["token"]) == 1
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     "wrong", [{"nonce": "another"}, {"aud": "another"}, {"iss": "https://evil.example"}, {"exp": 1}]
 )
@@ -180,6 +184,7 @@ def test_a_proof_that_is_not_for_this_sign_in_signs_nobody_in(
     expect(visitor.button("Sign in")).to_be_visible()
 
 
+@pytest.mark.proof
 def test_a_token_that_the_server_refuses_is_no_endless_way(
     visitor: Visitor, provider: OpenIDProvider
 ) -> None:
@@ -194,6 +199,7 @@ def test_a_token_that_the_server_refuses_is_no_endless_way(
     assert len(provider.asked["authorize"]) == 1
 
 
+@pytest.mark.proof
 def test_tokens_are_renewed_before_they_end_once_for_all_requests_and_where_the_server_refuses_one(
     visitor: Visitor, provider: OpenIDProvider, me: str
 ) -> None:
@@ -223,6 +229,7 @@ def test_tokens_are_renewed_before_they_end_once_for_all_requests_and_where_the_
     expect(page.get_by_role("banner")).to_contain_text(me)
 
 
+@pytest.mark.proof
 def test_who_cannot_be_renewed_is_told_so_and_signs_in_again_in_the_same_view(
     visitor: Visitor, provider: OpenIDProvider
 ) -> None:
@@ -244,6 +251,7 @@ def test_who_cannot_be_renewed_is_told_so_and_signs_in_again_in_the_same_view(
     assert page.url == address
 
 
+@pytest.mark.proof
 def test_without_a_refresh_token_what_the_server_says_ends_the_session(
     visitor: Visitor, provider: OpenIDProvider
 ) -> None:
@@ -258,6 +266,7 @@ def test_without_a_refresh_token_what_the_server_says_ends_the_session(
     expect(visitor.button("Sign in")).to_be_visible()
 
 
+@pytest.mark.proof
 def test_while_the_provider_is_away_nobody_is_signed_out(
     visitor: Visitor, provider: OpenIDProvider, me: str
 ) -> None:
@@ -276,6 +285,7 @@ def test_while_the_provider_is_away_nobody_is_signed_out(
     expect(page.get_by_role("banner")).to_contain_text(me)
 
 
+@pytest.mark.proof
 def test_who_signs_out_is_so_at_the_provider_too_and_nothing_is_left(
     visitor: Visitor, provider: OpenIDProvider
 ) -> None:
@@ -297,6 +307,7 @@ def test_who_signs_out_is_so_at_the_provider_too_and_nothing_is_left(
     ).to_be_visible()
 
 
+@pytest.mark.proof
 def test_a_reload_asks_nobody_whom_the_provider_knows_no_more(
     visitor: Visitor, provider: OpenIDProvider
 ) -> None:
@@ -310,6 +321,7 @@ def test_a_reload_asks_nobody_whom_the_provider_knows_no_more(
     assert len(provider.asked["authorize"]) == 2
 
 
+@pytest.mark.proof
 def test_where_the_access_token_is_no_json_web_token_the_id_token_signs_in(
     visitor: Visitor, provider: OpenIDProvider, me: str
 ) -> None:
@@ -318,6 +330,7 @@ def test_where_the_access_token_is_no_json_web_token_the_id_token_signs_in(
     expect(page.get_by_role("banner")).to_contain_text(me)
 
 
+@pytest.mark.proof
 def test_a_token_in_the_address_replaces_nobody_whom_the_provider_knows(
     visitor: Visitor, me: str
 ) -> None:

@@ -254,6 +254,7 @@ def test_an_answer_that_grows_is_taken_up_after_a_reload_and_a_lost_connection_o
     assert len(model.requests_for("tell me")) == 1
 
 
+@pytest.mark.proof
 def test_what_does_not_work_is_said_in_a_sentence_and_no_message_is_lost(
     visitor: Visitor, model: ScriptedAnthropic, me: str
 ) -> None:
@@ -552,6 +553,7 @@ def test_only_the_part_of_an_answer_that_grows_is_read_again(
     assert len(text) / 2 < read < 8 * len(text)
 
 
+@pytest.mark.proof
 def test_no_trick_of_markdown_does_anything(visitor: Visitor, model: ScriptedAnthropic) -> None:
     page, answer = visitor.page, visitor.page.get_by_role("article").last
     model.script("tricks", [Text("\n\n".join([*TRICKS, "[r]: javascript:alert(7)", "the end"]))])

@@ -37,6 +37,7 @@ async def write_until(over: asyncio.Event, person: Person, acknowledged: dict[st
         await asyncio.sleep(0.1)
 
 
+@pytest.mark.proof
 async def test_nothing_acknowledged_is_lost_and_everything_works_again(
     model: ScriptedAnthropic, alice: str
 ) -> None:

@@ -118,6 +118,7 @@ def hammer(postgres_uri: str, tmp_path: Path) -> Iterator[Hammer]:
     hammer.join()
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("kills", [6, pytest.param(40, marks=pytest.mark.proof)])
 def test_writers_that_are_killed_lose_nothing_acknowledged(hammer: Hammer, kills: int) -> None:
     """Writers that are killed at any moment lose nothing they were told was written."""

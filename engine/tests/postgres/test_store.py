@@ -75,6 +75,7 @@ async def test_the_longest_namespace_with_the_longest_path_fits_an_index_entry(
         assert await store.aget(namespace, path)
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("worlds", [8, pytest.param(200, marks=pytest.mark.proof)])
 async def test_writers_with_a_connection_each_lose_nothing(postgres_uri: str, worlds: int) -> None:
     """The journal's worlds, where batches of different writers really are on their way at once, and
@@ -187,6 +188,7 @@ async def _index(uri: str, start: int) -> None:
             await segments.index_conversations(store, ALICE, [conversation(thread)])
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("store", ["postgres"], indirect=True)
 async def test_two_processes_that_index_at_once_lose_nothing(
     store: BaseStore, postgres_uri: str

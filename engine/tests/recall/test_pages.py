@@ -36,6 +36,7 @@ QA = [
 ]
 
 
+@pytest.mark.proof
 def test_conversations_are_read_with_their_questions_and_the_figures_are_json(
     tmp_path: Path,
 ) -> None:

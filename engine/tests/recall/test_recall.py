@@ -511,6 +511,7 @@ async def test_an_operator_s_run_finds_its_person_s_conversations(
     assert "There is no conversation" in refused
 
 
+@pytest.mark.proof
 @pytest.mark.server
 async def test_what_was_asked_often_does_not_hide_what_was_said_once(
     server: DevServer, ada: Person

@@ -390,6 +390,7 @@ def answer_from_the_prompt(
         put(threads, f"from-prompt-{number}", *messages, days=0.2 - number * apart)
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("index", [None, INDEX], ids=["words", "words and meaning"])
 @pytest.mark.parametrize("days", [12, 0.21], ids=["days before", "on the same day"])
 @pytest.mark.parametrize("answers", [

@@ -161,6 +161,7 @@ def load(python: str, folder: Path, given: Mapping[str, str] = MODEL) -> None:
     ], result.stderr
 
 
+@pytest.mark.proof
 def test_graphs_auth_and_routes_load_nothing_of_development() -> None:
     load(sys.executable, PROJECT, {**MODEL, "PYTHONPATH": str(ENGINE / "src")})
 

@@ -37,6 +37,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
+@pytest.mark.proof
 def test_a_source_distribution_has_what_a_wheel_is_built_from_and_no_tests(
     tmp_path: Path,
 ) -> None:

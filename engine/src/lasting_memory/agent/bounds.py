@@ -29,6 +29,7 @@ from lasting_memory.agent.sent_messages import (
     with_advice,
 )
 from lasting_memory.agent.tool_calls import allowed_tools, check_call
+from lasting_memory.agent.unshown import UnshownNotes
 from lasting_memory.agent.whole_answers import whole_answers
 from lasting_memory.deployment import Deployment
 from lasting_memory.memory.validation import RefusedWrite
@@ -90,6 +91,7 @@ class Bounds(ModelRetryMiddleware):
         self._wrapped: tuple[BaseChatModel, BaseChatModel] | None = None  # a model, and its copy
         self._is_checked = False
         self._shown_tools = ShownTools(deployment)
+        self._unshown_notes = UnshownNotes(deployment)
         # The time of a run's first call, by its id.
         self._began = lru_cache(maxsize=_RUNS_KNOWN)(lambda _: monotonic())
 
@@ -202,7 +204,10 @@ class Bounds(ModelRetryMiddleware):
         if "subagent_type" in call["args"]:
             checks.check_subagent(request.tool, call["args"]["subagent_type"])
         async with self._in_time():
-            return await handler(request)
+            result = await handler(request)
+            if self._consolidating:
+                return result
+            return await self._unshown_notes.added(call["name"], call["args"], result)
 
     @asynccontextmanager
     async def _in_time(self) -> AsyncIterator[None]:

@@ -10,16 +10,13 @@ from pydantic import BaseModel, Field, ValidationError, create_model
 from pydantic.v1 import ValidationError as ValidationErrorV1
 
 from lasting_memory.agent.backends import ScopedFiles, build_backend
-from lasting_memory.agent.file_sections import shared_room
 from lasting_memory.agent.memory_search import find_memories
 from lasting_memory.agent.prompt import memory_files
+from lasting_memory.agent.unshown import unnamed_note, unshown_note
 from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.memory.facts import is_form
 from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.plain_text import compared, plain
-
-# The file that says which others there are.
-INDEX_PATH = "/memories/topics/index.md"
 
 MEMORY_TOOLS = ("append_memory", "save_profile", "search_memories")
 
@@ -87,12 +84,13 @@ def append_memory_tool(backend: CompositeBackend, d: Deployment) -> BaseTool:
             return after
 
         # Before the change: what fails after it would hide that it was made.
-        not_named = await _not_named(backend, d, path)
+        note = await unnamed_note(backend, d, path)
         await _change(backend, path, appended)
         if not added:
             return f"Nothing was added: it stands in {path} already."
-        not_shown = not_named or await _not_shown(backend, d, path, len(after.encode()))
-        return f"Added to {path}.{not_shown}"
+        if path in memory_files(d):
+            note = await unshown_note(backend, d, path, len(after.encode()))
+        return f"Added to {path}.{note}"
 
     append_memory.handle_tool_error = True
     return append_memory
@@ -128,40 +126,6 @@ def _contains(present: Sequence[str], lines: Sequence[str]) -> bool:
 def _belongs(line: str) -> bool:
     """Whether a line means something by those around it: a title, an indented line, code, a table."""
     return is_form(line) or line.startswith(("#", "|", " ", "\t"))
-
-
-async def _not_shown(backend: CompositeBackend, d: Deployment, path: str, size: int) -> str:
-    """What the model is told if prompts will not show all of a file; "" if they will.
-
-    `size` is the file's bytes now.
-    """
-    paths = memory_files(d)
-    budget = d.limits.memory_block_bytes
-    if path not in paths or size <= budget // len(paths):
-        return ""
-    keys = [shown_path.removeprefix("/memories") for shown_path in paths]
-    files = await backend.routes["/memories/"].adownload_files(keys)
-    shares = shared_room([len(file.content or b"") for file in files], budget)
-    share = shares[paths.index(path)]
-    if size <= share:
-        return ""
-    return (
-        f" It has {size:,} bytes, of which prompts show {share:,}: its two ends. "
-        "Move details to /memories/topics/."
-    )
-
-
-async def _not_named(backend: CompositeBackend, d: Deployment, path: str) -> str:
-    """What the model is told of a file that neither prompts nor the index of topics name."""
-    paths = memory_files(d)
-    if path in paths or INDEX_PATH not in paths:
-        return ""
-    key = INDEX_PATH.removeprefix("/memories")
-    (index,) = await backend.routes["/memories/"].adownload_files([key])
-    name = path.removeprefix("/memories/topics/")
-    if name in (index.content or b"").decode(errors="replace"):
-        return ""
-    return f" Prompts do not show this file, and {INDEX_PATH} does not name it: add a line there."
 
 
 def _save_profile(backend: CompositeBackend, schema: type[BaseModel]) -> BaseTool:

@@ -8,7 +8,9 @@ gives it.
 
 import argparse
 import asyncio
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
 from io import TextIOWrapper
@@ -236,4 +238,8 @@ def talk(url: str, token: str, graph: str | None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    ending = main()
+    if threading.current_thread() is threading.main_thread():
+        # The interpreter that ends would be killed by another Ctrl-C.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.exit(ending)

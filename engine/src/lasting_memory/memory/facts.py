@@ -17,9 +17,14 @@ _CELL_END = re.compile(r"(?<!\\)\|")
 _BELOW_HEAD = re.compile(r":?-+:?")
 # A rule between two parts, and the line below a title.
 _RULE = re.compile(r"(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,}|={2,}")
-_FRONT_MATTER = "---"
-_ENDS_FRONT_MATTER = ("---", "...")
-_NAMED = re.compile(r"[\"']?\w[\w -]*[\"']?\s*:(\s|$)")
+# A line of a grid table between two rows, and the one below its head.
+_GRID = re.compile(r"\+(?:[-=:]+\+)+")
+# What ends the lines about a file, by what begins them; and how the first of these lines looks.
+_ENDS_FRONT_MATTER = {"---": ("---", "..."), "+++": ("+++",)}
+_NAMED = {
+    "---": re.compile(r"[\"']?\w[\w -]*[\"']?\s*:(\s|$)"),  # YAML
+    "+++": re.compile(r"\[[^\]]+\]|[\"']?\w[\w. -]*[\"']?\s*=\s"),  # TOML
+}
 
 
 class Line(NamedTuple):
@@ -43,48 +48,94 @@ def is_form(line: str) -> bool:
     below the head of a table.
     """
     text = line.strip()
-    return bool(_FENCE.match(text) or _RULE.fullmatch(text)) or _is_below_head(text)
+    is_rule = _RULE.fullmatch(text) or _GRID.fullmatch(text)
+    return bool(_FENCE.match(text) or is_rule) or _is_below_head(text)
 
 
 def lines_said(lines: Sequence[str]) -> Iterator[Line]:
-    """The lines of a file that say something, in order. A row of a table says what its columns are
-    called; its head is none.
+    """The lines of a file that say something, in order.
+
+    A row of a table says what its columns are called; its head is none.
     """
-    fence = ""  # the signs that opened the code that is not closed yet
-    head = list[str]()  # names of the columns of the table that has begun
-    begin = _front_matter_lines(lines)
-    for number, line in enumerate(lines[begin:], begin):
-        text = line.strip()
+    reader = _Reader(lines)
+    for number in range(_front_matter_lines(lines), len(lines)):
+        line = reader.line(number)
+        if line is not None:
+            yield line
+
+
+class _Reader:
+    """Reads a file's lines in order, and knows what they stand in: code, a table, or a grid table."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        self._lines = lines
+        self._fence = ""  # the signs that opened the code that is not closed yet
+        self._head = list[str]()  # names of the columns of the table that has begun
+        self._in_grid = False
+
+    def line(self, number: int) -> Line | None:
+        """What the next line says; None if it says nothing."""
+        text = self._lines[number].strip()
+        if self._opens_or_closes_code(text):
+            self._leave_table()
+            return None
+        if self._fence:
+            return Line(number, text, raw=text) if text else None
+        if not text or _RULE.fullmatch(text):
+            self._leave_table()
+            return None
+        if _GRID.fullmatch(text):
+            self._in_grid = True
+            return None
+        return self._row_or_plain(number, text)
+
+    def _row_or_plain(self, number: int, text: str) -> Line | None:
+        """A row of the table that has begun, or a plain line; None for a head and what is below it."""
+        if self._in_grid and text.startswith("|"):
+            return self._grid_row(number, text)
+        if self._head and "|" in text:
+            is_rule = _is_below_head(text)
+            return None if is_rule else Line(number, _row(self._head, _cells(text)), raw=text)
+        self._leave_table()
+        if _is_head(text, self._below(number)):
+            self._head = _cells(text)
+            return None
+        return _plain(number, text)
+
+    def _opens_or_closes_code(self, text: str) -> bool:
         mark = _FENCE.match(text)
-        if mark and (not fence or _ends(fence, text)):
-            fence = "" if fence else mark[1]
-            head = []
-        elif not text:
-            head = []
-        elif fence:
-            yield Line(number, text, raw=text)
-        elif _RULE.fullmatch(text):
-            head = []
-        elif head and "|" in text:
-            if not _is_below_head(text):
-                yield Line(number, _row(head, _cells(text)), raw=text)
-        elif number + 1 < len(lines) and _is_head(text, lines[number + 1].strip()):
-            head = _cells(text)
-        else:
-            head = []
-            yield _plain(number, text)
+        if not mark or (self._fence and not _ends(self._fence, text)):
+            return False
+        self._fence = "" if self._fence else mark[1]
+        return True
+
+    def _grid_row(self, number: int, text: str) -> Line | None:
+        """A row of a grid table; None for its head, below which a line of "=" stands."""
+        below = self._below(number)
+        if _GRID.fullmatch(below) and "=" in below:
+            self._head = _cells(text)
+            return None
+        return Line(number, _row(self._head, _cells(text)), raw=text)
+
+    def _below(self, number: int) -> str:
+        return self._lines[number + 1].strip() if number + 1 < len(self._lines) else ""
+
+    def _leave_table(self) -> None:
+        self._head = []
+        self._in_grid = False
 
 
 def _front_matter_lines(lines: Sequence[str]) -> int:
     """How many lines at the beginning of a file are about it, and not of it."""
-    if len(lines) < 2 or lines[0].rstrip() != _FRONT_MATTER or not _NAMED.match(lines[1]):  # noqa: PLR2004  # a rule is none
+    if len(lines) < 2:  # noqa: PLR2004  # a rule is none
         return 0
-    ends = (
-        number
-        for number, line in enumerate(lines)
-        if number and line.rstrip() in _ENDS_FRONT_MATTER
-    )
-    return next(ends, -1) + 1
+    rule = lines[0].rstrip()
+    if rule not in _ENDS_FRONT_MATTER or not _NAMED[rule].match(lines[1]):
+        return 0
+    for number, line in enumerate(lines[1:], 1):
+        if line.rstrip() in _ENDS_FRONT_MATTER[rule]:
+            return number + 1
+    return 0
 
 
 def _ends(fence: str, text: str) -> bool:

@@ -1,0 +1,83 @@
+"""What the result of a write says of a file of which prompts do not show everything."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from deepagents.backends import CompositeBackend
+from langchain_core.messages import ToolMessage
+
+from lasting_memory.agent.backends import build_backend
+from lasting_memory.agent.file_sections import shared_room
+from lasting_memory.agent.prompt import memory_files
+from lasting_memory.deployment import Deployment
+
+# The file that says which others there are.
+INDEX_PATH = "/memories/topics/index.md"
+_WRITERS = ("write_file", "edit_file")
+
+
+class UnshownNotes:
+    """Adds to the results of deepagents' own writes what `append_memory` says by itself."""
+
+    def __init__(self, d: Deployment) -> None:
+        self._deployment = d
+        self._backend = build_backend(d) if d.has_memory else None
+
+    async def added(self, name: str, args: Mapping[str, Any], result: object) -> object:
+        """The result of a tool's call, with a note if it wrote a file that prompts cut or leave out."""
+        path = args.get("file_path")
+        if name not in _WRITERS or self._backend is None or not isinstance(path, str):
+            return result
+        if not isinstance(result, ToolMessage) or not isinstance(result.content, str):
+            return result
+        if result.status == "error" or not path.startswith("/memories/"):
+            return result
+        note = await unshown_note(self._backend, self._deployment, path)
+        if not note:
+            return result
+        return result.model_copy(update={"content": f"{result.content}{note}"})
+
+
+async def unshown_note(
+    backend: CompositeBackend, d: Deployment, path: str, size: int | None = None
+) -> str:
+    """What the model is told if prompts will not show all of a file of memory; "" if they will.
+
+    `size` is the file's bytes now. None: they are read.
+    """
+    paths = memory_files(d)
+    budget = d.limits.memory_block_bytes
+    if path not in paths:
+        # Of a skill, prompts show the description.
+        if INDEX_PATH not in paths or path.startswith("/memories/skills/"):
+            return ""
+        return f" Prompts do not show this file: see that {INDEX_PATH} names it."
+    if size is not None and size <= budget // len(paths):
+        return ""
+    keys = [shown_path.removeprefix("/memories") for shown_path in paths]
+    files = await backend.routes["/memories/"].adownload_files(keys)
+    sizes = [len(file.content or b"") for file in files]
+    place = paths.index(path)
+    share = shared_room(sizes, budget)[place]
+    if sizes[place] <= share:
+        return ""
+    return (
+        f" It has {sizes[place]:,} bytes, of which prompts show {share:,}: its two ends. "
+        "Move details to /memories/topics/."
+    )
+
+
+async def unnamed_note(backend: CompositeBackend, d: Deployment, path: str) -> str:
+    """What the model is told of a file that neither prompts nor the index of topics name; "" of
+    others.
+    """
+    paths = memory_files(d)
+    if path in paths or INDEX_PATH not in paths or path.startswith("/memories/skills/"):
+        return ""
+    (index,) = await backend.routes["/memories/"].adownload_files(
+        [INDEX_PATH.removeprefix("/memories")]
+    )
+    name = path.removeprefix("/memories/topics/")
+    if name in (index.content or b"").decode(errors="replace"):
+        return ""
+    return f" Prompts do not show this file, and {INDEX_PATH} does not name it: add a line there."
