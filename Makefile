@@ -21,7 +21,7 @@ TEMPLATED := $(if $(TEMPLATE),--template)
 # Every server would compile the project again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help dev dev-postgres chat smoke seed forget install check test test-fast test-mine proof eval screenshots audit upgrade upgrade-engine clean
+.PHONY: help dev dev-postgres dev-aegra chat smoke seed forget install check test test-fast test-mine proof eval screenshots audit upgrade upgrade-engine clean
 
 help:
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 16
@@ -31,6 +31,9 @@ dev: $(VENV)/.installed .env ## run the server (PORT= chooses the port)
 
 dev-postgres: $(VENV)/.installed .env ## the same, with memory and checkpoints in Postgres (MEMORY_POSTGRES_URI, or an embedded one)
 	@$(COMMAND) dev-postgres $(if $(PORT),--port $(PORT))
+
+dev-aegra: $(VENV)/.installed .env ## the same on aegra, with Postgres and Redis and no licence (needs Python 3.12)
+	@$(COMMAND) dev-aegra $(if $(PORT),--port $(PORT))
 
 # make itself sets AS, to the assembler.
 ifeq ($(origin AS),default)
@@ -92,7 +95,7 @@ upgrade-engine: $(VENV)/.installed ## use another engine: FROM=<folder or wheel>
 	@$(if $(DRY_RUN),:,$(MAKE) --no-print-directory test-mine)
 
 clean: ## remove the environment and everything the local server keeps
-	rm -rf $(VENV) .langgraph_api .postgres build *.egg-info
+	rm -rf $(VENV) .venv-aegra .langgraph_api .postgres build *.egg-info
 
 .env:
 	cp .env.example .env

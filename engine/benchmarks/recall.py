@@ -1,7 +1,7 @@
 """How often the right past conversations are found and the right turns quoted: python -m
 benchmarks.recall --set ... --data ...
 
-    --set locomo|realtalk|beam     the format of the data
+    --set locomo|realtalk|beam|realmem     the format of the data
     --data PATH                    `locomo10.json`; REALTALK's folder `data`; a size of BEAM, such
     as `chats/100K`
     --only 6-10                    which conversations, counted from 1 (LoCoMo) or by the number in

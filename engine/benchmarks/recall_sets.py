@@ -228,10 +228,69 @@ def _numbered(paths: Iterable[Path], pattern: str, only: range | None) -> list[t
     )
 
 
+def realmem(path: Path, only: range | None) -> Iterator[Person]:
+    """A folder with files of RealMemBench (2026), a person with an assistant in each. A question is
+    a turn of the user that needs memory, asked over the sessions before its own; so each session
+    with such turns is a `Person` of its own.
+
+    `only` counts the files, in the order of their names, from 1.
+    """
+    for number, file in enumerate(sorted(path.glob("*.json")), 1):
+        if only is not None and number not in only:
+            continue
+        sessions = json.loads(file.read_text("utf-8"))["dialogues"]
+        for place in range(1, len(sessions)):
+            person = _before(f"realmem-{number}-{place}", sessions[:place])
+            _ask_realmem(person, f"{number}-{place}", sessions)
+            if person.questions:
+                yield person
+
+
+def _before(name: str, sessions: list[dict[str, Any]]) -> Person:
+    """One who has had these sessions."""
+    person = Person(identity.Actor(name, "recall"))
+    for place, session in enumerate(sessions):
+        day = _moment(str(session["current_time"]).partition(" ")[0], _START)
+        turns = list[tuple[str, str, str, str]]()
+        for index, turn in enumerate(session["dialogue_turns"]):
+            role = "human" if turn["speaker"] == "User" else "ai"
+            turns.append((f"{session['session_uuid']}:{index}", role, "", str(turn["content"])))
+        person.put(str(session["session_uuid"]), day + timedelta(seconds=10 * place), turns)
+    return person
+
+
+def _ask_realmem(person: Person, name: str, sessions: list[dict[str, Any]]) -> None:
+    """The questions of the session behind those that the person has had. Evidence is the turn that
+    a remembered thing came from; where none says so, the first one of its session.
+    """
+    place = len(person.threads.kept)
+    turn_of = dict[tuple[str, str], str]()
+    for session in sessions[:place]:
+        for memory in session["extracted_memory"] or []:
+            uuid = str(session["session_uuid"])
+            turn_of[uuid, str(memory["content"])] = f"{uuid}:{memory.get('source_turn')}"
+    turns = sessions[place]["dialogue_turns"]
+    for index, turn in enumerate(turns[:-1]):
+        if str(turn.get("is_query")) != "True":
+            continue
+        answer = turns[index + 1]
+        evidence = set[str]()
+        for memory in answer.get("memory_used") or []:
+            uuid = str(memory["session_uuid"])
+            evidence.add(turn_of.get((uuid, str(memory["content"])), f"{uuid}:0"))
+        for uuid in answer.get("memory_session_uuids") or []:
+            if not any(known.startswith(f"{uuid}:") for known in evidence):
+                evidence.add(f"{uuid}:0")
+        known_evidence = [turn if turn in person.turns else f"{turn[:-2]}:0" for turn in evidence]
+        kind = str(turn.get("category_name") or "other")
+        person.ask(f"{name}-{index}", str(turn["content"]), kind, known_evidence)
+
+
 SETS: dict[str, Callable[[Path, range | None], Iterator[Person]]] = {
     "locomo": locomo,
     "realtalk": realtalk,
     "beam": beam,
+    "realmem": realmem,
 }
 
 

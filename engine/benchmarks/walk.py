@@ -47,7 +47,7 @@ OTHERS = {
     ("langgraph_api/asgi_transport.py", "handle_async_request"): "requests",
 }
 IDENTITY = ("people/identity.py", "people/caller.py")
-CONTROLS = ("controls.py", "controls")
+CONTROLS = ("memory/controls.py", "controls")
 PREFIX = f"{ENGINE}{os.sep}"
 
 

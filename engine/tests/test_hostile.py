@@ -66,7 +66,7 @@ def a_run_of(word: str, size: int = 1_000_000) -> str:
     return (word * (size // len(word) + 1))[:size]
 
 
-guard = import_module("lasting_memory.consolidation.guard")  # behind the door
+facts = import_module("lasting_memory.consolidation.facts")  # behind the door
 SHUFFLED = [str(number) for number in range(MAX_FILE_BYTES // 7)]
 random.Random(7).shuffle(SHUFFLED)
 LINES = "\n".join(str(number) for number in range(MAX_FILE_BYTES // 7))
@@ -113,7 +113,7 @@ SLOW: dict[str, Callable[[], Any]] = {
     ),
     "a profile of brackets": lambda: refusal(PROFILE, "[" * MAX_FILE_BYTES),
     "a profile of a long number": lambda: refusal(PROFILE, '{"name": ' + "9" * 200_000 + "}"),
-    "a fact with accents": lambda: guard.facts_of(
+    "a fact with accents": lambda: facts.facts_of(
         [("/memories/a.md", "x" + ACCENTS * (MAX_FILE_BYTES // 4))]
     ),
 }

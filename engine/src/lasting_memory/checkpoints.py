@@ -13,6 +13,8 @@ from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.types import Interrupt, Send, _interrupt_id
 from langgraph_sdk.client import LangGraphClient
 
+from lasting_memory import platform
+
 # Threads that are searched for by their ids at once.
 _IDS = 1_000
 # Checkpoints that are read to learn where the interrupts of one thread were raised. One for each
@@ -30,7 +32,7 @@ async def delete_checkpoints(client: LangGraphClient, user_id: str, org_id: str)
     A killed development server may have lost threads from its list. Deployments keep both in one
     database.
     """
-    checkpointer = await _checkpointer()
+    checkpointer = await platform.checkpointer()
     delete_for_person = getattr(checkpointer, "adelete_for_person", None)
     if delete_for_person:
         return int(await delete_for_person(user_id, org_id))
@@ -97,18 +99,11 @@ async def calls_to_make(thread_id: str, checkpoint_id: str | None) -> tuple[set[
     state = await _latest_state(thread_id)
     if state.saved is None or checkpoint_id in (None, _id_of(state.saved)):
         return state.unfinished, True
-    checkpointer = await _checkpointer()
+    checkpointer = await platform.checkpointer()
     saved = await checkpointer.aget_tuple(_config(thread_id, checkpoint_id=checkpoint_id))
     if saved is None:
         return set(), False
     return _called_tools(_sent(saved)), False
-
-
-async def _checkpointer() -> Any:
-    """The checkpointer of this server. On the platform's runtimes, and any of one's own."""
-    from langgraph_api._checkpointer import get_checkpointer  # type: ignore[import-untyped]  # noqa: PLC0415  # only on a server
-
-    return await get_checkpointer()
 
 
 def _config(thread_id: str, place: str = "", *, checkpoint_id: str | None = None) -> dict[str, Any]:
@@ -140,7 +135,7 @@ class _LatestState:
 
 async def _latest_state(thread_id: str) -> _LatestState:
     """A thread's latest state, which is read from one checkpoint after the other."""
-    checkpointer = await _checkpointer()
+    checkpointer = await platform.checkpointer()
     state = _LatestState()
     # Of each graph in which something waits, the places where its checkpoint may be.
     graphs = [[""]]

@@ -1,6 +1,6 @@
 """The internal names of langgraph and its platform that this library uses, with their signatures.
 
-No release promises them. `platform.py`, `checkpoints.py`, `http/in_memory_runtime.py`,
+No release promises them. `platform/`, `checkpoints.py`, `http/in_memory_runtime.py`,
 `postgres/store.py` and `dev/` use them; a name that one of these takes stands here, too.
 `tests/http/test_platform_names.py` checks the whole list, so an upgrade that moves one fails there
 with its name.
@@ -135,6 +135,46 @@ IN_MEMORY_RUNTIME = (
         "langgraph_runtime_inmem.ops", "_check_filter_match", "(metadata, filters, nesting_level)"
     ),
     PlatformName("langgraph.checkpoint.memory", "PersistentDict.sync", "(self)"),
+)
+
+# Of aegra: what `platform/aegra/` replaces, and the private names that it uses.
+AEGRA = (
+    PlatformName("aegra_api.api.runs", "_apply_create_run_auth", "(user, thread_id, request)"),
+    PlatformName("aegra_api.api.runs", "_get_session_maker", "()"),
+    PlatformName("aegra_api.api.runs", "create_run", "(thread_id, request, user, session)"),
+    PlatformName(
+        "aegra_api.api.stateless_runs", "stateless_create_run", "(request, user, session)"
+    ),
+    PlatformName("aegra_api.api.store", "apply_namespace_scoping", "(namespace, user, *, scopes)"),
+    PlatformName("aegra_api.core.auth_deps", "_AUTH_RESULT_SCOPE_KEY", VALUE),
+    PlatformName("aegra_api.core.auth_deps", "get_current_user", "(request)"),
+    PlatformName("aegra_api.core.auth_filters", "build_metadata_filter", "(column, filters)"),
+    PlatformName("aegra_api.core.auth_handlers", "handle_event", "(ctx, value)"),
+    PlatformName("aegra_api.core.auth_handlers", "build_auth_context", "(user, resource, action)"),
+    PlatformName("aegra_api.core.auth_middleware", "get_auth_instance", "()"),
+    PlatformName("aegra_api.core.database", "db_manager", VALUE),
+    PlatformName("aegra_api.core.health", "health_check", "(_request)"),
+    PlatformName("aegra_api.core.orm", "get_session_maker", "()"),
+    PlatformName("aegra_api.models.run_job", "RunJob.from_run_orm", "(run_orm)"),
+    PlatformName(
+        "aegra_api.services.langgraph_service", "inject_user_context", "(user, base_config)"
+    ),
+    PlatformName(
+        "aegra_api.services.langgraph_service",
+        "create_thread_config",
+        "(thread_id, user, *, additional_config)",
+    ),
+    PlatformName("aegra_api.services.run_executor", "with_auth_ctx", "(user, permissions)"),
+    PlatformName("aegra_api.services.run_preparation", "executor", VALUE),
+    PlatformName("aegra_api.services.run_preparation", "uuid4", "()"),
+    PlatformName(
+        "aegra_api.services.run_preparation",
+        "_prepare_run",
+        "(session, thread_id, request, user, *, initial_status, event_streaming_v2)",
+    ),
+    PlatformName(
+        "aegra_api.utils.assistants", "resolve_assistant_id", "(requested_id, available_graphs)"
+    ),
 )
 
 

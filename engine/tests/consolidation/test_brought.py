@@ -23,6 +23,7 @@ from lasting_memory.consolidation.brought import (
     read,
     shown,
 )
+from lasting_memory.consolidation.facts import is_plain, key_of
 from lasting_memory.memory.proposals import Changed
 
 FACTS = {
@@ -74,9 +75,7 @@ WORDS = st.text(st.characters(categories=["L", "M", "Nd"]), min_size=1, max_size
     lambda word: word[0].isalpha()
 )
 SENTENCES = st.lists(WORDS, min_size=1, max_size=6).map(" ".join)
-LISTS = st.lists(
-    SENTENCES, min_size=1, max_size=8, unique_by=lambda text: guard.key_of(f"- {text}")
-)
+LISTS = st.lists(SENTENCES, min_size=1, max_size=8, unique_by=lambda text: key_of(f"- {text}"))
 
 
 def texts(brought: Brought) -> list[str]:
@@ -244,25 +243,23 @@ def test_of_conversations_what_the_person_wrote_is_read_and_nothing_else(
 
 @given(LISTS)
 def test_whatever_the_script_each_line_is_found_once_and_is_plain_text(said: list[str]) -> None:
-    wanted = {guard.key_of(f"- {text}") for text in said}
+    wanted = {key_of(f"- {text}") for text in said}
     for form in ("a list", "JSON", "memories", "JSON lines"):
         found = read(LISTED[form](said))
-        assert {guard.key_of(entry.line) for entry in found.entries} == wanted, form
-        assert all(guard.is_plain(entry.line) for entry in found.entries)
+        assert {key_of(entry.line) for entry in found.entries} == wanted, form
+        assert all(is_plain(entry.line) for entry in found.entries)
         new = Changed("/topics/me.md", "", "".join(f"{entry.line}\n" for entry in found.entries))
         assert guard.invented([new], [("", shown(found.entries))]) == {}
     for form, made in MESSAGES.items():
         if form != "Gemini's page":
-            assert {
-                guard.key_of(f"- {entry.text}") for entry in read(made(said)).entries
-            } == wanted, form
+            assert {key_of(f"- {entry.text}") for entry in read(made(said)).entries} == wanted, form
 
 
 @given(st.text(st.characters(), max_size=400))
 def test_any_text_is_read_or_refused_in_one_line_and_what_is_read_can_be_kept(text: str) -> None:
     brought = read_or_refused(text)
     for entry in brought.entries:
-        assert guard.is_plain(f"- {entry.fact}"), entry
+        assert is_plain(f"- {entry.fact}"), entry
         assert not set("\x00\n\r\u2028") & set(entry.text + entry.title + entry.date)
         entry.text.encode()  # no half of a character
     assert brought.found == len(brought.entries) + sum(
@@ -340,8 +337,9 @@ def test_headings_and_conversations_stand_above_their_lines() -> None:
 def test_the_branch_that_the_person_saw_last_is_read_and_a_circle_ends() -> None:
     talk = json.loads(chatgpt(["one two", "three four"]))[0]
     assert texts(read(json.dumps(talk))) == ["one two", "three four"]
-    talk["current_node"] = "gone"
-    assert texts(read(json.dumps(talk))) == ["edited away"]
+    for unknown in ("gone", {"id": "root"}, ["root"]):
+        talk["current_node"] = unknown
+        assert texts(read(json.dumps(talk))) == ["edited away"]
     talk["mapping"]["root"]["parent"] = "gone"
     assert texts(read(json.dumps(talk))) == ["edited away"]
     for node in talk["mapping"].values():

@@ -15,16 +15,13 @@ from langgraph.runtime import Runtime, ServerInfo
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
-from lasting_memory.consolidation import Trigger, planning, start, sweep
-from lasting_memory.consolidation.planning import (
-    Due,
-    IdleTrigger,
-    Owner,
-    consolidated,
-    delete_old,
-    find_due,
-)
+from lasting_memory.consolidation import Owner, Trigger, consolidated, idle_trigger, start, sweep
+from lasting_memory.consolidation.batch import Due
+from lasting_memory.consolidation.due import find_due
+from lasting_memory.consolidation.idle_trigger import IdleTrigger
+from lasting_memory.consolidation.old_conversations import delete_old
 from lasting_memory.consolidation.positions import put_positions
+from lasting_memory.consolidation.sweeping import APART_SECONDS, LOOK_BACK
 from lasting_memory.deployment import Consolidation, Deployment, Limits
 from lasting_memory.memory import journal
 from lasting_memory.people import namespaces
@@ -128,7 +125,7 @@ async def test_everybody_with_something_new_gets_one_run_and_nobody_else(
             monkeypatch.setattr(threads, name, value)
         assert await world.swept() == ["alice", "bob"], "who was not consolidated stays due"
     begins = sorted(run["after_seconds"] for run in world.platform.runs.all())
-    assert begins == [0, planning.APART_SECONDS]
+    assert begins == [0, APART_SECONDS]
 
 
 async def test_a_run_that_cannot_be_created_is_one_person_s_and_is_tried_again(
@@ -164,7 +161,7 @@ async def test_a_sweep_plans_nothing_for_who_was_forgotten_since_it_began(world:
 
 async def test_a_sweep_after_long_silence_or_a_wrong_clock_hides_nobody(world: World) -> None:
     now = world.platform.now
-    world.platform.now = now - 2 * planning._BACK
+    world.platform.now = now - 2 * LOOK_BACK
     world.platform.talk("alice")
     assert await world.swept() == ["alice"], "the first sweep reads all"
     world.platform.now = now
@@ -173,7 +170,7 @@ async def test_a_sweep_after_long_silence_or_a_wrong_clock_hides_nobody(world: W
         *namespaces.LAST_SWEEP, {"began": (now + timedelta(days=900)).isoformat()}
     )
     assert await world.swept() == ["bob"]
-    for began in ((now - 2 * planning._BACK).isoformat(), "soon"):
+    for began in ((now - 2 * LOOK_BACK).isoformat(), "soon"):
         await world.store.aput(*namespaces.LAST_SWEEP, {"began": began})
         assert await world.swept() == ["alice", "bob"], "since the last sweep that ended, or all"
 
@@ -192,7 +189,7 @@ async def test_old_conversations_go_with_their_positions_once_they_are_consolida
     assert late["thread_id"] in world.platform.kept, "what is due is consolidated first"
     assert mine["thread_id"] not in world.platform.kept
     assert await world.store.asearch(namespaces.positions(ALICE)) == []
-    assert await delete_old(MONTHLY, world.platform, world.store, now + planning._BACK) == 1, (
+    assert await delete_old(MONTHLY, world.platform, world.store, now + LOOK_BACK) == 1, (
         "but not for ever"
     )
 
@@ -253,7 +250,7 @@ async def test_a_failure_to_plan_is_not_the_turn_s(
     user: Any = SignedIn(identity="alice", org_id="acme")
     server = ServerInfo(assistant_id="a", graph_id="agent", user=user)
     monkeypatch.setattr(
-        planning, "start", AsyncMock(side_effect=httpx.ConnectError("the queue is full"))
+        idle_trigger, "start", AsyncMock(side_effect=httpx.ConnectError("the queue is full"))
     )
     tools = [
         tool(name, description="x", return_direct=name == "last")(said) for name in ("more", "last")

@@ -8,7 +8,8 @@ from langchain_core.utils.uuid import uuid7
 from langgraph.store.base import BaseStore
 
 from lasting_memory.consolidation import keep_out, saying
-from lasting_memory.consolidation.planning import Owner, find_due
+from lasting_memory.consolidation.due import find_due
+from lasting_memory.consolidation.owners import Owner
 from lasting_memory.memory import journal
 from lasting_memory.memory.one_fact import Fact
 from lasting_memory.testing.deployed import deployed

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lasting_memory.consolidation.guard import Dated, returning, taken_back, without
+from lasting_memory.consolidation.guard import without
+from lasting_memory.consolidation.taken_back import Dated, returning, taken_back
 from lasting_memory.memory.journal import Revision
 from lasting_memory.memory.proposals import Changed, Declined
 from lasting_memory.people.identity import Author

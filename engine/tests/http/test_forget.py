@@ -21,7 +21,8 @@ from langgraph.store.memory import InMemoryStore
 from starlette.exceptions import HTTPException
 
 from lasting_memory import checkpoints, platform
-from lasting_memory.consolidation import drafts, planning, positions
+from lasting_memory.consolidation import Owner, drafts, positions, sweep
+from lasting_memory.consolidation.due import find_due
 from lasting_memory.consolidation.record import Record
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION
 from lasting_memory.http import consolidation, conversations
@@ -356,15 +357,13 @@ async def read_due(store: BaseStore, began: journal.Began) -> None:
     threads.put(
         ALICE, "t", "2026-01-01T00:00:00+00:00"
     )  # nothing is new in it: its position is noted, and how far one has read
-    owner = planning.Owner(ALICE)
-    await planning.find_due(DEFAULTS, threads, store, owner, began)  # type: ignore[arg-type]
+    owner = Owner(ALICE)
+    await find_due(DEFAULTS, threads, store, owner, began)  # type: ignore[arg-type]
 
 
 async def keep_record(store: BaseStore, began: journal.Began) -> None:
     record = Record("run", began.at)
-    draft = drafts.Draft(
-        planning.Owner(ALICE), record, Memory(store, ALICE, MEMORIES, DEFAULTS, began)
-    )
+    draft = drafts.Draft(Owner(ALICE), record, Memory(store, ALICE, MEMORIES, DEFAULTS, began))
     await draft.keep(record.ended("done"), {"t": positions.Position("now")})
 
 
@@ -401,7 +400,7 @@ async def test_a_sweep_leaves_nothing_of_somebody_forgotten_meanwhile(
             threads.remove("t")
 
     threads.before = forget_first
-    assert await planning.sweep(tidies, threads, inner) == 0  # type: ignore[arg-type]
+    assert await sweep(tidies, threads, inner) == 0  # type: ignore[arg-type]
     assert threads.kept == {}
     assert {namespace for namespace, _ in left(inner)} == {("sweep",)}
 

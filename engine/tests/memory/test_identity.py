@@ -4,6 +4,7 @@ them.
 
 import asyncio
 import re
+from collections.abc import Iterator
 from typing import Any, get_args
 from uuid import uuid4
 
@@ -20,12 +21,15 @@ from lasting_memory.people import identity as people
 from lasting_memory.people import namespaces, scopes
 from lasting_memory.people.identity import (
     MAX_IDENTITY_BYTES,
+    OPERATE,
     Actor,
     Context,
     IdentityError,
     acting,
     check_person,
+    is_operator,
     label,
+    membership_of,
 )
 from lasting_memory.people.namespaces import Namespace, policies, skills
 from lasting_memory.people.scopes import group
@@ -447,3 +451,28 @@ async def test_an_operator_searches_everybody_s_memory_with_a_filter_and_people_
     assert (await operator.ask("POST", "/store/items/search", either)).status_code == 200
     for person in (ada, bob):
         assert (await person.ask("POST", "/store/items/search", asked)).status_code == 403
+
+
+class _Iterable:
+    """A user as another platform gives it: claims are attributes, and it can be iterated."""
+
+    identity = "alice@example.com"
+    org_id = "acme"
+    permissions = (OPERATE,)
+
+    def __iter__(self) -> Iterator[tuple[str, object]]:
+        yield "org_id", self.org_id
+
+
+def test_a_user_that_cannot_be_read_is_an_error_and_nobody_of_the_default_organization() -> None:
+    user: Any = _Iterable()
+    assert "org_id" not in user  # as Python answers it
+    settings = Settings(default_org="default")
+    for ask in (
+        lambda: acting(user, Context(), settings),
+        lambda: is_operator(user, settings),
+        lambda: membership_of(user),
+        lambda: people.claim(user, "org_id"),
+    ):
+        with pytest.raises(IdentityError, match="cannot be read"):
+            ask()

@@ -150,7 +150,7 @@ async def test_a_file_that_no_prompt_shows_is_to_be_named_in_the_index(agent: Sc
     told, told_of_short = await agent.called(
         ToolCall("write_file", topic), ToolCall("write_file", short)
     )
-    assert "see that /memories/topics/index.md names it" in told
+    assert "/memories/topics/index.md does not name it" in told
     assert "rompts" not in told_of_short
 
 

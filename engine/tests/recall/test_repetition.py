@@ -11,7 +11,8 @@ import pytest
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
-from lasting_memory.consolidation.planning import Owner, find_due
+from lasting_memory.consolidation.due import find_due
+from lasting_memory.consolidation.owners import Owner
 from lasting_memory.people import namespaces
 from lasting_memory.recall import format as formats
 from lasting_memory.recall import repetition, search

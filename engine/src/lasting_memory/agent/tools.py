@@ -11,8 +11,7 @@ from pydantic.v1 import ValidationError as ValidationErrorV1
 
 from lasting_memory.agent.backends import ScopedFiles, build_backend
 from lasting_memory.agent.memory_search import find_memories
-from lasting_memory.agent.prompt import memory_files
-from lasting_memory.agent.unshown import unnamed_note, unshown_note
+from lasting_memory.agent.unshown import unshown_note
 from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.memory.facts import is_form
 from lasting_memory.memory.validation import RefusedWrite
@@ -83,14 +82,10 @@ def append_memory_tool(backend: CompositeBackend, d: Deployment) -> BaseTool:
             after = f"{before}\n{added}" if needs_break else f"{before}{added}"
             return after
 
-        # Before the change: what fails after it would hide that it was made.
-        note = await unnamed_note(backend, d, path)
         await _change(backend, path, appended)
         if not added:
             return f"Nothing was added: it stands in {path} already."
-        if path in memory_files(d):
-            note = await unshown_note(backend, d, path, len(after.encode()))
-        return f"Added to {path}.{note}"
+        return f"Added to {path}.{await unshown_note(backend, d, path, len(after.encode()))}"
 
     append_memory.handle_tool_error = True
     return append_memory

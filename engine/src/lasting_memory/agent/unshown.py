@@ -1,5 +1,6 @@
 """What the result of a write says of a file of which prompts do not show everything."""
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +11,8 @@ from lasting_memory.agent.backends import build_backend
 from lasting_memory.agent.file_sections import shared_room
 from lasting_memory.agent.prompt import memory_files
 from lasting_memory.deployment import Deployment
+
+logger = logging.getLogger(__name__)
 
 # The file that says which others there are.
 INDEX_PATH = "/memories/topics/index.md"
@@ -43,15 +46,26 @@ async def unshown_note(
 ) -> str:
     """What the model is told if prompts will not show all of a file of memory; "" if they will.
 
-    `size` is the file's bytes now. None: they are read.
+    `size` is the file's bytes now. None: they are read. A store that fails now has made the write:
+    nothing is said then.
     """
+    try:
+        return await _note(backend, d, path, size)
+    except Exception as error:  # a store raises what its driver raises
+        logger.warning(
+            "Whether prompts show %s as a whole is not known: %r", path, error, exc_info=True
+        )
+        return ""
+
+
+async def _note(backend: CompositeBackend, d: Deployment, path: str, size: int | None) -> str:
     paths = memory_files(d)
     budget = d.limits.memory_block_bytes
     if path not in paths:
         # Of a skill, prompts show the description.
         if INDEX_PATH not in paths or path.startswith("/memories/skills/"):
             return ""
-        return f" Prompts do not show this file: see that {INDEX_PATH} names it."
+        return await _not_named(backend, path)
     if size is not None and size <= budget // len(paths):
         return ""
     keys = [shown_path.removeprefix("/memories") for shown_path in paths]
@@ -67,16 +81,10 @@ async def unshown_note(
     )
 
 
-async def unnamed_note(backend: CompositeBackend, d: Deployment, path: str) -> str:
-    """What the model is told of a file that neither prompts nor the index of topics name; "" of
-    others.
-    """
-    paths = memory_files(d)
-    if path in paths or INDEX_PATH not in paths or path.startswith("/memories/skills/"):
-        return ""
-    (index,) = await backend.routes["/memories/"].adownload_files(
-        [INDEX_PATH.removeprefix("/memories")]
-    )
+async def _not_named(backend: CompositeBackend, path: str) -> str:
+    """What the model is told of a file that the index of topics does not name; "" of others."""
+    key = INDEX_PATH.removeprefix("/memories")
+    (index,) = await backend.routes["/memories/"].adownload_files([key])
     name = path.removeprefix("/memories/topics/")
     if name in (index.content or b"").decode(errors="replace"):
         return ""

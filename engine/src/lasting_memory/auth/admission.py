@@ -6,7 +6,6 @@ from dataclasses import asdict
 from typing import Any, Literal
 from uuid import uuid4
 
-from langgraph_sdk import get_client
 from langgraph_sdk.errors import NotFoundError
 from starlette.exceptions import HTTPException
 
@@ -17,6 +16,7 @@ from lasting_memory.auth.share import RETRY_AFTER, RUN_IN_REQUESTS, AdmittedRun,
 from lasting_memory.conversations.marks import RUN_METADATA, setting
 from lasting_memory.deployment import Deployment
 from lasting_memory.people.identity import Actor, assistant_of
+from lasting_memory.platform import get_client
 from lasting_memory.settings import CONSOLIDATION_GRAPH
 
 # Busy threads of one person that are looked at: with MEMORY_SCOPE=user+assistant each assistant has

@@ -3,7 +3,6 @@
 A run that goes on must write nothing after its thread, or it itself, was deleted.
 """
 
-from langgraph_sdk import get_client
 from langgraph_sdk.errors import NotFoundError
 from langgraph_sdk.schema import Thread
 
@@ -16,6 +15,7 @@ from lasting_memory.conversations.stopping import (
     stop_run,
     stop_runs,
 )
+from lasting_memory.platform import get_client
 
 
 async def end_threads(thread_ids: set[str], owner: dict[str, str] | None) -> None:

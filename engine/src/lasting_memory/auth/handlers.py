@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Coroutine, Mapping, MutableMap
 from dataclasses import asdict
 from typing import Any
 
-from langgraph_sdk import Auth, get_client
+from langgraph_sdk import Auth
 from langgraph_sdk.schema import Thread
 
 from lasting_memory import platform
@@ -38,9 +38,10 @@ from lasting_memory.conversations.marks import (
 from lasting_memory.deployment import Deployment
 from lasting_memory.memory.controls import controls
 from lasting_memory.memory.validation import RefusedWrite, check_text
-from lasting_memory.people import identity
+from lasting_memory.people import identity, namespaces
 from lasting_memory.people.caller import Caller
 from lasting_memory.people.identity import Actor, Context, IdentityError, User
+from lasting_memory.platform import get_client
 from lasting_memory.settings import CONSOLIDATION_GRAPH, SettingsError
 
 _CONSOLIDATION = identity.assistant_of(CONSOLIDATION_GRAPH)
@@ -73,7 +74,13 @@ def build_auth(deployment: Deployment, *, open_to_people: Collection[str]) -> Au
         register(handler if name in open_to_people else handlers.for_operators(handler))
     auth.on.crons.create(handlers.for_operators(handlers.stamp_cron))
     auth.on.crons.update(handlers.for_operators(handlers.stamp_cron))
+    platform.adapt_auth(auth, _label_of)
     return auth
+
+
+def _label_of(user_id: str, org_id: str) -> str:
+    """The label of a person in an organization."""
+    return namespaces.person_label(Actor(user_id, org_id))
 
 
 def _check_open_actions(open_to_people: Collection[str], rules: Mapping[str, Handler]) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, MutableMapping
 from typing import Any
 
-from langgraph_sdk import Auth, get_client
+from langgraph_sdk import Auth
 from langgraph_sdk.schema import Thread
 
 from lasting_memory.auth.approvals import Approvals
@@ -20,6 +20,7 @@ from lasting_memory.people.identity import (
     check_person,
     claim,
 )
+from lasting_memory.platform import get_client
 
 HTTPException = Auth.exceptions.HTTPException
 

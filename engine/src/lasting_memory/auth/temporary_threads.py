@@ -3,10 +3,9 @@
 import logging
 from time import monotonic
 
-from langgraph_sdk import get_client
-
 from lasting_memory.conversations.retention import delete_temporary
 from lasting_memory.people.identity import Actor
+from lasting_memory.platform import get_client
 
 # Seconds between two lines of the log about a failure that lasts.
 _LOG_SECONDS = 60

@@ -18,11 +18,12 @@ from langchain_core.messages import (
     ToolMessage,
     convert_to_messages,
 )
-from langgraph_sdk import Auth, get_client
+from langgraph_sdk import Auth
 from langgraph_sdk.errors import NotFoundError
 from langgraph_sdk.schema import Thread
 
 from lasting_memory import platform, sent_content
+from lasting_memory.platform import get_client
 
 HTTPException = Auth.exceptions.HTTPException
 _NO_TEXT = {"type": "text", "text": ""}

@@ -6,12 +6,16 @@ draft of the person's files (`editor.py`, `drafts.py`), judges what it did (`jud
 commits it (`committing.py`). `slots.py` bounds how many runs work at once, `record.py` says what
 became of each, `no_batch.py` why a run has nothing to do.
 
-`planning.py` says when it runs, and what is new. `positions.py` keeps how far each conversation is
-read, `kept_out.py` what of them is never read, `guard.py` compares what was written, `kinds.py`
-leaves out what may not be done. `turns.py` says whose turn it is where places are few. `brought.py`
+`idle_trigger.py` and `sweeping.py` say when it runs, `schedule.py` queues the runs, `due.py` finds
+what is new in the conversations of their `owners.py`, of which `batch.py` chooses what one run
+reads. `old_conversations.py` deletes what is too old. `positions.py` keeps how far each conversation is
+read, `kept_out.py` what of them is never read, `guard.py` and `taken_back.py` compare
+what was written with the facts there are, and `kinds.py`
+leaves out what may not be done. `turns.py` says whose turn it is where places are few. `brought/`
 reads the texts that a person brings along, `bringing.py` says what becomes of them.
 """
 
+from lasting_memory.consolidation.batch import CHARS_PER_TOKEN
 from lasting_memory.consolidation.brought import (
     Brought,
     Entry,
@@ -22,20 +26,15 @@ from lasting_memory.consolidation.brought import (
     proposal_id,
     read,
 )
+from lasting_memory.consolidation.idle_trigger import consolidated
 from lasting_memory.consolidation.kept_out import keep_out, saying
 from lasting_memory.consolidation.no_batch import NOTHING_TO_DO, READING, REHEARSING
-from lasting_memory.consolidation.planning import (
-    CHARS_PER_TOKEN,
-    Owner,
-    Trigger,
-    consolidated,
-    find_backlog,
-    start,
-    sweep,
-)
+from lasting_memory.consolidation.owners import Owner
 from lasting_memory.consolidation.record import erase_from_records, note, records
 from lasting_memory.consolidation.run import build_consolidation_agent
+from lasting_memory.consolidation.schedule import Trigger, start
 from lasting_memory.consolidation.slots import TURN_SECONDS
+from lasting_memory.consolidation.sweeping import find_backlog, sweep
 from lasting_memory.consolidation.turns import Places
 
 __all__ = [

@@ -1,5 +1,5 @@
 """What becomes of a text that a person brought: what a run reads of it, and what is proposed.
-`brought.py` parses the text.
+`brought/` parses the text.
 """
 
 from collections import defaultdict
@@ -9,10 +9,10 @@ from typing import Any
 
 from deepagents.backends.protocol import FileData
 
-from lasting_memory.consolidation import guard
 from lasting_memory.consolidation.brought import Entry, Part, counted, proposal_id
-from lasting_memory.consolidation.guard import Dated, Key
+from lasting_memory.consolidation.facts import Key, covered, differences
 from lasting_memory.consolidation.record import Record
+from lasting_memory.consolidation.taken_back import Dated
 from lasting_memory.credentials import find_credential_in_json
 from lasting_memory.deployment import Consolidation, Deployment
 from lasting_memory.memory.proposals import Changed, Memory, Proposal, texts
@@ -31,20 +31,19 @@ class Reading:
     """What a run reads of a text that its person brought, and what becomes of it."""
 
     part: Part
-    base: Mapping[str, FileData]  # the files without what was proposed of this text before
-    earlier: Proposal | None  # what was proposed of this text before
-    older: Sequence[
-        str
-    ]  # ids of undecided proposals of other texts, which this one's takes the place of
-    entries: Sequence[Entry] = ()  # those that the model reads
-    left_out: defaultdict[str, list[str]] = field(
-        default_factory=lambda: defaultdict(list)
-    )  # the others, by reason
-    returning: Mapping[Key, str] = field(
-        default_factory=dict
-    )  # lines of the model's that bring back what was taken back
-    invented: Sequence[str] = ()  # lines of the model's that the text does not say
-    beyond: str = ""  # what the deployment lets no consolidation do (`Consolidation.may`)
+    # The files without what was proposed of this text before, and that proposal.
+    base: Mapping[str, FileData]
+    earlier: Proposal | None
+    # Ids of undecided proposals of other texts, whose place this one's takes.
+    older: Sequence[str]
+    # The entries that the model reads, and the texts of the others by reason.
+    entries: Sequence[Entry] = ()
+    left_out: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    # Lines of the model's that bring back what was taken back, and those that the text does not say.
+    returning: Mapping[Key, str] = field(default_factory=dict)
+    invented: Sequence[str] = ()
+    # What the deployment lets no consolidation do (`Consolidation.may`).
+    beyond: str = ""
 
     def sort_out(
         self,
@@ -53,8 +52,9 @@ class Reading:
         deployment: Deployment,
         author: Author,
     ) -> None:
-        """Choose what the model reads: nothing that memory has, that was taken back or that may not
-        be written. Blocks.
+        """Choose what the model reads. Blocks.
+
+        It reads nothing that memory has, that was taken back or that may not be written.
         """
         entries = list[Entry]()
         for entry in self.part.entries:
@@ -66,11 +66,15 @@ class Reading:
         self.entries = entries
 
     def with_earlier_parts(self, changed: Sequence[Changed]) -> list[Changed]:
-        """These changes with what the earlier parts of the text change: of all parts there is one
-        proposal.
+        """These changes with what the earlier parts of the text change.
+
+        Of all parts there is one proposal.
         """
         before = texts(self.base)
-        changes = {change.key: change for change in self.earlier.changes} if self.earlier else {}
+        changes = dict[str, Changed]()
+        if self.earlier:
+            for change in self.earlier.changes:
+                changes[change.key] = change
         for change in changed:
             changes[change.key] = replace(change, before=before.get(change.key, ""))
         return list(changes.values())
@@ -78,26 +82,25 @@ class Reading:
     def count_proposed(
         self, changed: Sequence[Changed], memory: Mapping[Key, str], rules: Consolidation
     ) -> int:
-        """The number of entries that the changes say; why the others are left out is noted.
-        `memory` has its facts. Blocks.
+        """The number of entries that the changes say.
+
+        Why the others are left out is noted. `memory` has the facts of memory. Blocks.
         """
         lines = dict[Key, str]()
         for change in changed:
-            _, added = guard.differences(change)
+            _, added = differences(change)
             lines |= added
-        left = {entry.key: entry.text for entry in self.entries}
-        proposed = guard.covered(left, lines, rules)
-        left = {key: text for key, text in left.items() if key not in proposed}
-        for reason, facts in (("taken_back", self.returning), ("known", memory)):
-            of_reason = guard.covered(left, facts, rules)
-            self.left_out[reason] += [text for key, text in left.items() if key in of_reason]
-            left = {key: text for key, text in left.items() if key not in of_reason}
-        self.left_out["not_taken"] += left.values()
+        unexplained = {entry.key: entry.text for entry in self.entries}
+        proposed = _take_covered(unexplained, lines, rules)
+        self.left_out["taken_back"] += _take_covered(unexplained, self.returning, rules)
+        self.left_out["known"] += _take_covered(unexplained, memory, rules)
+        self.left_out["not_taken"] += unexplained.values()
         return len(proposed)
 
     async def propose(self, memory: Memory, proposal: Proposal) -> None:
-        """Keep a proposal with what was proposed of earlier parts, in place of other texts'. Raises
-        `RefusedWrite`.
+        """Keep a proposal with what was proposed of earlier parts, in place of other texts'.
+
+        Raises `RefusedWrite`.
         """
         if self.earlier:
             proposal = replace(self.earlier, changes=proposal.changes, author=proposal.author)
@@ -107,7 +110,7 @@ class Reading:
 
     def told(self, record: Record) -> dict[str, Any]:
         """The record for the request that waits: it alone is told what was left out."""
-        left_out = {reason: [*texts] for reason, texts in self.left_out.items()}
+        left_out = dict(self.left_out)
         if record.status in {"failed", "undone"}:
             left_out["failed"] = [entry.text for entry in self.entries]
         invented = [line[:_LINE_CHARS] for line in self.invented[:_LINES_TOLD]]
@@ -118,6 +121,17 @@ class Reading:
             "left_out": counted(left_out),
             "invented": invented,
         }
+
+
+def _take_covered(
+    entries: dict[Key, str], lines: Mapping[Key, str], rules: Consolidation
+) -> list[str]:
+    """Take those entries that the lines say out of `entries`. Returns their texts, in order."""
+    said = covered(entries, lines, rules)
+    texts_said = [text for key, text in entries.items() if key in said]
+    for key in said:
+        del entries[key]
+    return texts_said
 
 
 def _why_left_out(

@@ -12,11 +12,16 @@ from dataclasses import dataclass, field, replace
 from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory import platform
-from lasting_memory.consolidation import guard
 from lasting_memory.consolidation.drafts import Draft
+from lasting_memory.consolidation.facts import facts_of
 from lasting_memory.consolidation.judging import Verdict
 from lasting_memory.consolidation.no_batch import ERASED
-from lasting_memory.consolidation.positions import Position, positions_of
+from lasting_memory.consolidation.positions import (
+    Position,
+    position_gets,
+    positions_in,
+    positions_of,
+)
 from lasting_memory.consolidation.record import Record, note, now
 from lasting_memory.memory import journal
 from lasting_memory.memory.proposals import Proposal, diffs
@@ -47,23 +52,31 @@ async def commit(draft: Draft, verdict: Verdict, client: LangGraphClient) -> Rec
     """
     if verdict.failure:
         return await _keep_failed(draft, verdict.failure)
-    if reason := await _why_gone(draft, client):
+    record = await _record_of(draft, verdict)
+    reason, positions = await _look(draft, client)
+    if reason:
         return await _drop(draft, reason)
-    outcome = await _carry_out(draft, verdict)
-    if reason := await _why_gone(draft, client):  # since the first look
+    is_overtaken = positions != [item.position for item in draft.shown]
+    outcome = await _carry_out(draft, verdict, record, is_overtaken=is_overtaken)
+    reason, _ = await _look(draft, client)  # since the first look
+    if reason:
         await _take_back(draft, verdict, outcome)
         return await _drop(draft, reason)
     await draft.keep(outcome.record, outcome.positions)
     return outcome.record
 
 
-async def _carry_out(draft: Draft, verdict: Verdict) -> _Outcome:
-    """Do with the changes what was decided."""
-    record = await _record_of(draft, verdict)
+async def _carry_out(
+    draft: Draft, verdict: Verdict, record: Record, *, is_overtaken: bool
+) -> _Outcome:
+    """Do with the changes what was decided.
+
+    `is_overtaken`: another run has read one of the conversations meanwhile.
+    """
     is_dry = draft.record.dry_run
     if verdict.problem:
         return await _undone(draft, record, verdict)
-    if not is_dry and await _is_overtaken(draft):
+    if is_overtaken and not is_dry:
         return await _undone(
             draft, record, replace(verdict, problem=OVERTAKEN, notes=[note("overtaken")])
         )
@@ -93,7 +106,7 @@ async def _record_of(draft: Draft, verdict: Verdict) -> Record:
     record = replace(record, reason="", found=len(draft.reading.part.entries))
     if verdict.problem:
         return record
-    memory = await platform.in_thread(guard.facts_of, draft.base_files())
+    memory = await platform.in_thread(facts_of, draft.base_files())
     proposed = await platform.in_thread(
         draft.reading.count_proposed, verdict.changed, memory, draft.rules
     )
@@ -155,16 +168,6 @@ async def _undone(draft: Draft, record: Record, verdict: Verdict) -> _Outcome:
     return _Outcome(undone, positions)
 
 
-async def _is_overtaken(draft: Draft) -> bool:
-    """Whether another run has read one of the conversations meanwhile."""
-    return await _present_positions(draft) != [item.position for item in draft.shown]
-
-
-async def _present_positions(draft: Draft) -> list[Position]:
-    threads = [(draft.memory.actor, item.conversation.thread_id) for item in draft.shown]
-    return await positions_of(draft.memory.store, threads)
-
-
 async def _keep_failed(draft: Draft, failure: str) -> Record:
     """Keep the record of a batch to which the model gave no answer. Nothing changes, and its
     conversations stay due.
@@ -179,20 +182,32 @@ async def _keep_failed(draft: Draft, failure: str) -> Record:
         found=len(draft.reading.part.entries) if draft.reading else 0,
     )
     positions = dict[str, Position]()
-    for item, position in zip(draft.shown, await _present_positions(draft), strict=True):
+    threads = [(draft.memory.actor, item.conversation.thread_id) for item in draft.shown]
+    present = await positions_of(draft.memory.store, threads)
+    for item, position in zip(draft.shown, present, strict=True):
         if position == item.position:  # another run of this person may have been faster
             positions[item.conversation.thread_id] = replace(position, failed=position.failed + 1)
     await draft.keep(failed, positions)
     return failed
 
 
+async def _look(draft: Draft, client: LangGraphClient) -> tuple[str, list[Position]]:
+    """Why nothing of the batch may be kept, or "", and the present positions of its conversations."""
+    memory = draft.memory
+    marks = journal.ended_ops(memory.began)
+    places = position_gets(memory.actor, [item.conversation.thread_id for item in draft.shown])
+    found = await memory.store.abatch([*marks, *places])
+    positions = positions_in(found[len(marks) :])
+    if journal.ended_in(found[: len(marks)], memory.began).fact and not draft.record.dry_run:
+        return ERASED, positions
+    return await _why_gone(draft, client), positions
+
+
 async def _why_gone(draft: Draft, client: LangGraphClient) -> str:
-    """Why nothing of the batch may be kept, or "": a fact was deleted for good since the run began,
-    or a conversation of the batch since it was read, also where another one has its id now.
+    """Why no conversation of the batch may be kept, or "": one was deleted since it was read, also
+    where another one has its id now.
     """
     memory = draft.memory
-    if not draft.record.dry_run and await journal.is_erased(memory.store, memory.began):
-        return ERASED
     read = {item.conversation.thread_id: item.conversation.created_at for item in draft.shown}
     if not read:
         return ""

@@ -1,5 +1,4 @@
-"""A draft: one run's batch, and the private copy of the person's files on which the model works
-until it is committed.
+"""A draft: one run's batch, and the private copy of the person's files on which the model works.
 
 It is in the memory of this process, so a run that dies or is taken back has written nothing.
 """
@@ -12,25 +11,29 @@ from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
+from typing import Any, cast
 
 from deepagents.backends.protocol import FileData
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
-from langgraph.store.base import BaseStore, PutOp
+from langgraph.store.base import BaseStore, Item, PutOp, SearchOp
 from langgraph.store.memory import InMemoryStore
 
 from lasting_memory import platform
 from lasting_memory.agent.file_sections import sections
-from lasting_memory.consolidation import guard
+from lasting_memory.consolidation.batch import Due
 from lasting_memory.consolidation.bringing import Reading
 from lasting_memory.consolidation.brought import Part
-from lasting_memory.consolidation.guard import Dated, Key, shown_lines
+from lasting_memory.consolidation.facts import Key
 from lasting_memory.consolidation.no_batch import NothingToDoError
-from lasting_memory.consolidation.planning import Due, Owner, Trigger
+from lasting_memory.consolidation.owners import Owner
 from lasting_memory.consolidation.positions import Position, position_ops
 from lasting_memory.consolidation.record import Record, note
+from lasting_memory.consolidation.schedule import Trigger
+from lasting_memory.consolidation.taken_back import Dated, shown_lines, taken_back
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation
 from lasting_memory.memory import journal
-from lasting_memory.memory.proposals import Changed, Memory, Proposal, texts
+from lasting_memory.memory.controls import Controls, controls_of, read_controls
+from lasting_memory.memory.proposals import Changed, Declined, Memory, Proposal, texts
 from lasting_memory.people import identity, namespaces
 from lasting_memory.recall import rank
 
@@ -43,35 +46,32 @@ _TOPICS = "/memories/topics/"
 _COUNTS = ("model_calls", "input_tokens", "output_tokens", "found", "proposed")
 # Conversations of a batch that its revisions name.
 _THREADS_NOTED = 10
+# Records that are read to delete those beyond `records_kept`.
+_RECORDS_READ = 1_000
 
 
 @dataclass(slots=True)
 class Draft:
-    """One run's batch: the conversations that the model works on at once, and its copy of the
-    files.
-    """
+    """One run's batch: the conversations that the model works on, and its copy of the files."""
 
     owner: Owner
     record: Record
     memory: Memory  # in the real store
-    trigger: Trigger | None = (
-        None  # why the run was planned; None: somebody began it over the platform's API
-    )
+    # Why the run was planned; None: somebody began it over the platform's API.
+    trigger: Trigger | None = None
     base: Mapping[str, FileData] = field(default_factory=dict)  # the copied files, by key
     shown: Sequence[Due] = ()
+    notes: Sequence[PutOp] = ()  # how far conversations are read, kept with the record
     more: bool = False  # whether other conversations are due
-    said: Sequence[
-        Dated
-    ] = ()  # what the person said in these conversations since they first took something back
+    # What the person said in these conversations since they first took something back.
+    said: Sequence[Dated] = ()
     text: str = ""  # the conversations as the model reads them, with the files about them
-    source: Sequence[tuple[str, str]] | None = (
-        None  # path and text of all that its new lines may say; None: anything
-    )
+    # Path and text of all that its new lines may say; None: anything.
+    source: Sequence[tuple[str, str]] | None = None
     reading: Reading | None = None  # of a text that was brought
     steps: int = 0  # model calls of this attempt
-    given_up: defaultdict[str, dict[str, str]] = field(
-        default_factory=lambda: defaultdict(dict)
-    )  # why, by path and line
+    # Why lines are given up, by path and line.
+    given_up: defaultdict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
     copy: BaseStore = field(default_factory=InMemoryStore)
 
     @property
@@ -85,12 +85,10 @@ class Draft:
     @property
     def author(self) -> identity.Author:
         """The sources of a line, for a person who asks; the run's record counts all conversations."""
-        said_in = " ".join(
-            sorted(item.conversation.thread_id for item in self.shown)[:_THREADS_NOTED]
-        )
-        return identity.Author(
-            "consolidation", self.owner.actor.user_id, self.record.run_id, said_in
-        )
+        thread_ids = sorted(item.conversation.thread_id for item in self.shown)
+        said_in = " ".join(thread_ids[:_THREADS_NOTED])
+        user_id = self.owner.actor.user_id
+        return identity.Author("consolidation", user_id, self.record.run_id, said_in)
 
     @property
     def messages_shown(self) -> int:
@@ -101,19 +99,32 @@ class Draft:
         """The copied files, as path and text."""
         return [(f"/memories{key}", text) for key, text in texts(self.base).items()]
 
-    async def taken_back(self, proposals: Sequence[Proposal]) -> dict[Key, Dated]:
-        """What the person has taken back up to now, by the histories of their files and these
-        proposals of theirs.
+    async def taken_back(
+        self, proposals: Sequence[Proposal], revisions: Sequence[Item]
+    ) -> dict[Key, Dated]:
+        """What the person has taken back up to now.
+
+        By the items of their files' journals, and by these proposals of theirs.
         """
-        declined = [change for proposal in proposals for change in proposal.declined]
-        known = await journal.histories(
-            self.memory.store, self.memory.files, self.memory.deployment.limits
-        )
-        return await platform.in_thread(guard.taken_back, known, declined)
+        declined = list[Declined]()
+        for proposal in proposals:
+            declined += proposal.declined
+        limits = self.memory.deployment.limits
+        histories = await platform.in_thread(journal.histories_in, revisions, limits)
+        return await platform.in_thread(taken_back, histories, declined)
+
+    async def since_it_began(self) -> tuple[journal.Ended, Controls]:
+        """What was deleted since the run began, and the person's present controls."""
+        memory = self.memory
+        marks = journal.ended_ops(memory.began)
+        found = await memory.store.abatch([*marks, *read_controls(memory.actor)])
+        since = journal.ended_in(found[: len(marks)], memory.began)
+        return since, controls_of(found[len(marks) :], memory.deployment)
 
     def show(self, talk: str, taken: Sequence[Dated]) -> None:
-        """Have the model read this, with the topic files that have most words in common, and what
-        was taken back. Blocks.
+        """Have the model read this text. Blocks.
+
+        With it come the topic files that have most words in common, and what was taken back.
         """
         self.text = talk
         files = [] if self.record.kind == "tidy" else self._topics_about(talk)
@@ -133,23 +144,21 @@ class Draft:
         return [topics[number] for number, _ in ranked[: self.rules.topic_files_shown]]
 
     async def begin(self, refused: str = "") -> list[AnyMessage]:
-        """Make a new copy, and return the first messages of an attempt. `refused`: why the attempt
-        before was.
+        """Make a new copy, and return the first messages of an attempt.
+
+        `refused` says why the attempt before was.
         """
         self.copy = InMemoryStore()
         self.steps = 0
         self.given_up.clear()
         for key, file in self.base.items():
             await self.copy.aput(self.memory.files, key, {**file})
-        prompt = self.memory.deployment.prompt
         kind = "task" if self.record.kind == "conversations" else self.record.kind
-        task = (await platform.in_thread(prompt, f"consolidation_{kind}.md")).replace(
-            "{count}", str(len(self.shown))
-        )
+        prompt = await self._prompt(f"consolidation_{kind}.md")
+        task = prompt.replace("{count}", str(len(self.shown)))
         if refused:
-            task += "\n" + (await platform.in_thread(prompt, "consolidation_retry.md")).replace(
-                "{reason}", refused
-            )
+            prompt = await self._prompt("consolidation_retry.md")
+            task += "\n" + prompt.replace("{reason}", refused)
         call_id = f"batch-{self.record.run_id}"
         call = AIMessage("", tool_calls=[{"name": READ_TOOL, "args": {}, "id": call_id}])
         return [
@@ -157,6 +166,9 @@ class Draft:
             call,
             ToolMessage(self.text, name=READ_TOOL, tool_call_id=call_id),
         ]
+
+    async def _prompt(self, name: str) -> str:
+        return await platform.in_thread(self.memory.deployment.prompt, name)
 
     def with_earlier_parts(self, changed: Sequence[Changed]) -> list[Changed]:
         """What a proposal changes: of a text that was brought also what its earlier parts change."""
@@ -181,26 +193,38 @@ class Draft:
         *,
         quotes_facts: bool = True,
     ) -> None:
-        """Log a record of the run, and keep it with its positions; not of a dry run, nor of who was
-        forgotten meanwhile.
+        """Log a record of the run, and keep it with its positions.
 
-        Nor, where it `quotes_facts`, if one was deleted for good since the run began.
+        Nothing is kept of a dry run, nor of who was forgotten meanwhile; nor, where the record
+        `quotes_facts`, if a fact was deleted for good since the run began.
         """
         record.log()
-        store = self.memory.store
-        actor = self.memory.actor
-        namespace = namespaces.run_records(self.memory.actor)
         if self.reading:
-            record = replace(record, notes=[])  # nothing is kept of a text but what is proposed
+            # Nothing is kept of a text but what is proposed.
+            record = replace(record, notes=[])
             record = await self._with_earlier_record(record, self.reading.part)
         if record.dry_run:
             return
+        memory = self.memory
+        namespace = namespaces.run_records(memory.actor)
         key = f"{record.started_at}-{record.run_id}"
-        others = [item.key for item in await journal.all_items(store, namespace) if item.key != key]
-        ops = [*position_ops(actor, positions), PutOp(namespace, key, asdict(record), index=False)]
+        marks = journal.ended_ops(memory.began)
+        listed = SearchOp(namespace, limit=_RECORDS_READ)
+        records, *found = cast("list[Any]", await memory.store.abatch([listed, *marks]))
+        since = journal.ended_in(found, memory.began)
+        if since.all_of_it or since.conversation or (quotes_facts and since.fact):
+            return
+        others = sorted(item.key for item in records if item.key != key)
+        ops = [
+            *self.notes,
+            *position_ops(memory.actor, positions),
+            PutOp(namespace, key, asdict(record), index=False),
+        ]
         too_many = max(0, len(others) + 1 - self.rules.records_kept)
         ops += [PutOp(namespace, old, None) for old in others[:too_many]]
-        await journal.put_unless_forgotten(store, ops, self.memory.began, quotes_facts=quotes_facts)
+        await journal.put_unless_forgotten(
+            memory.store, ops, memory.began, quotes_facts=quotes_facts, is_checked=True
+        )
 
     async def _with_earlier_record(self, record: Record, part: Part) -> Record:
         """The record of a text so far: of all runs that read parts of it there is one."""
@@ -230,9 +254,8 @@ class Draft:
         failed = self.record.ended("failed", _why_failed(error), notes=[note("failed")])
         try:
             await self.keep(failed)
-        except (
-            Exception
-        ) as failure:  # a store raises what its driver raises; the run's own error counts
+        # A store raises what its driver raises. The run's own error counts.
+        except Exception as failure:
             logger.warning(
                 "The record of consolidation %s could not be kept: %r.",
                 failed.run_id,
@@ -242,8 +265,9 @@ class Draft:
 
 
 def _why_failed(error: BaseException) -> str:
-    """Why a run ended, in a sentence. Of an error that is not this library's, its message may be of
-    no use to a person.
+    """Why a run ended, in a sentence.
+
+    The message of an error that is not this library's may be of no use to a person.
     """
     if not isinstance(error, Exception):
         return "It was cancelled."
@@ -255,8 +279,8 @@ def _why_failed(error: BaseException) -> str:
 
 # --- The draft of the current run
 
-# Set where a run begins an attempt: what the model's tools, files and prompt call runs within.
-# None: a script without drafts.
+# It is set where a run begins an attempt, for what the model's tools, files and prompt call. None:
+# a script without drafts.
 CURRENT_DRAFT: ContextVar[Draft | None] = ContextVar("draft")
 
 

@@ -5,20 +5,21 @@ The item of a conversation holds the hashes of its turns then, and the runs that
 messages may come later. A turn of a person is kept out together with what it led to.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
-from langgraph.store.base import BaseStore, PutOp
+from langgraph.store.base import BaseStore, Item, PutOp
 from langgraph_sdk.client import LangGraphClient, RunsClient
 from langgraph_sdk.errors import NotFoundError
 
 from lasting_memory import platform, recall
-from lasting_memory.consolidation.guard import Standing, facts_of, last_words, weights_of
+from lasting_memory.consolidation.facts import Facts, facts_of, weights_of
 from lasting_memory.consolidation.positions import hash_of
+from lasting_memory.consolidation.said_since import last_words
 from lasting_memory.deployment import Deployment
 from lasting_memory.memory import journal
 from lasting_memory.memory.one_fact import Fact
@@ -96,15 +97,14 @@ def _talk(thread_id: str, state: Any) -> Conversation:
     return conversation({"thread_id": thread_id, "values": state.get("values")}, speakers=_SPEAKERS)
 
 
-async def read_kept_out(
-    store: BaseStore, runs: RunsClient | None, actor: identity.Actor
-) -> KeptOut:
-    """What is kept out of a person's conversations. A copy of a conversation has the same turns, so
-    hashes are of all.
+async def kept_out_in(items: Iterable[Item], runs: RunsClient | None) -> KeptOut:
+    """What the items of `namespaces.kept_out` keep out of a person's conversations.
+
+    A copy of a conversation has the same turns, so hashes are of all.
     """
     hashes = set[str]()
     being_said = dict[str, Collection[str]]()
-    for item in await journal.all_items(store, namespaces.kept_out(actor)):
+    for item in items:
         hashes |= {*item.value.get("seen", ())}
         wanted = {*item.value.get("runs", ())}
         if wanted and runs:
@@ -155,13 +155,11 @@ async def saying(
 
 def _that_say(talks: Collection[Conversation], fact: Fact) -> list[str]:
     """Blocks."""
-    wanted = Standing(facts_of(("", wording) for wording in fact.wordings)).words.values()
+    wanted = Facts(facts_of(("", wording) for wording in fact.wordings)).words.values()
     weights = weights_of([*wanted])
     found = dict[str, None]()
     for talk in talks:
-        lines = Standing(
-            facts_of(("", turn.text) for turn in talk.turns if turn.speaker in _SPEAKERS)
-        )
+        lines = Facts(facts_of(("", turn.text) for turn in talk.turns if turn.speaker in _SPEAKERS))
         if any(True for words in wanted for _ in lines.keeping(words, weights)):
             found[talk.thread_id] = None
     return [*found]

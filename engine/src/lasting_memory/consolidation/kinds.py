@@ -5,24 +5,22 @@ This compares a batch's draft with memory, whatever the model was told. What a b
 left out line by line, of a JSON object field by field, and the rest stays.
 
 - A line is *added* if its text is new. It is *removed* if its text is gone.
-- An *update* is a line that stands in place of another: of lines that are taken out and put in at
-  one place of a file, those
-  belong together that have most words in common, and otherwise in their order. A heading, or a line
-  without words, stands in place of no fact: the fact is removed.
+- An *update* is a line that stands in place of another. Of lines that are taken out and put in at
+  one place of a file, those belong together that have most words in common, and otherwise in their
+  order. A heading, or a line without words, stands in place of no fact: the fact is removed.
 - A line that is moved, within a file or to another one, is none of these.
 - A field is added if it had no value, removed if it has none any more, and otherwise updated. Null
-  and empty texts, lists and
-  objects are no values. The fields of an object within count, too. A JSON file that is no object
-  changes as a whole.
+  and empty texts, lists and objects are no values. The fields of an object within count, too. A
+  JSON file that is no object changes as a whole.
 """
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from lasting_memory.consolidation.guard import facts_of, is_heading, key_of
+from lasting_memory.consolidation.facts import facts_of, is_heading, key_of
 from lasting_memory.deployment import KINDS, Kind
 from lasting_memory.memory import journal
 from lasting_memory.memory.proposals import Changed
@@ -50,7 +48,7 @@ def listed(kinds: Collection[Kind], word: str = "and") -> str:
 
 def within(changes: Sequence[Changed], may: Collection[Kind]) -> tuple[list[Changed], list[Beyond]]:
     """The part of a batch's changes that may be made, and what is left out. Blocks."""
-    if {"add", "update", "remove"} <= {*may}:
+    if set(KINDS) <= {*may}:
         return list(changes), []
     moved = _moved(changes)
     kept = list[Changed]()
@@ -60,12 +58,13 @@ def within(changes: Sequence[Changed], may: Collection[Kind]) -> tuple[list[Chan
             text, found = _object(change, may)
         else:
             text, found = _lines(change, may, moved)
-        rest = [line for line in text.split("\n") if line.strip()]
-        if change.deleted and all(map(is_heading, rest)):  # all its lines are elsewhere, or may go
+        lines_left = [line for line in text.split("\n") if line.strip()]
+        # All lines of a deleted file are elsewhere, or may go.
+        if change.deleted and all(map(is_heading, lines_left)):
             kept.append(change)
             continue
         left_out += found
-        if text != change.before and (change.before or rest):
+        if text != change.before and (change.before or lines_left):
             kept.append(replace(change, after=text, deleted=False))
     return kept, left_out
 
@@ -74,8 +73,9 @@ def within(changes: Sequence[Changed], may: Collection[Kind]) -> tuple[list[Chan
 
 
 class _Moved(NamedTuple):
-    """Lines that are taken out in one place and put in at another, and how often; each place takes
-    one away.
+    """Lines that are taken out in one place and put in at another, and how often.
+
+    Each place takes one away.
     """
 
     out: Counter[str]
@@ -83,53 +83,54 @@ class _Moved(NamedTuple):
 
 
 def _moved(changes: Sequence[Changed]) -> _Moved:
+    text_changes = [change for change in changes if not change.path.endswith(".json")]
     taken = Counter[str]()
     put = Counter[str]()
-    for change in _texts(changes):
+    for change in text_changes:
         old = change.before.split("\n")
         new = change.after.split("\n")
-        for i, i_end, j, j_end in journal.edits(old, new):
-            taken.update(line.strip() for line in old[i:i_end])
-            put.update(line.strip() for line in new[j:j_end])
-    # A fact that now stands in a comment is gone.
-    facts = facts_of((change.path, change.after) for change in _texts(changes))
-    before = facts_of((change.path, change.before) for change in _texts(changes))
-    both = Counter(
-        {
-            line: times
-            for line, times in (taken & put).items()
-            if key_of(line) in facts or key_of(line) not in before
-        }
-    )
-    return _Moved(both.copy(), both.copy())
+        for start, end, new_start, new_end in journal.edits(old, new):
+            taken.update(line.strip() for line in old[start:end])
+            put.update(line.strip() for line in new[new_start:new_end])
+    facts_before = facts_of([(change.path, change.before) for change in text_changes])
+    facts_after = facts_of([(change.path, change.after) for change in text_changes])
+    moved = Counter[str]()
+    for line, times in (taken & put).items():
+        key = key_of(line)
+        # A fact that now stands in a comment is gone.
+        is_gone = key in facts_before and key not in facts_after
+        if not is_gone:
+            moved[line] = times
+    return _Moved(moved, moved.copy())
 
 
-def _texts(changes: Sequence[Changed]) -> Iterator[Changed]:
-    return (change for change in changes if not change.path.endswith(".json"))
-
-
-def _take(lines: Counter[str], line: str) -> bool:
-    """Whether one of these is left; takes it."""
-    if lines[line] <= 0:
-        return False
-    lines[line] -= 1
-    return True
+def _take_all(moved: Counter[str], lines: Sequence[str]) -> set[int]:
+    """Take the lines that are moved out of `moved`. Returns their numbers."""
+    numbers = set[int]()
+    for number, raw_line in enumerate(lines):
+        line = raw_line.strip()
+        if line and moved[line] > 0:
+            moved[line] -= 1
+            numbers.add(number)
+    return numbers
 
 
 def _lines(change: Changed, may: Collection[Kind], moved: _Moved) -> tuple[str, list[Beyond]]:
     """The text with what may be made of its changes, and what is left out."""
     old = change.before.split("\n")
     new = change.after.split("\n")
-    at = 0
+    copied = 0  # lines of the old text that are in the result, or taken out
     result = list[str]()
     left_out = list[Beyond]()
-    for i, i_end, j, j_end in journal.edits(old, new):
-        result += old[at:i]
-        place = _Place(old[i:i_end], new[j:j_end], may, moved)
+    for start, end, new_start, new_end in journal.edits(old, new):
+        result += old[copied:start]
+        place = _Place(old[start:end], new[new_start:new_end], may, moved)
         result += place.lines()
-        left_out += [Beyond(change.path, kind, text) for kind, text in place.left_out]
-        at = i_end
-    return "\n".join([*result, *old[at:]]), left_out
+        for kind, text in place.left_out:
+            left_out.append(Beyond(change.path, kind, text))
+        copied = end
+    result += old[copied:]
+    return "\n".join(result), left_out
 
 
 class _Place:
@@ -141,45 +142,49 @@ class _Place:
         self._taken = taken
         self._put = put
         self._may = may
-        self._going = {
-            i for i, line in enumerate(taken) if line.strip() and _take(moved.out, line.strip())
-        }
-        self._coming = {
-            j for j, line in enumerate(put) if line.strip() and _take(moved.back, line.strip())
-        }
+        # Numbers of the lines that are moved from here and to here.
+        self._going = _take_all(moved.out, taken)
+        self._coming = _take_all(moved.back, put)
+        # By the number of a line that was taken out, that of the line in its place.
         self._pairs = dict[int, int]()
-        out = _others(taken, self._going)
-        back = _others(put, self._coming)
-        for facts in (True, False):
-            self._pairs |= _pairs(_that_are(out, facts=facts), _that_are(back, facts=facts))
+        facts_out, others_out = _facts_and_others(taken, self._going)
+        facts_in, others_in = _facts_and_others(put, self._coming)
+        self._pairs |= _pairs(facts_out, facts_in)
+        self._pairs |= _pairs(others_out, others_in)
         self.left_out = list[tuple[Kind, str]]()
 
     def lines(self) -> list[str]:
         """The lines that may stand there, once `left_out` has the others."""
         result = list[str]()
-        done = 0
-        for i, line in enumerate(self._taken):
-            if i in self._pairs:
-                j = self._pairs[i]
-                result += self._added(range(done, j))
-                result.append(self._put[j] if self._may_do("update", self._put[j]) else line)
-                done = max(done, j + 1)
-            elif i not in self._going and not (line.strip() and self._may_do("remove", line)):
-                result.append(line)
-        result += self._added(range(done, len(self._put)))
+        next_put = 0
+        for number, line in enumerate(self._taken):
+            if number in self._pairs:
+                put_number = self._pairs[number]
+                result += self._added(range(next_put, put_number))
+                update = self._put[put_number]
+                result.append(update if self._may_do("update", update) else line)
+                next_put = max(next_put, put_number + 1)
+            elif number not in self._going:
+                is_removed = line.strip() and self._may_do("remove", line)
+                if not is_removed:
+                    result.append(line)
+        result += self._added(range(next_put, len(self._put)))
         return result if self.left_out else list(self._put)
 
     def _added(self, numbers: range) -> list[str]:
-        """The new lines with these numbers that stand in no other's place, as far as they may be
-        added.
+        """The new lines with these numbers that may be added.
+
+        A line that stands in place of another one is not among them.
         """
-        places = {*self._pairs.values()}
-        new = [number for number in numbers if number not in places]
-        return [
-            self._put[number]
-            for number in new
-            if number in self._coming or self._may_do("add", self._put[number])
-        ]
+        updates = {*self._pairs.values()}
+        lines = list[str]()
+        for number in numbers:
+            if number in updates:
+                continue
+            line = self._put[number]
+            if number in self._coming or self._may_do("add", line):
+                lines.append(line)
+        return lines
 
     def _may_do(self, kind: Kind, line: str) -> bool:
         if kind in self._may:
@@ -189,37 +194,56 @@ class _Place:
         return False
 
 
-def _others(lines: Sequence[str], known: Collection[int]) -> dict[int, str]:
-    """The lines with text that are none of these, by their numbers."""
-    return {
-        number: line for number, line in enumerate(lines) if line.strip() and number not in known
-    }
-
-
-def _that_are(lines: Mapping[int, str], *, facts: bool) -> dict[int, str]:
-    """Those of these lines that are facts, or the others."""
-    return {number: line for number, line in lines.items() if bool(facts_of([("", line)])) is facts}
+def _facts_and_others(
+    lines: Sequence[str], moved: Collection[int]
+) -> tuple[dict[int, str], dict[int, str]]:
+    """The lines that are facts, and the others with text, by their numbers; none that is moved."""
+    facts = dict[int, str]()
+    others = dict[int, str]()
+    for number, line in enumerate(lines):
+        if not line.strip() or number in moved:
+            continue
+        if facts_of([("", line)]):
+            facts[number] = line
+        else:
+            others[number] = line
+    return facts, others
 
 
 def _pairs(taken: Mapping[int, str], put: Mapping[int, str]) -> dict[int, int]:
     """Which of the new lines stands in place of which old one, by their numbers."""
-    left = dict(put)
     pairs = dict[int, int]()
-    words = {number: {*key_of(line)} for number, line in put.items()}
-    is_small = len(taken) * len(put) <= _MOST_PAIRS
-    alike = dict[tuple[int, int], int]()
-    for i, line in taken.items() if is_small else ():
-        own = {*key_of(line)}
-        alike |= {(i, j): len(own & words[j]) for j in put}
-    for i, j in sorted(alike, key=lambda pair: (-alike[pair], pair)):
-        if alike[i, j] and i not in pairs and j in left:
-            pairs[i] = j
-            del left[j]
-    for i in taken:
-        if i not in pairs and left:
-            pairs[i] = min(left)
-            del left[pairs[i]]
+    left = {*put}
+    for old, new in _most_alike(taken, put):
+        if old not in pairs and new in left:
+            pairs[old] = new
+            left.remove(new)
+    in_order = iter(sorted(left))
+    for old in taken:
+        if old not in pairs:
+            new_number = next(in_order, None)
+            if new_number is None:
+                break
+            pairs[old] = new_number
     return pairs
+
+
+def _most_alike(taken: Mapping[int, str], put: Mapping[int, str]) -> list[tuple[int, int]]:
+    """Pairs of an old and a new line with words in common, most of them first.
+
+    None where there are too many pairs to compare.
+    """
+    if len(taken) * len(put) > _MOST_PAIRS:
+        return []
+    words_put = {number: {*key_of(line)} for number, line in put.items()}
+    common = dict[tuple[int, int], int]()
+    for old, line in taken.items():
+        words = {*key_of(line)}
+        for new, new_words in words_put.items():
+            count = len(words & new_words)
+            if count:
+                common[old, new] = count
+    return sorted(common, key=lambda pair: (-common[pair], pair))
 
 
 # --- JSON
@@ -230,12 +254,10 @@ def _object(change: Changed, may: Collection[Kind]) -> tuple[str, list[Beyond]]:
     old = _fields_of(change.before)
     new = _fields_of("" if change.deleted else change.after)
     if old is None or new is None:
-        kind: Kind = "add" if not change.before else "remove" if change.deleted else "update"
-        return (
-            (change.after, [])
-            if kind in may
-            else (change.before, [Beyond(change.path, kind, "the whole file")])
-        )
+        kind = _kind_of_file_change(change)
+        if kind in may:
+            return change.after, []
+        return change.before, [Beyond(change.path, kind, "the whole file")]
     try:
         result, left_out = _merged(old, new, may, Beyond(change.path, "update", ""))
     except RecursionError:
@@ -244,29 +266,32 @@ def _object(change: Changed, may: Collection[Kind]) -> tuple[str, list[Beyond]]:
         return change.after, []
     if _are_same(result, old):
         return change.before, left_out
-    return (json.dumps(result, indent=2, ensure_ascii=False) + "\n" if result else ""), left_out
+    text = json.dumps(result, indent=2, ensure_ascii=False) + "\n"
+    return text if result else "", left_out
+
+
+def _kind_of_file_change(change: Changed) -> Kind:
+    if not change.before:
+        return "add"
+    return "remove" if change.deleted else "update"
 
 
 def _merged(
     old: Mapping[str, Any], new: Mapping[str, Any], may: Collection[Kind], where: Beyond
 ) -> tuple[dict[str, Any], list[Beyond]]:
-    """The fields of an object with what may be made of its changes, and what is left out. `where`
-    names the object.
+    """The fields of an object with what may be made of its changes, and what is left out.
+
+    `where` names the object.
     """
     result = dict[str, Any]()
     left_out = list[Beyond]()
     for name in dict.fromkeys([*old, *new]):
         before = old.get(name)
         after = new.get(name)
-        if (
-            _has_value(before)
-            and _has_value(after)
-            and isinstance(before, dict)
-            and isinstance(after, dict)
-        ):
-            result[name], beyond = _merged(
-                before, after, may, where._replace(text=f"{where.text}{name}.")
-            )
+        have_values = _has_value(before) and _has_value(after)
+        if have_values and isinstance(before, dict) and isinstance(after, dict):
+            where_within = where._replace(text=f"{where.text}{name}.")
+            result[name], beyond = _merged(before, after, may, where_within)
             left_out += beyond
             continue
         kind = _kind_of(before, after)

@@ -46,10 +46,19 @@ async def positions_of(
     """The positions of these people's threads. Where one is damaged, what was consolidated may be
     read again.
     """
+    gets = [GetOp(namespaces.positions(actor), thread_id) for actor, thread_id in threads]
+    return positions_in(await store.abatch(gets))
+
+
+def position_gets(actor: identity.Actor, thread_ids: Iterable[str]) -> list[GetOp]:
+    """The operations whose results `positions_in` takes."""
+    return [GetOp(namespaces.positions(actor), thread_id) for thread_id in thread_ids]
+
+
+def positions_in(items: Iterable[object]) -> list[Position]:
+    """The positions in these items; a damaged one, or none, is the beginning."""
     positions = list[Position]()
-    for item in await store.abatch(
-        [GetOp(namespaces.positions(actor), thread_id) for actor, thread_id in threads]
-    ):
+    for item in items:
         try:
             positions.append(
                 _POSITIONS.validate_python(item.value) if isinstance(item, Item) else Position()

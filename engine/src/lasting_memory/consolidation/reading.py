@@ -7,20 +7,23 @@ Each function fills a draft, or raises `NothingToDoError` where there is nothing
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from deepagents.backends.protocol import FileData
 from langchain_core.messages import AnyMessage
+from langgraph.store.base import Item
 from langgraph_sdk.client import LangGraphClient
 from pydantic import ValidationError
 
 from lasting_memory import platform
 from lasting_memory.agent.backends import starting_files
 from lasting_memory.agent.file_sections import sections
-from lasting_memory.consolidation import guard, planning
+from lasting_memory.consolidation.batch import CHARS_PER_TOKEN, batch
 from lasting_memory.consolidation.bringing import Reading
 from lasting_memory.consolidation.brought import Part, proposal_id, shown
 from lasting_memory.consolidation.drafts import Draft
-from lasting_memory.consolidation.guard import Dated, Key
+from lasting_memory.consolidation.due import Marks, due_by, mark_places, marks_in
+from lasting_memory.consolidation.facts import Key, facts_of
 from lasting_memory.consolidation.no_batch import (
     INTERRUPTED,
     NOTHING_NEW,
@@ -28,9 +31,19 @@ from lasting_memory.consolidation.no_batch import (
     UNDECIDED,
     NothingToDoError,
 )
+from lasting_memory.consolidation.said_since import said_since
+from lasting_memory.consolidation.taken_back import Dated
 from lasting_memory.days import zone_of
 from lasting_memory.deployment import PROFILE_PATH
-from lasting_memory.memory.proposals import MAX_PROPOSALS, Memory, Proposal
+from lasting_memory.memory import journal
+from lasting_memory.memory.proposals import (
+    MAX_PROPOSALS,
+    Memory,
+    Proposal,
+    files_in,
+    proposals_in,
+)
+from lasting_memory.people import namespaces
 from lasting_memory.recall import owned_by
 
 
@@ -38,21 +51,51 @@ async def read(draft: Draft, messages: Sequence[AnyMessage], client: LangGraphCl
     """Read a run's batch, and the person's files. `messages` are the run's input, in which a text
     that was brought is.
     """
-    proposals = await draft.memory.proposals()
-    undecided = [proposal for proposal in proposals if proposal.changes]
+    stored = await _read_stored(draft)
+    undecided = [proposal for proposal in stored.proposals if proposal.changes]
     if draft.record.kind == "bring":
         await _begin_reading(draft, await _part_of(messages), undecided)
     else:
         _check_room(undecided)
-        draft.base = await _with_proposals(draft.memory, await draft.memory.read(), undecided)
-    taken = await draft.taken_back(proposals)
+        draft.base = await _with_proposals(draft.memory, stored.files, undecided)
+    taken = await draft.taken_back(stored.proposals, stored.revisions)
     if draft.reading:
         talk = await _read_text(draft, draft.reading, taken)
     elif draft.record.kind == "tidy":
         talk = await _read_memory(draft)
     else:
-        talk = await _read_conversations(draft, taken, client)
+        talk = await _read_conversations(draft, stored.marks, taken, client)
     await platform.in_thread(draft.show, talk, [*taken.values()])
+
+
+class _Stored(NamedTuple):
+    """What a run reads of the store before it reads conversations: the files, the items of their
+    journals, the memory's proposals, and what says which turns are new.
+    """
+
+    files: Mapping[str, FileData]
+    revisions: Sequence[Item]
+    proposals: Sequence[Proposal]
+    marks: Marks
+
+
+async def _read_stored(draft: Draft) -> _Stored:
+    memory = draft.memory
+    files, revisions, proposals, *marks = await journal.all_items_of(
+        memory.store,
+        [
+            memory.files,
+            namespaces.journals(memory.files),
+            namespaces.proposals(memory.actor),
+            *mark_places(memory.actor),
+        ],
+    )
+    return _Stored(
+        files=await platform.in_thread(files_in, files),
+        revisions=revisions,
+        proposals=memory.own_proposals(await proposals_in(proposals)),
+        marks=marks_in(draft.owner, *marks),
+    )
 
 
 def _check_room(undecided: Sequence[Proposal]) -> None:
@@ -75,16 +118,23 @@ async def _with_proposals(
 
 
 async def _read_conversations(
-    draft: Draft, taken: Mapping[Key, Dated], client: LangGraphClient
+    draft: Draft, marks: Marks, taken: Mapping[Key, Dated], client: LangGraphClient
 ) -> str:
     """What is new in the oldest conversations that fit, which are then the draft's."""
     memory = draft.memory
     rules = draft.rules
-    due = await planning.find_due(
-        memory.deployment, client.threads, memory.store, draft.owner, memory.began, runs=client.runs
+    due, draft.notes = await due_by(
+        marks,
+        memory.deployment,
+        client.threads,
+        memory.store,
+        draft.owner,
+        began=memory.began,
+        runs=client.runs,
     )
-    draft.shown = await platform.in_thread(planning.batch, due, rules.batch_tokens)
+    draft.shown = await platform.in_thread(batch, due, rules.batch_tokens)
     if not draft.shown:
+        await journal.put_unless_forgotten(memory.store, draft.notes, memory.began)
         raise NothingToDoError(NOTHING_NEW)
     waiting = sum(not item.position.undone for item in due)
     draft.more = waiting > sum(item.whole for item in draft.shown)
@@ -92,7 +142,7 @@ async def _read_conversations(
         ids = [item.conversation.thread_id for item in draft.shown]
         owned = owned_by(draft.owner.actor, memory.deployment.agents)
         since = min(line.at for line in taken.values())
-        draft.said = await guard.said_since(client, ids, owned, since)
+        draft.said = await said_since(client, ids, owned, since)
     zone = await platform.in_thread(zone_of, dict(draft.base_files()).get(PROFILE_PATH))
     return "\n\n".join(
         [await platform.in_thread(item.transcript, rules, zone) for item in draft.shown]
@@ -105,13 +155,11 @@ async def _read_conversations(
 async def _read_memory(draft: Draft) -> str:
     """The person's files but their skills, as much as a batch holds."""
     files = draft.base_files()
-    if not guard.facts_of(files):
+    if not facts_of(files):
         raise NothingToDoError(NOTHING_TO_TIDY)
     draft.source = files
     own = [(path, text) for path, text in files if not path.startswith("/memories/skills/")]
-    talk, _ = await platform.in_thread(
-        sections, own, draft.rules.batch_tokens * planning.CHARS_PER_TOKEN
-    )
+    talk, _ = await platform.in_thread(sections, own, draft.rules.batch_tokens * CHARS_PER_TOKEN)
     return talk
 
 
@@ -156,7 +204,7 @@ async def _begin_reading(draft: Draft, part: Part, undecided: Sequence[Proposal]
 async def _read_text(draft: Draft, reading: Reading, taken: Mapping[Key, Dated]) -> str:
     """The entries that a model may read."""
     files = draft.base_files()
-    known = await platform.in_thread(guard.facts_of, files)
+    known = await platform.in_thread(facts_of, files)
     await platform.in_thread(reading.sort_out, known, taken, draft.memory.deployment, draft.author)
     if not reading.entries:
         nothing = draft.record.ended("done", found=len(reading.part.entries))

@@ -62,9 +62,8 @@ class Record:
     dry_run: bool = False
     kind: str = "conversations"  # or "tidy", "bring"
     files: dict[str, str] = field(default_factory=dict)
-    found: int = (
-        0  # facts and messages in a text that was brought, and those of them that are proposed
-    )
+    # Facts and messages in a text that was brought, and those of them that are proposed.
+    found: int = 0
     proposed: int = 0
     notes: list[Note] = field(default_factory=list)
 
@@ -82,13 +81,11 @@ class Record:
         """Log `consolidation` and a JSON object, for log pipelines."""
         seconds = (datetime.now(UTC) - datetime.fromisoformat(self.started_at)).total_seconds()
         status = "dry_run" if self.dry_run and self.status == "done" else self.status
-        told = {
-            "status": status,
-            "people": 1,
-            **{name: getattr(self, name) for name in _LOGGED},
-            "seconds": round(seconds, 1),
-        }
-        logger.info("consolidation %s", json.dumps(told))
+        entry: dict[str, Any] = {"status": status, "people": 1}
+        for name in _LOGGED:
+            entry[name] = getattr(self, name)
+        entry["seconds"] = round(seconds, 1)
+        logger.info("consolidation %s", json.dumps(entry))
 
 
 def now() -> str:
@@ -96,18 +93,21 @@ def now() -> str:
 
 
 async def records(store: BaseStore, actor: identity.Actor) -> list[dict[str, Any]]:
-    """A person's last records, newest first. The status of what was proposed is what became of the
-    proposal.
+    """A person's last records, newest first.
+
+    The status of what was proposed is what became of the proposal.
     """
-    known = await journal.all_items(store, namespaces.run_records(actor))
-    shown = [{**asdict(Record("", "")), **item.value} for item in reversed(known)]
+    items = await journal.all_items(store, namespaces.run_records(actor))
     proposals = await all_proposals(store, actor)
-    for record in shown:
+    newest_first = list[dict[str, Any]]()
+    for item in reversed(items):
+        record = {**asdict(Record("", "")), **item.value}
         if record["status"] == "proposed":
-            begins = (record["run_id"], proposal_id(record["run_id"]))
-            made = [proposal for proposal in proposals if proposal.id.startswith(begins)]
-            record["status"] = made[-1].status() if made else "replaced"
-    return shown
+            prefixes = (record["run_id"], proposal_id(record["run_id"]))
+            of_run = [proposal for proposal in proposals if proposal.id.startswith(prefixes)]
+            record["status"] = of_run[-1].status() if of_run else "replaced"
+        newest_first.append(record)
+    return newest_first
 
 
 async def erase_from_records(
@@ -118,8 +118,9 @@ async def erase_from_records(
     *,
     dry_run: bool = False,
 ) -> int:
-    """Take a fact out of a person's records. Returns how many had it. With `dry_run` it only
-    counts.
+    """Take a fact out of a person's records. Returns how many had it.
+
+    With `dry_run` it only counts.
     """
     ops = list[PutOp]()
     for item in await journal.all_items(store, namespaces.run_records(actor)):
@@ -133,22 +134,29 @@ async def erase_from_records(
 
 def _without(record: Mapping[str, Any], fact: Fact) -> dict[str, Any]:
     """A stored record without a fact. Blocks."""
+    reason = record.get("reason")
+    if isinstance(reason, str) and fact.is_quoted(reason):
+        reason = ""
     files = record.get("files")
     if isinstance(files, Mapping):
-        cleaned = {
-            path: fact.cleaned_diff(str(diff)) if fact.is_quoted(str(diff)) else diff
-            for path, diff in files.items()
-        }
-        files = {path: diff for path, diff in cleaned.items() if diff}
-    reason = record.get("reason")
-    quoted = isinstance(reason, str) and fact.is_quoted(reason)
+        files = _files_without(files, fact)
     notes = [_note_without(note, fact) for note in record.get("notes") or []]
-    return {**record, "files": files, "reason": "" if quoted else reason, "notes": notes}
+    return {**record, "files": files, "reason": reason, "notes": notes}
+
+
+def _files_without(files: Mapping[str, Any], fact: Fact) -> dict[str, Any]:
+    """The differences of a stored record's files without a fact, and without empty ones."""
+    cleaned = dict[str, Any]()
+    for path, stored_diff in files.items():
+        diff = stored_diff
+        if fact.is_quoted(str(diff)):
+            diff = fact.cleaned_diff(str(diff))
+        if diff:
+            cleaned[path] = diff
+    return cleaned
 
 
 def _note_without(note: Note, fact: Fact) -> Note:
     """A note of a stored record without the lines that quote a fact."""
-    return {
-        "kind": note["kind"],
-        "texts": [text for text in note["texts"] if not fact.is_quoted(text)],
-    }
+    texts = [text for text in note["texts"] if not fact.is_quoted(text)]
+    return {"kind": note["kind"], "texts": texts}

@@ -25,11 +25,9 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
-from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory import platform
-from lasting_memory.consolidation import planning
 from lasting_memory.consolidation.committing import commit
 from lasting_memory.consolidation.drafts import CURRENT_DRAFT, Draft
 from lasting_memory.consolidation.editor import Editor, build_editor, edit, last_answer
@@ -43,20 +41,24 @@ from lasting_memory.consolidation.no_batch import (
     TEMPORARY,
     NothingToDoError,
 )
-from lasting_memory.consolidation.planning import Trigger
+from lasting_memory.consolidation.old_conversations import delete_old
+from lasting_memory.consolidation.owners import owner_for
 from lasting_memory.consolidation.reading import read
 from lasting_memory.consolidation.record import Record, now
+from lasting_memory.consolidation.schedule import Trigger, start
 from lasting_memory.consolidation.slots import TURN_SECONDS, Slots
+from lasting_memory.consolidation.sweeping import sweep_counted
 from lasting_memory.conversations.marks import in_temporary_conversation
 from lasting_memory.conversations.retention import delete_temporary
 from lasting_memory.deployment import Deployment
 from lasting_memory.memory import journal
-from lasting_memory.memory.controls import PAUSED, controls
+from lasting_memory.memory.controls import PAUSED
 from lasting_memory.memory.proposals import Memory
 from lasting_memory.memory.seeded import load_starting_memory
 from lasting_memory.people import identity
 from lasting_memory.people.caller import Caller
 from lasting_memory.people.identity import Context
+from lasting_memory.platform import get_client
 from lasting_memory.recall import catch_up
 from lasting_memory.settings import SettingsError
 
@@ -154,10 +156,10 @@ async def _start_everybody(
     if identity.run_context(runtime).dry_run:
         return "A dry run is for one person: name them in its context (user_id, org_id)."
     await delete_temporary(client, d.limits.temporary_hours)
-    await planning.delete_old(d, client, get_store())
+    await delete_old(d, client, get_store())
     if d.memory.is_shared:
         return SHARED
-    swept = await planning.sweep_counted(d, client, get_store())
+    swept = await sweep_counted(d, client, get_store())
     counts = {"people": swept["started"], "due": swept["due"], "planned": swept["planned"]}
     logger.info(
         "consolidation %s",
@@ -177,15 +179,14 @@ async def _begin(d: Deployment, runtime: Runtime[Context], client: LangGraphClie
     if d.memory.is_shared:
         raise NothingToDoError(SHARED)
     draft = _new_draft(d, runtime)
-    memory = draft.memory
-    since = await journal.ended(memory.store, memory.began)
+    since, present = await draft.since_it_began()
     if since.all_of_it or since.conversation:
         raise NothingToDoError(FORGOTTEN)
     if since.fact and not draft.record.dry_run:
         raise NothingToDoError(await _begin_anew(draft, client))
     if in_temporary_conversation():
         raise NothingToDoError(TEMPORARY)
-    if (await controls(memory.store, memory.actor, d)).paused:
+    if present.paused:
         raise NothingToDoError(f"{PAUSED}: nothing is consolidated.")
     return draft
 
@@ -198,7 +199,7 @@ def _new_draft(d: Deployment, runtime: Runtime[Context]) -> Draft:
     is_dry = identity.run_context(runtime).dry_run
     caller = Caller.of_run(d, runtime)
     record = Record(caller.run_id, now(), dry_run=is_dry, kind=kind)
-    owner = planning.owner_for(caller, d)
+    owner = owner_for(caller, d)
     files = d.memory.namespace(owner.actor, owner.assistant_id or d.default_assistant)
     memory = Memory(get_store(), owner.actor, files, d, journal.began_by(caller))
     return Draft(owner, record, memory, trigger)
@@ -243,7 +244,7 @@ async def _plan_again(draft: Draft, seconds: int, client: LangGraphClient) -> No
     """Plan another run in place of this one."""
     memory = draft.memory
     trigger = draft.trigger or Trigger.ASKED
-    await planning.start(
+    await start(
         draft.owner, client, trigger, seconds, inside=True, store=memory.store, began=memory.began
     )
 
@@ -289,6 +290,4 @@ async def _plan_next(draft: Draft, verdict: Verdict, client: LangGraphClient) ->
     """Queue the next run if more is due."""
     if draft.more and not (draft.record.dry_run or verdict.is_stopped or verdict.failure):
         memory = draft.memory
-        await planning.start(
-            draft.owner, client, inside=True, store=memory.store, began=memory.began
-        )
+        await start(draft.owner, client, inside=True, store=memory.store, began=memory.began)

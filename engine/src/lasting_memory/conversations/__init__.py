@@ -1,1 +1,1 @@
-"""Conversations as the platform keeps them: the marks of their threads, titles, retention, and stopping their runs."""
+"""Conversations as the platform keeps them: their marks and titles, retention, stopping runs."""

@@ -9,28 +9,30 @@ from contextvars import ContextVar
 from typing import Any
 
 from langgraph.config import get_config
-from langgraph_sdk import get_client
 from langgraph_sdk.errors import NotFoundError
+
+from lasting_memory.platform import get_client
 
 # On a thread that its creator asked to leave nothing behind.
 TEMPORARY = "temporary"
 # On a thread in which something was said while its person's memory was paused.
 HELD_WHILE_PAUSED = "held_while_paused"
-# On a conversation that was imported: it is read and searched, never continued, and never
-# consolidated. And when it began and ended, in ISO format, UTC, where the document says so.
+# On a conversation that was imported: it is read and searched, never continued and never
+# consolidated. The other two say when it began and ended, in ISO format, UTC, where its document
+# does.
 IMPORTED = "imported"
 IMPORTED_BEGAN = "imported_began"
 IMPORTED_ENDED = "imported_ended"
 # Metadata of the runs that consolidation's triggers create.
 RUN_METADATA = ("trigger", "consolidates")
-# Metadata that only this process may set, while it does: an in-process call carries this to
-# `auth.py`, no request can set it.
+# Metadata that only this process may set. The names are here while an in-process call sets it, so
+# that `auth.py` sees them; no request can set them.
 setting: ContextVar[Collection[str]] = ContextVar("setting", default=())
 
 
 @contextmanager
 def may_set(*names: str) -> Iterator[None]:
-    """Meanwhile, this task's own calls may set this metadata."""
+    """Allow this task's own calls to set this metadata meanwhile."""
     token = setting.set(names)
     try:
         yield
@@ -40,39 +42,40 @@ def may_set(*names: str) -> Iterator[None]:
 
 def is_temporary(thread: Mapping[str, Any]) -> bool:
     """Whether a thread, read with its metadata, is a temporary conversation."""
-    return bool((thread.get("metadata") or {}).get(TEMPORARY))
+    return _has_mark(thread, TEMPORARY)
 
 
 def is_imported(thread: Mapping[str, Any]) -> bool:
     """Whether a thread, read with its metadata, is an imported conversation."""
-    return bool((thread.get("metadata") or {}).get(IMPORTED))
+    return _has_mark(thread, IMPORTED)
 
 
 def stays_out(thread: Mapping[str, Any]) -> bool:
-    """Whether a thread is never consolidated."""
-    return (
-        is_temporary(thread)
-        or is_imported(thread)
-        or bool((thread.get("metadata") or {}).get(HELD_WHILE_PAUSED))
-    )
+    """Whether a thread, read with its metadata, is never consolidated."""
+    return any(_has_mark(thread, mark) for mark in (TEMPORARY, IMPORTED, HELD_WHILE_PAUSED))
+
+
+def _has_mark(holder: Mapping[str, Any], mark: str) -> bool:
+    """Whether the metadata of a thread, or of a run's config, has a mark."""
+    return bool((holder.get("metadata") or {}).get(mark))
 
 
 async def keep_out(thread_id: str, metadata: Mapping[str, Any] | None) -> None:
-    """Mark a thread, so that consolidation skips what was said during the pause. `metadata`: its
-    own, or a run's.
+    """Mark a thread, so that consolidation skips what was said during the pause.
+
+    `metadata` is the thread's own, or a run's.
     """
-    if (metadata or {}).get(HELD_WHILE_PAUSED):
+    if metadata and metadata.get(HELD_WHILE_PAUSED):
         return
-    with (
-        may_set(HELD_WHILE_PAUSED),
-        suppress(NotFoundError),
-    ):  # a stateless run, whose thread is gone
+    # The thread of a stateless run may be gone.
+    with may_set(HELD_WHILE_PAUSED), suppress(NotFoundError):
         await get_client().threads.update(thread_id, metadata={HELD_WHILE_PAUSED: True})
 
 
 def in_temporary_conversation() -> bool:
     """Whether the current run belongs to a temporary conversation. False outside of runs."""
     try:
-        return bool((get_config().get("metadata") or {}).get(TEMPORARY))
+        config = get_config()
     except RuntimeError:
         return False
+    return _has_mark(config, TEMPORARY)

@@ -1,6 +1,6 @@
-"""Deleting conversations some time after their last turn: temporary ones, and those too old to keep."""
+"""Deletes conversations some time after their last turn: temporary ones, and those too old to keep."""
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
@@ -22,15 +22,15 @@ async def delete_temporary(
     client: LangGraphClient, hours: float, actor: identity.Actor | None = None
 ) -> None:
     """Delete temporary conversations, the actor's or all, so many hours after their last turn."""
-    of_actor = asdict(actor) if actor else {}
-    await delete_idle(
-        client, {TEMPORARY: True, **of_actor}, datetime.now(UTC) - timedelta(hours=hours)
-    )
+    metadata: dict[str, Any] = {TEMPORARY: True}
+    if actor:
+        metadata |= asdict(actor)
+    await delete_idle(client, metadata, before=datetime.now(UTC) - timedelta(hours=hours))
 
 
 async def delete_idle(
     client: LangGraphClient,
-    wanted: Mapping[str, Any],
+    metadata: Mapping[str, Any],
     before: datetime,
     spared: Callable[[list[Any]], Awaitable[Collection[str]]] | None = None,
     store: BaseStore | None = None,
@@ -42,35 +42,44 @@ async def delete_idle(
     this moment.
     """
     deleted = list[Any]()
-    left = 0
+    number_left = 0
     while True:
-        page: list[Any] = await client.threads.search(
-            metadata=dict(wanted),
-            limit=_PAGE,
-            offset=left,
-            sort_by="updated_at",
-            sort_order="asc",
-            select=_FIELDS,
-        )
-        over = [
-            thread for thread in page if datetime.fromisoformat(str(thread["updated_at"])) < before
-        ]
-        stays = await spared(over) if spared else ()
-        goes = [
-            thread
-            for thread in over
-            if thread["status"] != "busy" and thread["thread_id"] not in stays
-        ]
+        old = await _old_threads(client, metadata, before, skip=number_left)
+        stays = await spared(old) if spared else ()
+        goes = list[Any]()
+        for thread in old:
+            if thread["status"] != "busy" and thread["thread_id"] not in stays:
+                goes.append(thread)
         if store is not None:
             await note_deleted(store, goes)
-        for thread in over:
-            left += 1
-            if thread in goes:
-                with suppress(
-                    ConflictError, NotFoundError
-                ):  # another request deleted it, or continues it
-                    await client.threads.delete(str(thread["thread_id"]))
-                    deleted.append(thread)
-                    left -= 1
-        if len(over) < _PAGE:
+        deleted_now = await _delete(client, goes)
+        deleted += deleted_now
+        number_left += len(old) - len(deleted_now)
+        if len(old) < _PAGE:
             return deleted
+
+
+async def _old_threads(
+    client: LangGraphClient, metadata: Mapping[str, Any], before: datetime, *, skip: int
+) -> list[Any]:
+    """A page of the threads that have not changed since then, oldest first."""
+    page: list[Any] = await client.threads.search(
+        metadata=dict(metadata),
+        limit=_PAGE,
+        offset=skip,
+        sort_by="updated_at",
+        sort_order="asc",
+        select=_FIELDS,
+    )
+    return [thread for thread in page if datetime.fromisoformat(str(thread["updated_at"])) < before]
+
+
+async def _delete(client: LangGraphClient, threads: Iterable[Any]) -> list[Any]:
+    """Delete these threads. Returns those that it deleted."""
+    deleted = list[Any]()
+    for thread in threads:
+        # Another request may have deleted it, or continue it.
+        with suppress(ConflictError, NotFoundError):
+            await client.threads.delete(str(thread["thread_id"]))
+            deleted.append(thread)
+    return deleted

@@ -1,4 +1,4 @@
-"""Stopping the runs of conversations that are deleted, and refusing what these runs still write."""
+"""Stops the runs of conversations that are deleted, and refuses what these runs still write."""
 
 import asyncio
 import time
@@ -18,29 +18,34 @@ from lasting_memory.people import identity
 
 # Seconds that the cancelled runs of a conversation have to end. A slower one writes no memory.
 STOP_SECONDS = 10.0
+# Runs of a thread that are cancelled at once.
 _RUNS = 100
+# Seconds between two looks at what goes on.
 _LOOK_SECONDS = 0.05
 # Threads that one search finds.
 _IDS = 1_000
+_UNENDED: tuple[RunStatus, ...] = ("pending", "running")
 
 
 def slices(ids: Iterable[str]) -> Iterator[list[str]]:
-    """The ids in lists of so many, as one search takes them."""
-    every = sorted(ids)
-    for start in range(0, len(every), _IDS):
-        yield every[start : start + _IDS]
+    """The ids in lists of as many as one search takes."""
+    in_order = sorted(ids)
+    for start in range(0, len(in_order), _IDS):
+        yield in_order[start : start + _IDS]
 
 
 async def cancel_runs(client: LangGraphClient, thread_id: str, stopped: set[str]) -> None:
-    """Cancel what runs or waits on a thread, but the runs in `stopped`, to which those are added."""
-    states: tuple[RunStatus, ...] = ("pending", "running")
+    """Cancel what runs or waits on a thread, but the runs in `stopped`.
+
+    The ids of the runs that it cancels are added to `stopped`.
+    """
+    run_ids = set[str]()
     with suppress(NotFoundError):  # the thread, or the last of its runs, ended meanwhile
-        runs = [
-            run
-            for state in states
-            for run in await client.runs.list(thread_id, limit=_RUNS, status=state)
-        ]
-        if run_ids := {str(run["run_id"]) for run in runs} - stopped:
+        for status in _UNENDED:
+            for run in await client.runs.list(thread_id, limit=_RUNS, status=status):
+                run_ids.add(str(run["run_id"]))
+        run_ids -= stopped
+        if run_ids:
             await client.runs.cancel_many(thread_id=thread_id, run_ids=[*run_ids])
             stopped |= run_ids
 
@@ -50,10 +55,10 @@ async def stop_runs(client: LangGraphClient, thread_ids: Collection[str]) -> Non
     stopped = set[str]()
     deadline = time.monotonic() + STOP_SECONDS
     while True:
-        busy = going = await _busy(client, thread_ids)
-        if (
-            platform.runs_going is not None
-        ):  # what only waited has ended once it is cancelled, whatever the thread's status
+        busy = await _busy(client, thread_ids)
+        going = busy
+        # What only waited has ended once it is cancelled, whatever the thread's status.
+        if platform.runs_going is not None:
             going = {thread_id for thread_id in thread_ids if platform.runs_going[thread_id] > 0}
         for thread_id in busy | going:
             await cancel_runs(client, thread_id, stopped)
@@ -63,21 +68,23 @@ async def stop_runs(client: LangGraphClient, thread_ids: Collection[str]) -> Non
 
 
 async def _busy(client: LangGraphClient, thread_ids: Collection[str]) -> set[str]:
-    """Those of these threads that the platform calls busy: with a run under way or queued, or with
-    none after a kill.
+    """Those of these threads that the platform calls busy.
+
+    They have a run under way or queued, or none after a kill.
     """
     busy = set[str]()
-    for some in slices(thread_ids):
-        found = await client.threads.search(
-            ids=some, status="busy", limit=len(some), select=["thread_id"]
+    for ids in slices(thread_ids):
+        threads = await client.threads.search(
+            ids=ids, status="busy", limit=len(ids), select=["thread_id"]
         )
-        busy |= {str(thread["thread_id"]) for thread in found}
+        busy |= {str(thread["thread_id"]) for thread in threads}
     return busy
 
 
 async def stop_run(client: LangGraphClient, thread_id: str, run_id: str) -> None:
-    """Cancel one run, and wait until it has ended, for at most `STOP_SECONDS`. Others of its thread
-    go on.
+    """Cancel one run, and wait until it has ended, for at most `STOP_SECONDS`.
+
+    Other runs of its thread go on.
     """
     deadline = time.monotonic() + STOP_SECONDS
     with suppress(NotFoundError):  # it has ended
@@ -96,26 +103,30 @@ async def _goes_on(client: LangGraphClient, thread_id: str, run_id: str) -> bool
         run = await client.runs.get(thread_id, run_id)
     except NotFoundError:
         return False
-    return run["status"] in {"pending", "running"}
+    return run["status"] in _UNENDED
 
 
 async def note_deleted(store: BaseStore, threads: Iterable[Mapping[str, Any]]) -> None:
-    """Have what the runs of these threads still try to write refused. The threads are read with
-    their ids and metadata.
+    """Have what the runs of these threads still try to write refused.
+
+    The threads are read with their ids and metadata.
     """
-    owned = defaultdict[identity.Actor, list[str]](list)
+    thread_ids_of = defaultdict[identity.Actor, list[str]](list)
     for thread in threads:
-        if owner := _owner_of(thread):
-            owned[owner].append(str(thread["thread_id"]))
-    for owner, thread_ids in owned.items():
+        owner = _owner_of(thread)
+        if owner:
+            thread_ids_of[owner].append(str(thread["thread_id"]))
+    for owner, thread_ids in thread_ids_of.items():
         await journal.note_deleted(store, owner, thread_ids)
 
 
 async def note_deleted_run(store: BaseStore, thread: Mapping[str, Any], run_id: str) -> None:
-    """Have what a run of this thread still tries to write refused. The thread is read with its
-    metadata.
+    """Have what a run of this thread still tries to write refused.
+
+    The thread is read with its metadata.
     """
-    if owner := _owner_of(thread):
+    owner = _owner_of(thread)
+    if owner:
         await journal.note_deleted(store, owner, [run_id])
 
 

@@ -22,22 +22,27 @@ Arguments = Sequence[str]
 _USAGE = 2  # the exit code of argparse where it is called wrongly
 
 
-def dev(arguments: Arguments) -> Outcome:
+def dev(arguments: Arguments, *, server: str = "server") -> Outcome:
     """run the server and seed it (--port); it takes .env, or makes it from .env.example"""
     if {"--help", "-h"}.intersection(arguments):
-        return _main_of("server", arguments)
+        return _main_of(server, arguments)
     settings.project_config(Path())
     if Path(".env.example").exists() and not Path(".env").exists():
         shutil.copyfile(".env.example", ".env")
     code = processes.run([sys.executable, "-m", "lasting_memory.dev.preflight"])
     if code:
         return code
-    return _main_of("server", arguments)
+    return _main_of(server, arguments)
 
 
 def dev_postgres(arguments: Arguments) -> Outcome:
     """the same, with memory and checkpoints in Postgres (MEMORY_POSTGRES_URI, or an embedded one)"""
     return dev(["--postgres", *arguments])
+
+
+def dev_aegra(arguments: Arguments) -> Outcome:
+    """the same on aegra, with Postgres and Redis and no licence (--port, --processes)"""
+    return dev(arguments, server="aegra")
 
 
 def chat(arguments: Arguments) -> Outcome:
@@ -120,6 +125,7 @@ def upgrade_engine(arguments: Arguments) -> Outcome:
 COMMANDS: dict[str, Callable[[Arguments], Outcome]] = {
     "dev": dev,
     "dev-postgres": dev_postgres,
+    "dev-aegra": dev_aegra,
     "chat": chat,
     "seed": seed,
     "smoke": smoke,

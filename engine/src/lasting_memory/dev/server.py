@@ -86,19 +86,25 @@ def stop(server: subprocess.Popen[bytes]) -> None:
         processes.kill_with_children(server)
 
 
-def serve(server: subprocess.Popen[bytes], url: str) -> None:
+def serve(
+    server: subprocess.Popen[bytes],
+    url: str,
+    *,
+    seeds_with: str | None = None,
+    as_studio: bool = True,
+) -> None:
     """Once the server answers, seed it, say the next steps, and wait for its end. Raises
     `SystemExit` if it does not start.
+
+    It is seeded with the token `seeds_with`; without one as Studio. Where the server lets no Studio
+    in and there is no token, an operator seeds it.
     """
     _wait_for_start(server, url)
     settings.DEV_ADDRESS.write_text(url, "utf-8")
-    # In a session of its own, which Ctrl-C does not reach: this command ends it, without a
-    # traceback.
-    seeding = subprocess.run(  # noqa: S603
-        [sys.executable, "-m", "seeds", "--url", url], check=False, start_new_session=True
-    )
-    if seeding.returncode not in (0, settings.PARTLY_SEEDED):
-        sys.exit("The server was not seeded; the reason is above.")
+    if seeds_with or as_studio:
+        _seed(url, seeds_with)
+    else:
+        print(f"Seed it with an operator's token: make seed URL={url} TOKEN=...", flush=True)  # noqa: T201
     # A look at /app itself would be a refused request in the log, where there is no page.
     has_page = httpx.get(url, headers={"accept": "text/html"}, trust_env=False).is_redirect
     page = (
@@ -116,6 +122,21 @@ def serve(server: subprocess.Popen[bytes], url: str) -> None:
     server.wait()
 
 
+def _seed(url: str, token: str | None) -> None:
+    """Seed the server. Raises `SystemExit` where that fails."""
+    signed_in = ["--token"] if token else []
+    # In a session of its own, which Ctrl-C does not reach: this command ends it, without a
+    # traceback.
+    seeding = subprocess.run(  # noqa: S603
+        [sys.executable, "-m", "seeds", "--url", url, *signed_in],
+        check=False,
+        start_new_session=True,
+        input=f"{token}\n".encode() if token else None,
+    )
+    if seeding.returncode not in (0, settings.PARTLY_SEEDED):
+        sys.exit("The server was not seeded; the reason is above.")
+
+
 def _wait_for_start(server: subprocess.Popen[bytes], url: str) -> None:
     """Waits until the server answers. Exits if it ends before, or is too slow."""
     for _ in range(START_SECONDS * 5):
@@ -130,7 +151,7 @@ def _wait_for_start(server: subprocess.Popen[bytes], url: str) -> None:
     )
 
 
-def _end(*_: object) -> None:
+def end(*_: object) -> None:
     """Have the command end. Another Ctrl-C would lose unflushed data, so nothing more is heard."""
     for number in processes.end_signals():
         signal.signal(number, signal.SIG_IGN)
@@ -165,7 +186,7 @@ def _run(port: int, *, postgres: bool) -> None:
     server = None
     try:
         for number in processes.end_signals():
-            signal.signal(number, _end)
+            signal.signal(number, end)
         server = start(port, postgres=postgres)
         serve(server, f"http://{HOST}:{port}")
     finally:

@@ -155,6 +155,7 @@ def build_http(
     api.state.deployment = deployment
     api.state.store = store
     api.state.has_page = page
+    platform.adapt_app(api)
     return api
 
 

@@ -7,7 +7,6 @@ from contextlib import suppress
 from typing import Annotated
 
 from fastapi import Query, Response
-from langgraph_sdk import get_client
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
@@ -27,6 +26,7 @@ from lasting_memory.http.models import (
 from lasting_memory.http.requests import AboutQuery, Caller, NoBody, PersonRequest, json_response
 from lasting_memory.memory import journal
 from lasting_memory.people import identity
+from lasting_memory.platform import get_client
 
 router = requests.memory_router(IS_ON)
 # Of this process: each person waits here for their turn to rehearse.

@@ -6,7 +6,6 @@ from contextlib import suppress
 from typing import Any
 
 from fastapi import Depends, Request
-from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIStatusError, ConflictError, NotFoundError
 from starlette.exceptions import HTTPException
@@ -18,6 +17,7 @@ from lasting_memory.http.models import Note, NothingToDo
 from lasting_memory.http.requests import PersonRequest
 from lasting_memory.memory import journal
 from lasting_memory.memory.controls import PAUSED, controls
+from lasting_memory.platform import get_client
 from lasting_memory.settings import CONSOLIDATION_GRAPH
 
 

@@ -5,7 +5,6 @@ from typing import Annotated
 from uuid import UUID
 
 from fastapi import Query
-from langgraph_sdk import get_client
 from pydantic import Field, StringConstraints
 from starlette.exceptions import HTTPException
 
@@ -20,6 +19,7 @@ from lasting_memory.http.models import (
 )
 from lasting_memory.http.requests import IN_TURN, About, Caller, PersonRequest, memory_router
 from lasting_memory.people import identity
+from lasting_memory.platform import get_client
 
 router = memory_router(IN_TURN)
 # Of a turn of a conversation that a search found.

@@ -16,7 +16,6 @@ from uuid import UUID
 
 from deepagents.backends.protocol import FileData
 from fastapi import Header, Query
-from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIStatusError, NotFoundError
 from pydantic import AfterValidator, Field
@@ -35,6 +34,7 @@ from lasting_memory.memory.proposals import Memory
 from lasting_memory.memory.stored_files import stored_file
 from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people.namespaces import Namespace
+from lasting_memory.platform import get_client
 
 logger = logging.getLogger("api")
 router = requests.memory_router()

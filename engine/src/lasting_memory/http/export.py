@@ -8,7 +8,6 @@ from typing import Any
 import httpx
 from fastapi.responses import Response, StreamingResponse
 from langgraph.store.base import BaseStore, Item
-from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory import platform
@@ -35,6 +34,7 @@ from lasting_memory.memory.stored_files import stored_file
 from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import identity
 from lasting_memory.people.namespaces import Namespace
+from lasting_memory.platform import get_client
 from lasting_memory.recall import owned_by
 
 router = requests.memory_router()

@@ -10,7 +10,6 @@ from dataclasses import asdict
 from typing import Any
 
 from langgraph.store.base import BaseStore, PutOp, SearchOp
-from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from starlette.exceptions import HTTPException
 
@@ -23,6 +22,7 @@ from lasting_memory.http.requests import AboutQuery, Caller, NoBody
 from lasting_memory.memory import journal
 from lasting_memory.people import identity, namespaces, scopes
 from lasting_memory.people.namespaces import Namespace
+from lasting_memory.platform import get_client
 from lasting_memory.recall import owned_by, stop_embedding
 
 logger = logging.getLogger("api")

@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from typing import get_args
 
 from langgraph.store.base import Item
-from langgraph_sdk import get_client
 from starlette.exceptions import HTTPException
 
 from lasting_memory import platform
@@ -40,6 +39,7 @@ from lasting_memory.memory.proposals import MAX_PROPOSALS, Changed, Proposal
 from lasting_memory.memory.stored_files import stored_file
 from lasting_memory.memory.validation import RefusedWrite, check_change, check_file
 from lasting_memory.people import identity
+from lasting_memory.platform import get_client
 
 router = requests.memory_router()
 

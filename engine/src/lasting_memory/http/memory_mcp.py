@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any
 
 from deepagents.backends.protocol import FileData
-from langgraph_sdk import get_client
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -46,6 +45,7 @@ from lasting_memory.memory.controls import PAUSED, controls
 from lasting_memory.memory.stored_files import text_of
 from lasting_memory.memory.validation import MAX_INPUT_BYTES, RefusedWrite
 from lasting_memory.people.identity import ClientAuthor
+from lasting_memory.platform import get_client
 from lasting_memory.words import words
 
 NAME = "memory"

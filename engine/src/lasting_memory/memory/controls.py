@@ -1,6 +1,6 @@
-"""A person's controls over their memory: whether it is paused, and who proposes changes to them.
+"""A person's controls over their memory, and until when they have seen what changed.
 
-And until when the person has looked at what changed.
+Controls say whether memory is paused, and who proposes changes to the person.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,6 +16,8 @@ from lasting_memory.people import identity, namespaces
 PAUSED = "Memory is paused"
 # Each control is an item of its own, so that changing one leaves the others alone.
 NAMES = ("paused", "review", "review_agent")
+# The item that says until when a person has seen the changes. The page points out what is newer.
+_SEEN = "seen"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +29,14 @@ class Controls:
     review_agent: bool = False  # the agent proposes what it would write during a conversation
 
     def told(self) -> dict[str, bool]:
-        """As clients see them, by name: what came later than the others is there where it is on."""
-        return {name: on for name, on in asdict(self).items() if on or name != "review_agent"}
+        """As clients see them, by name.
+
+        `review_agent` came later than the others: it is there only where it is on.
+        """
+        by_name = asdict(self)
+        if not self.review_agent:
+            del by_name["review_agent"]
+        return by_name
 
 
 def read_controls(actor: identity.Actor) -> list[GetOp]:
@@ -37,16 +45,24 @@ def read_controls(actor: identity.Actor) -> list[GetOp]:
 
 
 def controls_of(items: Sequence[object], deployment: Deployment) -> Controls:
-    """The controls in these items, with the deployment's defaults. Shared memory has no controls,
-    nor has none.
+    """The controls in these items, with the deployment's defaults.
+
+    Shared memory has no controls, nor has a deployment without memory.
     """
     if not deployment.has_own_memory:
         return Controls()
-    paused, review, agent = (
-        item.value.get("on") is True if isinstance(item, Item) else None for item in items
-    )
-    review = deployment.settings.consolidation_review == "on" if review is None else review
-    return Controls(bool(paused), review, bool(agent) and deployment.consolidation is not None)
+    paused, review, review_agent = (_is_on(item) for item in items)
+    if review is None:
+        review = deployment.settings.consolidation_review == "on"
+    has_consolidation = deployment.consolidation is not None
+    return Controls(bool(paused), review, bool(review_agent) and has_consolidation)
+
+
+def _is_on(item: object) -> bool | None:
+    """Whether a control is on; None if its person never set it."""
+    if not isinstance(item, Item):
+        return None
+    return item.value.get("on") is True
 
 
 async def controls(store: BaseStore, actor: identity.Actor, deployment: Deployment) -> Controls:
@@ -57,20 +73,19 @@ async def controls(store: BaseStore, actor: identity.Actor, deployment: Deployme
 async def set_controls(
     store: BaseStore,
     actor: identity.Actor,
-    given: Mapping[str, bool],
+    changes: Mapping[str, bool],
     began: journal.Began | None = None,
 ) -> bool:
-    """Change the given controls, by name. Returns False if the person was forgotten since this
-    `began`: nothing is changed.
+    """Change these controls, by name.
+
+    Returns False if the person was forgotten since this `began`: nothing is changed.
     """
     namespace = namespaces.controls(actor)
     at = datetime.now(UTC).isoformat()
-    ops = [PutOp(namespace, name, {"on": on, "at": at}, index=False) for name, on in given.items()]
+    ops = list[PutOp]()
+    for name, on in changes.items():
+        ops.append(PutOp(namespace, name, {"on": on, "at": at}, index=False))
     return await journal.put_unless_forgotten(store, ops, began)
-
-
-# The item that says until when a person has seen the changes. The page points out what is newer.
-_SEEN = "seen"
 
 
 async def seen_until(store: BaseStore, actor: identity.Actor) -> str:
@@ -82,8 +97,9 @@ async def seen_until(store: BaseStore, actor: identity.Actor) -> str:
 async def set_seen(
     store: BaseStore, actor: identity.Actor, until: str, began: journal.Began | None = None
 ) -> bool:
-    """Note until when a person has seen the changes of their memory. Returns False as
-    `set_controls`.
+    """Note until when a person has seen the changes of their memory.
+
+    Returns False as `set_controls`.
     """
     op = PutOp(namespaces.controls(actor), _SEEN, {"until": until}, index=False)
     return await journal.put_unless_forgotten(store, [op], began)

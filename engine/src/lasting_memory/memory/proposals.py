@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from deepagents.backends.protocol import FileData
-from langgraph.store.base import BaseStore, PutOp
+from langgraph.store.base import BaseStore, Item, PutOp
 from pydantic import TypeAdapter, ValidationError
 
 from lasting_memory import platform
@@ -321,8 +321,13 @@ async def all_proposals(store: BaseStore, actor: Actor) -> list[Proposal]:
     """A person's proposals in all their memories, with those that were decided, oldest first. A
     damaged one is left out.
     """
+    return await proposals_in(await journal.all_items(store, namespaces.proposals(actor)))
+
+
+async def proposals_in(items: Iterable[Item]) -> list[Proposal]:
+    """The proposals in a person's items, oldest first. A damaged one is left out."""
     known = list[Proposal]()
-    for item in await journal.all_items(store, namespaces.proposals(actor)):
+    for item in items:
         with suppress(ValidationError):
             known.append(await platform.in_thread(_PROPOSALS.validate_python, item.value))
     return sorted(known, key=lambda each: each.at)
@@ -333,6 +338,15 @@ def _beyond(changes: Sequence[Changed], earlier: Sequence[Changed]) -> list[Chan
     known = {change.key: change.after for change in earlier}
     new = [replace(change, before=known.get(change.key, change.before)) for change in changes]
     return [change for change in new if change.before != change.after]
+
+
+def files_in(items: Iterable[Item]) -> dict[str, FileData]:
+    """The files in items of the store, by key. What is no file is left out."""
+    files = dict[str, FileData]()
+    for item in items:
+        with suppress(RefusedWrite):
+            files[item.key] = stored_file(item)
+    return files
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,11 +363,7 @@ class Memory:
 
     async def read(self) -> dict[str, FileData]:
         """All files, by key."""
-        found = dict[str, FileData]()
-        for item in await journal.all_items(self.store, self.files):
-            with suppress(RefusedWrite):
-                found[item.key] = stored_file(item)
-        return found
+        return files_in(await journal.all_items(self.store, self.files))
 
     def applied(
         self,
@@ -405,11 +415,11 @@ class Memory:
 
     async def proposals(self) -> list[Proposal]:
         """The proposals with those that were decided, oldest first. A damaged one is left out."""
-        return [
-            each
-            for each in await all_proposals(self.store, self.actor)
-            if each.memory == self.files[-1]
-        ]
+        return self.own_proposals(await all_proposals(self.store, self.actor))
+
+    def own_proposals(self, proposals: Iterable[Proposal]) -> list[Proposal]:
+        """Those of a person's proposals that are of this memory."""
+        return [proposal for proposal in proposals if proposal.memory == self.files[-1]]
 
     async def shown_proposals(
         self, most_work: int | None = None

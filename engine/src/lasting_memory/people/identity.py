@@ -90,8 +90,27 @@ StoredAuthor = Annotated[ClientAuthor | Author, Field(union_mode="left_to_right"
 
 
 def claim(user: User | Mapping[str, Any], name: str) -> Any:
-    """A claim of the signed-in user, or None."""
+    """A claim of the signed-in user, or None.
+
+    Raises `IdentityError` for a user whose claims cannot be read: they would all count as missing,
+    and the people of all organizations would be in the default one.
+    """
+    _check_readable(user)
     return user[name] if name in user else None  # noqa: SIM401  # the platform's users have no .get
+
+
+def _check_readable(user: object) -> None:
+    """Raise `IdentityError` for a user that does not answer `in` and `[]` itself.
+
+    Python answers `in` for any object that can be iterated, and says that nothing is in it.
+    """
+    kind = type(user)
+    if hasattr(kind, "__contains__") and hasattr(kind, "__getitem__"):
+        return
+    raise IdentityError(
+        f"The signed-in user is a {kind.__name__}, whose claims cannot be read; "
+        "it must answer `in` and `[]`."
+    )
 
 
 def _is_over(expires_at: object) -> bool:
@@ -130,7 +149,7 @@ def membership_of(user: User | Mapping[str, Any] | None) -> Membership:
     if user is None:
         return Membership({})
     holder = claim(user, "thread_owner") or user
-    # Read as `claim` does: this is asked at every access.
+    # Read as `claim` does, which has looked at the user: this is asked at every access.
     claims = holder["claims"] if "claims" in holder else None  # noqa: SIM401
     expires_at = holder["expires_at"] if "expires_at" in holder else None  # noqa: SIM401
     if not isinstance(claims or {}, Mapping):
@@ -155,7 +174,7 @@ def permissions_of(user: User | Mapping[str, Any]) -> Collection[str]:
 
     Raises `IdentityError` for what is no collection of names.
     """
-    permissions = user["permissions"] if "permissions" in user else None  # noqa: SIM401
+    permissions = claim(user, "permissions")
     if not isinstance(permissions, list | tuple | set | frozenset | None):
         raise IdentityError(
             f"The permissions of this user are {type(permissions).__name__}; make them a list of names."

@@ -18,6 +18,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
 
 import psycopg
@@ -26,6 +27,7 @@ from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.store.base import Op, PutOp, Result, SearchOp, get_text_at_path, tokenize_path
 from langgraph.store.postgres import AsyncPostgresStore
 from langgraph.store.postgres.base import PostgresIndexConfig
+from psycopg import sql
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool
 
@@ -227,7 +229,7 @@ async def _open(
 ) -> AsyncIterator[Opened]:
     # No variable here may hold the address as text: a traceback can show variables.
     if not settings.memory_postgres_uri:
-        settings = replace(settings, memory_postgres_uri=await platform.in_thread(_embedded))
+        settings = replace(settings, memory_postgres_uri=await platform.in_thread(embedded_address))
     try:
         await _set_up(settings, build)
     except (psycopg.Error, OSError) as error:
@@ -295,7 +297,7 @@ async def _only_one_that_sets_up(address: str) -> AsyncIterator[None]:
     raise TimeoutError
 
 
-def _embedded() -> str:
+def embedded_address() -> str:
     """The address of the embedded server, started unless it runs. It stops when the last process
     that uses it ends.
     """
@@ -306,6 +308,15 @@ def _embedded() -> str:
         raise SettingsError(
             f"The embedded Postgres did not start ({type(error).__name__}); see {folder / 'log'}."
         ) from None
+
+
+def database_in(address: str, name: str) -> str:
+    """The address of another database of an embedded server, which is made unless it is there."""
+    with psycopg.connect(address, autocommit=True) as connection:
+        found = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name])
+        if found.fetchone() is None:
+            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    return urlsplit(address)._replace(path=f"/{name}").geturl()
 
 
 def _server_of(folder: Path) -> Any:

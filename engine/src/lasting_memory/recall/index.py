@@ -69,13 +69,14 @@ class Index:
     """The index before any bucket is read: its parts, and the time up to which it is complete.
 
     `outstanding` counts the conversations that are not in it yet, or not by their meaning;
-    `meaning` says whether that counts.
+    `meaning` says whether that counts. `new_parts` counts those that are to be merged.
     """
 
     parts: list[Part] = field(default_factory=list)
     watermark: int = 0
     outstanding: int = 0
     meaning: bool = False
+    new_parts: int = 0
 
     @property
     def table(self) -> Array:
@@ -114,8 +115,8 @@ async def load(store: BaseStore, actor: identity.Actor) -> Index:
     segments = await store.asearch(namespaces.recall(actor, "segments"), limit=MOST_PARTS)
     parts = [read_part(item) for item in (*segments, *new)]
     if watermark is None or not parts:
-        return Index(parts)
-    return Index(parts, watermark.value.get("version", 0))
+        return Index(parts, new_parts=len(new))
+    return Index(parts, watermark.value.get("version", 0), new_parts=len(new))
 
 
 async def state_of(store: BaseStore, actor: identity.Actor) -> frozenset[tuple[str, datetime]]:
@@ -163,7 +164,7 @@ async def index_conversations(
     """Put conversations into their owner's index, in place of earlier versions. Safe to repeat.
 
     `before` is the index until now: it tells which documents a conversation that became shorter has
-    too many. Returns False, and writes nothing, if the person was forgotten since this began.
+    too many, and counts what may be merged. Returns False, and writes nothing, if the person was forgotten since this began.
     """
     counts = _counts_in(before.table) if before else {}
     has_meaning = platform.embedding_model(store) is not None
@@ -175,7 +176,10 @@ async def index_conversations(
             ops.append(_waiting_op(actor, made[0]))
     if not await write(store, actor, ops, began):
         return False
-    await _merge(store, actor, began)
+    if before:
+        before.new_parts += len(talks)
+    if before is None or before.new_parts >= MERGE_AT:
+        await _merge(store, actor, began)
     return True
 
 
@@ -317,12 +321,18 @@ def _part_ops(actor: identity.Actor, part: Part, rows: Array) -> list[PutOp]:
 
 
 async def write(
-    store: BaseStore, actor: identity.Actor, ops: Sequence[PutOp], began: journal.Began | None
+    store: BaseStore,
+    actor: identity.Actor,
+    ops: Sequence[PutOp],
+    began: journal.Began | None,
+    *,
+    is_checked: bool = False,
 ) -> bool:
     """Write to a person's index, unless they were forgotten since the request of this `began`, or
-    else the run, began. Returns whether it was written.
+    else the run, began. Returns whether it was written. `is_checked` as in the journal.
     """
-    return await journal.put_unless_forgotten(store, ops, began or journal.began(actor))
+    began = began or journal.began(actor)
+    return await journal.put_unless_forgotten(store, ops, began, is_checked=is_checked)
 
 
 async def _merge(store: BaseStore, actor: identity.Actor, began: journal.Began | None) -> None:
@@ -408,7 +418,8 @@ async def reload(
     watermark = PutOp(namespaces.recall(actor, "documents"), WATERMARK, None)
     if version is not None:
         noted = watermark._replace(value={"version": version}, index=False)
-        await write(store, actor, [noted], began)
+        # The write of the conversations has looked, after it put them.
+        await write(store, actor, [noted], began, is_checked=True)
     present = await load(store, actor)
     if not present.has(keys):
         await store.abatch([watermark])

@@ -7,13 +7,13 @@ from langchain.tools import ToolRuntime
 from langchain_core.tools import BaseTool, tool
 from langgraph.config import get_store
 from langgraph.store.base import BaseStore, Item, SearchItem
-from langgraph_sdk import get_client
 
 from lasting_memory import days, platform
 from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.memory.stored_files import text_of
 from lasting_memory.people import identity
 from lasting_memory.people.caller import Caller
+from lasting_memory.platform import get_client
 from lasting_memory.recall import lexical
 from lasting_memory.recall.answers import page_text, results_text, topics_text
 from lasting_memory.recall.retrieval import search

@@ -12,14 +12,19 @@ from lasting_memory.memory.journal.texts import cut, diff, edits, lines_of, merg
 from lasting_memory.memory.journal.writing import (
     ERASED,
     Began,
+    Ended,
     MovedError,
     all_items,
+    all_items_of,
     began,
     began_by,
     change,
     ended,
+    ended_in,
+    ended_ops,
     forget,
     histories,
+    histories_in,
     history,
     is_erased,
     is_forgotten,
@@ -30,7 +35,8 @@ from lasting_memory.memory.journal.writing import (
 )
 
 __all__ = [
-    "ERASED", "NOTHING", "Began", "Change", "Clean", "MovedError", "Revision", "all_items", "began", "began_by", "change",
-    "cut", "diff", "edits", "ended", "erase", "forget", "histories", "history", "is_erased", "is_forgotten",
-    "line_origins", "lines_of", "merge", "note_deleted", "note_erased", "put_unless_forgotten", "take_back", "undone", "work",
+    "ERASED", "NOTHING", "Began", "Change", "Clean", "Ended", "MovedError", "Revision", "all_items", "all_items_of",
+    "began", "began_by", "change", "cut", "diff", "edits", "ended", "ended_in", "ended_ops", "erase", "forget",
+    "histories", "histories_in", "history", "is_erased", "is_forgotten", "line_origins", "lines_of", "merge",
+    "note_deleted", "note_erased", "put_unless_forgotten", "take_back", "undone", "work",
 ]  # fmt: skip

@@ -136,15 +136,25 @@ async def ended(store: BaseStore, began: Began | None) -> Ended:
     """What was deleted since then, in one batch; nothing without a server."""
     if began is None:
         return Ended(False, False, False)
+    return ended_in(await store.abatch(ended_ops(began)), began)
+
+
+def ended_ops(began: Began | None) -> list[GetOp]:
+    """The operations whose results `ended_in` takes; none without a server."""
+    if began is None:
+        return []
     place = namespaces.deleted_threads(began.actor)
     ids = [deleted_id for deleted_id in (began.thread_id, began.run_id) if deleted_id]
-    ops = [
-        GetOp(namespaces.forgotten(began.actor), namespaces.FORGOTTEN),
-        *(GetOp(place, key) for key in (_FACTS, *ids)),
-    ]
-    forgotten, fact, *others = (
-        _time_in(cast("Item | None", item)) >= began.at for item in await store.abatch(ops)
-    )
+    forgotten = GetOp(namespaces.forgotten(began.actor), namespaces.FORGOTTEN)
+    return [forgotten, *(GetOp(place, key) for key in (_FACTS, *ids))]
+
+
+def ended_in(items: Sequence[object], began: Began | None) -> Ended:
+    """What of a person, or of a run, was deleted since then."""
+    if began is None:
+        return Ended(False, False, False)
+    times = [_time_in(item if isinstance(item, Item) else None) for item in items]
+    forgotten, fact, *others = [time >= began.at for time in times]
     return Ended(forgotten, any(others), fact)
 
 
@@ -190,13 +200,18 @@ def _slot(at: datetime) -> str:
 
 
 async def put_unless_forgotten(
-    store: BaseStore, ops: Sequence[PutOp], began: Began | None, *, quotes_facts: bool = False
+    store: BaseStore,
+    ops: Sequence[PutOp],
+    began: Began | None,
+    *,
+    quotes_facts: bool = False,
+    is_checked: bool = False,
 ) -> bool:
     """Carry out puts and deletions for a person, unless they were forgotten since this `began`.
     Returns whether it did.
 
     With `quotes_facts` also unless a fact of theirs was deleted for good since then: the values may
-    have its words.
+    have its words. With `is_checked` the caller has looked at this moment (`ended`).
 
     For writes that bypass the journal. A put may take seconds, because it embeds first. So this
     looks again afterwards, and takes back what was put. A forgetting that begins after that finds
@@ -207,7 +222,7 @@ async def put_unless_forgotten(
         since = await ended(store, began)
         return since.all_of_it or since.conversation or (quotes_facts and since.fact)
 
-    if await is_refused():
+    if not is_checked and await is_refused():
         return False
     for start in range(0, len(ops), _PUT_AT_ONCE):
         some = ops[start : start + _PUT_AT_ONCE]
@@ -513,21 +528,45 @@ async def histories(
     """Path and revisions, newest first, of each file with a history, also of deleted ones. One
     search reads them all.
     """
+    return histories_in(await all_items(store, namespaces.journals(files)), limits)
+
+
+def histories_in(items: Sequence[Item], limits: Limits) -> list[tuple[str, list[Revision]]]:
+    """The histories in all items of the journals of a folder (`namespaces.journals`)."""
     logs = defaultdict[str, list[Item]](list)
-    for item in await all_items(store, namespaces.journals(files)):
-        if isinstance(path := item.value.get("path"), str):
+    for item in items:
+        path = item.value.get("path")
+        if isinstance(path, str):
             logs[path].append(item)
     return [(path, Log(log).history()[: limits.revisions_kept]) for path, log in logs.items()]
 
 
 async def all_items(store: BaseStore, namespace: Namespace) -> list[Item]:
     """All items of a namespace and those below, sorted by key."""
-    items: list[Item] = []
-    while page := await store.asearch(namespace, limit=_SEARCHED, offset=len(items)):
-        items += page
-        if len(page) < _SEARCHED:
-            break
-    return sorted(items, key=lambda item: item.key)
+    (items,) = await all_items_of(store, [namespace])
+    return items
+
+
+async def all_items_of(store: BaseStore, places: Sequence[Namespace]) -> list[list[Item]]:
+    """All items of each of these namespaces and those below, sorted by key.
+
+    It takes one batch for as many items of each as one search finds.
+    """
+    found = [list[Item]() for _ in places]
+    unfinished = list(range(len(places)))
+    while unfinished:
+        searches = [
+            SearchOp(places[number], limit=_SEARCHED, offset=len(found[number]))
+            for number in unfinished
+        ]
+        pages = cast("list[list[Item]]", await store.abatch(searches))
+        full = list[int]()
+        for number, page in zip(unfinished, pages, strict=True):
+            found[number] += page
+            if len(page) >= _SEARCHED:
+                full.append(number)
+        unfinished = full
+    return [sorted(items, key=lambda item: item.key) for items in found]
 
 
 async def trim(store: BaseStore, files: Namespace, limits: Limits) -> None:

@@ -1,33 +1,26 @@
-"""What a fork decides: one frozen value, which every entry point passes on.
-
-Sizes are bytes of UTF-8.
-"""
+"""What a fork decides, as one frozen value, which every entry point passes on."""
 
 import inspect
-import re
 from collections.abc import Callable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, TypeVar, cast, get_args
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    NonNegativeFloat,
-    NonNegativeInt,
-    PositiveFloat,
-    PositiveInt,
-    ValidationError,
-    dataclasses,
-)
+from pydantic import BaseModel
 
 from lasting_memory.days import zones
-from lasting_memory.people.identity import Actor, Author, assistant_of
+from lasting_memory.deployment.checks import Change, Check, judge_of, takes
+from lasting_memory.deployment.consolidation import Consolidation
+from lasting_memory.deployment.limits import Limits
+from lasting_memory.deployment.profile import PROFILE_PATH, Profile
+from lasting_memory.deployment.prompts import (
+    load_prompt_files,
+    prompt_file,
+    with_profile,
+    without_profile,
+)
+from lasting_memory.people.identity import Actor, assistant_of
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.people.scopes import ROUTES, Scope, check_routes
 from lasting_memory.settings import (
@@ -38,229 +31,9 @@ from lasting_memory.settings import (
     registered_graphs,
 )
 
-PROFILE_PATH = "/memories/profile.json"
 NO_MEMORY = 'There is no memory here: routes in deployment.py has no "/memories/".'
-_ENGINE = Path(__file__).parent
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A write or a deletion that a check judges.
-
-    Attributes:
-        path: the file, as the agent sees it, such as /memories/preferences.md.
-        before: its text when the change is judged, of a draft of consolidation the draft's; None:
-            there is no file.
-        after: its new text; None: it is deleted.
-        author: who writes.
-
-    Of a file that is no text, `before` and `after` are base64.
-    """
-
-    path: str
-    before: str | None
-    after: str | None
-    author: Author
-
-
 # Takes a person, and returns their first files: texts by path, such as /memories/profile.json.
 FirstFiles = Callable[[Actor], Mapping[str, str]]
-# Takes a `Change`; or a file's path, its new text (None: it is deleted) and who writes it. Raises
-# `RefusedWrite`, whose message says what to do instead. It may be called more than once for a
-# write, and in several threads.
-Check = Callable[[Change], None] | Callable[[str, str | None, Author], None]
-
-
-class Profile(BaseModel):
-    """A person as they describe themselves. A missing field keeps its old value.
-
-    A fork's own has this one's fields and its own, each with a default and a description, which the
-    model is shown.
-    """
-
-    model_config = ConfigDict(extra="forbid")
-
-    name: str | None = Field(None, max_length=200, description="What to call the person.")
-    role: str | None = Field(
-        None, max_length=200, description="What they do, e.g. 'backend engineer at a bank'."
-    )
-    language: str | None = Field(
-        None, max_length=50, description="The language they want answers in, e.g. 'German'."
-    )
-    timezone: str | None = Field(
-        None, max_length=50, description="IANA name, e.g. 'Europe/Berlin'."
-    )
-    units: str | None = Field(
-        None, max_length=50, description="Units of measurement they prefer, e.g. 'metric'."
-    )
-
-
-@cache  # requests read prompts, too, in the event loop
-def _prompt(folder: Path, name: str) -> str:
-    """The text of a prompt, from `prompts/` of a fork's folder or from the engine's."""
-    own = folder / "prompts" / name
-    path = own if own.is_file() else _ENGINE / "prompts" / name
-    try:
-        return path.read_text("utf-8")
-    except UnicodeDecodeError:
-        raise SettingsError(f"{path} is not UTF-8 text; save it as UTF-8.") from None
-
-
-def _judge(check: Check) -> Callable[[Change], None]:
-    """A check as a function of a `Change`.
-
-    By its signature: one that can take three arguments is given path, content and author.
-    """
-    if not callable(check) or inspect.iscoroutinefunction(check) or inspect.isclass(check):
-        raise SettingsError(
-            f"checks has {check!r:.80}; use a plain function of one Change, or of path, content and author."
-        )
-    if _takes(check, 3):
-        of_three = cast("Callable[[str, str | None, Author], None]", check)
-        return lambda change: of_three(change.path, change.after, change.author)
-    if _takes(check, 1):
-        return cast("Callable[[Change], None]", check)
-    raise SettingsError(
-        f"checks has {check!r:.80}, which takes neither one Change nor path, content and author; let it."
-    )
-
-
-def _takes(function: Callable[..., object], arguments: int) -> bool:
-    """Whether a function can be called with so many arguments by position."""
-    try:
-        inspect.signature(function).bind(*range(arguments))
-    except (TypeError, ValueError):  # ValueError: Python knows no signature of it
-        return False
-    return True
-
-
-MemoryPath = Annotated[str, Field(pattern="^/memories/")]
-Numbers = TypeVar("Numbers")
-
-
-def _in_one_line(kind: type[Numbers]) -> type[Numbers]:
-    """Has a class raise `SettingsError` for a number that cannot be used.
-
-    The error is one line: the number's name, its value and what is wrong.
-    """
-    validated = kind.__init__
-
-    def init(numbers: Numbers, **values: Any) -> None:
-        try:
-            validated(numbers, **values)
-        except ValidationError as error:
-            detail = error.errors()[0]
-            name = ".".join(map(str, (kind.__name__, *detail["loc"])))
-            raise SettingsError(f"{name} is {detail['input']!r:.80}: {detail['msg']}.") from None
-
-    kind.__init__ = init  # type: ignore[method-assign,assignment]
-    return kind
-
-
-@_in_one_line
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Limits:
-    """What one person, one file or one run may take.
-
-    Raises `SettingsError` for a number that cannot be used.
-    """
-
-    # Files shown in every system prompt, in this order. The model reads other files on demand.
-    memory_files: tuple[MemoryPath, ...] = (
-        "/memories/preferences.md",
-        "/memories/profile.json",
-        "/memories/topics/index.md",
-    )
-    # Bytes of each block of the prompt. A longer one is cut, and says which file to read for the
-    # rest.
-    memory_block_bytes: PositiveInt = 16_384
-    policy_block_bytes: PositiveInt = 32_768
-    skills_block_bytes: PositiveInt = 16_384
-    # Files of one namespace (a person's memory, an assistant's skills), and their bytes together.
-    # Every write reads them.
-    max_files: PositiveInt = 500
-    max_bytes: PositiveInt = 4_194_304
-    # Revisions of a file, for its history and for undo.
-    revisions_kept: PositiveInt = 50
-    # Hours from the last turn of a temporary conversation to its deletion, by the sweep or at its
-    # owner's next conversation.
-    temporary_hours: PositiveFloat = 24
-    # Days from the last turn of any conversation to its deletion by the sweep, with its index and
-    # positions. None: never.
-    conversation_days: PositiveFloat | None = None
-    # Characters of a search tool's answer.
-    search_result_chars: PositiveInt = 4_000
-    # One person's requests a second to one process, and the burst before that rate applies. Further
-    # ones wait.
-    requests_per_second: PositiveInt = 20
-    requests_at_once: PositiveInt = 300
-    # Answers that are streamed to a person, or waited for, at once.
-    open_streams: PositiveInt = 50
-    # A person's conversations with a run under way or queued, and as many consolidations: fewer
-    # than half of ten workers.
-    busy_threads: PositiveInt = 4
-    # Runs queued behind the current run of one conversation.
-    waiting_runs: PositiveInt = 2
-    # Seconds without output until a model call fails (more for models that think long in silence),
-    # and further attempts.
-    model_silence_seconds: PositiveFloat = 120
-    model_retries: NonNegativeInt = 2
-    # Seconds of model and tool calls in one run.
-    max_run_seconds: PositiveFloat = 1_800
-
-    @property
-    def stored_bytes(self) -> int:
-        """Bytes of a namespace's files with their histories.
-
-        To make room, histories of deleted files go first.
-        """
-        return 2 * self.max_bytes
-
-
-DEFAULTS = Limits()
-
-# Kinds of change: of a line of a text, or a field of a JSON file.
-Kind = Literal["add", "update", "remove"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
-
-
-@_in_one_line
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Consolidation:
-    """How conversations become memory. When they do, the environment says.
-
-    Raises `SettingsError` for a number that cannot be used.
-    """
-
-    # Tokens of conversation (about), and topic files, that one batch shows. A run commits each
-    # batch.
-    batch_tokens: PositiveInt = 15_000
-    topic_files_shown: NonNegativeInt = 5
-    # Model calls for one batch. One that needs more changes nothing, and stays due.
-    max_steps: PositiveInt = 40
-    # Share of a file's facts (lines except headings and comments) that a batch may remove without a
-    # reason.
-    removable_share: NonNegativeFloat = 1 / 3
-    # Share of a fact's words that one line must contain to keep the fact. Words that other facts
-    # use count less.
-    fact_words_kept: PositiveFloat = 2 / 3
-    # The kinds of change that it may make: {"add"} alone never changes what memory has. Other
-    # changes of a batch are left out, line by line (consolidation/kinds.py tells the kinds apart).
-    may: Annotated[AbstractSet[Kind], Field(min_length=1), AfterValidator(frozenset)] = frozenset(
-        KINDS
-    )
-    # Records of runs kept for a person.
-    records_kept: PositiveInt = 100
-    # Runs at once in one process, not counting one that somebody asked for, one dry run and one
-    # that waits for its turn. With a sweep and `Limits.busy_threads` the sum must stay below the
-    # process's workers (N_JOBS_PER_WORKER).
-    at_once: PositiveInt = 2
-    # Days after which the sweep (CONSOLIDATION_SCHEDULE) also tidies the memory of somebody with
-    # something new, e.g. 30; its changes are proposed to them. None: only for who asks for it.
-    tidy_days: PositiveFloat | None = None
-
-
-DEFAULT_CONSOLIDATION = Consolidation()
 
 
 @dataclass(frozen=True, eq=False)
@@ -371,7 +144,7 @@ class Deployment:
         if function is None:
             return
         is_plain = callable(function) and not inspect.iscoroutinefunction(function)
-        if not is_plain or not _takes(function, 1):
+        if not is_plain or not takes(function, 1):
             raise SettingsError(
                 f"first_files is {function!r:.80}; use a plain function of one Actor that returns texts by path."
             )
@@ -390,7 +163,7 @@ class Deployment:
 
         Raises `SettingsError` for one that can be called in neither form.
         """
-        return tuple(map(_judge, self.checks))
+        return tuple(map(judge_of, self.checks))
 
     @property
     def profile(self) -> type[BaseModel] | None:
@@ -466,10 +239,7 @@ class Deployment:
         Raises `SettingsError` for a prompt that is not UTF-8.
         """
         zones()
-        for folder in (self.folder / "prompts", _ENGINE / "prompts"):
-            for path in sorted(folder.glob("*.md")):
-                if path.is_file() and not path.name.startswith("."):
-                    _prompt(self.folder, path.name)
+        load_prompt_files(self.folder)
 
     def prompt(self, name: str) -> str:
         """The text of a prompt: the fork's own in `prompts/`, or the engine's.
@@ -478,19 +248,7 @@ class Deployment:
         list of what they hold. Without a profile the point of a list that names one of these is
         left out. Raises `FileNotFoundError` if there is no such prompt.
         """
-        text = _prompt(self.folder, name)
+        text = prompt_file(self.folder, name)
         if not self.profile:
-            return _without_profile(text)
-        descriptions = list[str]()
-        for field_name, field_info in self.profile.model_fields.items():
-            description = field_info.description or field_info.annotation
-            descriptions.append(f"  - `{field_name}`: {description}")
-        names = ", ".join(f"`{field_name}`" for field_name in self.profile.model_fields)
-        text = text.replace("{profile_fields}", names)
-        return text.replace("{profile_descriptions}", "\n".join(descriptions))
-
-
-def _without_profile(text: str) -> str:
-    """A prompt without the points of its lists that name the profile."""
-    parts = re.split(r"(?m)^(?=- |\s*$)", text)
-    return "".join(part for part in parts if "{profile_" not in part)
+            return without_profile(text)
+        return with_profile(text, self.profile.model_fields)

@@ -1,8 +1,9 @@
-"""The platform's internal names, in one place for all code that serves requests.
+"""The platform: which server this is, and its internal names, for all code that serves requests.
 
-The server tests of tests/http/test_api.py and tests/postgres/test_servers.py fail when one moves.
-(`checkpoints.py` has those of its subject, and `postgres/store.py`, which only `make dev-postgres`
-loads, has two more.)
+That is langgraph-api, on `langgraph dev` or in a deployment, or aegra (`aegra/`). The rest of this
+library does not know which. The server tests of tests/http/test_api.py, tests/postgres/test_servers.py
+and tests/aegra fail when a name moves. (`checkpoints.py` has those of its subject, and
+`postgres/store.py`, which only `make dev-postgres` loads, has two more.)
 """
 
 import asyncio
@@ -14,7 +15,12 @@ import warnings
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+)
 from functools import cache, partial
 from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
@@ -24,11 +30,15 @@ from langgraph._internal._constants import CONFIG_KEY_DURABILITY
 from langgraph.store.base import BaseStore
 from langgraph.store.base.batch import AsyncBatchedBaseStore
 from langgraph.types import TracePolicy, omit_payload
+from langgraph_sdk import Auth
+from langgraph_sdk import get_client as _langgraph_client
+from langgraph_sdk.client import LangGraphClient
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
 
 if TYPE_CHECKING:
+    from fastapi import FastAPI
     from langgraph.pregel import Pregel
 
 logger = logging.getLogger("memory")
@@ -64,8 +74,56 @@ flush: Callable[[], Awaitable[None]] | None = None
 _LOCKS: WeakValueDictionary[tuple[object, ...], asyncio.Lock] = WeakValueDictionary()
 
 
+def is_aegra() -> bool:
+    """Whether aegra serves in this process, in place of langgraph-api."""
+    return "aegra_api.main" in sys.modules
+
+
+def get_client() -> LangGraphClient:
+    """A client of this server, for calls within its process."""
+    if is_aegra():
+        return cast("LangGraphClient", _aegra().client())
+    return _langgraph_client()
+
+
+def _aegra() -> Any:
+    """What aegra answers. Only its own process has what this imports."""
+    from lasting_memory.platform.aegra import install  # noqa: PLC0415
+
+    return install
+
+
+def adapt_auth(auth: Auth, label_of: Callable[[str, str], str]) -> None:
+    """Have this server ask the handlers of `auth` as they are written, for langgraph-api.
+
+    `label_of` gives the label of a person, by identity and organization. A server that keeps people
+    apart by one text takes it for their identity.
+    """
+    if is_aegra():
+        from lasting_memory.platform.aegra.handlers import adapt  # noqa: PLC0415
+
+        adapt(auth, label_of)
+
+
+def adapt_app(app: "FastAPI") -> None:
+    """Give the app what this server lacks of langgraph-api."""
+    if is_aegra():
+        _aegra().install(app)
+
+
+async def checkpointer() -> Any:
+    """The runs' checkpointer. On the platform's runtimes, and any of one's own."""
+    if is_aegra():
+        return _aegra().checkpointer()
+    from langgraph_api._checkpointer import get_checkpointer  # type: ignore[import-untyped]  # noqa: PLC0415  # only on a server
+
+    return await get_checkpointer()
+
+
 async def store() -> BaseStore:
     """The runs' store, in a custom route. `langgraph.config.get_store()` gave an empty one there."""
+    if is_aegra():
+        return cast("BaseStore", _aegra().store())
     from langgraph_api.store import get_store  # type: ignore[import-untyped]  # noqa: PLC0415  # only on a server
 
     return cast("BaseStore", await get_store())
@@ -73,11 +131,13 @@ async def store() -> BaseStore:
 
 def is_server() -> bool:
     """Whether the platform serves in this process."""
-    return "langgraph_api.graph" in sys.modules
+    return is_aegra() or "langgraph_api.graph" in sys.modules
 
 
 def loaded_graph(graph_id: str) -> "Pregel[Any, Any, Any, Any] | None":
     """A graph that this server has loaded; None for one that is made anew for each run."""
+    if is_aegra():
+        return cast("Pregel[Any, Any, Any, Any] | None", _aegra().loaded_graph(graph_id))
     from langgraph.pregel import Pregel  # noqa: PLC0415  # commands that need no graph import this module, too
 
     server = sys.modules.get("langgraph_api.graph")  # only on a server
@@ -169,7 +229,7 @@ async def bad_request(request: Request, error: ValueError) -> Response | None:
     route_module = str(getattr(request.scope.get("endpoint"), "__module__", ""))
     if not route_module.startswith("langgraph_api."):
         return None
-    if any(name.startswith(f"{__package__}.") for name in _modules_of(error)):
+    if any(name.startswith("lasting_memory.") for name in _modules_of(error)):
         return None
     from langgraph_api.errors import value_error_handler  # type: ignore[import-untyped]  # noqa: PLC0415  # as above
 
@@ -204,9 +264,19 @@ def acting_as_caller(request: Request) -> AbstractAsyncContextManager[None]:
 
     `auth.py` asks who acts. Outside of the context they act as nobody.
     """
+    if is_aegra():
+        from lasting_memory.platform.aegra import users  # noqa: PLC0415
+
+        return _awaited(users.acting(users.user_of(request.user)))
     from langgraph_api.utils import with_user  # type: ignore[import-untyped]  # noqa: PLC0415  # as above
 
     return cast("AbstractAsyncContextManager[None]", with_user(request.user, request.auth))
+
+
+@asynccontextmanager
+async def _awaited(context: AbstractContextManager[None]) -> AsyncIterator[None]:
+    with context:
+        yield
 
 
 async def in_thread(
@@ -252,13 +322,19 @@ async def as_nobody(call: Coroutine[Any, Any, Result]) -> Result:
 
     What people may do is no bound for it.
     """
+    return await asyncio.create_task(_called_as_nobody(call))  # whose context is its own
+
+
+async def _called_as_nobody(call: Coroutine[Any, Any, Result]) -> Result:
+    if is_aegra():
+        from lasting_memory.platform.aegra import users  # noqa: PLC0415
+
+        with users.acting(None):
+            return await call
     from langgraph_api.utils import with_user  # noqa: PLC0415  # as above
 
-    async def called() -> Result:  # in a task of its own, whose context is its own
-        async with with_user():
-            return await call
-
-    return await asyncio.create_task(called())
+    async with with_user():
+        return await call
 
 
 def lock_of(*key: object) -> asyncio.Lock:

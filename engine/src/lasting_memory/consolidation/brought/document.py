@@ -1,0 +1,76 @@
+"""Reads a text of any form."""
+
+import re
+from collections.abc import Iterator
+
+from lasting_memory.consolidation.brought.characters import with_newlines
+from lasting_memory.consolidation.brought.entries import (
+    MAX_ENTRIES,
+    MAX_ENTRY_CHARS,
+    Brought,
+    Entry,
+    UnreadableError,
+)
+from lasting_memory.consolidation.brought.json_text import json_from, json_of
+from lasting_memory.consolidation.brought.markdown import entries_of_text
+from lasting_memory.consolidation.brought.objects import entries_of_value
+from lasting_memory.consolidation.brought.page import entries_of_page, without_tags
+from lasting_memory.consolidation.facts import Key
+
+_FENCES = ("```", "~~~")
+_HTML = re.compile(r"\s*(?:<!doctype html|<html|<head|<body|<div|<ul|<ol|<p)\b", re.IGNORECASE)
+# ChatGPT's `chat.html` holds the conversations as JSON.
+_CHAT_PAGE = re.compile(r"\bvar jsonData\s*=\s*")
+
+
+def read(text: str) -> Brought:
+    """The entries of a text. Blocks.
+
+    Raises `UnreadableError` for an archive, broken JSON or JSON out of bounds.
+    """
+    text = with_newlines(text.lstrip("\ufeff"))
+    if text.startswith("PK\x03\x04"):
+        raise UnreadableError(
+            "This is a ZIP archive; unpack it, and bring the file in it, such as conversations.json."
+        )
+    brought = Brought()
+    seen = set[Key]()
+    for entry in _entries_of(text, brought):
+        key = entry.key
+        if not key:
+            continue
+        if key in seen:
+            brought.left_out["twice"].append(entry.text)
+        elif len(entry.text) > MAX_ENTRY_CHARS:
+            brought.left_out["too_long"].append(entry.text)
+        elif len(brought.entries) >= MAX_ENTRIES:
+            brought.left_out["too_many"].append(entry.text)
+        else:
+            seen.add(key)
+            brought.entries.append(entry)
+    return brought
+
+
+def _entries_of(text: str, brought: Brought) -> Iterator[Entry]:
+    block = _only_block(text)
+    value = None if block is None else json_of(block)
+    if value is None:
+        value = json_of(text)
+    if value is not None:
+        yield from entries_of_value(value)
+    elif _HTML.match(text):
+        chat = _CHAT_PAGE.search(text)
+        if chat:
+            yield from entries_of_value(json_from(text, chat.end()))
+        else:
+            yield from entries_of_page(without_tags(text), brought)
+    else:
+        yield from entries_of_text(text, brought=brought)
+
+
+def _only_block(text: str) -> str | None:
+    """What is in a code block that is the whole text; None for any other text."""
+    first, _, rest = text.strip().partition("\n")
+    if first.startswith(_FENCES) and rest.endswith(_FENCES):
+        return rest[:-3]
+    return None

@@ -1,0 +1,149 @@
+"""The entries of Markdown and plain text."""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from lasting_memory.consolidation.brought.characters import TITLE_CHARS, one_line
+from lasting_memory.consolidation.brought.entries import Brought, Entry
+
+_FENCE = re.compile(r"[\s>*+-]{0,40}(?:`{3}|~{3})")
+# Some bullets need no space behind them; a number with a point does, where a digit follows.
+_BULLET = re.compile(
+    r"[-*+\u2023\u25cf\u25cb\u25aa\u00b7\u2013\u2014]\s+|[\u30fb\u2022]\s*|\d{1,4}[.)\u3001\uff0e](?:\s+|(?!\d))"
+)
+_CHECKBOX = re.compile(r"\[[ xX\u2713]\]\s+")
+# A date in brackets and what it is about; a date in ISO format before it.
+_DATED = re.compile(
+    r"[\[\u3010]([^\[\]\u3010\u3011]{1,40})[\]\u3011]\.?\s*(?:[-:\u2013\u2014\uff1a\uff0d]\s*)?(.+)"
+)
+_ISO_DATED = re.compile(r"((?:19|20)\d\d-\d\d(?:-\d\d)?)\s*[-:\u2013\u2014\uff1a]\s+(.+)")
+_NO_DATE = frozenset(
+    {
+        "unknown",
+        "date unknown",
+        "unknown date",
+        "no date",
+        "undated",
+        "n/a",
+        "unbekannt",
+        "datum unbekannt",
+    }
+)
+_DATE_DIGITS = 4  # a year
+_DATE_CHARS = 30
+_HEADING = re.compile(r"#{1,6}\s+(.*)")
+_BOLD = re.compile(r"(\*\*|__)(?=\S)([^*_\n]{1,300})(?<=\S)\1")
+_BOLD_LINE = re.compile(r"(?:\*\*|__)([^*_]{1,200})(?:\*\*|__):?")
+# ":" and its form in Chinese and Japanese.
+_COLONS = (":", "\uff1a")
+
+
+class _Line(NamedTuple):
+    """A line of a text, and where it stands: in a code block, as an item of a list."""
+
+    entry: Entry
+    in_block: bool
+    is_item: bool
+
+    @property
+    def is_around(self) -> bool:
+        """Whether it may be what an assistant says around the facts."""
+        return not self.in_block and not self.is_item
+
+
+class _ParsedLine(NamedTuple):
+    """A line without its indent (in columns), bullet, date and markup; `bare` without its indent."""
+
+    text: str
+    date: str
+    bare: str
+    indent: int
+    has_bullet: bool
+
+
+def entries_of_text(text: str, title: str = "", brought: Brought | None = None) -> Iterator[Entry]:
+    """The lines of a text.
+
+    Where most of them are in code blocks, what an assistant says around these is left out.
+    """
+    lines = list(_lines_of(text, title))
+    number_in_block = sum(line.in_block for line in lines)
+    number_around = sum(line.is_around for line in lines)
+    has_framing = number_in_block > number_around
+    for line in lines:
+        if not (has_framing and line.is_around):
+            yield line.entry
+        elif brought is not None:
+            brought.framing.append(line.entry.text)
+
+
+def _lines_of(text: str, title: str) -> Iterator[_Line]:
+    """The lines of a text that say something, each with what stands above it."""
+    in_block = False
+    parent = ""  # what the items below it are about
+    parent_indent = 0
+    for raw_line in text.split("\n"):
+        if _FENCE.match(raw_line):
+            in_block = not in_block
+            continue
+        line = _parsed(raw_line)
+        if not any(map(_says_something, line.text)):
+            continue
+        is_item = line.has_bullet or bool(line.date)
+        heading = None if is_item else _heading_of(line.bare)
+        if heading is not None:
+            title = heading[:TITLE_CHARS]
+            parent = ""
+            continue
+        if line.has_bullet and line.text.endswith(_COLONS):
+            parent = line.text[:TITLE_CHARS]
+            parent_indent = line.indent
+            continue
+        if not line.has_bullet or line.indent <= parent_indent:
+            parent = ""
+        entry = Entry(f"{parent} {line.text}".strip(), line.date, title)
+        yield _Line(entry, in_block, is_item)
+
+
+def _parsed(raw_line: str) -> _ParsedLine:
+    expanded = raw_line.expandtabs(4)
+    indent = len(expanded) - len(expanded.lstrip())
+    bare = expanded.strip().lstrip("> ")
+    bullet = _BULLET.match(bare)
+    content = bare[bullet.end() :] if bullet else bare
+    date, text = _dated(_CHECKBOX.sub("", content, count=1))
+    text = one_line(_BOLD.sub(r"\2", text))
+    return _ParsedLine(text, date, bare, indent, has_bullet=bool(bullet))
+
+
+def _heading_of(line: str) -> str | None:
+    """The text of a line that is a heading, or that says what follows; None for any other."""
+    marked = _HEADING.match(line) or _BOLD_LINE.fullmatch(line)
+    if marked:
+        return one_line(marked[1].strip("#*: "))
+    if line.endswith(_COLONS):
+        return one_line(line[:-1])
+    return None
+
+
+def _dated(line: str) -> tuple[str, str]:
+    """The date that stands before a line, "" for none, and the line without it."""
+    line = line.strip()
+    bracketed = _DATED.fullmatch(line)
+    if bracketed:
+        date = one_line(bracketed[1])
+        if date.casefold() in _NO_DATE:
+            return "", bracketed[2]
+        has_year = sum(map(str.isdigit, date)) >= _DATE_DIGITS
+        if has_year and len(date) <= _DATE_CHARS:
+            return date, bracketed[2]
+    iso = _ISO_DATED.fullmatch(line)
+    if iso:
+        return iso[1], iso[2]
+    return "", line
+
+
+def _says_something(char: str) -> bool:
+    return char.isalnum() or unicodedata.category(char) == "So"  # such as emoji

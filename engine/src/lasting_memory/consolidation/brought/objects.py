@@ -1,0 +1,110 @@
+"""The entries of JSON of any form: texts, objects with a text, objects with fields."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from lasting_memory.consolidation.brought.characters import one_line, title_of, with_newlines
+from lasting_memory.consolidation.brought.entries import Entry
+from lasting_memory.consolidation.brought.exports import entries_of_export
+from lasting_memory.consolidation.brought.json_text import MAX_DEPTH, too_deep
+from lasting_memory.consolidation.brought.markdown import entries_of_text
+from lasting_memory.consolidation.brought.messages import (
+    DATES,
+    date_of,
+    entries_of_message,
+    text_of,
+)
+
+# Names of fields: of a text, and of who wrote it.
+_TEXTS = ("memory", "content", "text", "fact", "statement")
+_WRITERS = ("role", "sender", "author", "from", "speaker")
+_PEOPLE = frozenset({"user", "human", "you", "me", "person"})
+# Names of fields that say nothing about a person.
+_UNTOLD = re.compile(r"(?:^|_)(?:uu)?ids?$|Ids?$|^(?:type|object|version|model)$|hash$", re.ASCII)
+# Up to this depth a field's title begins with the title of its object.
+_MAX_TITLE_DEPTH = MAX_DEPTH // 4
+
+
+def entries_of_value(value: Any, title: str = "", depth: int = 0) -> Iterator[Entry]:
+    """The entries of a JSON value. Raises `UnreadableError` for one that is too deep."""
+    if depth > MAX_DEPTH:
+        raise too_deep()
+    if isinstance(value, list):
+        for item in value:
+            yield from entries_of_value(item, title, depth + 1)
+    elif isinstance(value, dict):
+        yield from _entries_of_object(value, title, depth)
+    elif isinstance(value, str):
+        yield from entries_of_text(with_newlines(value), title)
+
+
+def _entries_of_object(value: dict[str, Any], title: str, depth: int) -> Iterator[Entry]:
+    of_export = entries_of_export(value)
+    if of_export is not None:
+        yield from of_export
+        return
+    writer = _first_text(value, _WRITERS)
+    if writer is not None:
+        if writer.lower() in _PEOPLE:
+            yield from entries_of_message(_message_of(value), date_of(value), title)
+        return
+    text = _first_text(value, _TEXTS)
+    if text is not None:
+        yield from _entries_of_text_object(value, text, title, depth)
+    elif isinstance(value.get("key"), str) and isinstance(value.get("value"), str):
+        yield Entry(one_line(f"{value['key']}: {value['value']}"), date_of(value), title)
+    else:
+        yield from _entries_of_fields(value, title, depth)
+
+
+def _first_text(value: Mapping[str, Any], names: Sequence[str]) -> str | None:
+    """The first of these fields that is a text; None if none is."""
+    for name in names:
+        text = value.get(name)
+        if isinstance(text, str):
+            return text
+    return None
+
+
+def _message_of(value: Mapping[str, Any]) -> str:
+    """The text of a message, which may have blocks."""
+    for name in _TEXTS:
+        if value.get(name):
+            return text_of(value[name])
+    return ""
+
+
+def _entries_of_text_object(
+    value: dict[str, Any], text: str, title: str, depth: int
+) -> Iterator[Entry]:
+    """An object with a text: its entries, and what belongs to it, but no labels."""
+    title = title_of(value.get("title")) or title
+    for entry in entries_of_text(with_newlines(text), title):
+        yield replace(entry, date=entry.date or date_of(value))
+    for part in value.values():
+        if isinstance(part, list) and any(isinstance(item, dict) for item in part):
+            yield from entries_of_value(part, title, depth + 1)
+
+
+def _entries_of_fields(value: dict[str, Any], title: str, depth: int) -> Iterator[Entry]:
+    """An object that is no entry: its fields with their names."""
+    for name, field_value in value.items():
+        if _UNTOLD.search(name):
+            continue
+        label = title_of(name.replace("_", " "))
+        if isinstance(field_value, dict | list):
+            has_place = title and depth < _MAX_TITLE_DEPTH
+            title_of_field = f"{title}, {label}" if has_place else label
+            yield from entries_of_value(field_value, title_of_field, depth + 1)
+        elif isinstance(field_value, str) and "\n" in field_value.strip():
+            yield from entries_of_text(with_newlines(field_value), label)
+        elif field_value is not None and field_value != "" and name not in DATES:
+            yield Entry(one_line(f"{label}: {_plain_value(field_value)}"), title=title)
+
+
+def _plain_value(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)

@@ -1,0 +1,92 @@
+"""The entries of an HTML page, and of Gemini's activity as a page."""
+
+import html
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from lasting_memory.consolidation.brought.characters import BREAKS, TAG
+from lasting_memory.consolidation.brought.entries import Brought, Entry
+from lasting_memory.consolidation.brought.exports import PROMPTED
+from lasting_memory.consolidation.brought.markdown import entries_of_text
+from lasting_memory.consolidation.brought.messages import entries_of_message
+
+_UNSEEN = frozenset({"script", "style", "head", "title", "svg", "template"})
+_HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
+_COMMENT_BEGINS = "<!--"
+_COMMENT_ENDS = "-->"
+_AT = re.compile(r"(?:19|20)\d\d.{0,20}\d:\d\d")
+
+
+def without_tags(page: str) -> str:
+    """The text that a page shows, with its headings and lists as Markdown. In linear time."""
+    texts = list[str]()
+    position = 0
+    unseen = ""  # the element or comment that is not shown, in which the position is
+    for tag in TAG.finditer(page):
+        name = (tag[2] or "").lower()
+        closes = tag[1] == "/"
+        if not unseen:
+            texts.append(page[position : tag.start()].replace("\n", " "))
+        position = tag.end()
+        if unseen == _COMMENT_BEGINS:
+            if tag[0] == _COMMENT_ENDS:
+                unseen = ""
+        elif unseen:
+            if closes and name == unseen:
+                unseen = ""
+        elif tag[0] == _COMMENT_BEGINS:
+            unseen = _COMMENT_BEGINS
+        elif name in _UNSEEN and not closes:
+            unseen = name
+        else:
+            texts.append(_in_place_of(name, closes=closes))
+    if not unseen:
+        texts.append(page[position:].replace("\n", " "))
+    return html.unescape("".join(texts))
+
+
+def _in_place_of(name: str, *, closes: bool) -> str:
+    """What stands for a tag in text."""
+    if name == "li":
+        return "\n" if closes else "\n- "
+    if name in _HEADINGS:
+        return "\n" if closes else "\n# "
+    if name in BREAKS:
+        return "\n"
+    if name in {"td", "th"}:
+        return " "
+    return ""
+
+
+def entries_of_page(text: str, brought: Brought) -> Iterator[Entry]:
+    """The entries of a page's text.
+
+    Of Gemini's activity what the person asked, which ends where its time stands.
+    """
+    if "\nPrompted\xa0" not in f"\n{text}":
+        yield from entries_of_text(text, brought=brought)
+        return
+    asked: list[str] | None = None
+    for line in text.split("\n"):
+        prompted = PROMPTED.fullmatch(line.lstrip(" "))
+        if prompted and "\xa0" in line:
+            asked = [prompted[1]]
+        elif asked is not None and _AT.search(line):
+            yield from entries_of_message("\n".join(asked), _written_day(line), "")
+            asked = None
+        elif asked is not None:
+            asked.append(line)
+
+
+def _written_day(line: str) -> str:
+    """The day of a time such as "Mar 3, 2025, 10:11:12 AM CET", in ISO format.
+
+    "" for another form.
+    """
+    try:
+        month_and_day, year = line.strip().split(",")[:2]
+        at = datetime.strptime(f"{month_and_day},{year}", "%b %d, %Y").replace(tzinfo=UTC)
+    except ValueError:
+        return ""
+    return at.date().isoformat()

@@ -1,0 +1,103 @@
+"""Plans a consolidation some time after a person's last turn."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse
+from langchain_core.tools import BaseTool
+from langgraph.runtime import Runtime
+
+from lasting_memory.agent.answers import NO_ANSWER
+from lasting_memory.consolidation.owners import owner_for
+from lasting_memory.consolidation.schedule import Trigger, start
+from lasting_memory.conversations.marks import in_temporary_conversation
+from lasting_memory.deployment import Deployment
+from lasting_memory.memory import journal
+from lasting_memory.people import identity
+from lasting_memory.people.caller import Caller
+from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD, get_client
+
+logger = logging.getLogger(__name__)
+
+# Planning waits until the turn's checkpoint and answer are out.
+_DELAY_SECONDS = 0.2
+
+
+class IdleTrigger(AgentMiddleware[Any, Any, Any]):
+    """Plans a consolidation when a turn ends.
+
+    For the main agent only, because subagents end no turn.
+    """
+
+    trace_policy = SPANS_WITHOUT_PAYLOAD
+
+    def __init__(self, deployment: Deployment, delay: float = _DELAY_SECONDS) -> None:
+        super().__init__()
+        self._deployment = deployment
+        self._delay = delay
+        self._planning: set[asyncio.Task[None]] = set()  # the event loop itself keeps no task alive
+
+    async def awrap_model_call(
+        self,
+        request: ModelRequest[Any],
+        handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
+    ) -> ModelResponse[Any]:
+        try:
+            response = await handler(request)
+        except NO_ANSWER:
+            # What the person said is due all the same, and it may be the last for a long time.
+            self._plan_soon(request.runtime)
+            raise
+        if _ends_turn(request, response):
+            self._plan_soon(request.runtime)
+        return response
+
+    def _plan_soon(self, runtime: Runtime[Any]) -> None:
+        """Plan in the background, so that the turn neither waits nor fails."""
+        task = asyncio.create_task(self._plan(runtime))
+        self._planning.add(task)
+        task.add_done_callback(self._planning.discard)
+
+    async def _plan(self, runtime: Runtime[Any]) -> None:
+        store = runtime.store
+        if not identity.on_server(runtime) or in_temporary_conversation() or store is None:
+            return
+        try:
+            caller = Caller.of_run(self._deployment, runtime)
+            owner = owner_for(caller, self._deployment)
+            await asyncio.sleep(self._delay)
+            began = journal.began_by(caller)
+            seconds = self._deployment.settings.consolidate_after_seconds
+            await start(owner, get_client(), Trigger.IDLE, seconds, store=store, began=began)
+        # Whatever the error is, the turn is done, and the next sweep finds the conversation.
+        except Exception as error:
+            logger.warning(
+                "No consolidation could be planned after a turn: %r. The sweep does it.",
+                error,
+                exc_info=True,
+            )
+
+
+def _ends_turn(request: ModelRequest[Any], response: ModelResponse[Any]) -> bool:
+    """Whether an answer calls no tools, or only such whose result is the last word."""
+    last_words = set[str]()
+    for tool in request.tools:
+        if isinstance(tool, BaseTool) and tool.return_direct:
+            last_words.add(tool.name)
+    for message in response.result:
+        for call in getattr(message, "tool_calls", ()):
+            if call["name"] not in last_words:
+                return False
+    return True
+
+
+def consolidated(d: Deployment) -> AgentMiddleware[Any, Any, Any] | None:
+    """The middleware of an agent whose conversations become memory.
+
+    None where nothing is to be consolidated after them. Private conversations must not flow into
+    shared memory.
+    """
+    plans = d.consolidation and d.settings.consolidate_after_seconds and not d.memory.is_shared
+    return IdleTrigger(d) if plans else None

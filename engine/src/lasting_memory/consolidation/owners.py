@@ -1,0 +1,55 @@
+"""Whose memory a conversation or a run belongs to."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from lasting_memory.deployment import Deployment
+from lasting_memory.people import identity
+from lasting_memory.people.caller import Caller
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The owner of a memory: a person, under `MEMORY_SCOPE=user+assistant` with an assistant."""
+
+    actor: identity.Actor
+    assistant_id: str | None = None
+
+    @property
+    def key(self) -> str:
+        return self.assistant_id or "all"
+
+    def context(self) -> dict[str, str]:
+        """A run's context that names this owner.
+
+        It counts in operators' runs. Other people's runs are always their own.
+        """
+        context = asdict(self.actor)
+        if self.assistant_id:
+            context["assistant_id"] = self.assistant_id
+        return context
+
+
+def owner_for(caller: Caller, deployment: Deployment) -> Owner:
+    """The owner for whom a run acts."""
+    return Owner(caller.actor, caller.assistant if deployment.memory.per_assistant else None)
+
+
+def owner_of(thread: Mapping[str, Any], deployment: Deployment) -> Owner | None:
+    """The owner that `auth.py` and the platform stamped on a conversation.
+
+    None if no run could act for them.
+    """
+    metadata = thread["metadata"] or {}
+    user_id = metadata.get("user_id")
+    org_id = metadata.get("org_id")
+    assistant_id = metadata.get("assistant_id")
+    if not (isinstance(user_id, str) and isinstance(org_id, str) and isinstance(assistant_id, str)):
+        return None
+    actor = identity.Actor(user_id, org_id)
+    try:
+        identity.check_person(actor)
+    except identity.IdentityError:
+        return None
+    return Owner(actor, assistant_id if deployment.memory.per_assistant else None)

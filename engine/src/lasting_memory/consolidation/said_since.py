@@ -1,0 +1,59 @@
+"""What a person said in their conversations after a time, by the inputs of the platform's runs."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from langchain_core.messages import HumanMessage, convert_to_messages
+from langgraph_sdk.client import LangGraphClient
+from langgraph_sdk.errors import NotFoundError
+
+from lasting_memory import platform, recall
+from lasting_memory.attachments import own_text
+from lasting_memory.consolidation.taken_back import Dated
+from lasting_memory.people import identity
+
+# The newest runs of a conversation, in which its person may have said something again.
+_RUNS = 100
+
+
+async def said_since(
+    client: LangGraphClient, thread_ids: Sequence[str], owned: Sequence[dict[str, str]], since: str
+) -> list[Dated]:
+    """What the person said in these conversations after a time, in ISO format, UTC.
+
+    That is the last message of each run's input, as long as it is still in its conversation. The
+    threads have one of the metadata in `owned`.
+    """
+    said = list[Dated]()
+    threads = await recall.threads_by_id(client.threads, thread_ids, owned, ["thread_id", "values"])
+    for thread in threads:
+        talk = await platform.in_thread(recall.conversation, thread, ("user",))
+        present = {turn.text for turn in talk.turns}
+        runs = list[Any]()
+        with suppress(NotFoundError):  # the conversation was deleted meanwhile
+            runs = await client.runs.list(
+                thread["thread_id"], limit=_RUNS, select=["run_id", "kwargs"]
+            )
+        for run in runs:
+            at = identity.time_of_run(str(run["run_id"]))
+            if at <= since:
+                continue
+            text = last_words(run)
+            if text in present:
+                said.append(Dated(text, at))
+    return said
+
+
+def last_words(run: Mapping[str, Any]) -> str:
+    """The last message of a person in a run's input; "" for none."""
+    run_input = (run.get("kwargs") or {}).get("input")
+    messages: Any = run_input.get("messages") if isinstance(run_input, Mapping) else None
+    try:
+        converted = convert_to_messages(messages if isinstance(messages, list) else [messages])
+    except (NotImplementedError, ValueError):  # what the graph itself refused
+        return ""
+    for message in reversed(converted):
+        if isinstance(message, HumanMessage):
+            return own_text(message.model_dump())
+    return ""

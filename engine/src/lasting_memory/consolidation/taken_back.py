@@ -1,0 +1,199 @@
+"""What was taken back, and whether a batch's changes bring it back.
+
+A line that the person, or an agent in a conversation, removed or changed, and a declined line, may
+return only if the person says it again later. The journal knows who removed what and when, the
+platform's runs when the person said what; nothing else is kept for this. A line that fell out of
+its file's history is no longer known as taken back.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from lasting_memory.consolidation.facts import (
+    Facts,
+    Findings,
+    Key,
+    differences,
+    facts_of,
+    weights_of,
+)
+from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation
+from lasting_memory.memory.journal import Revision
+from lasting_memory.memory.proposals import Changed, Declined
+
+# Authors who act at the person's word. Consolidation merges and shortens, seeds and scripts know
+# nothing of the person.
+_AT_THEIR_WORD = frozenset({"person", "operator", "agent", "subagent", "client"})
+# The newest lines that the model is shown, and characters of each.
+_SHOWN = 50
+_SHOWN_CHARS = 200
+# Characters of a line by which the model is told of it.
+_LINE_CHARS = 80
+_SENTENCE_END = re.compile(r"([.!?;]) ")
+
+
+class Dated(NamedTuple):
+    """A line that was taken back, or what the person said; and when, in ISO format, UTC."""
+
+    text: str
+    at: str
+
+
+class _Edit(NamedTuple):
+    """The lines that an edit took back, and those that it added, by their words."""
+
+    at: str
+    removed: Mapping[Key, str]
+    added: Mapping[Key, str]
+
+
+def taken_back(
+    histories: Sequence[tuple[str, Sequence[Revision]]], declined: Iterable[Declined]
+) -> dict[Key, Dated]:
+    """What was taken back and not written again since.
+
+    By the files' histories, given by path with the newest revision first, and the declined changes.
+    Blocks.
+    """
+    edits = list[_Edit]()
+    for change, at in declined:
+        _, lines = differences(change)
+        edits.append(_Edit(at, removed=lines, added={}))
+    for path, revisions in histories:
+        edits.extend(_edits_of(path, revisions))
+    edits.sort(key=lambda edit: edit.at)
+    taken = dict[Key, Dated]()
+    for edit in edits:
+        for key in (*edit.removed, *edit.added):
+            taken.pop(key, None)
+        for key, line in edit.removed.items():
+            if key not in edit.added:
+                taken[key] = Dated(line, edit.at)
+    return taken
+
+
+def _edits_of(path: str, revisions: Sequence[Revision]) -> Iterator[_Edit]:
+    """The edits of one file. Only who acts at the person's word takes lines back."""
+    older = [revision.content or "" for revision in revisions[1:]]
+    # Without a file's first revision nobody knows what its oldest one changed.
+    if revisions and revisions[-1].number == 1:
+        older.append("")
+    for revision, before in zip(revisions, older, strict=False):
+        if revision.encoding != "utf-8":
+            continue
+        removed, added = differences(Changed(path, before, revision.content or ""))
+        if revision.author.kind not in _AT_THEIR_WORD:
+            removed = {}
+        yield _Edit(revision.at, removed, added)
+
+
+def returning(
+    changes: Sequence[Changed],
+    now: Mapping[str, str],
+    taken: Mapping[Key, Dated],
+    said: Sequence[Dated],
+    rules: Consolidation = DEFAULT_CONSOLIDATION,
+) -> Findings:
+    """The new lines that bring back what was taken back and not said again later.
+
+    The findings name what was taken back. `now` has the texts of the present files, by key; `said`
+    what the person said since. Blocks.
+    """
+    present = facts_of([(f"/memories{key}", text) for key, text in now.items()])
+    gone = {key: line.text for key, line in taken.items() if key not in present}
+    new = dict[str, dict[Key, str]]()
+    for change in changes:
+        _, added = differences(change)
+        if added:
+            new[change.path] = added
+    if not gone or not new:
+        return {}
+    comparison = _Comparison(present, gone, said, rules)
+    found = Findings()
+    for path, lines in new.items():
+        written = Facts(lines, comparison.language, rules)
+        for key, fact in comparison.gone.words.items():
+            text, at = taken[key]
+            for line in written.keeping(fact, comparison.weights):
+                words = written.words[line]
+                if line != key and comparison.is_said_instead(fact, words):
+                    continue
+                if not comparison.is_said_again(fact, words, at):
+                    found[path, line] = f"{text[:_LINE_CHARS]} (at {_minute(at)})"
+    return found
+
+
+class _Comparison:
+    """Compares new lines with what is gone from memory, what is in it, and what was said since.
+
+    A new line is given by its words.
+    """
+
+    def __init__(
+        self,
+        present: Mapping[Key, str],
+        gone: Mapping[Key, str],
+        said: Sequence[Dated],
+        rules: Consolidation,
+    ) -> None:
+        self.language = Facts({**present, **gone}).language
+        self.gone = Facts(gone, self.language, rules)
+        self.memory = Facts(present, self.language, rules)
+        self.weights = weights_of([*self.gone.words.values(), *self.memory.words.values()])
+        self._said = said
+        self._rules = rules
+        self._said_after_times = dict[str, Facts]()
+
+    def is_said_instead(self, fact: frozenset[str], words: frozenset[str]) -> bool:
+        """Whether a new line says what memory says in place of a fact (`green tea` for `tea`).
+
+        It may say more.
+        """
+        for line in self.memory.keeping(fact, self.weights):
+            instead = self.memory.words[line]
+            has_its_words = instead - fact <= words
+            has_words_of_fact_alone = (fact - instead) & words
+            if has_its_words and not has_words_of_fact_alone:
+                return True
+        return False
+
+    def is_said_again(self, fact: frozenset[str], words: frozenset[str], at: str) -> bool:
+        """Whether the person said a fact, or a new line that resembles it, after a time."""
+        again = self._said_after(at)
+        if any(again.keeping(fact, self.weights)) or any(again.keeping(words, self.weights)):
+            return True
+        added = words - fact
+        says_all_of_fact = fact <= words
+        if not added or says_all_of_fact:
+            return False
+        return any(added <= sentence for sentence in again.words.values())
+
+    def _said_after(self, at: str) -> Facts:
+        """The sentences that the person said after a time."""
+        facts = self._said_after_times.get(at)
+        if facts is None:
+            later = [line.text for line in self._said if line.at > at]
+            sentences = [("", _SENTENCE_END.sub(r"\1\n", text)) for text in later]
+            facts = Facts(facts_of(sentences), self.language, self._rules)
+            self._said_after_times[at] = facts
+        return facts
+
+
+def shown_lines(taken: Iterable[Dated], said: Iterable[Dated]) -> str:
+    """For the model: the newest of these lines and what the person said since, with their times."""
+    lists = [_newest_of(taken), _newest_of(said)]
+    return "\n\nSaid since:\n\n".join(filter(None, lists))
+
+
+def _newest_of(lines: Iterable[Dated]) -> str:
+    newest = sorted(lines, key=lambda line: line.at, reverse=True)[:_SHOWN]
+    items = list[str]()
+    for text, at in newest:
+        one_line = " ".join(text.split())
+        items.append(f"- {_minute(at)}: {one_line[:_SHOWN_CHARS]}")
+    return "\n".join(items)
+
+
+def _minute(at: str) -> str:
+    return at[:16].replace("T", " ")

@@ -1,0 +1,63 @@
+"""What every write and deletion must pass: checks of a fork's own."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import cast
+
+from lasting_memory.people.identity import Author
+from lasting_memory.settings import SettingsError
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A write or a deletion that a check judges.
+
+    Attributes:
+        path: the file, as the agent sees it, such as /memories/preferences.md.
+        before: its text when the change is judged, of a draft of consolidation the draft's; None:
+            there is no file.
+        after: its new text; None: it is deleted.
+        author: who writes.
+
+    Of a file that is no text, `before` and `after` are base64.
+    """
+
+    path: str
+    before: str | None
+    after: str | None
+    author: Author
+
+
+# Takes a `Change`; or a file's path, its new text (None: it is deleted) and who writes it. Raises
+# `RefusedWrite`, whose message says what to do instead. It may be called more than once for a
+# write, and in several threads.
+Check = Callable[[Change], None] | Callable[[str, str | None, Author], None]
+
+
+def judge_of(check: Check) -> Callable[[Change], None]:
+    """A check as a function of a `Change`.
+
+    By its signature: one that can take three arguments is given path, content and author.
+    """
+    if not callable(check) or inspect.iscoroutinefunction(check) or inspect.isclass(check):
+        raise SettingsError(
+            f"checks has {check!r:.80}; use a plain function of one Change, or of path, content and author."
+        )
+    if takes(check, 3):
+        of_three = cast("Callable[[str, str | None, Author], None]", check)
+        return lambda change: of_three(change.path, change.after, change.author)
+    if takes(check, 1):
+        return cast("Callable[[Change], None]", check)
+    raise SettingsError(
+        f"checks has {check!r:.80}, which takes neither one Change nor path, content and author; let it."
+    )
+
+
+def takes(function: Callable[..., object], arguments: int) -> bool:
+    """Whether a function can be called with so many arguments by position."""
+    try:
+        inspect.signature(function).bind(*range(arguments))
+    except (TypeError, ValueError):  # ValueError: Python knows no signature of it
+        return False
+    return True

@@ -1,0 +1,140 @@
+"""Who is signed in, for aegra and for this library.
+
+aegra keeps threads and runs apart by one text, the identity of its user. So its user's identity is
+the label of a person in an organization, and the user that `auth.py` made is a field beside it.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+# The field of aegra's user that has the user of `auth.py`; None for a call as nobody.
+_SIGNED_IN = "signed_in"
+
+
+class UnreadableUserError(RuntimeError):
+    """A user of aegra's that `auth.py` has not made: nobody knows who that is."""
+
+
+class SignedInUser:
+    """The user that `auth.py` made, as langgraph-api gives it: attributes, `in` and `[]`.
+
+    `label` is the identity by which aegra keeps threads and runs apart: whose they are.
+    """
+
+    def __init__(self, claims: Mapping[str, Any], label: str) -> None:
+        self._claims = claims
+        self.label = label
+
+    @property
+    def identity(self) -> str:
+        return str(self._claims["identity"])
+
+    @property
+    def is_authenticated(self) -> bool:
+        return True
+
+    @property
+    def display_name(self) -> str:
+        return str(self._claims.get("display_name") or self.identity)
+
+    @property
+    def permissions(self) -> Sequence[str]:
+        return [*(self._claims.get("permissions") or ())]
+
+    def __getattr__(self, name: str) -> Any:
+        claims = self.__dict__.get("_claims", {})
+        if name in claims:
+            return claims[name]
+        raise AttributeError(f"The signed-in user has no {name!r}.")
+
+    def __getitem__(self, name: str) -> Any:
+        return self._claims[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._claims
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._claims)
+
+    def items(self) -> Iterable[tuple[str, Any]]:
+        """The claims, by their names."""
+        return self._claims.items()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields of aegra's own user."""
+        return fields_of(self._claims, self.label)
+
+
+def fields_of(claims: Mapping[str, Any] | None, label: str) -> dict[str, Any]:
+    """The fields of aegra's user with this label, whom `auth.py` knows by these claims.
+
+    Without claims it is nobody: a call from inside of the server that no person makes.
+    """
+    permissions = [*((claims or {}).get("permissions") or ())]
+    signed_in = dict(claims) if claims is not None else None
+    return {
+        "identity": label,
+        "display_name": label,
+        "permissions": permissions,
+        _SIGNED_IN: signed_in,
+    }
+
+
+def is_nobody(user: Any) -> bool:
+    """Whether this user of aegra's is a call from inside of the server as nobody.
+
+    What another program makes of an identity alone, such as a cron's, is not: it has no such field.
+    """
+    return getattr(user, _SIGNED_IN, "") is None
+
+
+def user_of(user: Any) -> SignedInUser:
+    """The user that `auth.py` made, of aegra's user.
+
+    Raises `UnreadableUserError` for another. Nothing falls back to a shared person.
+    """
+    if isinstance(user, SignedInUser):
+        return user
+    claims = getattr(user, _SIGNED_IN, None)
+    if not isinstance(claims, Mapping) or not claims.get("identity"):
+        raise UnreadableUserError(
+            f"aegra names a user that auth.py has not made ({type(user).__name__}); "
+            "runs of aegra's crons have such a one, and no memory that they may use."
+        )
+    return SignedInUser(claims, str(user.identity))
+
+
+# The label of a person, by identity and organization; `handlers.adapt` puts it here.
+LabelOf = Callable[[str, str], str]
+_label_of: list[LabelOf] = []
+
+
+def set_label_of(label: LabelOf) -> None:
+    """Have `label_of` give this label."""
+    _label_of[:] = [label]
+
+
+def label_of(user_id: str, org_id: str) -> str:
+    """The label of a person in an organization: theirs alone."""
+    return _label_of[0](user_id, org_id)
+
+
+# As whom in-process clients act in this task; None for nobody.
+_acting: ContextVar[SignedInUser | None] = ContextVar("acting", default=None)
+
+
+def acting_user() -> SignedInUser | None:
+    """As whom in-process clients act now; None for nobody."""
+    return _acting.get()
+
+
+@contextmanager
+def acting(user: SignedInUser | None) -> Iterator[None]:
+    """Within this context, in-process clients act as this user; as nobody if it is None."""
+    token = _acting.set(user)
+    try:
+        yield
+    finally:
+        _acting.reset(token)
