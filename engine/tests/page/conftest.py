@@ -75,15 +75,15 @@ def elsewhere(url: str, me: str) -> Iterator[Elsewhere]:
         yield elsewhere
 
 
-def answered(elsewhere: Elsewhere, text: str) -> str:
+def answered(elsewhere: Elsewhere, content: str | list[Any]) -> str:
     """The id of a conversation with this answer, without a run."""
     thread = str(
         elsewhere.post("/threads", json={"metadata": {"graph_id": "agent"}})
         .raise_for_status()
         .json()["thread_id"]
     )
-    messages = [{"role": "user", "content": "go on"}, {"role": "assistant", "content": text}]
-    state = {"values": {"messages": messages}, "as_node": "__start__"}
+    said = [{"role": "user", "content": "go on"}, {"role": "assistant", "content": content}]
+    state = {"values": {"messages": said}, "as_node": "__start__"}
     headers = {"x-auth-scheme": "langsmith"}
     elsewhere.post(f"/threads/{thread}/state", json=state, headers=headers).raise_for_status()
     return thread

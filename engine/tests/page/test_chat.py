@@ -1,5 +1,6 @@
 """The chat: long answers, all directions and keyboards, what was stopped, edited and attached."""
 
+import base64
 import json
 import re
 
@@ -8,6 +9,7 @@ from playwright.sync_api import Locator, expect
 
 from tests.page.browser import UNSENT, Elsewhere, Held, Visitor
 from tests.page.conftest import Visit, answered
+from tests.page.test_streaming import png
 
 pytestmark = [pytest.mark.server, pytest.mark.browser]
 
@@ -73,6 +75,22 @@ def test_a_long_answer_is_markdown_to_its_end(visitor: Visitor, elsewhere: Elsew
     expect(answer.locator("pre", has_text="value_2999 = 1  # no *sign* counts here")).to_have_count(
         1
     )
+
+
+def test_a_picture_that_a_model_made_is_shown(visitor: Visitor, elsewhere: Elsewhere) -> None:
+    """In the form in which Gemini's client gives it. Only what is in the message is shown."""
+    page = visitor.page
+    address = f"data:image/png;base64,{base64.b64encode(png(40, 20)).decode()}"
+    content = [
+        {"type": "text", "text": "Here it is."},
+        {"type": "image_url", "image_url": {"url": address}},
+    ]
+    page.goto("about:blank")
+    page.goto(f"{visitor.url}/app#{answered(elsewhere, content)}")
+    answer = page.get_by_role("article").last
+    expect(answer).to_contain_text("Here it is.")
+    expect(answer.get_by_role("img")).to_have_count(1)
+    page.wait_for_function("() => document.querySelector('article img').naturalWidth === 40")
 
 
 def test_each_text_has_its_own_direction(visitor: Visitor, elsewhere: Elsewhere) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
+from lasting_memory.agent.answers import says_something
 from lasting_memory.agent.readable_messages import readable_messages
 from lasting_memory.testing.scripted_provider import Said
 from tests.auth.test_messages import PNG
@@ -96,3 +97,11 @@ def test_an_integration_that_is_not_known_is_sent_everything() -> None:
 
     message = AIMessage(THINKING, response_metadata={"model_provider": "anthropic"})  # type: ignore[arg-type]
     assert readable_messages([message], Other)[0] is message  # type: ignore[arg-type]
+
+
+def test_a_picture_alone_is_an_answer() -> None:
+    for block in (
+        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}},
+        {"type": "image_generation_call", "id": "ig_1", "result": PNG},
+    ):
+        assert says_something(AIMessage([block]))

@@ -84,7 +84,7 @@ _SILENT_BY = {
 }
 SILENT = "The model ended its answer without a word; try again, or ask for what is missing."
 # Blocks of an answer that a person can see or hear, though they are no text.
-_SHOWN = {"image", "image_url", "audio", "video", "file"}
+_SHOWN = {"image", "image_url", "image_generation_call", "audio", "video", "file"}
 # Invisible, though Unicode calls them letters, marks or symbols: fillers, selectors of variants,
 # Braille's blank.
 _BLANK = "\u034f\u115f\u1160\u2800\u3164\uffa0\ufe0e\ufe0f"

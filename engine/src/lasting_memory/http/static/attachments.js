@@ -123,3 +123,20 @@ export function pictureOf({ base64, mime_type: type }) {
     return null;
   }
 }
+
+const DATA = /^data:(image\/[a-z]+);base64,/;
+
+/** The pictures that a model made in its answer, as `attachedTo` gives those of people. Only bytes that are in the message. */
+export function madeBy({ content }) {
+  if (!Array.isArray(content)) return [];
+  return content.map(madePicture).filter((block) => typeof block?.base64 === "string").map((block) => ({ name: "", block }));
+}
+
+/** A block's picture in langchain's form, whichever form its provider gave it: OpenAI's tool, an address that is the picture itself. */
+function madePicture(block) {
+  if (block?.type === "image") return block;
+  if (block?.type === "image_generation_call") return { type: "image", base64: block.result, mime_type: "image/png" };
+  const address = block?.type === "image_url" ? (block.image_url?.url ?? block.image_url) : null;
+  const match = typeof address === "string" && DATA.exec(address);
+  return match ? { type: "image", base64: address.slice(match[0].length), mime_type: match[1] } : null;
+}

@@ -1,7 +1,7 @@
 // The conversation as one sees it: what was said, what the agent did, and the box to write in.
 
 import { Attached } from "./attached.js";
-import { attachedTo, ownWords } from "./attachments.js";
+import { attachedTo, madeBy, ownWords } from "./attachments.js";
 import { Composer } from "./composer.js";
 import { Interrupts, isProposal, useProposed } from "./interrupts.js";
 import { html, useCallback, useLayoutEffect, useRef, useState } from "./lib/preact.js";
@@ -75,7 +75,9 @@ function Said({ message, results, outcomes, onMade, onEdit }) {
   const call = (of) => html`<${Call} key=${of.id} call=${of} result=${results.get(of.id)} outcome=${outcomes.get(of.id)} />`;
   const why = about?.stopped === true ? t("conversation.stopped") : about?.cut;
   const cut = why && html`<p class="quiet">${String(why)}</p>`;
-  return html`<article><h3 class="unseen">${t("chat.agent")}</h3>${lines}${cut}${calls.map(call)}</article>`;
+  const made = madeBy(message);
+  const pictures = made.length > 0 && html`<${Attached} of=${made} />`;
+  return html`<article><h3 class="unseen">${t("chat.agent")}</h3>${lines}${pictures}${cut}${calls.map(call)}</article>`;
 }
 
 /** What one said oneself. `onEdit(words)`, of the last message, has it answered again with other words. */
