@@ -38,8 +38,6 @@ MAX_POLICY_FILES = 1_000
 
 # The section of `agent.md` on writing memory, which is left out where the agent may not.
 _ON_WRITING = re.compile(r"^## Remembering\n.*?(?=^## |\Z)", re.DOTALL | re.MULTILINE)
-# Tools that only write memory. A call of another one that does is refused.
-WRITING_TOOLS = {"append_memory", "save_profile"}
 
 
 def section_on_writing(d: Deployment) -> str:
@@ -137,14 +135,12 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
     ) -> Any:
         blocks = await self._blocks()
         system = request.system_message
-        tools = request.tools
+        # The tools stay: what a paused person asks to be kept is refused in words that they see.
         if any(block.is_read_only for block in blocks):
             system = _without(system, self._on_writing)
-            tools = [tool for tool in tools if getattr(tool, "name", None) not in WRITING_TOOLS]
         shown_request = request.override(
             system_message=_with_blocks(system, blocks),
             messages=[_without_authority(message) for message in request.messages],
-            tools=tools,
         )
         response = await handler(shown_request)
         # After the answer: a run that is stopped or deleted before leaves nothing of what was said.

@@ -11,7 +11,6 @@ from lasting_memory.agent.file_sections import Block
 from lasting_memory.agent.file_tools import ShownTools, tokens_of_tools
 from lasting_memory.agent.models import takes_pictures
 from lasting_memory.agent.prompt import (
-    WRITING_TOOLS,
     PromptBlocks,
     memory_files,
     section_on_writing,
@@ -98,8 +97,6 @@ async def prompt(caller: Caller, query: MemoryQuery) -> Prompt:
     shown = [_prompt_block(block) for block in blocks]
     async with platform.graph_to_read(deployment.agents[0], caller.store) as graph:
         tools = offered_tools(graph) if graph else []
-    if is_read_only:
-        tools = [tool for tool in tools if tool.name not in WRITING_TOOLS]
     shown_tools = await platform.in_thread(ShownTools(deployment).of, tools)
     names = [tool.name for tool in tools]
     return Prompt(blocks=shown, tools=names, tools_tokens=tokens_of_tools(shown_tools))
