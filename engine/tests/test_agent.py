@@ -149,6 +149,28 @@ async def test_of_a_topic_that_the_index_does_not_name_the_tool_says_so(agent: S
     assert ["does not name it: add a line there" in text for text in told] == [True, False, False]
 
 
+@pytest.mark.parametrize(
+    ("name", "line", "is_named"),
+    [
+        ("a.md", "- data.md: figures", False),
+        ("rome.md", "- trips/rome.md: a journey", False),
+        ("trips/rome.md", "- [Rome](/memories/topics/trips/rome.md)", True),
+        ("rome.md", "Rome is in rome.md.", True),
+        ("rome.md", "- rome.md.old", False),
+        ("my trip.md", "- [my trip](my%20trip.md)", True),
+        ("東京.md", "旅行は東京.mdにある", True),
+        ("caf\u00e9.md", "- cafe\u0301.md", True),
+    ],
+)
+async def test_an_index_names_a_topic_by_its_whole_name(
+    agent: Scripted, name: str, line: str, is_named: bool
+) -> None:
+    _, result = await agent.called(
+        append("/topics/index.md", line), append(f"/topics/{name}", "- one")
+    )
+    assert ("does not name it" not in result) == is_named
+
+
 async def test_when_to_write_stands_in_the_tool_s_own_description(
     agent: Scripted, model: ScriptedAnthropic
 ) -> None:
@@ -242,7 +264,8 @@ async def test_of_writing_nothing_is_said_while_memory_is_paused_or_in_a_tempora
     (body,) = agent.model.requests
     text = system_text(body)
     assert ("## Remembering" in text) == (not why)
-    assert ({tool["name"] for tool in body["tools"]} >= BOTH) == (not why)
+    # A paused person who asks to remember something sees that it is refused.
+    assert ({tool["name"] for tool in body["tools"]} >= BOTH) == (why != "temporary")
     assert ("has paused their memory" in text, "<temporary>" in text) == (
         why == "paused",
         why == "temporary",

@@ -1,8 +1,11 @@
 """What the result of a write says of a file of which prompts do not show everything."""
 
 import logging
+import re
 from collections.abc import Mapping
 from typing import Any
+from unicodedata import normalize
+from urllib.parse import unquote
 
 from deepagents.backends import CompositeBackend
 from langchain_core.messages import ToolMessage
@@ -85,7 +88,19 @@ async def _not_named(backend: CompositeBackend, path: str) -> str:
     """What the model is told of a file that the index of topics does not name; "" of others."""
     key = INDEX_PATH.removeprefix("/memories")
     (index,) = await backend.routes["/memories/"].adownload_files([key])
-    name = path.removeprefix("/memories/topics/")
-    if name in (index.content or b"").decode(errors="replace"):
+    text = (index.content or b"").decode(errors="replace")
+    if _is_named(path.removeprefix("/memories/topics/"), text):
         return ""
     return f" Prompts do not show this file, and {INDEX_PATH} does not name it: add a line there."
+
+
+def _is_named(name: str, text: str) -> bool:
+    """Whether a text has this name as a whole, as it is or as a link spells it.
+
+    `data.md` does not name `a.md`, and `trips/rome.md` does not name `rome.md`. A letter of a
+    script that puts no spaces between words may stand beside a name.
+    """
+    before = r"(?:(?<![A-Za-z0-9_./-])|(?<=topics/))"
+    after = r"(?![A-Za-z0-9_-]|\.[A-Za-z0-9])"
+    whole_name = f"{before}{re.escape(normalize('NFC', name))}{after}"
+    return any(re.search(whole_name, normalize("NFC", form)) for form in (text, unquote(text)))
