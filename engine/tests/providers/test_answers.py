@@ -4,7 +4,6 @@ real clients over HTTP.
 
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from langchain_core.messages import AIMessage
 from pydantic import SecretStr
 
 from lasting_memory import Limits
+from lasting_memory.agent import whole_answers as whole_answers_module
 from lasting_memory.agent.answers import (
     MAX_ANSWER_CHARS,
     BadAnswerError,
@@ -310,28 +310,36 @@ async def test_one_that_falls_silent_is_an_error_and_the_log_names_the_limit(
         assert "Limits(model_silence_seconds=...)" in caplog.text
 
 
-class Slowly(list[bytes]):
-    """Parts that come a moment after one another."""
-
-    def __iter__(self) -> Iterator[bytes]:
-        for part in super().__iter__():
-            time.sleep(0.25)
-            yield part
-
-
 @pytest.mark.parametrize("provider", ["openai"], indirect=True)
 @pytest.mark.usefixtures("provider")
-async def test_what_a_server_says_of_its_progress_is_no_silence(ask: Callable[..., Any]) -> None:
-    """As llama.cpp does while it reads a long prompt, when it is asked for `return_progress`."""
+async def test_what_a_server_says_of_its_progress_is_no_silence(
+    ask: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As llama.cpp does while it reads a long prompt, when it is asked for `return_progress`.
+
+    The seconds of silence begin anew with each chunk that is waited for.
+    """
+    next_chunk = whole_answers_module._next_chunk
+    texts = list[str | None]()
+
+    async def noted(*args: Any, **kwargs: Any) -> Any:
+        chunk = await next_chunk(*args, **kwargs)
+        texts.append(None if chunk is None else str(chunk.message.text))
+        return chunk
+
+    monkeypatch.setattr(whole_answers_module, "_next_chunk", noted)
     head = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+    processed = (0, 3_000, 6_000, 9_000)
     progress = _sse(
         *(
             {**head, "choices": [], "prompt_progress": {"total": 9_000, "processed": tokens}}
-            for tokens in (0, 3_000, 6_000, 9_000)
+            for tokens in processed
         )
     )
-    message = await ask(Slowly(progress + openai("stop", tool=False)), IMPATIENT)
+    message = await ask(progress + openai("stop", tool=False), PATIENT)
     assert message.text == "a b"
+    before_the_text = texts[: next(place for place, text in enumerate(texts) if text)]
+    assert len(before_the_text) >= len(processed), "each progress is a chunk of its own"
 
 
 NO_THREAD_KEEPS = [
