@@ -351,6 +351,11 @@ async def list_runs(
     user: Any = _User,
 ) -> list[dict[str, Any]]:
     """The runs of a thread, the newest first. Their metadata and what they were sent is with them."""
+    found = await handle_event(
+        build_auth_context(user, "threads", "read"), {"thread_id": thread_id}
+    )
+    if await _thread(thread_id, user, found) is None:
+        raise HTTPException(404, f"Thread '{thread_id}' not found")
     query = select(Run).where(Run.thread_id == thread_id, Run.user_id == user.identity)
     if status:
         query = query.where(Run.status == status)
