@@ -15,7 +15,7 @@ from lasting_memory.people.identity import Actor
 from lasting_memory.people.namespaces import person_label
 from lasting_memory.testing.deployed import run_command
 from lasting_memory.testing.people import Person, dev_token
-from tests.aegra.servers import AegraServer
+from tests.aegra.servers import OPERATOR, AegraServer
 from tests.conftest import free_port
 
 pytestmark = [pytest.mark.proof, pytest.mark.server, pytest.mark.postgres]
@@ -115,6 +115,50 @@ async def test_the_same_identity_in_another_organization_is_somebody_else(
             assert secret not in (await other.ask("GET", path)).text.replace(f'"{secret}"', "")
         assert secret not in str(await other.read(PREFERENCES))
     assert secret in str(await acme.read(PREFERENCES))
+
+
+async def test_an_operator_goes_on_in_somebody_s_conversation(
+    pair: list[AegraServer], alice: str
+) -> None:
+    owner, operator = pair[0].person(alice), pair[1].person(OPERATOR, "default")
+    thread = await owner.chat("hello")
+    there = {"thread_id": thread, "if_exists": "do_nothing"}
+    assert (await operator.made("POST", "/threads", there))["thread_id"] == thread
+    again = {"thread_id": thread}
+    assert (await operator.ask("POST", "/threads", again)).status_code == 409
+    await operator.turn(thread, "hello from the operator")
+    state = await owner.made("GET", f"/threads/{thread}/state")
+    texts = [message["content"] for message in state["values"]["messages"]]
+    assert "hello from the operator" in texts
+    assert len(await owner.made("GET", f"/threads/{thread}/runs")) == 2
+
+
+@pytest.mark.parametrize("path", ["/threads/{}/runs/wait", "/threads/{}/runs", "/threads"])
+async def test_nobody_else_begins_anything_there(
+    pair: list[AegraServer], alice: str, path: str
+) -> None:
+    owner, stranger = pair[0].person(alice), pair[1].person(f"mallory-{alice}")
+    thread = await owner.chat("hello")
+    body = {"assistant_id": "agent", "input": {"messages": []}, "thread_id": thread}
+    answer = await stranger.ask("POST", path.format(thread), {**body, "if_exists": "do_nothing"})
+    assert answer.status_code in (404, 409)
+    assert len(await owner.made("GET", f"/threads/{thread}/runs")) == 1
+
+
+async def test_who_names_somebody_s_thread_prunes_nothing(
+    pair: list[AegraServer], alice: str
+) -> None:
+    owner, stranger = pair[0].person(alice), pair[1].person(f"mallory-{alice}")
+    thread = await owner.chat("hello")
+    own = await stranger.chat("hello")
+    named = {"thread_ids": [own, thread]}
+    assert (await stranger.ask("POST", "/threads/prune", named)).status_code == 404
+    assert (await stranger.ask("GET", f"/threads/{own}")).status_code == 200
+    assert await owner.made("POST", "/threads/prune", {"thread_ids": [thread]}) == {
+        "pruned_count": 1
+    }
+    kept = {"thread_ids": [own], "strategy": "keep_latest"}
+    assert (await stranger.ask("POST", "/threads/prune", kept)).status_code == 422
 
 
 async def test_what_is_forgotten_has_left_no_row(

@@ -127,15 +127,19 @@ class World:
         if kind == "assistant":
             body = {"graph_id": "agent", "name": f"assistant {uuid.uuid4().hex}"}
             assistant = (await self.api("studio", "POST", "/assistants", body))["assistant_id"]
-            self.names["assistant"] = assistant
-            self.names["skill file"] = f"---\nname: hers\ndescription: {self.names['skill']}\n---\n"
-            for named, key in (("skill", "/preferences.md"), ("skill file", "/hers/SKILL.md")):
-                await self.put("skills", namespaces.skills(assistant), named, key)
+            await self.furnish_assistant(assistant)
         elif kind == "revised":
             content = {"content": f"revised {self.names['kept']}"}
             await self.api("owner", "PUT", "/memory/file?path=/memories/kept.md", content)
         elif kind:
             await self._make_thread(kind)
+
+    async def furnish_assistant(self, assistant: str) -> None:
+        """An assistant's skills."""
+        self.names["assistant"] = assistant
+        self.names["skill file"] = f"---\nname: hers\ndescription: {self.names['skill']}\n---\n"
+        for named, key in (("skill", "/preferences.md"), ("skill file", "/hers/SKILL.md")):
+            await self.put("skills", namespaces.skills(assistant), named, key)
 
     async def _make_thread(self, kind: str) -> None:
         said = {"messages": [{"role": "user", "content": self.names["said"]}]}

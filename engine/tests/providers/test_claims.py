@@ -18,6 +18,7 @@ from langgraph.store.memory import InMemoryStore
 
 from lasting_memory import build_consolidation_agent
 from lasting_memory.agent import bounds
+from lasting_memory.agent.answers import BadAnswerError, FilteredAnswerError
 from lasting_memory.agent.provider_errors import ProviderError
 from lasting_memory.consolidation import records
 from lasting_memory.people import namespaces
@@ -47,6 +48,8 @@ STATUSES = {
     503: "is overloaded (503)",
     529: "is overloaded (529)",
 }
+# What each says of an answer that reached its limit of tokens; the others say "length".
+LIMITS = {"anthropic": "max_tokens", "responses": "max_output_tokens", "google": "MAX_TOKENS"}
 # What a client is told so that it makes one attempt: others have a test of their own.
 ONE_ATTEMPT = {"anthropic": 0, "google": 1, "ollama": None}
 # Attempts where nothing is said to the client, as `build_model` builds it; Ollama's makes one.
@@ -143,6 +146,29 @@ async def test_its_tokens_are_counted(impatient: Callable[[str], Provided], name
     provider, graph = impatient(name), impatient(name).graph()
     provider.server.script(usual=Said(WORDS))
     await graph.turn("wombats?")
+    assert await tokens_used(graph) == 5
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+async def test_the_tokens_of_answers_that_are_thrown_away_are_counted(
+    impatient: Callable[[str], Provided], name: str
+) -> None:
+    provider, graph = impatient(name), impatient(name).graph()
+    limit = LIMITS.get(name, "length")
+    provider.server.script(usual=Said(call=append("- dill"), ending=limit))
+    with pytest.raises(BadAnswerError):
+        await graph.turn("I like dill")
+    assert len(provider.server.requests) == 2
+    assert await tokens_used(graph) == 10
+
+
+async def test_the_tokens_of_an_answer_that_was_filtered_are_counted(
+    impatient: Callable[[str], Provided],
+) -> None:
+    provider, graph = impatient("openai"), impatient("openai").graph()
+    provider.server.script(usual=Said(ending="content_filter"))
+    with pytest.raises(FilteredAnswerError):
+        await graph.turn("wombats?")
     assert await tokens_used(graph) == 5
 
 

@@ -27,6 +27,7 @@ from langgraph_cli.cli import cli
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from lasting_memory.dev import aegra_environment
 from lasting_memory.settings import VARIABLES
 
 PROJECT = Path(__file__).parents[3]
@@ -357,7 +358,7 @@ def test_an_image_built_here_and_one_built_in_langsmith_hold_the_project_and_no_
         ("vendor.github-issue-forms", ".github/ISSUE_TEMPLATE/[!c]*"),
         ("vendor.github-issue-config", ".github/ISSUE_TEMPLATE/config.yml"),
         ("vendor.dependabot", ".github/dependabot.yml"),
-        ("vendor.compose-spec", "compose.yaml"),
+        ("vendor.compose-spec", "compose*.yaml"),
     ],
 )
 def test_what_is_only_run_elsewhere_is_as_its_schema_says(schema: str, files: str) -> None:
@@ -592,8 +593,9 @@ def test_each_command_of_langgraph_and_its_options_exist(told: str) -> None:
     assert [word for word in words if word.startswith("-") and word not in known] == []
 
 
-def test_compose_serves_this_machine_alone_and_has_no_password_of_its_own() -> None:
-    services = yaml.safe_load((PROJECT / "compose.yaml").read_text("utf-8"))["services"]
+@pytest.mark.parametrize("name", ["compose.yaml", "compose.aegra.yaml"])
+def test_compose_serves_this_machine_alone_and_has_no_password_of_its_own(name: str) -> None:
+    services = yaml.safe_load((PROJECT / name).read_text("utf-8"))["services"]
     assert [port for service in services.values() for port in service.get("ports", [])] == [
         "127.0.0.1:${PORT:-8123}:8000"
     ]
@@ -602,3 +604,11 @@ def test_compose_serves_this_machine_alone_and_has_no_password_of_its_own() -> N
     )
     assert all("healthcheck" in service for service in services.values())
     assert "/ok?check_db=1" in str(services["agent"]["healthcheck"]["test"])
+
+
+def test_the_image_of_aegra_has_the_version_that_is_tested_and_guards_a_forks_routes() -> None:
+    agent = yaml.safe_load((PROJECT / "compose.aegra.yaml").read_text("utf-8"))["services"]["agent"]
+    assert f"aegra-api=={aegra_environment.VERSION} " in agent["build"]["dockerfile_inline"]
+    served = json.loads(agent["environment"]["LANGGRAPH_HTTP"])
+    declared = json.loads((PROJECT / "langgraph.json").read_text("utf-8"))["http"]
+    assert served == {name: declared[name] for name in ("app", "enable_custom_route_auth")}

@@ -15,6 +15,7 @@ import orjson
 from langchain_core.exceptions import ModelConnectionError, ModelError, ModelTimeoutError
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.messages.ai import UsageMetadata, add_usage
 from pydantic_core import from_json
 
 from lasting_memory.attachments import without_thoughts
@@ -104,12 +105,21 @@ _VALID_JSON = (
 MAX_ANSWER_CHARS = 2_000_000
 
 
-# Each is a `RuntimeError`, too: of these the platform shows people the message.
-class CutAnswerError(ModelConnectionError, RuntimeError):
+class AnswerError(RuntimeError):
+    """A model gave no answer that can be used. It is a `RuntimeError`, because of these the platform
+    shows people the message.
+
+    `thrown_away` is what came before, with its tokens where the provider said them; None: nothing.
+    """
+
+    thrown_away: AIMessage | None = None
+
+
+class CutAnswerError(ModelConnectionError, AnswerError):
     """An answer broke off. The same call may succeed."""
 
 
-class BadAnswerError(ModelError, RuntimeError):
+class BadAnswerError(ModelError, AnswerError):
     """An answer is too long, or a tool call in it is cut or cannot be used.
 
     `advice` tells the model what to do otherwise, once. Without it a retry would not help.
@@ -120,18 +130,18 @@ class BadAnswerError(ModelError, RuntimeError):
         self.advice = advice
 
 
-class FilteredAnswerError(ModelError, RuntimeError):
+class FilteredAnswerError(ModelError, AnswerError):
     """The provider filtered an answer, or the model refused to give one: there is no text.
 
     A retry would not help.
     """
 
 
-class EmptyAnswerError(ModelError, RuntimeError):
+class EmptyAnswerError(ModelError, AnswerError):
     """An answer ended with neither text nor tool calls."""
 
 
-class SilentModelError(ModelTimeoutError, RuntimeError):
+class SilentModelError(ModelTimeoutError, AnswerError):
     """A model sent nothing for too long.
 
     There is no automatic retry: the person has waited long enough to decide.
@@ -168,6 +178,7 @@ class Answer:
         self._is_noted = False  # that it was cut
         self._calls: dict[object, str] = {}  # the arguments, as JSON
         self._chars = 0
+        self._usage: UsageMetadata | None = None
 
     def add(self, message: BaseMessage, info: Mapping[str, Any] | None) -> None:
         """Takes in a chunk, or a whole answer that was not streamed. It may change the message.
@@ -184,6 +195,8 @@ class Answer:
             raise BadAnswerError(
                 f"The model's answer has more than {MAX_ANSWER_CHARS:,} characters."
             )
+        if isinstance(message, AIMessage):
+            self._usage = add_usage(self._usage, message.usage_metadata)
         self._texts.append(str(message.text))
         self._shows_something = self._shows_something or _shows_something(message)
         metadata = {**(info or {}), **message.response_metadata}
@@ -207,6 +220,13 @@ class Answer:
         elif kind != "whole" and not self._says_something():
             error = FilteredAnswerError if kind in {"filter", "refusal"} else EmptyAnswerError
             raise error(_SILENT_BY[kind].format(self._shown_reason()))
+
+    def thrown_away(self) -> AIMessage | None:
+        """What came of an answer that cannot be used, for counting; None: nothing."""
+        if not self.has_begun:
+            return None
+        text = "".join([*self._texts, *self._calls.values()])
+        return AIMessage(text, usage_metadata=self._usage)
 
     def _says_something(self) -> bool:
         return self._shows_something or has_words("".join(self._texts))

@@ -17,7 +17,7 @@ from langgraph.config import get_store
 from langgraph.prebuilt.tool_node import ToolCallRequest
 
 from lasting_memory.agent import checks
-from lasting_memory.agent.answers import BadAnswerError, CutAnswerError, check_said
+from lasting_memory.agent.answers import AnswerError, BadAnswerError, CutAnswerError, check_said
 from lasting_memory.agent.budget import TokenBudgetError, budget_refusal, count_tokens
 from lasting_memory.agent.file_tools import ShownTools, with_known_arguments
 from lasting_memory.agent.provider_errors import provider_error
@@ -178,7 +178,21 @@ class Bounds(ModelRetryMiddleware):
         return await self._attempted(request.override(messages=messages), handler)
 
     async def _attempted(self, request: ModelRequest[Any], handler: Handler) -> ModelResponse[Any]:
-        return cast("ModelResponse[Any]", await super().awrap_model_call(request, handler))
+        async def counted(attempt: ModelRequest[Any]) -> Any:
+            try:
+                return await handler(attempt)
+            except AnswerError as error:
+                await self._count_thrown_away(attempt, error)
+                raise
+
+        return cast("ModelResponse[Any]", await super().awrap_model_call(request, counted))
+
+    async def _count_thrown_away(self, request: ModelRequest[Any], error: AnswerError) -> None:
+        """Adds the tokens of an answer that cannot be used: its provider has counted them, too."""
+        if error.thrown_away is None or not self._deployment.settings.daily_tokens:
+            return
+        caller = Caller.of_run(self._deployment, request.runtime)
+        await count_tokens(get_store(), caller, [error.thrown_away], request.messages)
 
     def _whole_answers(self, model: BaseChatModel) -> BaseChatModel:
         """The model with whole answers, and with the scope of memory in the traces of its calls.

@@ -9,8 +9,8 @@ error that says why. A text that was cut is kept, and its metadata say so.
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing, contextmanager
 from traceback import walk_tb
 from typing import Any
 
@@ -22,6 +22,7 @@ from pydantic import ValidationError
 
 from lasting_memory.agent.answers import (
     Answer,
+    AnswerError,
     CutAnswerError,
     Endings,
     SilentModelError,
@@ -66,6 +67,16 @@ def _streams(model: BaseChatModel) -> bool:
     return has_stream and model.disable_streaming is not True
 
 
+@contextmanager
+def _kept_on_error(answer: Answer) -> Iterator[None]:
+    """An error of the answer has what came of it: its tokens were used."""
+    try:
+        yield
+    except AnswerError as error:
+        error.thrown_away = answer.thrown_away()
+        raise
+
+
 def _wrap_streamed(copy: BaseChatModel, endings: Endings, limits: Limits) -> None:
     streamed = copy._astream  # noqa: SLF001  # what an integration implements
 
@@ -76,17 +87,18 @@ def _wrap_streamed(copy: BaseChatModel, endings: Endings, limits: Limits) -> Non
         **kwargs: Any,
     ) -> AsyncIterator[ChatGenerationChunk]:
         answer = Answer(endings)
-        async with aclosing(streamed(messages, stop, run_manager, **kwargs)) as chunks:  # type: ignore[type-var]
-            while True:
-                chunk = await _next_chunk(
-                    chunks, limits.model_silence_seconds, has_begun=answer.has_begun
-                )
-                if chunk is None:
-                    break
-                answer.add(chunk.message, chunk.generation_info)
-                yield chunk
-                await asyncio.sleep(0)  # buffered chunks must not block other tasks
-        answer.check_end()
+        with _kept_on_error(answer):
+            async with aclosing(streamed(messages, stop, run_manager, **kwargs)) as chunks:  # type: ignore[type-var]
+                while True:
+                    chunk = await _next_chunk(
+                        chunks, limits.model_silence_seconds, has_begun=answer.has_begun
+                    )
+                    if chunk is None:
+                        break
+                    answer.add(chunk.message, chunk.generation_info)
+                    yield chunk
+                    await asyncio.sleep(0)  # buffered chunks must not block other tasks
+            answer.check_end()
 
     async def agenerate(
         messages: list[BaseMessage],
@@ -120,8 +132,9 @@ def _wrap_unstreamed(copy: BaseChatModel, endings: Endings) -> None:
         result = generated.model_copy(deep=True)
         for generation in result.generations:
             answer = Answer(endings)
-            answer.add(generation.message, generation.generation_info)
-            answer.check_end(needs_reason=False)
+            with _kept_on_error(answer):
+                answer.add(generation.message, generation.generation_info)
+                answer.check_end(needs_reason=False)
         return result
 
     vars(copy).update(_agenerate=agenerate)

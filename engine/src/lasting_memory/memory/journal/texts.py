@@ -5,7 +5,7 @@ an earlier change. A JSON object is compared by its fields.
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 # Characters of one file's diff, in the history and in records of consolidation.
 MAX_DIFF_CHARS = 20_000
@@ -17,23 +17,34 @@ _PAIRS_A_LINE = 1_000
 _NO_FIELD = object()
 
 
-def edits(before: Sequence[str], after: Sequence[str]) -> list[tuple[int, int, int, int]]:
-    """The differences between two sequences of lines, in order: from where to where in the first,
-    and in the second.
+class Edit(NamedTuple):
+    """A difference between two sequences of lines: these lines of the old one became those of the
+    new one. Each end is the place behind the last line.
     """
+
+    old_start: int
+    old_end: int
+    new_start: int
+    new_end: int
+
+
+def edits(before: Sequence[str], after: Sequence[str]) -> list[Edit]:
+    """The differences between two sequences of lines, in order."""
     head, tail = _common_ends(before, after)
     old = before[head : len(before) - tail]
     new = after[head : len(after) - tail]
     if max(len(old), len(new)) > MAX_COMPARED_LINES:
-        return [(head, head + len(old), head, head + len(new))]
-    differences = list[tuple[int, int, int, int]]()
-    i = 0
-    j = 0
-    for same_i, same_j in [*_common_lines(old, new), (len(old), len(new))]:
-        if i < same_i or j < same_j:
-            differences.append((head + i, head + same_i, head + j, head + same_j))
-        i = same_i + 1
-        j = same_j + 1
+        return [Edit(head, head + len(old), head, head + len(new))]
+    the_ends = (len(old), len(new))
+    differences = list[Edit]()
+    old_place = head
+    new_place = head
+    for old_same, new_same in [*_common_lines(old, new), the_ends]:
+        edit = Edit(old_place, head + old_same, new_place, head + new_same)
+        if edit.old_start < edit.old_end or edit.new_start < edit.new_end:
+            differences.append(edit)
+        old_place = edit.old_end + 1
+        new_place = edit.new_end + 1
     return differences
 
 
@@ -42,10 +53,12 @@ def _common_ends(before: Sequence[str], after: Sequence[str]) -> tuple[int, int]
     their end.
     """
     shorter = min(len(before), len(after))
-    head = next((n for n in range(shorter) if before[n] != after[n]), shorter)
-    tail = next(
-        (n for n in range(shorter - head) if before[-1 - n] != after[-1 - n]), shorter - head
-    )
+    head = 0
+    while head < shorter and before[head] == after[head]:
+        head += 1
+    tail = 0
+    while tail < shorter - head and before[-1 - tail] == after[-1 - tail]:
+        tail += 1
     return head, tail
 
 
@@ -110,18 +123,24 @@ def diff(before: str, after: str) -> str:
     old = lines_of(before)
     new = lines_of(after)
     parts = list[str]()
-    for old_start, old_end, new_start, new_end in edits(old, new):
-        head = old[max(0, old_start - 1) : old_start]
-        tail = old[old_end : old_end + 1]
+    for edit in edits(old, new):
+        head = old[max(0, edit.old_start - 1) : edit.old_start]
+        tail = old[edit.old_end : edit.old_end + 1]
+        removed = old[edit.old_start : edit.old_end]
+        added = new[edit.new_start : edit.new_end]
         context = len(head) + len(tail)
-        old_place = f"{old_start - len(head) + 1},{old_end - old_start + context}"
-        new_place = f"{new_start - len(head) + 1},{new_end - new_start + context}"
-        parts.append(f"@@ -{old_place} +{new_place} @@")
-        parts += [f" {line}" for line in head]
-        parts += [f"-{line}" for line in old[old_start:old_end]]
-        parts += [f"+{line}" for line in new[new_start:new_end]]
-        parts += [f" {line}" for line in tail]
+        old_lines = f"{edit.old_start - len(head) + 1},{len(removed) + context}"
+        new_lines = f"{edit.new_start - len(head) + 1},{len(added) + context}"
+        parts.append(f"@@ -{old_lines} +{new_lines} @@")
+        parts += _marked(" ", head)
+        parts += _marked("-", removed)
+        parts += _marked("+", added)
+        parts += _marked(" ", tail)
     return "\n".join(parts)
+
+
+def _marked(mark: str, lines: Sequence[str]) -> list[str]:
+    return [f"{mark}{line}" for line in lines]
 
 
 def cut(text: str) -> str:
@@ -193,10 +212,10 @@ def _both_changes(base: Sequence[str], one: Sequence[str], other: Sequence[str])
     kept = [[line] for line in base]
     added: list[list[str]] = [[] for _ in range(len(base) + 1)]
     for text in (one, other):
-        for start, end, text_start, text_end in edits(base, text):
-            for place in range(start, end):
+        for edit in edits(base, text):
+            for place in range(edit.old_start, edit.old_end):
                 kept[place] = []
-            added[start] += text[text_start:text_end]
+            added[edit.old_start] += text[edit.new_start : edit.new_end]
     lines = list[str]()
     for place, kept_lines in enumerate(kept):
         lines += added[place]

@@ -89,7 +89,7 @@ class Wanted(BaseModel):
 
 class Pruned(BaseModel):
     thread_ids: list[str] = Field(max_length=_MOST)
-    strategy: Literal["delete"] = "delete"
+    strategy: Literal["delete", "keep_latest"] = "delete"
 
 
 @router.post("/threads")
@@ -99,7 +99,7 @@ async def create_thread(thread: NewThread, user: Any = _User) -> Any:
         raise HTTPException(422, "supersteps are not for clients on this platform; leave them out.")
     thread_id = thread.thread_id or str(uuid4())
     value: dict[str, Any] = {"thread_id": thread_id, "metadata": dict(thread.metadata or {})}
-    await _ask(user, "create", {**value, "if_exists": thread.if_exists}, value)
+    found = await _ask(user, "create", {**value, "if_exists": thread.if_exists}, value)
     owner = _owner_of(value["metadata"], user)
     metadata = {**value["metadata"], "owner": owner}
     made = insert(Thread).values(
@@ -110,7 +110,7 @@ async def create_thread(thread: NewThread, user: Any = _User) -> Any:
         row = (await session.scalars(added)).first()
         await session.commit()
     if row is None:
-        row = await _thread(thread_id, user, None)
+        row = await _thread(thread_id, user, found)
         if row is None or thread.if_exists != "do_nothing":
             raise HTTPException(409, f"Thread '{thread_id}' already exists")
         return _shown(row)
@@ -210,14 +210,23 @@ async def count_threads(wanted: Wanted, user: Any = _User) -> int:
 
 @router.post("/threads/prune")
 async def prune_threads(pruned: Pruned, user: Any = _User) -> dict[str, int]:
-    """Delete these threads, with their runs and checkpoints; those of others stay."""
+    """Delete these threads, with their runs and checkpoints.
+
+    Where one of them is not the caller's nothing is deleted: 404. Operators and nobody may name
+    threads that are gone.
+    """
     value: dict[str, Any] = {"thread_ids": pruned.thread_ids}
     with whole_value():
         found = await handle_event(build_auth_context(user, "threads", "delete"), value)
     query = _matching(select(Thread), Wanted(ids=pruned.thread_ids), user, found)
     deleted = 0
     async with get_session_maker()() as session:
-        for row in (await session.scalars(query)).all():
+        rows = (await session.scalars(query)).all()
+        if found is not None and len(rows) < len({*pruned.thread_ids}):
+            raise HTTPException(404, "At least one thread was not found.")
+        if pruned.strategy != "delete":
+            raise HTTPException(422, "This platform prunes by the strategy 'delete' alone.")
+        for row in rows:
             # As aegra does: what a thread without its row had, nobody would find.
             await db_manager.get_checkpointer().adelete_thread(row.thread_id)
             await session.delete(row)
@@ -244,12 +253,8 @@ def _matching(query: Any, wanted: Wanted, user: Any, found: Mapping[str, Any] | 
 
 
 async def _thread(thread_id: str, user: Any, found: Mapping[str, Any] | None) -> Any:
-    """A thread of the caller's; None for others."""
-    query = select(Thread).where(Thread.thread_id == thread_id)
-    if not is_nobody(user):
-        query = query.where(Thread.user_id == user.identity)
-    if found is not None:
-        query = query.where(build_metadata_filter(Thread.metadata_json, found))
+    """A thread that the caller may see; None for others."""
+    query = _matching(select(Thread), Wanted(ids=[thread_id]), user, found)
     async with get_session_maker()() as session:
         return await session.scalar(query)
 
@@ -346,6 +351,11 @@ async def list_runs(
     user: Any = _User,
 ) -> list[dict[str, Any]]:
     """The runs of a thread, the newest first. Their metadata and what they were sent is with them."""
+    found = await handle_event(
+        build_auth_context(user, "threads", "read"), {"thread_id": thread_id}
+    )
+    if await _thread(thread_id, user, found) is None:
+        raise HTTPException(404, f"Thread '{thread_id}' not found")
     query = select(Run).where(Run.thread_id == thread_id, Run.user_id == user.identity)
     if status:
         query = query.where(Run.status == status)

@@ -27,6 +27,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import aliased
 
 from lasting_memory.platform.aegra import users
+from lasting_memory.platform.aegra.client import label_of_thread
 from lasting_memory.platform.aegra.handlers import whole_value
 
 # `claimed_by` of a run that begins later. None of aegra's workers takes a run that has such a name.
@@ -100,12 +101,15 @@ async def authorize_run(user: Any, thread_id: str, request: Any) -> None:
     chosen = uuid7()
     value = _value_of(thread_id, assistant_id, request, str(chosen))
     with whole_value():
-        await handle_event(build_auth_context(user, "threads", "create_run"), value)
+        found = await handle_event(build_auth_context(user, "threads", "create_run"), value)
         about = {"assistant_id": assistant_id}
         await handle_event(build_auth_context(user, "assistants", "read"), about)
     kwargs = value["kwargs"]
     metadata = {**value["metadata"], "graph_id": graph_id, "assistant_id": assistant_id}
-    _own(user, kwargs["config"], metadata)
+    # Whoever sees all threads, that is an operator, also begins runs in somebody else's.
+    thread_owner = await label_of_thread(thread_id) if found is None else ""
+    label = thread_owner or users.label_of(metadata["user_id"], metadata["org_id"])
+    _own(user, kwargs["config"], label)
     _put_back(request, kwargs, metadata, graph_id=graph_id, assistant_id=assistant_id)
     await _make_thread(thread_id, user.identity, metadata)
     _run_id.set(chosen)
@@ -158,14 +162,13 @@ def _value_of(thread_id: str, assistant_id: str, request: Any, chosen: str) -> d
     }
 
 
-def _own(user: Any, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
-    """Make the run that of the person in its metadata, for aegra and for this library.
+def _own(user: Any, config: Mapping[str, Any], label: str) -> None:
+    """Make the run that of the person with this label, for aegra.
 
-    The handlers stamp an operator's claims into the config.
+    For this library it is that of the claims: the handlers stamp an operator's into the config.
     """
     stamped = config["configurable"].pop("langgraph_auth_user", None)
     claims = stamped or users.user_of(user).to_dict()["signed_in"]
-    label = users.label_of(metadata["user_id"], metadata["org_id"])
     for name, field in users.fields_of(claims, label).items():
         setattr(user, name, field)
 

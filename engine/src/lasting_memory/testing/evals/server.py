@@ -47,23 +47,13 @@ def table(now: Iterable[Result], last: Mapping[str, Result]) -> list[str]:
     """
     results = sorted(now, key=lambda result: result.name)
     lines = [_line("kind", "passed", "last run", "calls", "tokens in", "tokens out")]
-    for kind, shown in (*_KINDS.items(), ("", "all")):
-        these = [result for result in results if kind in ("", result.category)]
-        before = [last[result.name] for result in these if result.name in last]
-        if these:
-            costs = [
-                sum(getattr(each, name) for each in these)
-                for name in ("model_calls", "input_tokens", "output_tokens")
-            ]
-            lines.append(
-                _line(shown, _passed(these), _passed(before), *(f"{cost:,}" for cost in costs))
-            )
-    known = [(result, last[result.name]) for result in results if result.name in last]
-    for said, change in (("passes now", (True, False)), ("fails now", (False, True))):
-        lines += [f"{said}: {new.name}" for new, old in known if (new.passed, old.passed) == change]
-    if known:
-        when, model = max((old.at, old.model) for _, old in known)
-        lines.append(f"last run: {when}, {model}")
+    for kind, shown in _KINDS.items():
+        of_kind = [result for result in results if result.category == kind]
+        if of_kind:
+            lines.append(_summary(shown, of_kind, last))
+    if results:
+        lines.append(_summary("all", results, last))
+    lines += _changes(results, last)
     prompt = max((result.prompt_tokens for result in results), default=0)
     tools = max((result.tools_tokens for result in results), default=0)
     if prompt:
@@ -73,8 +63,41 @@ def table(now: Iterable[Result], last: Mapping[str, Result]) -> list[str]:
     return lines
 
 
+def _summary(shown: str, results: list[Result], last: Mapping[str, Result]) -> str:
+    """The line of a kind of cases: what passed now and the last time, and what it cost."""
+    before = [last[result.name] for result in results if result.name in last]
+    calls = sum(result.model_calls for result in results)
+    tokens_in = sum(result.input_tokens for result in results)
+    tokens_out = sum(result.output_tokens for result in results)
+    costs = (f"{calls:,}", f"{tokens_in:,}", f"{tokens_out:,}")
+    return _line(shown, _passed(results), _passed(before), *costs)
+
+
+def _changes(results: list[Result], last: Mapping[str, Result]) -> list[str]:
+    """Which cases pass or fail now and did not the last time, and when that was."""
+    passes_now = list[str]()
+    fails_now = list[str]()
+    last_runs = list[tuple[str, str]]()
+    for result in results:
+        before = last.get(result.name)
+        if before is None:
+            continue
+        last_runs.append((before.at, before.model))
+        if result.passed and not before.passed:
+            passes_now.append(f"passes now: {result.name}")
+        elif before.passed and not result.passed:
+            fails_now.append(f"fails now: {result.name}")
+    if not last_runs:
+        return []
+    when, model = max(last_runs)
+    return [*passes_now, *fails_now, f"last run: {when}, {model}"]
+
+
 def _passed(results: list[Result]) -> str:
-    return f"{sum(result.passed for result in results)} of {len(results)}" if results else "-"
+    if not results:
+        return "-"
+    passed = sum(result.passed for result in results)
+    return f"{passed} of {len(results)}"
 
 
 def _line(first: str, *others: str) -> str:
@@ -104,12 +127,11 @@ class Summary:
             self._item.user_properties.append((_PROPERTY, stamped.model_dump_json()))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        told = (
-            [value for name, value in report.user_properties if name == _PROPERTY]
-            if report.when == "call"
-            else []
-        )
-        self._results += [Result.model_validate_json(str(value)) for value in told]
+        if report.when != "call":
+            return
+        for name, value in report.user_properties:
+            if name == _PROPERTY:
+                self._results.append(Result.model_validate_json(str(value)))
 
     def pytest_terminal_summary(self, terminalreporter: Any, config: pytest.Config) -> None:
         # A worker of xdist has results of its own cases only, and keeps none: the last run's would
