@@ -71,9 +71,7 @@ def local_days(seconds: Sequence[int], zone: ZoneInfo) -> list[date]:
 
 def said_at(message: Mapping[str, Any]) -> str:
     """The time with which a message is stamped, in ISO format, UTC; "" for none, and for one that
-    is in the future.
-
-    Who writes into the state of their own thread, past the door, dates what they said as they like.
+    is in the future, which a document that was imported may have.
     """
     about = message.get("additional_kwargs")
     stamp = about.get(SAID_AT) if isinstance(about, Mapping) else None

@@ -16,7 +16,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import tool
 
 from lasting_memory import file_system, middleware, skills
-from lasting_memory.agent import prompt
+from lasting_memory.agent import snapshot
 from lasting_memory.agent.file_sections import shared_room
 from lasting_memory.agent.shown_text import shown as shown_text
 from lasting_memory.deployment import DEFAULTS, Deployment
@@ -171,7 +171,7 @@ def test_each_file_has_its_share_and_nothing_of_the_budget_is_lost(
 async def test_only_top_level_markdown_files_are_rules_behind_any_number_of_others(
     agent: Scripted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prompt, "MAX_POLICY_FILES", 354)
+    monkeypatch.setattr(snapshot, "MAX_POLICY_FILES", 354)
     for number in range(350):
         agent.put(POLICIES, f"/reference/{number}.md", "not a rule")
     for key in ("/b.md", "/a.md", "/deep/c.md", "/d.txt"):

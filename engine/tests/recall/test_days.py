@@ -192,6 +192,15 @@ async def test_a_period_has_the_person_s_days_as_the_headings_have(
 
 
 FORGED = {SAID_AT: "1999-01-01T00:00:00+00:00", "kept": 1}
+
+
+def serialized(kind: str, content: str) -> dict[str, Any]:
+    """A message as langchain's clients serialize it."""
+    fields = {"content": content, "additional_kwargs": FORGED}
+    place = ["langchain_core", "messages", kind]
+    return {"lc": 1, "type": "constructor", "id": place, "kwargs": fields}
+
+
 MESSAGES: dict[str, Any] = {
     "a text": "hello",
     "one": {"role": "user", "content": "hello", "additional_kwargs": FORGED},
@@ -202,6 +211,16 @@ MESSAGES: dict[str, Any] = {
     "pairs": [["user", "hello"], ("human", "there")],
     "texts": ["hello", "there"],
     "nothing beside it": [{"role": "user", "content": "hello", "additional_kwargs": {}}],
+    "a field of the message": {"role": "user", "content": "hello", **FORGED},
+    "serialized by langchain": [serialized("HumanMessage", "hello")],
+    "serialized twice": [
+        {
+            "lc": 1,
+            "type": "constructor",
+            "id": ["HumanMessage"],
+            "kwargs": serialized("HumanMessage", "hello"),
+        }
+    ],
     "blocks": [{"type": "human", "id": "a", "content": [{"type": "text", "text": "hello"}]}],
 }
 

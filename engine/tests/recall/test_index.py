@@ -225,6 +225,29 @@ async def test_a_process_that_notes_the_index_as_whole_while_another_drops_it_hi
     assert (await search(inner, threads, ALICE, "usual", 20, agents=["agent"])).searched == 25
 
 
+@pytest.mark.parametrize("unknown", [0, 1, 60])
+async def test_of_who_was_forgotten_nothing_is_noted_not_even_for_a_moment(
+    threads: Platform, unknown: int
+) -> None:
+    """A process that is killed after a put takes nothing back."""
+    inner = InMemoryStore()
+    for number in range(30):
+        say(threads, f"known{number}", f"word{number}", days=1)
+    await catch_up(inner, threads, ALICE, agents=["agent"])
+    began = journal.Began(ALICE)
+    await journal.forget(inner, ALICE)
+    for number in range(unknown):
+        say(threads, f"new{number}", f"later{number}", days=0.9)
+    puts = list[PutOp]()
+
+    def note_puts(ops: Sequence[Any]) -> None:
+        puts.extend(op for op in ops if isinstance(op, PutOp) and op.value is not None)
+
+    store = WrappedStore(inner, before=note_puts)
+    await catch_up(store, threads, ALICE, agents=["agent"], began=began)
+    assert puts == []
+
+
 async def test_meaning_is_asked_where_the_store_knows_it(threads: Platform) -> None:
     store = InMemoryStore(index=INDEX)
     assert (await hits(store, threads, "vehicle"))[0] == "car"

@@ -1,4 +1,4 @@
-"""What prompts show is read once a run."""
+"""What prompts show is made once a run."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -8,7 +8,6 @@ from langgraph.store.base import BaseStore
 
 from lasting_memory.deployment import Deployment
 from lasting_memory.people.caller import Caller
-from lasting_memory.people.identity import Actor
 
 _RUNS_KEPT = 256
 
@@ -16,12 +15,12 @@ Loaded = TypeVar("Loaded")
 
 
 def once_a_run(
-    d: Deployment, read: Callable[[BaseStore, Actor, str], Awaitable[Loaded]]
+    d: Deployment, read: Callable[[BaseStore, Caller], Awaitable[Loaded]]
 ) -> Callable[[], Awaitable[Loaded]]:
-    """A function that reads once for all model calls of a run, its subagents' included.
+    """A function that reads once for all model calls of a run that one middleware sees.
 
-    `read` is given the store, the run's person and the assistant. Without a server, which gives
-    run ids, each call reads.
+    `read` is given the store and who acts in the run. Without a server, which gives run ids, each
+    call reads.
     """
     by_run = dict[str, Loaded]()
 
@@ -29,7 +28,7 @@ def once_a_run(
         caller = Caller.of_run(d)
         if caller.run_id in by_run:
             return by_run[caller.run_id]
-        loaded = await read(get_store(), caller.actor, caller.assistant)
+        loaded = await read(get_store(), caller)
         if caller.run_id:
             by_run[caller.run_id] = loaded
             if len(by_run) > _RUNS_KEPT:

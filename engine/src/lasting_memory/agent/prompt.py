@@ -2,39 +2,36 @@
 
 deepagents loads memory once for a thread's life and keeps it in thread state, where a client can
 change it. The middleware of this module takes the place of the built-in one by its name, ignores
-thread state, and reads the store once a run.
+thread state, and shows what a run has read once (`snapshot.py`).
 """
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from langchain.agents.middleware.types import AgentMiddleware, ModelRequest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langgraph.config import get_config
 from langgraph.runtime import get_runtime
-from langgraph.store.base import BaseStore, GetOp, Item, Op, SearchItem, SearchOp
+from langgraph.store.base import BaseStore, GetOp, Item
 
 from lasting_memory import days, platform
 from lasting_memory.agent.backends import StoreOverride, starting_files
 from lasting_memory.agent.checks import GuardedState
 from lasting_memory.agent.file_sections import Block, memory_sections, sections
 from lasting_memory.agent.once_a_run import once_a_run
+from lasting_memory.agent.snapshot import Snapshot, read_snapshot, run_snapshots
 from lasting_memory.agent.titles import give_title
-from lasting_memory.conversations.marks import in_temporary_conversation, keep_out
+from lasting_memory.conversations.marks import keep_out
 from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.memory import stored_files, validation
-from lasting_memory.memory.controls import NAMES, Controls, controls_of, read_controls
-from lasting_memory.people import identity, namespaces
+from lasting_memory.memory.controls import Controls
+from lasting_memory.people import identity
+from lasting_memory.people.caller import Caller
 from lasting_memory.people.identity import Actor
 from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD
 
 _PROFILE_KEY = PROFILE_PATH.removeprefix("/memories")
-# Policy files of one organization among which a run looks for top-level rules. Files that rules
-# refer to are among them.
-MAX_POLICY_FILES = 1_000
-
 
 # The section of `agent.md` on writing memory, which is left out where the agent may not.
 _ON_WRITING = re.compile(r"^## Remembering\n.*?(?=^## |\Z)", re.DOTALL | re.MULTILINE)
@@ -89,15 +86,6 @@ def memory_files(deployment: Deployment) -> list[str]:
     return [path for path in paths if path != PROFILE_PATH]
 
 
-@dataclass(frozen=True, slots=True)
-class _Stored:
-    """What the store holds for a run: policy files, the person's controls, files of memory."""
-
-    policies: list[SearchItem]
-    controls: Controls
-    memory: list[Item | None]
-
-
 class PromptBlocks(AgentMiddleware[Any, Any, Any]):
     """Appends policies and, where there is memory, memory to every system prompt.
 
@@ -128,7 +116,7 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         if has_profile and _PROFILE_KEY not in self._keys:
             self._read_keys.append(_PROFILE_KEY)
         self._on_writing = section_on_writing(deployment)
-        self._blocks = once_a_run(deployment, self.read)
+        self._blocks = once_a_run(deployment, self._read)
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[Any], Awaitable[Any]]
@@ -148,79 +136,73 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
             await give_title(request.state.get("messages") or [])
         return response
 
-    async def read(
-        self, store: BaseStore, actor: Actor, assistant: str, *, preview: bool = False
+    async def preview(
+        self, store: BaseStore, actor: Actor, assistant: str, snapshot: Snapshot
     ) -> tuple[Block, ...]:
-        """Policies and memory as this run shows them.
+        """Policies and memory as the person's next run shows them.
 
-        A `preview` shows them as the person's next run will. It needs no run and writes nothing.
+        It needs no run and writes nothing.
         """
-        is_temporary = in_temporary_conversation()
-        gets = list[Op]() if is_temporary else self._gets(actor, assistant)
-        stored = await self._read_stored(store, actor, gets)
-        is_paused = stored.controls.paused
-        if is_paused and not is_temporary and not preview and identity.on_server():
+        starting: Mapping[str, str] = {}
+        if self._may_start_memory(snapshot):
+            starting = await starting_files(store, actor, assistant, self._deployment, write=False)
+        return await platform.in_thread(self._blocks_of, snapshot, starting, snapshot.memory)
+
+    async def _read(self, store: BaseStore, caller: Caller) -> tuple[Block, ...]:
+        """Policies and memory as this run shows them."""
+        actor = caller.actor
+        assistant = caller.assistant
+        snapshot = await self._snapshot(store, caller)
+        if snapshot.controls.paused and not snapshot.is_temporary and identity.on_server():
             await _keep_thread_out()
-        texts = dict[str, str]()
-        has_files = any(stored.memory)
-        if not (is_temporary or is_paused or has_files) and self._may_start_memory(preview=preview):
-            starting = await starting_files(
-                store, actor, assistant, self._deployment, write=not preview
-            )
-            texts.update(starting)
-        items = stored.memory
+        starting: Mapping[str, str] = {}
+        if self._may_start_memory(snapshot) and not identity.run_context(get_runtime()).dry_run:
+            starting = await starting_files(store, actor, assistant, self._deployment, write=True)
+        items = snapshot.memory
         draft = self._drafts() if self._drafts else None
-        if draft:
-            items = cast("list[Item | None]", await draft.abatch(gets))
+        if draft and not snapshot.is_temporary:
+            items = await self._read_draft(draft, actor, assistant)
         # In a thread, because people write many and large files.
-        return await platform.in_thread(
-            self._blocks_of, stored, texts, items, is_temporary=is_temporary
+        return await platform.in_thread(self._blocks_of, snapshot, starting, items)
+
+    async def _snapshot(self, store: BaseStore, caller: Caller) -> Snapshot:
+        """What this run shares with the other parts of its agent. A consolidation has no skills."""
+        if self._drafts is None:
+            return await run_snapshots(self._deployment).of_run(store, caller)
+        return await read_snapshot(
+            self._deployment, store, caller.actor, caller.assistant, with_skills=False
         )
 
-    def _gets(self, actor: Actor, assistant: str) -> list[Op]:
-        """The reads of the files of memory."""
-        if not self._read_keys:
-            return []
+    async def _read_draft(self, draft: BaseStore, actor: Actor, assistant: str) -> list[Item]:
+        """The shown files of a consolidation's draft."""
         namespace = self._deployment.memory.namespace(actor, assistant)
-        return [GetOp(namespace, key) for key in self._read_keys]
+        found = await draft.abatch([GetOp(namespace, key) for key in self._read_keys])
+        return [item for item in found if isinstance(item, Item)]
 
-    async def _read_stored(self, store: BaseStore, actor: Actor, gets: Sequence[Op]) -> _Stored:
-        """Policies, controls and memory, in one round trip to the store."""
-        namespace = namespaces.policies(actor.org_id)
-        search = SearchOp(namespace, limit=MAX_POLICY_FILES)
-        results = await store.abatch([search, *read_controls(actor), *gets])
-        policies, *items = cast("list[Any]", results)
-        return _Stored(
-            policies=[item for item in policies if item.namespace == namespace],
-            controls=controls_of(items[: len(NAMES)], self._deployment),
-            memory=items[len(NAMES) :],
-        )
-
-    def _may_start_memory(self, *, preview: bool) -> bool:
-        """Whether a person without files is given their first ones. A dry run gives none."""
-        if not self._deployment.has_memory:
+    def _may_start_memory(self, snapshot: Snapshot) -> bool:
+        """Whether a person who has no files may be given their first ones."""
+        if not self._deployment.has_memory or snapshot.is_temporary:
             return False
-        return preview or not identity.run_context(get_runtime()).dry_run
+        return not snapshot.controls.paused and not snapshot.memory
 
     def _blocks_of(
-        self,
-        stored: _Stored,
-        texts: dict[str, str],
-        items: Sequence[Item | None],
-        *,
-        is_temporary: bool,
+        self, snapshot: Snapshot, starting: Mapping[str, str], items: Sequence[Item]
     ) -> tuple[Block, ...]:
-        """The blocks of a run. `texts` are a person's first files, by key; `items` their files."""
-        policies = self._policy_block(stored.policies)
-        if is_temporary:
+        """The blocks of a run.
+
+        `starting` are a person's first files, by key; `items` their files.
+        """
+        policies = self._policy_block(snapshot)
+        if snapshot.is_temporary:
             text = self._deployment.prompt("temporary_block.md")
             return policies, Block("temporary", text, 0, is_read_only=True)
         if not self._deployment.has_memory:
             return (policies,)
+        texts = {**starting}
         for item in items:
-            if item:
+            if item.key in self._read_keys:
                 texts[item.key] = file_text(f"/memories{item.key}", item)
-        return policies, self._memory_block(texts, stored.controls)
+        return policies, self._memory_block(texts, snapshot.controls)
 
     def _memory_block(self, texts: Mapping[str, str], controls: Controls) -> Block:
         prompt = self._deployment.prompt
@@ -248,9 +230,9 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         is_read_only = in_conversation and (may_not_write or controls.paused)
         return Block("memory", text, budget, left_out, is_read_only)
 
-    def _policy_block(self, items: Sequence[SearchItem]) -> Block:
-        """The block of an organization's rules. `items` are all of its policy files."""
-        rules = [item for item in items if validation.is_policy(item.key)]
+    def _policy_block(self, snapshot: Snapshot) -> Block:
+        """The block of an organization's rules."""
+        rules = [item for item in snapshot.policies if validation.is_policy(item.key)]
         files = list[tuple[str, str]]()
         for item in sorted(rules, key=lambda item: item.key):
             path = f"/policies{item.key}"
@@ -258,9 +240,9 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         budget = self._deployment.limits.policy_block_bytes
         text, left_out = sections(files, budget)
         text = text or "(The organization has set no policies.)"
-        if len(items) >= MAX_POLICY_FILES:
+        if snapshot.lacks_policies:
             text += (
-                f"\n\n[There are {MAX_POLICY_FILES} files or more; "
+                f"\n\n[There are {len(snapshot.policies)} files or more; "
                 "ls /policies/ and read those that are not here]"
             )
         prompt = self._deployment.prompt("policies_block.md")

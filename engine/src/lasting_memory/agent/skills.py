@@ -2,7 +2,7 @@
 
 deepagents loads skills once for a thread's life and keeps them in thread state, where a client can
 change them. The middleware of this module takes the place of the built-in one by its name, and
-reads the store once a run.
+takes them from what a run has read once (`snapshot.py`).
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -26,11 +26,10 @@ from lasting_memory.agent.backends import build_backend
 from lasting_memory.agent.file_sections import Block
 from lasting_memory.agent.once_a_run import once_a_run
 from lasting_memory.agent.shown_text import in_one_line
-from lasting_memory.conversations.marks import in_temporary_conversation
+from lasting_memory.agent.snapshot import Snapshot, run_snapshots
 from lasting_memory.deployment import Deployment
 from lasting_memory.memory import stored_files, validation
-from lasting_memory.memory.journal import all_items
-from lasting_memory.people.identity import Actor
+from lasting_memory.people.caller import Caller
 from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD
 from lasting_memory.skill_file import MAX_FRONT_MATTER
 
@@ -108,9 +107,9 @@ class FreshSkills(SkillsMiddleware[Any, Any]):
         )
         self._loaded = once_a_run(deployment, self._read)
 
-    async def preview(self, store: BaseStore, actor: Actor, assistant: str) -> Block:
+    async def preview(self, snapshot: Snapshot) -> Block:
         """The block as this person's next run will show it. Needs no run."""
-        loaded = await self._read(store, actor, assistant)
+        loaded = await self._of(snapshot)
         errors = loaded["skills_load_errors"]
         text = self._block.format(
             skills_locations=self._format_skills_locations(),
@@ -119,16 +118,16 @@ class FreshSkills(SkillsMiddleware[Any, Any]):
         )
         return Block("skills", text, self._deployment.limits.skills_block_bytes, tuple(errors))
 
-    async def _read(self, store: BaseStore, actor: Actor, assistant: str) -> dict[str, Any]:
+    async def _read(self, store: BaseStore, caller: Caller) -> dict[str, Any]:
+        """The skills of a run."""
+        return await self._of(await run_snapshots(self._deployment).of_run(store, caller))
+
+    async def _of(self, snapshot: Snapshot) -> dict[str, Any]:
         """The skills of a person and an assistant, as the state of deepagents' middleware."""
-        routes = ["/skills"]
-        if self._deployment.has_own_memory and not in_temporary_conversation():
-            routes.insert(0, "/memories")  # the person's own first
         files = list[tuple[str, Item]]()
-        for route in routes:
-            namespace = self._deployment.scope(f"{route}/").namespace(actor, assistant)
-            for item in await all_items(store, namespace):
-                files.append((f"{route}{item.key}", item))
+        if self._deployment.has_own_memory:
+            files += [(f"/memories{item.key}", item) for item in snapshot.memory]  # the own first
+        files += [(f"/skills{item.key}", item) for item in snapshot.skills]
         room = self._deployment.limits.skills_block_bytes
         metadata, errors = await platform.in_thread(_listed, files, room)
         return {"skills_metadata": metadata, "skills_load_errors": errors}

@@ -4,7 +4,7 @@ It comes as `input` and `command.update` of a run, and as a state update or supe
 A value of another shape would break the run, which could not say why.
 """
 
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -46,39 +46,58 @@ def stamp_messages(kwargs: Mapping[str, Any]) -> None:
     It was said now.
     """
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    _stamp_state(kwargs.get("input"), now)
-    command = kwargs.get("command") or {}
-    update = command.get("update")
-    _stamp_state(update, now)
-    if isinstance(update, list):
-        command["update"] = [_stamped_pair(pair, now) for pair in update]
+
+    def stamped(messages: list[object]) -> list[object]:
+        return [days.stamped(message, now) for message in messages]
+
+    change_messages(kwargs, "input", stamped)
+    change_messages(kwargs.get("command"), "update", stamped)
 
 
-def _stamp_state(state: object, at: str) -> None:
-    """Stamp the messages of a state or an update, in place."""
-    if not isinstance(state, dict):
-        return
-    messages = state.get("messages")
-    if messages is not None:
-        state["messages"] = _stamped(messages, at)
+def change_messages(
+    holder: object, field: str, change: Callable[[list[object]], list[object]]
+) -> None:
+    """Change the messages of the state in a field of this holder, in place.
+
+    The state is an object, a list of such, or a list of pairs of a field and its value.
+    """
+    state = holder.get(field) if isinstance(holder, Mapping) else None
+    for part in _as_list(state):
+        if isinstance(part, MutableMapping) and part.get("messages") is not None:
+            part["messages"] = change(_as_list(part["messages"]))
+    if isinstance(holder, MutableMapping) and isinstance(state, list):
+        holder[field] = [_changed_pair(part, change) for part in state]
 
 
-def _stamped_pair(pair: Any, at: str) -> Any:
-    """A field of the state and its value, with the messages stamped."""
-    if len(pair) == 2 and pair[0] == "messages":  # noqa: PLR2004  # the name and the value
-        return [pair[0], _stamped(pair[1], at)]
+def _changed_pair(pair: Any, change: Callable[[list[object]], list[object]]) -> Any:
+    """A field of the state and its value, with the messages changed; other values as they are."""
+    if isinstance(pair, list | tuple) and len(pair) == 2 and pair[0] == "messages":  # noqa: PLR2004  # the name and the value
+        return [pair[0], change(_as_list(pair[1]))]
     return pair
 
 
-def _stamped(messages: object, at: str) -> list[object]:
-    return [days.stamped(message, at) for message in _as_list(messages)]
+def state_holders(body: object) -> Iterator[tuple[Mapping[str, Any], str]]:
+    """Where in the body of a request that writes a thread's state the states are.
+
+    Each is an object and a field of it. `body` is as that of `check_state_write`.
+    """
+    if not isinstance(body, Mapping):
+        return
+    yield body, "values"
+    for step in _mappings(body.get("supersteps")):
+        for update in _mappings(step.get("updates")):
+            yield update, "values"
+            command = update.get("command")
+            if isinstance(command, Mapping):
+                yield command, "update"
 
 
 def check_state_write(body: object) -> None:
     """Hold what a request writes into a thread's state to the rule of a run's input.
 
     `body` is that of `POST /threads/{thread_id}/state`, or of `POST /threads` with `supersteps`.
-    Raises `HTTPException` 422. It reads every message: call it outside of the event loop.
+    Takes what only the server writes out of its messages, in place. Raises `HTTPException` 422. It
+    reads every message: call it outside of the event loop.
     """
     if not isinstance(body, Mapping):  # the platform answers that
         return
@@ -124,10 +143,10 @@ def _check_update(command: Mapping[str, Any]) -> None:
 def _check_state(state: object, where: str) -> None:
     """Raise `HTTPException` 422 for fields of the state that would break a run.
 
-    Drops cache marks from its messages.
+    Takes what only the server writes out of its messages, in place.
     """
     if isinstance(state, Mapping):
-        _drop_cache_marks(state.get("messages"))
+        _drop_marks(state.get("messages"))
     checked(_STATE, state, where)
     if not isinstance(state, Mapping):
         return
@@ -139,20 +158,57 @@ def _check_state(state: object, where: str) -> None:
             )
 
 
-def _drop_cache_marks(messages: object) -> None:
-    """Take a client's cache marks out of messages, in place.
+def _drop_marks(messages: object) -> None:
+    """Take out of messages, in place, what only the server and the agent write there.
 
-    With the agent's own marks beside them, a provider would count too many.
+    These are the time at which something was said, notes of media that were refused, and marks of
+    what a provider caches: with the agent's own beside them it would count too many.
     """
     for message in _as_list(messages):
         content = message
         if isinstance(message, MutableMapping):
-            message.pop(sent_content.CACHE_MARK, None)
+            _flatten(message)
+            for name in (sent_content.CACHE_MARK, days.SAID_AT):
+                message.pop(name, None)
+            _drop_key(message, "additional_kwargs", days.SAID_AT)
+            _drop_key(message, "response_metadata", sent_content.REFUSED_MEDIA)
             content = message.get("content")
         elif isinstance(message, list | tuple) and message:  # a role, and the content
             content = message[-1]
         if isinstance(content, list):
             content[:] = sent_content.without_cache_marks(content)
+
+
+def _drop_key(message: MutableMapping[str, Any], field: str, key: str) -> None:
+    fields = message.get(field)
+    if isinstance(fields, Mapping) and key in fields:
+        message[field] = {name: value for name, value in fields.items() if name != key}
+
+
+def _flatten(message: MutableMapping[str, Any]) -> None:
+    """Give a message in langchain's serialized form the form that all others have, in place.
+
+    What langchain cannot read stays as it is.
+    """
+    flat: Mapping[str, Any] = message
+    while _is_serialized(flat):
+        flat = {"type": "", **flat["kwargs"]}
+    if flat is message:
+        return
+    try:
+        (read,) = convert_to_messages([message])
+    except Exception:  # noqa: BLE001  # it raises whatever it comes across; `_readable` says so
+        return
+    fields = {name: value for name, value in flat.items() if name != "role"}
+    message.clear()
+    message.update(fields, type=read.type)
+
+
+def _is_serialized(message: Mapping[str, Any]) -> bool:
+    """Whether langchain looks for a message's fields in its `kwargs`."""
+    is_constructor = message.get("lc") == 1 and message.get("type") == "constructor"
+    has_class = isinstance(message.get("id"), list) and bool(message["id"])
+    return is_constructor and has_class and isinstance(message.get("kwargs"), dict)
 
 
 def _is_half_a_message(item: object) -> bool:

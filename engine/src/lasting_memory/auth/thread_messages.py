@@ -144,25 +144,25 @@ async def _echoed_ids(
     """
     thread_id = str(thread["thread_id"])
     current = await get_client().threads.get(thread_id)
-    known = _messages_in(current["values"])
+    known = messages_in(current["values"])
     configurable = kwargs["config"].get("configurable") or {}
     checkpoint_id = configurable.get("checkpoint_id")
     if checkpoint_id:
         # The run begins there. That checkpoint may have messages that the thread has no more.
-        known += await _messages_at(thread_id, checkpoint_id)
+        known += await messages_at(thread_id, checkpoint_id)
     is_busy = current["status"] == "busy"
     return await platform.in_thread(_find_echoes, known, sent, is_busy=is_busy)
 
 
-async def _messages_at(thread_id: str, checkpoint_id: str) -> list[Any]:
+async def messages_at(thread_id: str, checkpoint_id: str) -> list[Any]:
     """The messages at a checkpoint of a thread; none if there is no such checkpoint."""
     with suppress(NotFoundError):  # the platform answers that
         state = await get_client().threads.get_state(thread_id, checkpoint_id=checkpoint_id)
-        return _messages_in(state["values"])
+        return messages_in(state["values"])
     return []
 
 
-def _messages_in(values: Any) -> list[Any]:
+def messages_in(values: Any) -> list[Any]:
     """The messages of a state's values, in a list of their own."""
     return list((values or {}).get("messages") or [])
 
@@ -180,7 +180,7 @@ def _find_echoes(
     for message in sent:
         message_id = str(message.id)
         stored_substances = stored.get(message_id, [])
-        substance = _substance_of(message)
+        substance = substance_of(message)
         if any(other != substance for other in stored_substances):
             fix = (
                 "send a new message without an id, or replace your last one by removing it and all "
@@ -229,11 +229,12 @@ def _substances_by_id(
         if not isinstance(stored, Mapping) or stored.get("id") not in wanted:
             continue
         (message,) = convert_to_messages([dict(stored)])
-        substances.setdefault(str(stored["id"]), []).append(_substance_of(message))
+        substances.setdefault(str(stored["id"]), []).append(substance_of(message))
     return substances
 
 
-def _substance_of(message: BaseMessage) -> _Substance:
+def substance_of(message: BaseMessage) -> _Substance:
+    """What is said or done in a message, to be compared."""
     substance = _Substance(message.type, _blocks_of(message), [], None)
     if isinstance(message, AIMessage):
         for call in message.tool_calls:

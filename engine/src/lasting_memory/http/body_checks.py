@@ -6,7 +6,6 @@ which survives the deletion of the first. It also parses bodies of any shape in 
 """
 
 import json
-from contextlib import suppress
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -19,7 +18,7 @@ from starlette.types import Scope
 
 from lasting_memory import attachments
 from lasting_memory.auth.run_requests import operators_field
-from lasting_memory.auth.state_input import check_state_write
+from lasting_memory.auth.state_writes import rebuilt_state_write
 
 # States of a conversation's history in one answer: each is the whole conversation.
 MAX_HISTORY = 100
@@ -133,16 +132,16 @@ def _check_items(value: object, fields: type[Fields], *, asks_for_run: bool) -> 
                 raise HTTPException(403, reason)
 
 
-def check_thread_state(body: bytes) -> None:
-    """Raise `HTTPException` 422 for state that would break the runs of a thread.
+async def checked_thread_state(body: bytes, thread_id: str) -> bytes:
+    """The body of a request that writes a thread's state, as the platform may see it.
 
-    The platform shows its handlers none of it.
+    The platform shows its handlers none of it. Raises `HTTPException` 422 for state that would
+    break the runs of the thread.
     """
-    with suppress(ValueError, RecursionError):  # not JSON: the platform answers that
-        try:
-            check_state_write(json.loads(body, parse_int=float))
-        except Auth.exceptions.HTTPException as error:
-            raise HTTPException(error.status_code, error.detail) from None
+    try:
+        return await rebuilt_state_write(body, thread_id)
+    except Auth.exceptions.HTTPException as error:
+        raise HTTPException(error.status_code, error.detail) from None
 
 
 def too_long(limit: int) -> HTTPException:

@@ -16,6 +16,7 @@ from lasting_memory.agent.prompt import (
     section_on_writing,
 )
 from lasting_memory.agent.skills import skills
+from lasting_memory.agent.snapshot import read_snapshot
 from lasting_memory.http.models import (
     Me,
     MemoryRoute,
@@ -84,8 +85,9 @@ async def prompt(caller: Caller, query: MemoryQuery) -> Prompt:
     store = caller.store
     actor = caller.actor
     assistant = caller.assistant
+    snapshot = await read_snapshot(deployment, store, actor, assistant)
     memory_blocks = PromptBlocks(deployment, memory_files(deployment))
-    read = await memory_blocks.read(store, actor, assistant, preview=True)
+    read = await memory_blocks.preview(store, actor, assistant, snapshot)
     instructions = deployment.prompt("agent.md")
     is_read_only = any(block.is_read_only for block in read)
     if is_read_only:
@@ -93,7 +95,7 @@ async def prompt(caller: Caller, query: MemoryQuery) -> Prompt:
     blocks = [Block("agent", instructions.strip(), 0), *read]
     listed_skills = skills(deployment)
     if listed_skills:
-        blocks.append(await listed_skills.preview(store, actor, assistant))
+        blocks.append(await listed_skills.preview(snapshot))
     shown = [_prompt_block(block) for block in blocks]
     async with platform.graph_to_read(deployment.agents[0], caller.store) as graph:
         tools = offered_tools(graph) if graph else []

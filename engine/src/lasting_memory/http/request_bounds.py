@@ -17,7 +17,7 @@ from lasting_memory.deployment import Deployment
 from lasting_memory.http.body_checks import (
     check_body,
     check_head,
-    check_thread_state,
+    checked_thread_state,
     fields_of,
     too_long,
 )
@@ -40,7 +40,7 @@ _LARGE = 65_536
 # Routes that take a run's fields, and those of crons.
 _RUNS = re.compile(r"(/threads/[^/]+)?/runs(/(?P<crons>crons)(/.*)?|/[^/]*)?")
 # Routes that write a thread's state, or that of a new one (`supersteps`).
-_STATE_WRITES = re.compile(r"/threads(/[^/]+/state)?/?")
+_STATE_WRITES = re.compile(r"/threads(/(?P<thread_id>[^/]+)/state)?/?")
 
 
 def _weight_of(path: str) -> int:
@@ -190,6 +190,9 @@ class _Request(ExitStack):
         if asks_for_run and is_about_crons:
             raise HTTPException(403, "Crons are for operators.")
         await self._check_body(body, limit, asks_for_run=asks_for_run)
+        writes = _STATE_WRITES.fullmatch(self._path)
+        if writes and self._scope.get("method") == "POST":
+            body = await checked_thread_state(body, writes["thread_id"] or "")
         return {"type": "http.request", "body": body, "more_body": False}
 
     async def _read_body(self, share: Share | None, most: int, limit: int) -> bytes | None:
@@ -219,8 +222,6 @@ class _Request(ExitStack):
             await platform.in_thread(check_body, body, limit, fields, asks_for_run=asks_for_run)
         else:
             check_body(body, limit, fields, asks_for_run=asks_for_run)
-        if self._scope.get("method") == "POST" and _STATE_WRITES.fullmatch(self._path):
-            await platform.in_thread(check_thread_state, body)
 
     async def send(self, message: Message) -> None:
         """Pass a message of the answer on, and charge it to who is signed in."""

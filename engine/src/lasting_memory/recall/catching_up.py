@@ -65,15 +65,20 @@ async def catch_up(
     # A search by a person who has said little since the last one writes nothing.
     if taken or len(versions) > FIRST_PAGE:
         keys = index.keys
+        is_refused = False
         for start in range(0, len(taken), _READ_PAGE):
             page = taken[start : start + _READ_PAGE]
             talks = await read_conversations(threads, actor, agents, page, routes)
-            if await index_conversations(store, actor, talks, began, index):
-                keys.update(key_of(talk.thread_id) for talk in talks)
+            is_refused = not await index_conversations(store, actor, talks, began, index)
+            if is_refused:
+                break
+            keys.update(key_of(talk.thread_id) for talk in talks)
         version = None
-        if not index.outstanding:
+        if not (is_refused or index.outstanding):
             version = _indexed_until(index.watermark, others, versions.get(current))
-        index.parts = (await reload(store, actor, keys, version, began)).parts
+        # Whoever has put conversations has looked after that whether their person was forgotten.
+        present = await reload(store, actor, keys, version, began, is_checked=bool(taken))
+        index.parts = present.parts
     if index.meaning:
         index.outstanding += await embed_waiting(
             store, threads, actor, agents, seconds=seconds, began=began, routes=routes

@@ -409,17 +409,20 @@ async def reload(
     keys: Collection[int],
     version: int | None,
     began: journal.Began | None,
+    *,
+    is_checked: bool,
 ) -> Index:
     """The index after conversations were put into it, which has those of these numbers.
 
-    With a version it is noted before that all up to this one are indexed. Raises `DamagedError`,
-    and notes nothing, if somebody dropped one of the conversations meanwhile.
+    With a version it is noted before that all up to this one are indexed, unless the person was
+    forgotten since this began. `is_checked` as in the journal. Raises `DamagedError`, and leaves no
+    note, if somebody dropped one of the conversations meanwhile.
     """
     watermark = PutOp(namespaces.recall(actor, "documents"), WATERMARK, None)
     if version is not None:
         noted = watermark._replace(value={"version": version}, index=False)
-        # The write of the conversations has looked, after it put them.
-        await write(store, actor, [noted], began, is_checked=True)
+        await write(store, actor, [noted], began, is_checked=is_checked)
+    # After the note: who drops the index deletes the note first, and then what is looked for here.
     present = await load(store, actor)
     if not present.has(keys):
         await store.abatch([watermark])

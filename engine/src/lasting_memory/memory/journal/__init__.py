@@ -15,6 +15,7 @@ from lasting_memory.memory.journal.writing import (
     Ended,
     MovedError,
     all_items,
+    all_items_and,
     all_items_of,
     began,
     began_by,
@@ -35,8 +36,8 @@ from lasting_memory.memory.journal.writing import (
 )
 
 __all__ = [
-    "ERASED", "NOTHING", "Began", "Change", "Clean", "Ended", "MovedError", "Revision", "all_items", "all_items_of",
-    "began", "began_by", "change", "cut", "diff", "edits", "ended", "ended_in", "ended_ops", "erase", "forget",
+    "ERASED", "NOTHING", "Began", "Change", "Clean", "Ended", "MovedError", "Revision", "all_items", "all_items_and",
+    "all_items_of", "began", "began_by", "change", "cut", "diff", "edits", "ended", "ended_in", "ended_ops", "erase", "forget",
     "histories", "histories_in", "history", "is_erased", "is_forgotten", "line_origins", "lines_of", "merge",
     "note_deleted", "note_erased", "put_unless_forgotten", "take_back", "undone", "work",
 ]  # fmt: skip

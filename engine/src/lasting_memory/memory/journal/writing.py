@@ -552,21 +552,35 @@ async def all_items_of(store: BaseStore, places: Sequence[Namespace]) -> list[li
 
     It takes one batch for as many items of each as one search finds.
     """
+    found, _ = await all_items_and(store, places, [])
+    return found
+
+
+async def all_items_and(
+    store: BaseStore, places: Sequence[Namespace], others: Sequence[Op]
+) -> tuple[list[list[Item]], list[Any]]:
+    """All items as `all_items_of`, and the results of other operations, which are in the first
+    batch.
+    """
     found = [list[Item]() for _ in places]
+    results = list[Any]()
+    waiting = list(others)
     unfinished = list(range(len(places)))
-    while unfinished:
+    while unfinished or waiting:
         searches = [
             SearchOp(places[number], limit=_SEARCHED, offset=len(found[number]))
             for number in unfinished
         ]
-        pages = cast("list[list[Item]]", await store.abatch(searches))
+        answers = cast("list[Any]", await store.abatch([*searches, *waiting]))
+        results += answers[len(searches) :]
+        waiting = []
         full = list[int]()
-        for number, page in zip(unfinished, pages, strict=True):
+        for number, page in zip(unfinished, answers[: len(searches)], strict=True):
             found[number] += page
             if len(page) >= _SEARCHED:
                 full.append(number)
         unfinished = full
-    return [sorted(items, key=lambda item: item.key) for items in found]
+    return [sorted(items, key=lambda item: item.key) for items in found], results
 
 
 async def trim(store: BaseStore, files: Namespace, limits: Limits) -> None:
