@@ -24,7 +24,9 @@ _INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Co", "Zl", "Zp"})
 _SOURCES = re.compile(r"\s?\((?:\d{4}-\d\d-\d\d,? thread [\w.-]{1,64}[;,]? ?){1,9}\)")
 _OPENS_COMMENT = "<!--"
 # The ids of conversations and runs look so. In which words a line names one depends on its language.
-_ID = re.compile(r"(?<![0-9a-f])[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-f])", re.I)
+_ID = re.compile(
+    r"(?<![0-9a-f])[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-f])", re.IGNORECASE
+)
 
 
 def without_sources(text: str) -> str:
@@ -49,7 +51,8 @@ def check_offered_text(text: str) -> None:
         )
     if _ID.search(text):
         raise RefusedWrite(
-            "The line has an id like those of conversations and runs, which stay the person's own; take it out of the line, then offer it.",
+            "The line has an id like those of conversations and runs, which stay the person's own; "
+            "take it out of the line, then offer it.",
             kind="names_conversation",
         )
 
