@@ -9,6 +9,7 @@ import pytest
 from langgraph.store.base import BaseStore
 
 from lasting_memory import memory_tools
+from lasting_memory.agent import tool_calls
 from lasting_memory.deployment import Deployment
 from lasting_memory.memory import controls
 from lasting_memory.memory.offers import MAX_PREPARED
@@ -115,6 +116,17 @@ async def test_a_paused_person_s_agent_prepares_nothing(member: Scripted) -> Non
     await controls.set_controls(member.store, ALICE, {"paused": True})
     (told,) = await member.called(prepare())
     assert "paused" in told
+    assert not any("offer" in str(place) for place in kept(member.store))
+
+
+async def test_in_a_temporary_conversation_an_agent_prepares_nothing(
+    member: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tool_calls, "in_temporary_conversation", lambda: True)
+    (told,) = await member.called(prepare())
+    assert "temporary conversation" in told
+    names = {tool["name"] for tool in member.model.requests[0]["tools"]}
+    assert "prepare_offer" not in names
     assert not any("offer" in str(place) for place in kept(member.store))
 
 

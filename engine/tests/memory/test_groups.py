@@ -318,8 +318,8 @@ async def test_a_line_of_one_s_own_crosses_by_its_person_s_yes_and_goes_with_its
     # A turn with a token without the claim: its author has left.
     await member("ola").called(ToolCall("ls", {"path": "/memories/"}))
     assert (await pia.http.get("/memory/offers"))["to_decide"] == []
-    accepting = pia.made("POST", f"/memory/offers/{made[1]['id']}", {"accept": True})
-    assert await status(accepting) == 404
+    late = await pia.ask("POST", f"/memory/offers/{made[1]['id']}", {"accept": True})
+    assert late.status_code == 404
 
 
 @pytest.mark.server

@@ -11,8 +11,9 @@ from lasting_memory.agent.memory_lines import line_saying
 from lasting_memory.deployment import Deployment
 from lasting_memory.memory import journal
 from lasting_memory.memory.controls import PAUSED, controls
+from lasting_memory.memory.group_folders import GroupFolder, group_folders
 from lasting_memory.memory.offered_text import without_sources
-from lasting_memory.memory.offers import GroupFolder, Offers, Source, group_folders
+from lasting_memory.memory.offers import Offers, Source
 from lasting_memory.memory.stored_files import text_of
 from lasting_memory.memory.validation import RefusedWrite, check_path
 from lasting_memory.people.caller import Caller

@@ -19,8 +19,9 @@ from lasting_memory.http.models import (
 )
 from lasting_memory.http.requests import Caller, MemoryQuery, NoBody, PersonRequest, Sent
 from lasting_memory.memory import offered, offers
+from lasting_memory.memory.group_folders import GroupFolder, group_folders
 from lasting_memory.memory.offered import Waiting
-from lasting_memory.memory.offers import GroupFolder, Offer
+from lasting_memory.memory.offers import Offer
 from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.namespaces import Namespace
@@ -159,7 +160,7 @@ def _folders(caller: PersonRequest) -> list[GroupFolder]:
     if caller.author.kind == "operator":
         return []
     claims = identity.claims_of(caller.http.user)
-    return offers.group_folders(caller.deployment, caller.actor, claims)
+    return group_folders(caller.deployment, caller.actor, claims)
 
 
 def _folder_named(caller: PersonRequest, route: str, group: str) -> GroupFolder:

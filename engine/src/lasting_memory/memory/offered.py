@@ -16,15 +16,13 @@ from langgraph.store.base import BaseStore, GetOp, Item, PutOp
 from lasting_memory.deployment import Deployment
 from lasting_memory.memory import journal
 from lasting_memory.memory.folder import Folder
+from lasting_memory.memory.group_folders import ACCEPTED_KEY, GroupFolder, folder_of
 from lasting_memory.memory.journal import Began
 from lasting_memory.memory.offers import (
-    ACCEPTED_KEY,
-    GroupFolder,
     Offer,
     Offered,
     UnknownOfferError,
     added_line,
-    folder_of,
     offered_in,
     offers_in,
     put_offered,

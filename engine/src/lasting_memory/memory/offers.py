@@ -21,6 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 from lasting_memory.deployment import Deployment
 from lasting_memory.memory import journal
 from lasting_memory.memory.folder import check_write
+from lasting_memory.memory.group_folders import ACCEPTED_KEY, GroupFolder
 from lasting_memory.memory.journal import Began, lines_of
 from lasting_memory.memory.offered_text import check_offered_text
 from lasting_memory.memory.one_fact import Fact, wording
@@ -30,9 +31,7 @@ from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author, Membership
 from lasting_memory.people.namespaces import Namespace
-from lasting_memory.people.scopes import Scope
 from lasting_memory.platform import lock_of
-from lasting_memory.settings import SharedWrites
 
 # Open offers of a person to one group; offers that agents have prepared for a person; and offers of
 # a person whose decision is known.
@@ -43,9 +42,6 @@ _DECIDED_KEPT = 20
 # nobody tells a server who left. And how often a proof is noted.
 PROVED_DAYS = 30
 _NOTED_AGAIN = timedelta(days=1)
-# The file of a group's folder at whose end accepted lines are put.
-ACCEPTED_KEY = "/from-members.md"
-
 Status = Literal["prepared", "open", "accepted", "declined"]
 
 
@@ -56,60 +52,6 @@ class UnknownOfferError(UnknownProposalError):
         super().__init__(
             f"There is no open offer {offer_id[:40]!r}: it was withdrawn, or its author left or was forgotten."
         )
-
-
-@dataclass(frozen=True, slots=True)
-class GroupFolder:
-    """The folder of a group: where its files are, and whether agents of members write there."""
-
-    files: Namespace
-    route: str  # as the agent sees it, such as /team/
-    claim: str
-    group: str  # the claim's value
-    writes: SharedWrites
-
-    @property
-    def org_id(self) -> str:
-        return namespaces.group_of(self.files)[0]
-
-    @property
-    def members_decide(self) -> bool:
-        """Whether members decide about what is offered. Operators always do."""
-        return self.writes == "allow"
-
-    @property
-    def accepted_path(self) -> str:
-        """The file in which accepted lines stand, as the agent sees it."""
-        return f"{self.route[:-1]}{ACCEPTED_KEY}"
-
-
-def group_folders(
-    deployment: Deployment, actor: Actor, claims: Mapping[str, str]
-) -> list[GroupFolder]:
-    """The folders to which a person with these verified claims may offer lines."""
-    folders = list[GroupFolder]()
-    for route, scope in deployment.routes.items():
-        if scope.claim in claims and scope.over_http:
-            files = scope.namespace(actor, "", claims)
-            folders.append(_folder(deployment, route, scope, files, claims[scope.claim]))
-    return folders
-
-
-def folder_of(deployment: Deployment, place: Namespace) -> GroupFolder | None:
-    """The folder of a group, by the namespace of its offers. None if the deployment has no such one."""
-    with suppress(ValueError):
-        org_id, claim, group = namespaces.group_of(place)
-        files = namespaces.group_files(org_id, claim, group)
-        for route, scope in deployment.routes.items():
-            if scope.claim == claim and scope.over_http:
-                return _folder(deployment, route, scope, files, group)
-    return None
-
-
-def _folder(
-    deployment: Deployment, route: str, scope: Scope, files: Namespace, group: str
-) -> GroupFolder:
-    return GroupFolder(files, route, scope.claim, group, scope.rule(deployment.settings))
 
 
 @dataclass(frozen=True, slots=True)
