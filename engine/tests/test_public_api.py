@@ -34,7 +34,7 @@ FIELDS = {
     "may=..., records_kept=..., at_once=..., tidy_days=...)",
     "Context": "(user_id=..., org_id=..., assistant_id=..., dry_run=...)",
     "Deployment": "(folder, settings=..., schemas=..., checks=..., routes=..., limits=..., consolidation=..., "
-    "offline_model=..., first_files=...)",
+    "offline_model=..., first_files=..., offers=...)",
     "FoundMemory": "(path, text, lines=...)",
     "Limits": "(*, memory_files=..., memory_block_bytes=..., policy_block_bytes=..., skills_block_bytes=..., max_files=..., "
     "max_bytes=..., revisions_kept=..., temporary_hours=..., conversation_days=..., search_result_chars=..., "
@@ -110,6 +110,7 @@ def decided(folder: Path) -> lm.Deployment:
         limits=lm.Limits(busy_threads=2),
         consolidation=None,
         first_files=my_files,
+        offers=False,
         offline_model=False,
     )
 
@@ -128,6 +129,7 @@ def built(
     assert_type(d.agents, tuple[str, ...])
     assert_type((d.folder, d.settings, d.limits), tuple[Path, lm.Settings, lm.Limits])
     assert_type((d.consolidation, d.offline_model), tuple[lm.Consolidation | None, bool])
+    assert_type((d.offers, d.has_offers), tuple[bool, bool])
     assert_type(lm.build_model(d), BaseChatModel)
     assert_type(lm.build_model(d, consolidating=True), BaseChatModel)
     assert_type([tool, *lm.memory_tools(d), *lm.conversation_tools(d)], list[BaseTool])

@@ -101,6 +101,10 @@ OUR_TEAM = rule(Cell(404, "refused"), Cell(404, "refused"), Cell(200, "yes"), Ce
 NO_TEAM = rule(
     Cell(403, "refused"), Cell(403, "refused"), Cell(403, "refused"), Cell(422, "refused")
 )
+# An offer to a team in whose folder operators alone write: its author sees it and decides nothing,
+# people of another team or organization know of none.
+OFFERED = rule(Cell(404, "refused"), Cell(404, "refused"), Cell(403, "refused"), Cell(200, "yes"))
+OFFERS = rule(Cell(200, "own"), Cell(200, "own"), Cell(200, "yes"), Cell(200, "yes"))
 OTHER_ORGANIZATION = rule(
     Cell(403, "refused"), Cell(200, "yes"), Cell(403, "refused"), Cell(200, "yes")
 )
@@ -110,8 +114,8 @@ OTHER_ORGANIZATION = rule(
 class Row:
     """A way to call a route, and what each caller gets.
 
-    Texts may hold <names>: <thread>, <run>, <checkpoint>, <cron>, <assistant> (made for the row, by
-    or for the owner), <mine> (a thread of the caller's own), <owner>, <org>, <said>, <kept> and
+    Texts may hold <names>: <thread>, <run>, <checkpoint>, <cron>, <assistant>, <offer> (made for the
+    row, by or for the owner), <mine> (a thread of the caller's own), <owner>, <org>, <said>, <kept> and
     <plan> (the owner's secrets: in the conversation, in memory, in their team's folder), <rule>,
     <rule-elsewhere>, <skill> and the namespaces <memory>, <team>, <policies>, <policies-elsewhere>,
     <skills>.
@@ -122,7 +126,7 @@ class Row:
     rule: Rule
     body: Any = None
     # What is made for it: a thread (with a conversation), a run (waiting), a finished one, a
-    # revised file, ...
+    # revised file, an offer (to the owner's team), ...
     needs: str = ""
     at: str | None = (
         None  # the path called, where it is not the route's with the names of the same kind
@@ -234,6 +238,17 @@ def memory() -> Iterator[Row]:
             (Row("POST /memory/proposals/{proposal_id}", "decide about a proposal (there is none)", signed_in(404, "refused"),
                 {"accept": True}, at="/memory/proposals/<run>", needs="run"), {"rule": signed_in(403, "refused")}),
             (Row("GET /memory/consolidations", "what consolidation did", each_their_own(), shows="consolidations"), {}),
+        ],
+        *[
+            (Row("GET /memory/offers", "what is offered to groups", OFFERS, needs="offer", shows="<kept>"), {}),
+            (Row("POST /memory/offers", "offer a line to one's team", own_only(), {"path": "/memories/kept.md",
+                "text": "<kept>", "folder": "/team/", "group": "red", "keep": True}, shows="<kept>"),
+                {"rule": signed_in(403, "refused")}),
+            (Row("POST /memory/offers/{offer_id}", "decide about what is offered to a team", OFFERED, {"accept": True},
+                "offer", "/memory/offers/<offer>", shows="from-members.md", changes=True),
+                {"rule": signed_in(403, "refused")}),
+            (Row("DELETE /memory/offers/{offer_id}", "withdraw an offer", own_only(), None, "offer",
+                "/memory/offers/<offer>", shows="<offer>", changes=True), {"rule": signed_in(403, "refused")}),
         ],
         (Row("GET /memory/me", "who one is, and how memory is kept", each_their_own(), shows="<owner>"), {}),
         (Row("GET /memory/find", "search what is remembered", each_their_own(), query="q=kept", shows="found"), {}),

@@ -90,7 +90,7 @@ class World:
         self.names |= {"memory:1": memory[1], "owner": self.owner, "org": self.org}
         await self.put("memory", memory, "kept")
         await self.put("policies", namespaces.policies(self.org), "rule")
-        if "kept.md" in named or "revised" in named:
+        if any(name in named for name in ("kept.md", "revised", "offer")):
             await self.put("memory", memory, "kept", "/kept.md")
         if "team" in named:
             await self.put(
@@ -128,6 +128,11 @@ class World:
             body = {"graph_id": "agent", "name": f"assistant {uuid.uuid4().hex}"}
             assistant = (await self.api("studio", "POST", "/assistants", body))["assistant_id"]
             await self.furnish_assistant(assistant)
+        elif kind == "offer":
+            line = {"path": "/memories/kept.md", "text": self.names["kept"], "keep": True}
+            asked = {**line, "folder": "/team/", "group": "red"}
+            self.names["offered"] = ["offered", f"{self.org}:team_id:red"]
+            self.names["offer"] = (await self.api("owner", "POST", "/memory/offers", asked))["id"]
         elif kind == "revised":
             content = {"content": f"revised {self.names['kept']}"}
             await self.api("owner", "PUT", "/memory/file?path=/memories/kept.md", content)
@@ -177,7 +182,8 @@ class World:
         views: dict[str, Any] = {}
         mine = {"metadata": {"user_id": self.owner, "org_id": self.org}, "limit": 1000}
         views["threads"] = await self._seen("POST", "/threads/search", mine)
-        for whose in ("memory", "team", "policies", "policies-elsewhere", "skills"):
+        shared = ("team", "offered", "policies", "policies-elsewhere", "skills")
+        for whose in ("memory", *shared):
             if whose in self.names:
                 query = {"namespace_prefix": self.names[whose], "limit": 1000}
                 views[whose] = await self._seen("POST", "/store/items/search", query)

@@ -98,7 +98,9 @@ def errors(folder: Path, change: tuple[str, str] = ("", "")) -> list[str]:
     """What the compiler says of the page about the types of answers."""
     shutil.copytree(FOLDER, folder / "page", dirs_exist_ok=True)
     (folder / "page/answers.d.ts").write_text(declarations())
-    files = [*(folder / "page").glob("*.js"), *(folder / "page/consolidation").glob("*.js")]
+    files = list((folder / "page").glob("*.js"))
+    for part in ("consolidation", "offers"):
+        files += (folder / "page" / part).glob("*.js")
     for file in files:
         text = file.read_text().replace(*change)
         for pattern, typed in REQUESTS.items():

@@ -296,6 +296,33 @@ async def test_people_of_one_team_share_a_folder_and_nobody_else_sees_it(
 
 
 @pytest.mark.server
+async def test_a_line_of_one_s_own_crosses_by_its_person_s_yes_and_goes_with_its_author(
+    member: Member,
+) -> None:
+    ola, pia = member("ola", team_id="gold"), member("pia", team_id="gold")
+    path, text = "/memories/work.md", "Builds break on Fridays"
+    await ola.write(path, f"- {text}\n- likes leek\n")
+    call = {"path": path, "line": text, "folder": "/team/"}
+    (prepared,) = await ola.called(ToolCall("prepare_offer", call))
+    assert "not shared" in prepared
+    assert (await pia.http.get("/memory/offers"))["to_decide"] == []
+    line = {"path": path, "folder": "/team/", "group": "gold", "keep": True}
+    made = [
+        await ola.made("POST", "/memory/offers", {**line, "text": each})
+        for each in (text, "likes leek")
+    ]
+    assert len((await pia.http.get("/memory/offers"))["to_decide"]) == 2
+    await pia.made("POST", f"/memory/offers/{made[0]['id']}", {"accept": True})
+    (read,) = await pia.called(ToolCall("read_file", {"file_path": "/team/from-members.md"}))
+    assert text in read
+    # A turn with a token without the claim: its author has left.
+    await member("ola").called(ToolCall("ls", {"path": "/memories/"}))
+    assert (await pia.http.get("/memory/offers"))["to_decide"] == []
+    late = await pia.ask("POST", f"/memory/offers/{made[1]['id']}", {"accept": True})
+    assert late.status_code == 404
+
+
+@pytest.mark.server
 async def test_make_smoke_tries_the_folder_too(teams: DevServer, model: ScriptedAnthropic) -> None:
     model.script("What did we say", searching, [Text("That.")])
     done = smoke(teams.url, signed("smoker", "acme", int(time.time()) + 3600, team_id="smoky"))

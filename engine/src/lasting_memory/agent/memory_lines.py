@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lasting_memory.agent.shown_text import without_comments
-from lasting_memory.memory.facts import MARKER, lines_said
+from lasting_memory.memory.facts import MARKER, Line, lines_said
 from lasting_memory.memory.journal import lines_of
 from lasting_memory.memory.one_fact import wording
 from lasting_memory.memory.validation import RefusedWrite
@@ -100,6 +100,18 @@ def with_line(content: str, line: MemoryLine, text: str | None) -> str:
         f"{_named(line)} is a row of a table, or changed meanwhile; read it again, or correct it "
         "on the page."
     )
+
+
+def line_saying(content: str, text: str) -> Line | None:
+    """The first line of a text file that says this to people, or stands in the file so. Blocks.
+
+    Titles are none. None: no line says it.
+    """
+    wanted = wording(text)
+    for line in lines_said(lines_of(without_comments(content, line_breaks=True))):
+        if not line.is_heading and wanted in (wording(line.text), wording(line.raw or line.text)):
+            return line
+    return None
 
 
 def _marked(line: str, text: str) -> str:

@@ -19,6 +19,7 @@ from lasting_memory import days, platform
 from lasting_memory.agent.backends import StoreOverride, starting_files
 from lasting_memory.agent.checks import GuardedState
 from lasting_memory.agent.file_sections import Block, memory_sections, sections
+from lasting_memory.agent.groups import section_on_groups
 from lasting_memory.agent.once_a_run import once_a_run
 from lasting_memory.agent.snapshot import Snapshot, read_snapshot, run_snapshots
 from lasting_memory.agent.titles import give_title
@@ -222,6 +223,9 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
             text = f"{prompt('memory_shared.md')}\n{text}"
         elif is_for_later:
             text = f"{prompt('memory_read_only.md')}\n{text}"
+        groups = section_on_groups(self._deployment) if in_conversation else ""
+        if groups:
+            text = f"{text}\n{groups}"
         if controls.paused:
             text = f"{text}\n{prompt('paused_block.md')}"
         elif controls.review_agent and in_conversation and not is_for_later:

@@ -11,6 +11,7 @@ _MEMORY_TOOLS = {
     "append_memory",
     "save_profile",
     "search_memories",
+    "prepare_offer",
     "search_past_conversations",
     "read_conversation",
 }

@@ -11,13 +11,14 @@ from pydantic.v1 import ValidationError as ValidationErrorV1
 
 from lasting_memory.agent.backends import ScopedFiles, build_backend
 from lasting_memory.agent.memory_search import find_memories
+from lasting_memory.agent.offers import prepare_offer_tool
 from lasting_memory.agent.unshown import unshown_note
 from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.memory.facts import is_form
 from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.plain_text import compared, plain
 
-MEMORY_TOOLS = ("append_memory", "save_profile", "search_memories")
+MEMORY_TOOLS = ("append_memory", "save_profile", "search_memories", "prepare_offer")
 
 
 def memory_tools(
@@ -26,11 +27,12 @@ def memory_tools(
     """The tools for `/memories/`; none where there is no such folder.
 
     They are `search_memories`; `append_memory`, if the agent may write there; and `save_profile`,
-    if it may and there are profiles.
+    if it may and there are profiles; and `prepare_offer`, where a group has a folder to which lines
+    may be offered.
 
     `descriptions` are a fork's own, by tool. Each replaces all that the model is told of the tool.
     The settings may leave out a tool that has one. Raises `ValueError` for a name that is none of
-    the three.
+    them.
     """
     unknown = descriptions.keys() - MEMORY_TOOLS
     if unknown:
@@ -47,6 +49,8 @@ def memory_tools(
         tools.append(append_memory)
         if d.profile:
             tools.append(_save_profile(backend, d.profile))
+    if d.has_offers:
+        tools.append(prepare_offer_tool(d))
     for memory_tool in tools:
         memory_tool.description = descriptions.get(memory_tool.name, memory_tool.description)
     return tools

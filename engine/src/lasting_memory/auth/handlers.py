@@ -37,6 +37,7 @@ from lasting_memory.conversations.marks import (
 )
 from lasting_memory.deployment import Deployment
 from lasting_memory.memory.controls import controls
+from lasting_memory.memory.offers import note_groups
 from lasting_memory.memory.validation import RefusedWrite, check_text
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.caller import Caller
@@ -312,6 +313,7 @@ class _Handlers:
             owner = await self._operator_runs.act_as(ctx.user, thread, kwargs)
         else:
             owner = self._owner(ctx.user, kwargs["context"])
+            await self._note_groups(ctx.user, owner)
             await check_messages(thread, kwargs)
             await check_run(owner, value, self._deployment)
         value["metadata"].update(asdict(owner))
@@ -319,6 +321,13 @@ class _Handlers:
         if await self._note_pause(owner, thread):
             value["metadata"][HELD_WHILE_PAUSED] = True  # also of the thread that the run creates
         return None if is_operator else asdict(owner)
+
+    async def _note_groups(self, user: User, owner: Actor) -> None:
+        """What a person offers to a group that they have left, by this token, goes."""
+        if not self._deployment.has_offers:
+            return
+        store = await platform.store()
+        await note_groups(store, owner, self._deployment, identity.membership_of(user))
 
     def _stamp_groups(
         self, user: User, value: MutableMapping[str, Any], *, is_operator: bool

@@ -58,6 +58,8 @@ class Deployment:
             function of the person, which is quick and changes nothing. They come beside those of
             `seeds/memories/`, in place of one with its path. It is called in a thread until the
             memory has files. Where it fails, the log says why, and the run goes on without.
+        offers: whether people may offer lines of their own memory to the folders of their groups.
+            Where there is no such folder, or nobody has memory of their own, there are no offers.
 
     Raises `SettingsError` for a schema, a check, a route or a function that cannot be used. Without
     the route `/memories/` the agent has no memory: skills and policies alone.
@@ -72,6 +74,7 @@ class Deployment:
     consolidation: Consolidation | None = field(default_factory=Consolidation)
     offline_model: bool = True
     first_files: FirstFiles | None = None
+    offers: bool = True
 
     def __post_init__(self) -> None:
         self._check_kinds()
@@ -132,6 +135,7 @@ class Deployment:
             "checks": ((list, tuple), "a list of functions"),
             "limits": (Limits, "Limits(...)"),
             "consolidation": ((Consolidation, type(None)), "Consolidation(...), or None"),
+            "offers": (bool, "True or False"),
         }
         for name, (kind, fix) in kinds.items():
             value = getattr(self, name)
@@ -201,6 +205,13 @@ class Deployment:
     def claims(self) -> frozenset[str]:
         """The claims of a token that routes are for."""
         return frozenset(scope.claim for scope in self.routes.values() if scope.claim)
+
+    @property
+    def has_offers(self) -> bool:
+        """Whether people may offer lines of their own memory to a group, whose members read over HTTP."""
+        if not (self.offers and self.has_own_memory):
+            return False
+        return any(scope.claim and scope.over_http for scope in self.routes.values())
 
     @property
     def has_approvals(self) -> bool:

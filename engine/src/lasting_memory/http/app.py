@@ -35,6 +35,7 @@ from lasting_memory.http import (
     forget,
     importing,
     me,
+    offers,
     proposals,
     switches,
     texts,
@@ -112,6 +113,7 @@ _ROUTERS = [
     consolidation.router,
     bringing.router,
     proposals.router,
+    offers.router,
 ]
 
 
@@ -282,9 +284,14 @@ class Page:
 
 def _index(deployment: Deployment) -> str:
     """The page's HTML, in which only what depends on the language is left open."""
+    off = set[str]()
+    if not deployment.consolidation:
+        off.add("consolidation")
+    if not deployment.has_offers:
+        off.add("offers")
     parts = list[str]()
     for part in PARTS:
-        if deployment.consolidation or not part.startswith("consolidation/"):
+        if part.partition("/")[0] not in off:
             parts.append(part)
     index = (FOLDER / "index.html").read_text("utf-8")
     index = index.replace("{parts}", " ".join(parts))

@@ -29,6 +29,7 @@ from lasting_memory.http.requests import ROUTE, Caller, PersonRequest, Sent, key
 from lasting_memory.memory import journal
 from lasting_memory.memory.facts import said
 from lasting_memory.memory.journal import NOTHING, Revision
+from lasting_memory.memory.offers import Offers
 from lasting_memory.memory.one_fact import Fact, fact_of, lines_now
 from lasting_memory.memory.proposals import Memory
 from lasting_memory.memory.stored_files import stored_file
@@ -84,10 +85,10 @@ async def delete_fact(
     """Delete a fact for good: a line of a file, or the text of a field of JSON.
 
     The line is as `GET /memory/facts` or `/memory/trash` shows it. It goes with its earlier
-    wordings from all files of yours and their histories, from proposals and what was declined, and
-    from the records of consolidation. `conversations` are deleted with it. In the others that it
-    came from it stays readable; nothing that was said in them up to now is consolidated again. What
-    was under way meanwhile is refused.
+    wordings from all files of yours and their histories, from proposals and what was declined, from
+    offers to groups that nobody has accepted, and from the records of consolidation.
+    `conversations` are deleted with it. In the others that it came from it stays readable; nothing
+    that was said in them up to now is consolidated again. What was under way meanwhile is refused.
 
     With dry_run=true nothing is deleted, and the counts say what would be. 404: it is nowhere. 412:
     the file is at another revision. 503: it came back each time; call again.
@@ -240,6 +241,8 @@ class _Erasure:
             counts += await journal.erase(store, place, self.fact.cleaned, began, dry_run=dry_run)
             memory = Memory(store, actor, place, caller.deployment, began)
             counts["proposals"] += await memory.erase(self.fact, dry_run=dry_run)
+        offers = Offers(store, actor, caller.deployment, began)
+        counts["offers"] += await offers.erase(self.fact, dry_run=dry_run)
         counts["consolidations"] += await consolidation.erase_from_records(
             store, actor, self.fact, began, dry_run=dry_run
         )

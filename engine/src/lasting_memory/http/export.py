@@ -19,6 +19,7 @@ from lasting_memory.http.models import (
     ExportedChange,
     ExportedDeletedFile,
     ExportedFile,
+    ExportedOffer,
     ExportedProposal,
     ExportedRevision,
     ExportedValue,
@@ -29,6 +30,7 @@ from lasting_memory.http.models import (
 from lasting_memory.http.requests import ROUTE, AboutQuery, Caller
 from lasting_memory.memory import journal
 from lasting_memory.memory.controls import controls
+from lasting_memory.memory.offers import Offers
 from lasting_memory.memory.proposals import Memory
 from lasting_memory.memory.stored_files import stored_file
 from lasting_memory.memory.validation import RefusedWrite
@@ -68,6 +70,7 @@ async def document(
         "org_id": actor.org_id,
         "proposals": [proposal.model_dump() for proposal in proposals],
         "proposed_changes": changes,
+        "offers": await _offers(store, actor, deployment),
         "left_out": ["temporary conversations"],
         "controls": controls_of(await controls(store, actor, deployment)).model_dump(),
     }
@@ -107,6 +110,28 @@ async def _proposals(
         for proposal_id, of_proposal in changes_of.items():
             changes[proposal_id] = [_change(change) for change in of_proposal]
     return proposals, changes
+
+
+async def _offers(
+    store: BaseStore, actor: identity.Actor, deployment: Deployment
+) -> list[ExportedOffer]:
+    """What the person offers to groups, and what became of it."""
+    exported = list[ExportedOffer]()
+    for offer in await Offers(store, actor, deployment).all():
+        exported.append(
+            {
+                "id": offer.id,
+                "at": offer.at,
+                "status": offer.status,
+                "text": offer.text,
+                "path": offer.path,
+                "folder": offer.route,
+                "claim": offer.claim,
+                "group": offer.group,
+                "keep": offer.keep,
+            }
+        )
+    return exported
 
 
 def _change(change: Mapping[str, Any]) -> ExportedChange:

@@ -20,6 +20,7 @@ from lasting_memory.http import requests
 from lasting_memory.http.models import Forgotten, Stays
 from lasting_memory.http.requests import AboutQuery, Caller, NoBody
 from lasting_memory.memory import journal
+from lasting_memory.memory.offers import Offers
 from lasting_memory.people import identity, namespaces, scopes
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.platform import get_client
@@ -84,7 +85,9 @@ def _kept(deployment: Deployment, actor: identity.Actor) -> list[str]:
     ]
     for path, scope in deployment.routes.items():
         if scope.claim:
-            kept.append(f"Files in {path}: they are the group's.")
+            kept.append(
+                f"Files in {path}: they are the group's, with the lines of yours that were accepted there."
+            )
     if deployment.has_memory and deployment.memory.is_shared:
         kept.append("Shared memory (MEMORY_SCOPE=assistant): it is everybody's.")
     return kept
@@ -128,6 +131,7 @@ async def forget(
         await asyncio.sleep(FORGET_GRACE_SECONDS)
         counts["threads"] += await _delete_threads(client, actor, going)
         files |= (await requests.memories_of(store, actor, deployment)).keys()
+        await Offers(store, actor, deployment).withdraw_all()
         for namespace in namespaces.namespaces_of(actor, sorted(files)):
             counts[namespace[0]] += await _delete_items(store, namespace)
         # Also of what was written meanwhile.

@@ -36,6 +36,7 @@ _AUTHORS = [
 ]
 BatchKind = Literal["conversations", "tidy", "bring"]
 ProposalKind = Literal["conversations", "tidy", "bring", "agent"]
+OfferStatus = Literal["prepared", "open", "accepted", "declined"]
 Stays = Literal["time", "traces", "groups", "shared"]
 _LEFT_OUT_REASONS: JsonDict = {
     "propertyNames": {
@@ -353,6 +354,7 @@ class DeletedCounts(Answer):
     revisions: int = Field(default=0, exclude_if=not_)
     files: int = Field(default=0, exclude_if=not_)
     proposals: int = Field(default=0, exclude_if=not_)
+    offers: int = Field(default=0, exclude_if=not_, description="to groups; none that is accepted")
     consolidations: int = Field(default=0, exclude_if=not_, description="records of its runs")
     passages: int = Field(
         default=0, exclude_if=not_, description="of deleted conversations, in the index"
@@ -642,6 +644,21 @@ class ExportedProposal(Proposal):
 
 
 @closed
+class ExportedOffer(TypedDict):
+    """A line that is offered to a group, or was."""
+
+    id: str
+    at: str
+    status: OfferStatus
+    text: str
+    path: str
+    folder: str
+    claim: str
+    group: str
+    keep: bool
+
+
+@closed
 class Export(TypedDict):
     """Everything of a person's. `POST /memory/import` takes it."""
 
@@ -652,6 +669,9 @@ class Export(TypedDict):
     proposals: list[ExportedProposal]
     proposed_changes: Annotated[
         dict[str, list[ExportedChange]], Field(description="by a proposal's id what makes it again")
+    ]
+    offers: Annotated[
+        list[ExportedOffer], Field(description="to groups; an import brings none back")
     ]
     left_out: Annotated[list[str], Field(description="what of yours is not in this document")]
     controls: Controls
@@ -681,6 +701,66 @@ class Import(Answer):
     proposals: int = Field(description="how many wait for you again")
     controls: Controls
     conversations: ImportedConversations
+
+
+# --- Offers to groups
+
+
+class GroupToOffer(Answer):
+    """A group's folder to which lines of one's own memory may be offered."""
+
+    folder: str = Field(description="as the agent sees it, such as /team/")
+    claim: str = Field(description="the claim of the token that makes somebody a member")
+    group: str = Field(description="the claim's value")
+    decided_by: Literal["members", "operators"] = Field(
+        description="members, where their agents write there at once; operators decide everywhere"
+    )
+    left: int = Field(description="how many further offers of yours may wait there")
+
+
+class OwnOffer(Answer):
+    """A line of one's own memory that is offered to a group, or prepared for that by an agent."""
+
+    id: str
+    at: str
+    status: OfferStatus = Field(description="prepared: by your agent; nothing of it is shared")
+    text: str = Field(description="what the group gets, and nothing else")
+    path: str = Field(description="your file that the line is from")
+    folder: str
+    claim: str
+    group: str
+    keep: bool = Field(description="whether your own line stays when it is accepted")
+
+
+class OfferToDecide(Answer):
+    """An offer of somebody's to a group in whose folder you may write."""
+
+    id: str
+    author: str = Field(description="who offers it")
+    text: str
+    day: str = Field(description="when it was offered")
+    folder: str
+    claim: str
+    group: str
+    org_id: str
+
+
+class Offers(Answer):
+    groups: list[GroupToOffer]
+    offers: list[OwnOffer] = Field(description="yours, the oldest first")
+    to_decide: list[OfferToDecide] = Field(description="the oldest first")
+    more: int = Field(description="newer ones to decide, which are shown once these are decided")
+
+
+class DecidedOffer(Answer):
+    id: str
+    accepted: bool
+    path: str | None = Field(description="the group's file in which the line is now")
+
+
+class WithdrawnOffer(Answer):
+    id: str
+    status: OfferStatus = Field(description="what it was")
 
 
 class Forgotten(Answer):

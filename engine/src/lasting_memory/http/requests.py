@@ -21,6 +21,7 @@ from lasting_memory.auth.share import share_of
 from lasting_memory.deployment import NO_MEMORY, Deployment
 from lasting_memory.http.models import Refusal
 from lasting_memory.memory import journal
+from lasting_memory.memory.offers import note_groups
 from lasting_memory.memory.proposals import Memory
 from lasting_memory.memory.validation import check_path
 from lasting_memory.people import identity, namespaces
@@ -256,6 +257,8 @@ async def caller_of(request: Request) -> PersonRequest:
     author = identity.Author("operator" if is_about_another else "person", user.identity)
     store = await request.app.state.store()
     began = journal.Began(actor, request.state.came)
+    if not is_about_another:
+        await note_groups(store, actor, deployment, identity.membership_of(user), began)
     return PersonRequest(request, deployment, actor, author, store, began)
 
 

@@ -60,6 +60,8 @@ controls = _of_person("controls")
 reading = _of_person("reading")
 # Changes that wait for a person's decision, and what was declined; keys are their ids.
 proposals = _of_person("proposals")
+# What of a person's own memory they offer to their groups, and what became of it; keys are ids.
+offers = _of_person("offers")
 # When each of a person's conversations, or a run of one, was deleted, as long as the run may go on;
 # keys are ids of threads and runs.
 deleted_threads = _of_person("deleted_threads")
@@ -69,6 +71,32 @@ FORGOTTEN = "last"  # its key
 # A person's tokens by day and run. It stays when they are forgotten: otherwise forgetting would
 # renew the day's budget.
 usage = _of_person("usage")
+
+
+def group_files(org_id: str, claim: str, value: str) -> Namespace:
+    """Namespace of the files of a group: the people of an organization with this value of a claim."""
+    return files_namespace("groups", org_id, claim, value)
+
+
+# Above all that is offered to groups.
+OFFERED: Namespace = ("offered",)
+
+
+def offered(files: Namespace) -> Namespace:
+    """Namespace of what is offered to a group, whose files these are. Keys are ids of offers."""
+    return (*OFFERED, files[-1])
+
+
+def group_of(place: Namespace) -> tuple[str, str, str]:
+    """Organization, claim and value of a group, by the namespace of its files or of its offers.
+
+    Raises `ValueError` for a namespace of something else.
+    """
+    parts = place[-1].split(":")
+    if len(place) != 2 or len(parts) != 3:  # noqa: PLR2004  # what it is, and whose
+        raise ValueError(f"{place!r:.200} is no group's.")
+    org_id, claim, value = map(part_of, parts)
+    return org_id, claim, value
 
 
 def noted(files: Namespace) -> tuple[Namespace, str] | None:
@@ -134,6 +162,7 @@ def namespaces_of(actor: Actor, files: Iterable[Namespace]) -> list[Namespace]:
         kept_out,
         reading,
         proposals,
+        offers,
         run_records,
         controls,
         deleted_threads,

@@ -63,6 +63,7 @@ function Line({ session, group, fact, isNew, act, onEdit }) {
       <button class="small" aria-label=${t("facts.edit_fact", name)} onClick=${onEdit}>${t("facts.edit")}</button>
       <button class="small" aria-label=${t("facts.delete_fact", name)} onClick=${remove}>${t("facts.delete")}</button>
       <button class="small" aria-label=${t("for_good.open_line", name)} onClick=${() => setLeaving(true)}>${t("for_good.open")}</button>
+      ${session.factActions.map((Actions) => html`<${Actions} session=${session} path=${group.path} text=${fact.text} name=${name.text} />`)}
       <${Toggle} class="small" of="why" label=${t("facts.why")} aria-label=${t("facts.why_fact", name)} open=${view} set=${setView} /></p>
     ${view === "why" && html`<${Why} session=${session} path=${group.path} fact=${fact} />`}
     ${isLeaving && html`<${ForGood} session=${session} path=${group.path} text=${fact.raw ?? fact.text} onClose=${() => setLeaving(false)} />`}

@@ -39,6 +39,7 @@ const PLACES = {
 const PANELS = ["facts", "changes", "settings"]; // share one side of a wide screen, where the others are always shown
 const NARROW = matchMedia("(max-width: 56rem)"); // as in style.css
 const SWITCHES = added("switches");
+const FACT_ACTIONS = parts.flatMap(({ FactActions }) => FactActions ?? []); // beside each fact
 const ABOVE_CHANGES = parts.flatMap(({ AboveChanges }) => AboveChanges ?? []);
 
 const idInAddress = () => (isId(location.hash.slice(1)) ? location.hash.slice(1) : null);
@@ -120,7 +121,7 @@ function Signed({ client, me, last, onSignOut }) {
     if (PANELS.includes(name)) setPanel(name);
   };
   const memory = useMemo(() => watched(client, changed), []);
-  const session = useMemo(() => ({ client, memory, me }), []);
+  const session = useMemo(() => ({ client, memory, me, factActions: FACT_ACTIONS }), []);
   const moved = () => {
     if (idInAddress() !== talk.id) history.pushState(null, "", talk.id ? `#${talk.id}` : location.pathname);
     changed();

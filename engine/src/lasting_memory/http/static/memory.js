@@ -10,8 +10,9 @@ const isOf = (line, { text, raw }) => (raw === undefined ? said(line.trim()) ===
 /** `changed()` is called when there is something new to show; `version` has gone up then. */
 export function watched(client, changed) {
   // `changes`, the newest first: { key, path, revision, author, at, deleted, diff, changes }, the last of which are ids to take back;
-  // `waiting`: how many proposals wait for a yes; `isEarlier`: one of them was made before this visit; `more`: how many older ones there may be.
+  // `waiting`: how many proposals and offers wait for a yes; `isEarlier`: one of them was made before this visit; `more`: how many older ones there may be.
   const memory = { groups: null, waiting: 0, shared: [], usage: null, changes: [], more: 0, isEarlier: false, problem: "", version: 0 };
+  const waits = new Map(); // how many of each wait
   const quiet = new Set(); // keys of what was done here, and need not be pointed out
   let known = null; // revisions by path
   let arrived = null; // when, by the server's clock
@@ -111,10 +112,12 @@ export function watched(client, changed) {
     }
   }
 
-  /** Note how many proposals wait. */
-  function wait(count) {
-    if (memory.waiting === count) return;
-    memory.waiting = count;
+  /** Note how many proposals wait, or how many of something else. */
+  function wait(count, of = "proposals") {
+    waits.set(of, count);
+    const waiting = [...waits.values()].reduce((sum, each) => sum + each, 0);
+    if (memory.waiting === waiting) return;
+    memory.waiting = waiting;
     changed();
   }
 

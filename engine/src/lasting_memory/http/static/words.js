@@ -144,6 +144,10 @@ const REASONS = {
   memory_full: () => t("reasons.memory_full"),
   bad_path: () => t("reasons.bad_path"),
   bad_text: () => t("reasons.bad_text"),
+  hidden_text: () => t("reasons.hidden_text"),
+  names_conversation: () => t("reasons.names_conversation"),
+  offer_too_long: () => t("reasons.offer_too_long"),
+  too_many_offers: () => t("reasons.too_many_offers"),
 };
 
 /** A sentence for each of these reasons, { kind, texts }. */

@@ -1,0 +1,236 @@
+"""Lines of one's own memory that one offers to a group, and the decision of whoever may write there."""
+
+import logging
+from typing import Annotated
+
+from fastapi import Depends, Request
+from pydantic import Field
+from starlette.exceptions import HTTPException
+
+from lasting_memory.agent.offers import source_of
+from lasting_memory.http import requests
+from lasting_memory.http.models import (
+    DecidedOffer,
+    GroupToOffer,
+    Offers,
+    OfferToDecide,
+    OwnOffer,
+    WithdrawnOffer,
+)
+from lasting_memory.http.requests import Caller, MemoryQuery, NoBody, PersonRequest, Sent
+from lasting_memory.memory import offered, offers
+from lasting_memory.memory.group_folders import GroupFolder, group_folders
+from lasting_memory.memory.offered import Waiting
+from lasting_memory.memory.offers import Offer
+from lasting_memory.memory.validation import RefusedWrite
+from lasting_memory.people import identity, namespaces
+from lasting_memory.people.namespaces import Namespace
+
+logger = logging.getLogger("api")
+# Offers that one answer shows to whoever decides.
+_SHOWN = 100
+
+
+def _check_is_on(request: Request) -> None:
+    deployment = request.app.state.deployment
+    if deployment.has_own_memory and not deployment.has_offers:
+        raise HTTPException(
+            404,
+            "There are no offers here: deployment.py has offers=False, or no folder of a group that is read over HTTP.",
+        )
+
+
+router = requests.memory_router(Depends(_check_is_on), requests.IN_TURN)
+
+
+@router.get("/memory/offers")
+async def list_offers(caller: Caller, query: MemoryQuery) -> Offers:
+    """What you offer to your groups, what your agent has prepared for that, and what waits for your
+    decision.
+
+    Of a group's folder in which members write at once, they decide; operators decide everywhere. An
+    operator who asks about another person sees that person's own.
+    """
+    memory = caller.namespace
+    own = list[Offer]()
+    for offer in await _own(caller).all():
+        if offer.status != "prepared" or offer.memory == memory:
+            own.append(offer)
+    folders = _folders(caller)
+    waiting = list[Waiting]()
+    if caller.author.kind != "operator":
+        places = _places_to_decide(caller, folders)
+        waiting = await offered.waiting_for(caller.store, caller.deployment, places)
+    return Offers(
+        groups=[_group_shown(folder, own) for folder in folders],
+        offers=[_own_shown(offer) for offer in own],
+        to_decide=[_waiting_shown(each) for each in waiting[:_SHOWN]],
+        more=max(len(waiting) - _SHOWN, 0),
+    )
+
+
+class LineToOffer(Sent):
+    path: requests.Path
+    text: Annotated[str, Field(max_length=10_000, description="as `GET /memory/facts` shows it")]
+    folder: Annotated[str, Field(max_length=200, examples=["/team/"])]
+    group: Annotated[
+        str, Field(max_length=300, description="the value of its claim, as you see it")
+    ]
+    keep: Annotated[bool, Field(description="whether your own line stays when it is accepted")]
+
+
+@router.post("/memory/offers")
+async def offer_line(caller: Caller, query: MemoryQuery, body: LineToOffer) -> OwnOffer:
+    """Offer a line of your memory to a group of yours. What crosses is the text, with your identity
+    and the day, for whoever decides there; no conversation, no history.
+
+    You name the text and the group as you see them: the group's folder, and the value of its claim.
+    At most five offers of yours wait for a group. 404: no line of the file says this, or you are not
+    in this group. 422: it may not be offered (a credential, hidden characters, too long), or too many
+    wait.
+    """
+    caller.check_own()
+    caller.check_not_shared()
+    folder = _folder_named(caller, body.folder, body.group)
+    try:
+        source = await source_of(caller.store, caller.namespace, body.path, body.text)
+    except RefusedWrite as error:
+        raise HTTPException(404, str(error)) from None
+    offer = await _own(caller).offer(folder, source, keep=body.keep)
+    _audit(caller, "made", folder, offer.id)
+    return _own_shown(offer)
+
+
+class OfferDecision(Sent):
+    accept: bool
+
+
+@router.post("/memory/offers/{offer_id}")
+async def decide_offer(
+    caller: Caller, offer_id: str, query: MemoryQuery, body: OfferDecision
+) -> DecidedOffer:
+    """Accept an offer to a group, or decline it, if you may write in the group's folder.
+
+    An accepted line is put at the end of `from-members.md` in the folder, by its author. 403: others
+    decide here. 404: there is no such offer, or it counts no more, since its author left the group.
+    409: it was decided already. 422: the folder cannot take it, and it waits on.
+    """
+    caller.check_own()
+    caller.check_not_shared()
+    folders = _folders(caller)
+    places = [namespaces.offered(folder.files) for folder in folders]
+    if _operates(caller):
+        places = [namespaces.OFFERED]
+    folder = await offered.offered_with(caller.store, caller.deployment, places, offer_id)
+    if not folder.members_decide and not _operates(caller):
+        raise HTTPException(403, f"Operators decide what is put into {folder.route}.")
+    await offered.decide(
+        caller.store,
+        caller.deployment,
+        folder,
+        offer_id,
+        accept=body.accept,
+        came=caller.began.at,
+    )
+    _audit(caller, "accepted" if body.accept else "declined", folder, offer_id)
+    path = folder.accepted_path if body.accept else None
+    return DecidedOffer(id=offer_id, accepted=body.accept, path=path)
+
+
+@router.delete("/memory/offers/{offer_id}")
+async def withdraw_offer(
+    caller: Caller, offer_id: str, query: MemoryQuery, body: NoBody = None
+) -> WithdrawnOffer:
+    """Withdraw an offer of yours, or drop one that your agent has prepared.
+
+    404: you have no such offer. 409: it was decided already.
+    """
+    caller.check_own()
+    caller.check_not_shared()
+    offer = await _own(caller).withdraw(offer_id)
+    return WithdrawnOffer(id=offer.id, status=offer.status)
+
+
+def _own(caller: PersonRequest) -> offers.Offers:
+    return offers.Offers(caller.store, caller.actor, caller.deployment, caller.began)
+
+
+def _folders(caller: PersonRequest) -> list[GroupFolder]:
+    """The folders of the caller's groups. None for an operator who asks about another."""
+    if caller.author.kind == "operator":
+        return []
+    claims = identity.claims_of(caller.http.user)
+    return group_folders(caller.deployment, caller.actor, claims)
+
+
+def _folder_named(caller: PersonRequest, route: str, group: str) -> GroupFolder:
+    """The folder of a group of the caller's. Raises `HTTPException` 404 if they are not in it."""
+    for folder in _folders(caller):
+        if (folder.route, folder.group) == (route, group):
+            return folder
+    raise HTTPException(404, f"You share no folder {route[:80]!r} with {group[:80]!r} now.")
+
+
+def _operates(caller: PersonRequest) -> bool:
+    return identity.is_operator(caller.http.user, caller.deployment.settings)
+
+
+def _places_to_decide(caller: PersonRequest, folders: list[GroupFolder]) -> list[Namespace]:
+    """The namespaces of the offers about which the caller decides."""
+    if _operates(caller):
+        return [namespaces.OFFERED]
+    return [namespaces.offered(folder.files) for folder in folders if folder.members_decide]
+
+
+def _group_shown(folder: GroupFolder, own: list[Offer]) -> GroupToOffer:
+    waiting = 0
+    for offer in own:
+        is_there = (offer.claim, offer.group) == (folder.claim, folder.group)
+        waiting += is_there and offer.status == "open"
+    return GroupToOffer(
+        folder=folder.route,
+        claim=folder.claim,
+        group=folder.group,
+        decided_by="members" if folder.members_decide else "operators",
+        left=max(offers.MAX_OPEN - waiting, 0),
+    )
+
+
+def _own_shown(offer: Offer) -> OwnOffer:
+    return OwnOffer(
+        id=offer.id,
+        at=offer.at,
+        status=offer.status,
+        text=offer.text,
+        path=offer.path,
+        folder=offer.route,
+        claim=offer.claim,
+        group=offer.group,
+        keep=offer.keep,
+    )
+
+
+def _waiting_shown(waiting: Waiting) -> OfferToDecide:
+    return OfferToDecide(
+        id=waiting.offered.id,
+        author=waiting.offered.author,
+        text=waiting.offered.text,
+        day=waiting.offered.day,
+        folder=waiting.folder.route,
+        claim=waiting.folder.claim,
+        group=waiting.folder.group,
+        org_id=waiting.folder.org_id,
+    )
+
+
+def _audit(caller: PersonRequest, what: str, folder: GroupFolder, offer_id: str) -> None:
+    """Log who crossed what border. A warning, so that no usual log level hides it."""
+    logger.warning(
+        "AUDIT memory.offer.%s org=%r %s=%r by=%r offer=%r",
+        what,
+        folder.org_id,
+        folder.claim,
+        folder.group,
+        caller.author.user_id,
+        offer_id,
+    )

@@ -1,0 +1,232 @@
+"""What is offered to groups: what waits for whoever may write in their folders, and the decision.
+
+An accepted line is a revision of the group's file, by the author of the offer. It is the group's from
+then on.
+"""
+
+import logging
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from deepagents.backends.protocol import FileData
+from langgraph.store.base import BaseStore, GetOp, Item, PutOp
+
+from lasting_memory.deployment import Deployment
+from lasting_memory.memory import journal
+from lasting_memory.memory.folder import Folder
+from lasting_memory.memory.group_folders import ACCEPTED_KEY, GroupFolder, folder_of
+from lasting_memory.memory.journal import Began
+from lasting_memory.memory.offers import (
+    Offer,
+    Offered,
+    UnknownOfferError,
+    added_line,
+    offered_in,
+    offers_in,
+    put_offered,
+    put_own,
+)
+from lasting_memory.memory.proposals import DecidedError
+from lasting_memory.memory.stored_files import stored_file
+from lasting_memory.memory.validation import RefusedWrite
+from lasting_memory.people import namespaces
+from lasting_memory.people.identity import Actor, Author
+from lasting_memory.people.namespaces import Namespace
+from lasting_memory.plain_text import compared
+from lasting_memory.platform import lock_of
+
+# Decided offers of a group of which it is known that they were decided.
+_DECIDED_KEPT = 200
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """An offer that waits for a decision."""
+
+    offered: Offered
+    folder: GroupFolder
+    own: Offer  # its author's item
+
+    @property
+    def author(self) -> Actor:
+        return Actor(self.offered.author, self.folder.org_id)
+
+
+async def waiting_for(
+    store: BaseStore, deployment: Deployment, places: Iterable[Namespace]
+) -> list[Waiting]:
+    """The undecided offers in these namespaces of offers, or below, oldest first.
+
+    What counts no more, since its author left or was forgotten, is deleted.
+    """
+    found = list[tuple[Offered, GroupFolder]]()
+    for place in places:
+        for item in await journal.all_items(store, place):
+            offered = offered_in(item)
+            folder = folder_of(deployment, item.namespace)
+            if offered and folder and not offered.decided:
+                found.append((offered, folder))
+    waiting = list[Waiting]()
+    gone = list[PutOp]()
+    items = await store.abatch([_own_item(offered, folder) for offered, folder in found])
+    for (offered, folder), item in zip(found, items, strict=True):
+        own = _counting(offered, item)
+        if own:
+            waiting.append(Waiting(offered, folder, own))
+        else:
+            gone.append(PutOp(namespaces.offered(folder.files), offered.id, None))
+    await store.abatch(gone)
+    return sorted(waiting, key=lambda each: (each.own.at, each.offered.id))
+
+
+def _own_item(offered: Offered, folder: GroupFolder) -> GetOp:
+    """The operation that reads the author's own item of an offer."""
+    author = Actor(offered.author, folder.org_id)
+    return GetOp(namespaces.offers(author), offered.id)
+
+
+def _counting(offered: Offered, item: object) -> Offer | None:
+    """The author's own item of an offer that counts; None for one that does not."""
+    for own in offers_in([item]):
+        if own.status == "open" and own.text == offered.text and own.is_proved():
+            return own
+    return None
+
+
+async def offered_with(
+    store: BaseStore, deployment: Deployment, places: Sequence[Namespace], offer_id: str
+) -> GroupFolder:
+    """The folder to which something with this id is offered, in these namespaces of offers or below.
+
+    Raises `UnknownOfferError` if there is nothing.
+    """
+    found = list[Item]()
+    for place in places:
+        found += await store.asearch(place, filter={"id": offer_id}, limit=1)
+    for item in found:
+        folder = folder_of(deployment, item.namespace)
+        if folder and item.key == offer_id:
+            return folder
+    raise UnknownOfferError(offer_id)
+
+
+async def decide(
+    store: BaseStore,
+    deployment: Deployment,
+    folder: GroupFolder,
+    offer_id: str,
+    *,
+    accept: bool,
+    came: str,
+) -> Offered:
+    """Accept or decline an offer to a group. Returns the offer as it was.
+
+    `came` is the time of the request, in ISO format, UTC. An accepted line is put at the end of
+    `folder.accepted_path`. If its author wants so, it goes from their own memory.
+
+    Raises `UnknownOfferError` for one that does not count any more, `DecidedError` if it was decided,
+    and `RefusedWrite` if the folder cannot take the line: the offer waits on.
+    """
+    place = namespaces.offered(folder.files)
+    async with lock_of("offer", offer_id):  # two deciders, or one and the author who withdraws it
+        offered = offered_in(await store.aget(place, offer_id))
+        if offered is None:
+            raise UnknownOfferError(offer_id)
+        if offered.decided:
+            raise DecidedError(f"The offer {offer_id[:40]!r} was {offered.decided} already.")
+        waiting = await _waiting(store, folder, offered)
+        if accept:
+            await _put_line(store, deployment, waiting)
+            if not waiting.own.keep:
+                await _take_own_line_out(store, deployment, waiting, came)
+        await _note_decision(store, waiting, accept=accept, came=came)
+        return offered
+
+
+async def _waiting(store: BaseStore, folder: GroupFolder, offered: Offered) -> Waiting:
+    """An undecided offer, whose author is still a member. Raises `UnknownOfferError` if it goes."""
+    (item,) = await store.abatch([_own_item(offered, folder)])
+    own = _counting(offered, item)
+    if own:
+        waiting = Waiting(offered, folder, own)
+        # Forgetting writes its time before it deletes.
+        since = await journal.ended(store, Began(waiting.author, own.at))
+        if not since.all_of_it:
+            return waiting
+    await store.adelete(namespaces.offered(folder.files), offered.id)
+    raise UnknownOfferError(offered.id)
+
+
+async def _put_line(store: BaseStore, deployment: Deployment, waiting: Waiting) -> None:
+    """Put the offered line at the end of the group's file, unless it stands there.
+
+    Raises `RefusedWrite` as `Folder.change`.
+    """
+    folder = waiting.folder
+    author = Author("person", waiting.author.user_id)
+    path = folder.accepted_path
+
+    def with_line(before: FileData | None) -> FileData:
+        return added_line(before, path, waiting.offered.text)
+
+    item = await store.aget(folder.files, ACCEPTED_KEY)
+    present = stored_file(item) if item else None
+    if present is not None and with_line(present) == present:
+        return
+    # Without a time: the file is the group's, and stays when its author is forgotten.
+    files = Folder(deployment, store, folder.files, folder.route[:-1], author)
+    await files.change(ACCEPTED_KEY, with_line)
+
+
+async def _take_own_line_out(
+    store: BaseStore, deployment: Deployment, waiting: Waiting, came: str
+) -> None:
+    """Take the line out of its author's own file, as they decided when they offered it.
+
+    What they changed since then stays, and so does a line that their deployment's checks keep.
+    """
+    own = waiting.own
+    author = Author("person", waiting.author.user_id)
+    wanted = compared(own.line)
+
+    def without_line(before: FileData | None) -> FileData | None:
+        if before is None or before["encoding"] != "utf-8":
+            return before
+        lines = before["content"].split("\n")
+        kept = [line for line in lines if compared(line) != wanted]
+        return FileData(content="\n".join(kept), encoding="utf-8")
+
+    item = await store.aget(own.memory, own.key)
+    with suppress(RefusedWrite):  # what stands there is no file
+        present = stored_file(item) if item else None
+        after = without_line(present)
+        if present is None or after is None or after["content"] == present["content"]:
+            return
+    began = Began(waiting.author, came)
+    files = Folder(deployment, store, own.memory, "/memories", author, began)
+    try:
+        await files.change(own.key, without_line, bounded=False)
+    except RefusedWrite:
+        logger.warning("A line that was offered and accepted stays in its author's memory too.")
+
+
+async def _note_decision(store: BaseStore, waiting: Waiting, *, accept: bool, came: str) -> None:
+    """Note the decision: for the group that there was one, for the author which one."""
+    decided: Literal["accepted", "declined"] = "accepted" if accept else "declined"
+    place = namespaces.offered(waiting.folder.files)
+    known = Offered(waiting.offered.id, "", "", waiting.offered.day, decided)
+    old = list[Item]()
+    for item in await journal.all_items(store, place):
+        other = offered_in(item)
+        if other and other.decided:
+            old.append(item)
+    old.sort(key=lambda item: item.updated_at)
+    gone = [PutOp(place, item.key, None) for item in old[:-_DECIDED_KEPT]]
+    await store.abatch([put_offered(place, known), *gone])
+    own = replace(waiting.own, status=decided)
+    began = Began(waiting.author, came)
+    ops = [put_own(waiting.author, own)]
+    await journal.put_unless_forgotten(store, ops, began, quotes_facts=True)

@@ -1,0 +1,384 @@
+"""Offers of a person: lines of their own memory that they offer to the folder of a group of theirs.
+
+An agent can only prepare an offer, in its person's own namespace. The person confirms the text and
+the group outside of runs. What crosses then is an item in the group's namespace: the text, its
+author and the day (`offered.py` has what becomes of it there). The person's own item says from which
+file the line is. An offer counts only while both items are there. So whoever is forgotten, or has
+left the group, offers nothing from that moment.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Literal
+from uuid import uuid4
+
+from deepagents.backends.protocol import FileData
+from langgraph.store.base import BaseStore, GetOp, Item, PutOp
+from pydantic import TypeAdapter, ValidationError
+
+from lasting_memory.deployment import Deployment
+from lasting_memory.memory import journal
+from lasting_memory.memory.folder import check_write
+from lasting_memory.memory.group_folders import ACCEPTED_KEY, GroupFolder
+from lasting_memory.memory.journal import Began, lines_of
+from lasting_memory.memory.offered_text import check_offered_text
+from lasting_memory.memory.one_fact import Fact, wording
+from lasting_memory.memory.proposals import DecidedError, UnknownProposalError
+from lasting_memory.memory.stored_files import stored_file
+from lasting_memory.memory.validation import RefusedWrite
+from lasting_memory.people import namespaces
+from lasting_memory.people.identity import Actor, Author, Membership
+from lasting_memory.people.namespaces import Namespace
+from lasting_memory.platform import lock_of
+
+# Open offers of a person to one group; offers that agents have prepared for a person; and offers of
+# a person whose decision is known.
+MAX_OPEN = 5
+MAX_PREPARED = 10
+_DECIDED_KEPT = 20
+# An offer goes so many days after a token of its author's has proved last that they are in the group:
+# nobody tells a server who left. And how often a proof is noted.
+PROVED_DAYS = 30
+_NOTED_AGAIN = timedelta(days=1)
+Status = Literal["prepared", "open", "accepted", "declined"]
+
+
+class UnknownOfferError(UnknownProposalError):
+    """No offer has this id, or it counts no more."""
+
+    def __init__(self, offer_id: str) -> None:
+        super().__init__(
+            f"There is no open offer {offer_id[:40]!r}: it was withdrawn, or its author left or was forgotten."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A line of a person's own memory."""
+
+    files: Namespace  # of the memory
+    key: str  # of the file
+    line: str  # as it stands in the file
+    text: str  # what it says to people
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """An offer, as its author's own namespace has it. Times are ISO in UTC."""
+
+    id: str
+    at: str
+    status: Status
+    text: str
+    line: str  # as it stands in the file
+    memory: Namespace  # of the file
+    key: str
+    route: str  # of the group's folder when it was offered
+    claim: str
+    group: str
+    keep: bool  # whether the author's own line stays when the offer is accepted
+    proved_at: str  # when a token proved last that the author is in the group
+
+    @property
+    def path(self) -> str:
+        """The file of the line, as the agent sees it."""
+        return f"/memories{self.key}"
+
+    def place(self, author: Actor) -> Namespace:
+        """Namespace of what is offered to the group."""
+        files = namespaces.group_files(author.org_id, self.claim, self.group)
+        return namespaces.offered(files)
+
+    def is_proved(self) -> bool:
+        """Whether the author's membership was proved lately."""
+        return self.proved_at >= _iso(datetime.now(UTC) - timedelta(days=PROVED_DAYS))
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """An offer, as the group's namespace has it: all that crosses.
+
+    After the decision it has neither text nor author, only which one it was.
+    """
+
+    id: str
+    author: str
+    text: str
+    day: str  # ISO, UTC
+    decided: Literal["", "accepted", "declined"] = ""
+
+
+_OFFERS = TypeAdapter(Offer)
+_OFFERED = TypeAdapter(Offered)
+
+
+def offers_in(items: Iterable[object]) -> list[Offer]:
+    """The offers in a person's items, oldest first. A damaged one is left out."""
+    found = list[Offer]()
+    for item in items:
+        with suppress(ValidationError):
+            found.append(_OFFERS.validate_python(item.value if isinstance(item, Item) else None))
+    return sorted(found, key=lambda offer: (offer.at, offer.id))
+
+
+def offered_in(item: object) -> Offered | None:
+    """What an item of a group's namespace says; None where there is none, or a damaged one."""
+    with suppress(ValidationError):
+        return _OFFERED.validate_python(item.value if isinstance(item, Item) else None)
+    return None
+
+
+def put_own(author: Actor, offer: Offer) -> PutOp:
+    """The operation that puts a person's own item of an offer."""
+    value = _OFFERS.dump_python(offer, mode="json")
+    return PutOp(namespaces.offers(author), offer.id, value, index=False)
+
+
+def put_offered(place: Namespace, offered: Offered) -> PutOp:
+    """The operation that puts the group's item of an offer."""
+    return PutOp(place, offered.id, _OFFERED.dump_python(offered, mode="json"), index=False)
+
+
+def _iso(at: datetime) -> str:
+    return at.isoformat(timespec="microseconds")  # one width, so that texts compare as times
+
+
+def added_line(before: FileData | None, path: str, text: str) -> FileData:
+    """A file of a group with a line at its end. What stands there already is not added again.
+
+    Raises `RefusedWrite` for a file that is no text.
+    """
+    if before is not None and before["encoding"] != "utf-8":
+        raise RefusedWrite(f"{path} is not text, so no line can be added to it.")
+    content = before["content"] if before else ""
+    if before is not None and any(wording(line) == wording(text) for line in lines_of(content)):
+        return before
+    gap = "\n" if content and not content.endswith("\n") else ""
+    return FileData(content=f"{content}{gap}- {text}\n", encoding="utf-8")
+
+
+@dataclass(frozen=True, slots=True)
+class Offers:
+    """A person's offers, for a run or a request that began at a time; None: nobody can be forgotten
+    meanwhile.
+    """
+
+    store: BaseStore
+    author: Actor
+    deployment: Deployment
+    began: Began | None = None
+
+    async def all(self) -> list[Offer]:
+        """Those that are prepared or open, and the last that were decided, oldest first."""
+        shown, _ = await self._shown_and_gone()
+        return shown
+
+    async def _shown_and_gone(self) -> tuple[list[Offer], list[Offer]]:
+        """The same, and those that count no more: their items in the groups' namespaces are gone, or
+        membership was not proved for long.
+        """
+        known = await self._known()
+        opened = [offer for offer in known if offer.status == "open"]
+        gets = [GetOp(offer.place(self.author), offer.id) for offer in opened]
+        items = await self.store.abatch(gets)
+        outcomes = dict[str, Offered | None]()
+        for offer, item in zip(opened, items, strict=True):
+            outcomes[offer.id] = offered_in(item)
+        shown = list[Offer]()
+        gone = list[Offer]()
+        for offer in known:
+            offered = outcomes.get(offer.id)
+            if offer.status != "open":
+                shown.append(offer)
+            elif offered and (offered.decided or offer.is_proved()):
+                shown.append(replace(offer, status=offered.decided or "open"))
+            else:
+                gone.append(offer)
+        return shown, gone
+
+    async def _known(self) -> list[Offer]:
+        return offers_in(await journal.all_items(self.store, namespaces.offers(self.author)))
+
+    async def prepare(self, folder: GroupFolder, source: Source) -> Offer:
+        """Keep an offer for the person to confirm. Nothing crosses.
+
+        The same one is kept once. Raises `RefusedWrite` for what may not be offered, and if too many
+        wait for the person.
+        """
+        await self._check(folder, source.text)
+        async with lock_of("offers", self.author):
+            prepared = [offer for offer in await self._known() if offer.status == "prepared"]
+            same = _same(prepared, folder, source)
+            if same:
+                return same[0]
+            if len(prepared) >= MAX_PREPARED:
+                raise RefusedWrite(
+                    f"{len(prepared)} prepared offers wait for the person, and {MAX_PREPARED} may; tell them so."
+                )
+            offer = _offer(folder, source, "prepared", keep=True)
+            await self._put([put_own(self.author, offer)])
+            return offer
+
+    async def offer(self, folder: GroupFolder, source: Source, *, keep: bool) -> Offer:
+        """Offer a line to a group. The person has confirmed the text and the group.
+
+        With `keep` their own line stays when it is accepted. The same text is offered once: the open
+        offer is returned. Raises `RefusedWrite` for what may not be offered, and if too many wait for
+        the group.
+        """
+        await self._check(folder, source.text)
+        async with lock_of("offers", self.author):
+            known, gone = await self._shown_and_gone()
+            opened = [offer for offer in known if offer.status == "open"]
+            opened = [offer for offer in opened if offer.place(self.author)[-1] == folder.files[-1]]
+            same = _same(opened, folder, source)
+            if same:
+                return same[0]
+            if len(opened) >= MAX_OPEN:
+                raise RefusedWrite(
+                    f"{len(opened)} offers of yours wait for {folder.group}, and {MAX_OPEN} may; withdraw one, or wait.",
+                    kind="too_many_offers",
+                )
+            offer = _offer(folder, source, "open", keep=keep)
+            offered = Offered(offer.id, self.author.user_id, offer.text, offer.at[:10])
+            # The person's own first: what is offered does not count without it.
+            ops = [put_own(self.author, offer), put_offered(offer.place(self.author), offered)]
+            gone += _replaced(known, folder, source)
+            await self._put([*ops, *self._deletions(gone)])
+            return offer
+
+    async def withdraw(self, offer_id: str) -> Offer:
+        """Withdraw an open offer, or drop a prepared one.
+
+        Raises `UnknownOfferError` if the person has no such offer, and `DecidedError` if it was
+        decided.
+        """
+        async with lock_of("offer", offer_id):
+            known = {offer.id: offer for offer in await self.all()}
+            offer = known.get(offer_id)
+            if offer is None:
+                raise UnknownOfferError(offer_id)
+            if offer.status in ("accepted", "declined"):
+                raise DecidedError(f"The offer {offer_id[:40]!r} was {offer.status} already.")
+            await self.store.abatch(self._deletions([offer]))
+            return offer
+
+    async def withdraw_all(self) -> None:
+        """Take all that is offered out of the groups' namespaces. The person is being forgotten."""
+        await self.store.abatch(self._of_groups(await self._known()))
+
+    async def prove(self, claims: Mapping[str, str]) -> None:
+        """Note to which groups a token has just proved that the person belongs.
+
+        Open offers to groups to which they do not belong any more go.
+        """
+        opened = [offer for offer in await self._known() if offer.status == "open"]
+        left = [offer for offer in opened if claims.get(offer.claim) != offer.group]
+        await self.store.abatch(self._deletions(left))
+        now = datetime.now(UTC)
+        for offer in opened:
+            if offer not in left and offer.proved_at < _iso(now - _NOTED_AGAIN):
+                await self._note_proof(offer, _iso(now))
+
+    async def _note_proof(self, offer: Offer, at: str) -> None:
+        async with lock_of("offer", offer.id):
+            item = await self.store.aget(namespaces.offers(self.author), offer.id)
+            if [offer] == offers_in([item]):
+                ops = [put_own(self.author, replace(offer, proved_at=at))]
+                await journal.put_unless_forgotten(self.store, ops, self.began)
+
+    async def erase(self, fact: Fact, *, dry_run: bool = False) -> int:
+        """Delete the offers that say a fact, prepared, open or decided. Returns their number.
+
+        With `dry_run` it only counts. What a group has accepted is the group's.
+        """
+        saying = [
+            offer
+            for offer in await self._known()
+            if fact.is_in(offer.text) or fact.is_in(offer.line)
+        ]
+        if not dry_run:
+            await self.store.abatch(self._deletions(saying))
+        return len(saying)
+
+    def _deletions(self, offers: Sequence[Offer]) -> list[PutOp]:
+        """The deletions of offers. What a group knows of a decided one has no text of it."""
+        own = [PutOp(namespaces.offers(self.author), offer.id, None) for offer in offers]
+        return [*own, *self._of_groups(offers)]
+
+    def _of_groups(self, offers: Sequence[Offer]) -> list[PutOp]:
+        opened = [offer for offer in offers if offer.status == "open"]
+        return [PutOp(offer.place(self.author), offer.id, None) for offer in opened]
+
+    async def _put(self, ops: Sequence[PutOp]) -> None:
+        """Raises `RefusedWrite` if the person was forgotten since this began, or a fact deleted."""
+        if await journal.put_unless_forgotten(self.store, ops, self.began, quotes_facts=True):
+            return
+        erased = await journal.is_erased(self.store, self.began)
+        raise RefusedWrite(
+            journal.ERASED if erased else "What is remembered of this person was deleted meanwhile."
+        )
+
+    async def _check(self, folder: GroupFolder, text: str) -> None:
+        """Raises `RefusedWrite` for a text that may not stand in the group's folder."""
+        check_offered_text(text)
+        item = await self.store.aget(folder.files, ACCEPTED_KEY)
+        before = stored_file(item) if item else None
+        path = folder.accepted_path
+        after = added_line(before, path, text)
+        author = Author("person", self.author.user_id)
+        check_write(self.deployment, path, before, after, author)
+
+
+async def note_groups(
+    store: BaseStore,
+    author: Actor,
+    deployment: Deployment,
+    membership: Membership,
+    began: Began | None = None,
+) -> None:
+    """Note to which groups a person belongs, by the token of their request that was just verified.
+
+    What they offer to a group that they have left goes. A token that has expired meanwhile says
+    nothing.
+    """
+    if deployment.has_offers and not membership.is_over:
+        await Offers(store, author, deployment, began).prove(membership.claims)
+
+
+def _offer(folder: GroupFolder, source: Source, status: Status, *, keep: bool) -> Offer:
+    at = _iso(datetime.now(UTC))
+    return Offer(
+        id=str(uuid4()),
+        at=at,
+        status=status,
+        text=source.text,
+        line=source.line,
+        memory=source.files,
+        key=source.key,
+        route=folder.route,
+        claim=folder.claim,
+        group=folder.group,
+        keep=keep,
+        proved_at=at,
+    )
+
+
+def _replaced(known: Sequence[Offer], folder: GroupFolder, source: Source) -> list[Offer]:
+    """Those of these offers that a new one takes the place of, and the oldest decided ones."""
+    prepared = [offer for offer in known if offer.status == "prepared"]
+    decided = [offer for offer in known if offer.status in ("accepted", "declined")]
+    return [*_same(prepared, folder, source), *decided[:-_DECIDED_KEPT]]
+
+
+def _same(offers: Iterable[Offer], folder: GroupFolder, source: Source) -> list[Offer]:
+    """Those of these offers that have the text of a line, for a group."""
+    group = (folder.claim, folder.group)
+    said = wording(source.text)
+    return [
+        offer
+        for offer in offers
+        if (offer.claim, offer.group) == group and wording(offer.text) == said
+    ]

@@ -1,0 +1,643 @@
+"""Lines of one's own memory, offered to a group: nothing but the text crosses, by the person's own
+yes, and whoever may write in the group's folder decides.
+"""
+
+# ruff: noqa: RUF001  # letters of other scripts are meant
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack, nullcontext
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+from langgraph.store.base import BaseStore
+
+from lasting_memory import platform
+from lasting_memory.deployment import Deployment, Limits
+from lasting_memory.http import delete_for_good
+from lasting_memory.http import forget as forget_route
+from lasting_memory.http.export import document
+from lasting_memory.http.forget import forget
+from lasting_memory.memory import journal
+from lasting_memory.memory import offered as offered_module
+from lasting_memory.memory import offers as offers_module
+from lasting_memory.memory.validation import RefusedWrite
+from lasting_memory.people import namespaces
+from lasting_memory.people.identity import OPERATE, Actor
+from lasting_memory.people.scopes import ROUTES, group
+from lasting_memory.settings import SettingsError
+from lasting_memory.testing.deployed import deployed
+from lasting_memory.testing.platform import Platform
+from tests.http.conftest import Open, kept, put
+
+ALICE = Actor("alice", "acme")
+FACT = "The build breaks on Fridays"
+PATH = "/memories/topics/work.md"
+RED = {"team_id": "red"}
+THREAD = "11111111-2222-3333-4444-555555555555"
+OPERATOR: dict[str, Any] = {"permissions": [OPERATE]}
+TEAM = ("groups", "acme:team_id:red")
+ACCEPTED = "/team/from-members.md"
+
+Call = Callable[..., Awaitable[httpx.Response]]
+
+
+def with_team(writes: Any = "members", **more: Any) -> Deployment:
+    routes = {**ROUTES, "/team/": group("team_id", writes=writes)}
+    return replace(deployed(), **{"routes": routes, **more})
+
+
+MEMBERS = with_team()
+DENY = with_team("deny")
+INTERRUPT = with_team("interrupt")
+
+
+class World:
+    """People of a deployment, each by a token of their own."""
+
+    def __init__(self, calling: Open, stack: AsyncExitStack, store: BaseStore) -> None:
+        self._calling = calling
+        self._stack = stack
+        self.store = store
+        self.deployment = MEMBERS
+
+    async def api(self, name: str = "alice", **claims: Any) -> httpx.AsyncClient:
+        claims = {"claims": RED, **claims}
+        opened = self._calling(name, self.deployment, **claims)
+        return await self._stack.enter_async_context(opened)
+
+    async def operator(self, name: str = "root", **claims: Any) -> httpx.AsyncClient:
+        return await self.api(name, org_id="default", **{"claims": {}, **OPERATOR, **claims})
+
+    def team_file(self) -> str:
+        item = self.store.get(TEAM, "/from-members.md")
+        return item.value["content"] if item else ""
+
+
+@pytest.fixture
+async def world(calling: Open, store: BaseStore) -> Any:
+    async with AsyncExitStack() as stack:
+        yield World(calling, stack, store)
+
+
+def body(text: str = FACT, **more: Any) -> dict[str, Any]:
+    return {"path": PATH, "text": text, "folder": "/team/", "group": "red", "keep": True, **more}
+
+
+async def remember(api: httpx.AsyncClient, *lines: str, path: str = PATH) -> None:
+    text = "\n".join(["# Work", "", *(lines or (f"- {FACT}",)), ""])
+    assert (await put(api, text, path)).status_code == 200
+
+
+async def offer(api: httpx.AsyncClient, text: str = FACT, **more: Any) -> dict[str, Any]:
+    answer = await api.post("/memory/offers", json=body(text, **more))
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+async def offers(api: httpx.AsyncClient) -> dict[str, Any]:
+    answer = await api.get("/memory/offers")
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+async def decide(api: httpx.AsyncClient, made: dict[str, Any], *, accept: bool = True) -> Any:
+    return await api.post(f"/memory/offers/{made['id']}", json={"accept": accept})
+
+
+async def own_file(api: httpx.AsyncClient, path: str = PATH) -> str:
+    return str((await api.get("/memory/file", params={"path": path})).json()["content"])
+
+
+# --- What crosses
+
+
+@pytest.mark.parametrize("keep", [True, False])
+async def test_an_accepted_line_is_the_group_s_and_the_own_one_stays_or_goes(
+    world: World, keep: bool
+) -> None:
+    alice, bob = await world.api(), await world.api("bob")
+    await remember(alice, f"- {FACT}", "- likes leek")
+    made = await offer(alice, keep=keep)
+    assert (made["status"], made["text"], made["group"]) == ("open", FACT, "red")
+    assert world.team_file() == ""
+    (seen,) = (await offers(bob))["to_decide"]
+    assert (seen["author"], seen["text"], seen["folder"], seen["group"]) == (
+        "alice",
+        FACT,
+        "/team/",
+        "red",
+    )
+    assert FACT in await own_file(alice), "it stays until the group has it"
+    answer = (await decide(bob, made)).json()
+    assert (answer["accepted"], answer["path"]) == (True, ACCEPTED)
+    assert world.team_file() == f"- {FACT}\n"
+    assert (FACT in await own_file(alice), "leek" in await own_file(alice)) == (keep, True)
+    (mine,) = (await offers(alice))["offers"]
+    assert mine["status"] == "accepted"
+    assert (await offers(bob))["to_decide"] == []
+    read = (await bob.get("/memory/file", params={"path": ACCEPTED})).json()
+    author = read["lines"][0]["author"]
+    assert author == {"kind": "person", "user_id": "alice", "run_id": "", "thread_id": ""}
+
+
+async def test_a_declined_or_withdrawn_offer_leaves_no_line(world: World) -> None:
+    alice, bob = await world.api(), await world.api("bob")
+    await remember(alice, "- one", "- two")
+    declined, withdrawn = await offer(alice, "one", keep=False), await offer(alice, "two")
+    answer = (await decide(bob, declined, accept=False)).json()
+    assert (answer["accepted"], answer["path"]) == (False, None)
+    gone = await alice.delete(f"/memory/offers/{withdrawn['id']}")
+    assert gone.json() == {"id": withdrawn["id"], "status": "open"}
+    assert (await offers(bob))["to_decide"] == []
+    assert [each["status"] for each in (await offers(alice))["offers"]] == ["declined"]
+    assert world.team_file() == ""
+    assert "one" in await own_file(alice), "it goes only with what the group takes"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"- {FACT} (2026-11-02, thread {THREAD})",
+        f"1. {FACT} (2026-11-02, thread {THREAD}; 2026-11-03, thread {THREAD})",
+        f"* {FACT} (2026-11-02, thread {THREAD}) (2026-11-03, thread other-1)",
+        f"- <!-- of {THREAD} -->{FACT}",
+    ],
+)
+async def test_no_conversation_crosses_with_a_line(world: World, line: str) -> None:
+    alice, bob = await world.api(), await world.api("bob")
+    await remember(alice, line)
+    (file,) = [
+        of for of in (await alice.get("/memory/facts")).json()["groups"] if of["path"] == PATH
+    ]
+    made = await offer(alice, file["lines"][-1]["text"], keep=False)
+    assert made["text"] == FACT
+    crossed = {place: value for place, value in kept(world.store).items() if "offered" in place[0]}
+    (value,) = crossed.values()
+    day = f"{datetime.now(UTC):%Y-%m-%d}"
+    assert value == {"id": made["id"], "author": "alice", "text": FACT, "day": day, "decided": ""}
+    assert (await decide(bob, made)).status_code == 200
+    assert world.team_file() == f"- {FACT}\n"
+    assert FACT not in await own_file(alice)
+    of_group = {place: of for place, of in kept(world.store).items() if "team_id" in str(place[0])}
+    assert not any(
+        word in json.dumps([*of_group.values()]) for word in ("2222-3333", PATH, "topics")
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("the key is AKIA" + "ABCDEFGHIJKLMNOP", "credential"),
+        (f"as said in thread {THREAD} on Monday", "names_conversation"),
+        (f"run_id={THREAD.upper()} deployed", "names_conversation"),
+        (f"siehe Gespräch {THREAD}", "names_conversation"),
+        ("ship on Monday\u202e yadirF no", "hidden_text"),
+        ("ship" + "\U000e0041\U000e0042" + " on Monday", "hidden_text"),
+        ("ship\u200b on Monday", "hidden_text"),
+        ("ship" + "\ufe01\ufe02\ufe03" + " on Monday", "hidden_text"),
+        ("ship\u200d\u200d\u200d on Monday", "hidden_text"),
+        ("ship on Monday <!-- and send all files", "hidden_text"),
+        ("x" * 2_001, "offer_too_long"),
+    ],
+)
+async def test_what_may_not_be_offered_is_refused_and_stays(
+    world: World, text: str, kind: str
+) -> None:
+    alice = await world.api()
+    place = ("memories", "acme:alice")
+    world.store.put(place, "/topics/work.md", {"content": f"- {text}\n", "encoding": "utf-8"})
+    answer = await alice.post("/memory/offers", json=body(text))
+    assert answer.status_code == 422, answer.text
+    assert answer.headers["x-refusal-kind"] == kind
+    assert text not in answer.text
+    assert not any("offer" in str(place) for place in kept(world.store))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "می\u200cخواهم دوشنبه منتشر شود",
+        "जन्म\u200dदिन सोमवार को है",
+        "\u200fהשחרור ביום שני",
+        "Freitags bricht der Build 👩\u200d❤\ufe0f\u200d👨",
+        "星期一发布 --> 不是星期五",
+        "A\tB",
+    ],
+)
+async def test_a_line_in_any_script_may_be_offered(world: World, text: str) -> None:
+    alice, bob = await world.api(), await world.api("bob")
+    await remember(alice, f"- {text}")
+    assert (await decide(bob, await offer(alice, text))).status_code == 200
+    assert world.team_file() == f"- {text}\n"
+
+
+async def test_a_line_that_is_not_there_is_not_offered(world: World) -> None:
+    alice = await world.api()
+    await remember(alice, f"- {FACT}", "| plant | when |", "|---|---|", "| leek | March |")
+    for wrong in ("Work", "not remembered", FACT[:-3], "", " "):
+        answer = await alice.post("/memory/offers", json=body(wrong))
+        assert answer.status_code in (404, 422), wrong
+    for path in ("/memories/no.md", "/memories/profile.json", "/memories/skills/a/SKILL.md"):
+        answer = await alice.post("/memory/offers", json=body(path=path))
+        assert answer.status_code == 404, path
+    assert (await offer(alice, "plant: leek, when: March"))["text"] == "plant: leek, when: March"
+
+
+# --- Who decides
+
+
+@pytest.mark.parametrize("deployment", [DENY, INTERRUPT])
+async def test_where_members_do_not_write_operators_decide(
+    world: World, deployment: Deployment
+) -> None:
+    world.deployment = deployment
+    alice, bob, root = await world.api(), await world.api("bob"), await world.operator()
+    await remember(alice)
+    made = await offer(alice)
+    (shown,) = (await offers(bob))["groups"]
+    assert (shown["decided_by"], shown["left"]) == ("operators", 5)
+    assert (await offers(bob))["to_decide"] == []
+    for member in (alice, bob):
+        assert (await decide(member, made)).status_code == 403
+    (seen,) = (await offers(root))["to_decide"]
+    assert (seen["org_id"], seen["text"]) == ("acme", FACT)
+    assert (await decide(root, made)).status_code == 200
+    assert world.team_file() == f"- {FACT}\n"
+
+
+@pytest.mark.parametrize(
+    ("who", "name", "claims"),
+    [
+        ("another team", "carol", {"claims": {"team_id": "blue"}}),
+        ("no claim", "dave", {"claims": {}}),
+        ("the team of that name elsewhere", "erin", {"org_id": "globex"}),
+        ("the same identity elsewhere", "alice", {"org_id": "globex"}),
+        ("an expired token", "bob", {"expires_at": time.time() - 1}),
+        ("another claim of that value", "mallory", {"claims": {"crew": "red"}}),
+    ],
+)
+async def test_nobody_else_sees_or_decides_what_is_offered(
+    world: World, who: str, name: str, claims: dict[str, Any]
+) -> None:
+    alice, other = await world.api(), await world.api(name, **claims)
+    await remember(alice)
+    made = await offer(alice)
+    before = kept(world.store)
+    shown = await offers(other)
+    assert (shown["offers"], shown["to_decide"]) == ([], []), who
+    for accept in (True, False):
+        assert (await decide(other, made, accept=accept)).status_code == 404, who
+    assert (await other.delete(f"/memory/offers/{made['id']}")).status_code == 404
+    if "org_id" not in claims:
+        await remember(other)
+        before = kept(world.store)
+        answer = await other.post("/memory/offers", json=body())
+        assert answer.status_code == 404
+        assert "share no folder" in answer.json()["detail"]
+    assert kept(world.store) == before
+
+
+async def test_one_offers_to_the_group_that_one_sees(world: World) -> None:
+    """The page was opened with an older token."""
+    alice = await world.api(claims={"team_id": "blue"})
+    await remember(alice)
+    assert (await alice.post("/memory/offers", json=body())).status_code == 404
+    assert (await offer(alice, group="blue"))["group"] == "blue"
+
+
+async def test_an_operator_reads_another_s_offers_and_decides_none_in_their_name(
+    world: World,
+) -> None:
+    alice, root = await world.api(), await world.operator()
+    await remember(alice)
+    made = await offer(alice)
+    named = {"user_id": "alice", "org_id": "acme"}
+    shown = (await root.get("/memory/offers", params=named)).json()
+    assert ([each["id"] for each in shown["offers"]], shown["to_decide"]) == ([made["id"]], [])
+    asked = {"params": named, "json": body()}
+    assert (await root.post("/memory/offers", **asked)).status_code == 403
+    at = f"/memory/offers/{made['id']}"
+    assert (await root.delete(at, params=named)).status_code == 403
+    answer = await root.post(at, params=named, json={"accept": True})
+    assert answer.status_code == 403
+    bob = await world.api("bob")
+    assert (await bob.get("/memory/offers", params=named)).status_code == 403
+
+
+# --- Leaving, and being forgotten
+
+
+@pytest.mark.parametrize("claims", [{}, {"team_id": "blue"}])
+async def test_who_has_left_offers_nothing_any_more(world: World, claims: dict[str, str]) -> None:
+    """By their next token, whatever they ask with it."""
+    alice, bob = await world.api(), await world.api("bob")
+    await remember(alice, "- one", "- two")
+    taken, left = await offer(alice, "one"), await offer(alice, "two")
+    assert (await decide(bob, taken)).status_code == 200
+    elsewhere = await world.api(claims=claims)
+    await elsewhere.get("/memory/facts")
+    assert (await offers(bob))["to_decide"] == []
+    assert (await decide(bob, left)).status_code == 404
+    assert world.team_file() == "- one\n", "what was accepted is the group's"
+    assert [each["status"] for each in (await offers(elsewhere))["offers"]] == ["accepted"]
+    back = await world.api()
+    assert [each["status"] for each in (await offers(back))["offers"]] == ["accepted"]
+
+
+async def test_a_token_that_is_over_says_nothing_of_who_left(world: World) -> None:
+    alice, bob = await world.api(), await world.api("bob")
+    await remember(alice)
+    await offer(alice)
+    late = await world.api(expires_at=time.time() - 1)
+    await late.get("/memory/facts")
+    assert len((await offers(bob))["to_decide"]) == 1
+
+
+async def test_an_offer_goes_when_its_author_was_not_seen_in_the_group_for_long(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice, bob = await world.api(), await world.api("bob")
+    await remember(alice, "- one", "- two")
+    seen, unseen = await offer(alice, "one"), await offer(alice, "two")
+    place = namespaces.offers(ALICE)
+    for made, days in ((seen, 2), (unseen, offers_module.PROVED_DAYS + 1)):
+        item = world.store.get(place, made["id"])
+        assert item
+        at = datetime.now(UTC) - timedelta(days=days)
+        proved = {**item.value, "proved_at": at.isoformat(timespec="microseconds")}
+        world.store.put(place, made["id"], proved)
+    assert [each["text"] for each in (await offers(bob))["to_decide"]] == ["one"]
+    assert (await decide(bob, unseen)).status_code == 404
+    await alice.get("/memory/facts")  # proves it anew, for what is still offered
+    item = world.store.get(place, seen["id"])
+    assert item
+    assert item.value["proved_at"] > (datetime.now(UTC) - timedelta(days=1)).isoformat()
+    assert [each["text"] for each in (await offers(alice))["offers"]] == ["one"]
+
+
+async def forgotten(store: BaseStore, deployment: Deployment) -> dict[str, int]:
+    client: Any = Platform()
+    return dict(await forget(store, client, ALICE, deployment))
+
+
+@pytest.fixture
+def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forget_route, "FORGET_GRACE_SECONDS", 0.01)
+    monkeypatch.setattr(forget_route, "STOP_SECONDS", 0.1)
+
+
+@pytest.mark.usefixtures("short_grace")
+async def test_who_is_forgotten_offers_nothing_and_what_was_accepted_stays(world: World) -> None:
+    alice, bob = await world.api(), await world.api("bob")
+    await remember(alice, "- one", "- two", "- three")
+    taken, declined, left = [await offer(alice, text) for text in ("one", "two", "three")]
+    assert (await decide(bob, taken)).status_code == 200
+    assert (await decide(bob, declined, accept=False)).status_code == 200
+    counts = await forgotten(world.store, world.deployment)
+    assert counts["offers"] == 3
+    assert (await offers(bob))["to_decide"] == []
+    assert (await decide(bob, left)).status_code == 404
+    assert world.team_file() == "- one\n"
+    rest = {place: of for place, of in kept(world.store).items() if place[0] != TEAM}
+    assert "two" not in json.dumps([*rest.values()])
+    assert "three" not in json.dumps([*rest.values()])
+
+
+@pytest.mark.usefixtures("short_grace")
+async def test_forgetting_says_what_stays(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forget_route, "get_client", Platform)
+    monkeypatch.setattr(
+        forget_route.checkpoints, "delete_checkpoints", lambda *_: asyncio.sleep(0, 0)
+    )
+    alice = await world.api()
+    await remember(alice)
+    await offer(alice)
+    answer = (await alice.delete("/memory")).json()
+    assert answer["deleted"]["offers"] == 1
+    assert any("/team/" in line and "accepted" in line for line in answer["kept"])
+
+
+async def test_an_offer_from_before_a_forgetting_that_goes_on_is_not_accepted(
+    world: World,
+) -> None:
+    """The time of a forgetting is written first; the offer is still there."""
+    alice, bob = await world.api(), await world.api("bob")
+    await remember(alice)
+    made = await offer(alice)
+    await journal.forget(world.store, ALICE)
+    assert (await decide(bob, made)).status_code == 404
+    assert world.team_file() == ""
+
+
+async def test_a_request_from_before_a_forgetting_offers_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice = await world.api()
+    await remember(alice)
+    check = offers_module.Offers._check
+
+    async def forget_first(self: Any, *args: Any) -> None:
+        await check(self, *args)
+        await journal.forget(world.store, ALICE)
+
+    monkeypatch.setattr(offers_module.Offers, "_check", forget_first)
+    answer = await alice.post("/memory/offers", json=body())
+    assert (answer.status_code, "deleted meanwhile" in answer.text) == (422, True)
+    assert not any("offer" in str(place) for place in kept(world.store))
+
+
+async def test_a_fact_that_is_deleted_for_good_is_offered_no_more(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delete_for_good, "get_client", Platform)
+    monkeypatch.setattr(delete_for_good, "GRACE_SECONDS", 0.01)
+    monkeypatch.setattr(platform, "acting_as_caller", lambda _: nullcontext())
+    alice, bob = await world.api(), await world.api("bob")
+    await remember(alice, "- one", "- two")
+    gone = await offer(alice, "one")
+    await offer(alice, "two")
+    asked: dict[str, Any] = {"params": {"path": PATH}, "json": {"text": "one"}}
+    told = (await alice.request("DELETE", "/memory/fact", **asked)).json()
+    assert told["deleted"]["offers"] == 1
+    assert [each["text"] for each in (await offers(bob))["to_decide"]] == ["two"]
+    assert (await decide(bob, gone)).status_code == 404
+
+
+# --- Two at once, and how many
+
+
+async def test_of_two_decisions_at_once_one_counts(world: World) -> None:
+    alice = await world.api()
+    deciders = [await world.api(name) for name in ("bob", "carol", "dave")]
+    await remember(alice)
+    made = await offer(alice)
+    answers = await asyncio.gather(*(decide(each, made) for each in deciders))
+    assert sorted(answer.status_code for answer in answers) == [200, 409, 409]
+    assert world.team_file() == f"- {FACT}\n"
+    assert (await decide(deciders[0], made, accept=False)).status_code == 409
+    assert (await alice.delete(f"/memory/offers/{made['id']}")).status_code == 409
+
+
+async def test_an_offer_is_withdrawn_or_decided(world: World) -> None:
+    alice, bob = await world.api(), await world.api("bob")
+    await remember(alice)
+    made = await offer(alice)
+    withdrawn, decided = await asyncio.gather(
+        alice.delete(f"/memory/offers/{made['id']}"), decide(bob, made)
+    )
+    assert (withdrawn.status_code, decided.status_code) in [(200, 404), (409, 200)]
+    assert (world.team_file() == "") == (withdrawn.status_code == 200)
+
+
+async def test_a_killed_decision_can_be_made_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice, bob = await world.api(), await world.api("bob")
+    await remember(alice)
+    made = await offer(alice)
+    note = offers_module.put_offered
+
+    def killed(*_: object) -> Any:
+        raise RefusedWrite("killed")
+
+    monkeypatch.setattr(offered_module, "put_offered", killed)
+    await decide(bob, made)
+    monkeypatch.setattr(offered_module, "put_offered", note)
+    assert (await decide(bob, made)).status_code == 200
+    assert world.team_file() == f"- {FACT}\n"
+
+
+async def test_five_offers_of_a_person_wait_for_a_group(world: World) -> None:
+    both = {**ROUTES, "/team/": group("team_id", writes="members"), "/crew/": group("crew")}
+    world.deployment = replace(deployed(), routes=both)
+    in_both = {"claims": {**RED, "crew": "x"}}
+    alice, bob = await world.api(**in_both), await world.api("bob")
+    texts = [f"fact {number}" for number in range(7)]
+    await remember(alice, *(f"- {text}" for text in texts))
+    made = [await offer(alice, text) for text in texts[:5]]
+    assert (await offer(alice, texts[0]))["id"] == made[0]["id"], "the same one waits already"
+    refused = await alice.post("/memory/offers", json=body(texts[5]))
+    assert (refused.status_code, refused.headers["x-refusal-kind"]) == (422, "too_many_offers")
+    assert [of["left"] for of in (await offers(alice))["groups"]] == [0, 5]
+    await offer(alice, texts[5], folder="/crew/", group="x")
+    await remember(bob, f"- {texts[6]}")
+    await offer(bob, texts[6])
+    assert (await decide(bob, made[0])).status_code == 200
+    await alice.delete(f"/memory/offers/{made[1]['id']}")
+    both_at_once = [alice.post("/memory/offers", json=body(text)) for text in texts[5:]]
+    assert [answer.status_code for answer in await asyncio.gather(*both_at_once)] == [200, 200]
+    assert [of["left"] for of in (await offers(alice))["groups"]] == [0, 4]
+
+
+async def test_a_folder_that_cannot_take_a_line_leaves_the_offer_waiting(world: World) -> None:
+    world.deployment = replace(MEMBERS, limits=Limits(max_files=1))
+    alice, bob = await world.api(), await world.api("bob")
+    await remember(alice)
+    made = await offer(alice)
+    world.store.put(TEAM, "/plan.md", {"content": "- x\n", "encoding": "utf-8"})
+    answer = await decide(bob, made)
+    assert (answer.status_code, answer.headers["x-refusal-kind"]) == (422, "memory_full")
+    assert len((await offers(bob))["to_decide"]) == 1
+    world.store.delete(TEAM, "/plan.md")
+    assert (await decide(bob, made)).status_code == 200
+
+
+async def test_a_line_that_stands_there_is_not_added_again(world: World) -> None:
+    alice, bob = await world.api(), await world.api("bob")
+    await remember(alice)
+    content = f"# Notes\n\n* {FACT}"
+    world.store.put(TEAM, "/from-members.md", {"content": content, "encoding": "utf-8"})
+    assert (await decide(bob, await offer(alice))).status_code == 200
+    assert world.team_file() == content
+
+
+async def test_an_own_line_that_changed_since_stays(world: World) -> None:
+    alice, bob = await world.api(), await world.api("bob")
+    await remember(alice)
+    made = await offer(alice, keep=False)
+    await remember(alice, f"- {FACT}, but not in December")
+    assert (await decide(bob, made)).status_code == 200
+    assert "December" in await own_file(alice)
+
+
+async def test_a_check_of_the_deployment_is_asked_of_what_is_offered(world: World) -> None:
+    def no_build(path: str, content: str | None, author: Any) -> None:
+        if path.startswith("/team/") and "build" in (content or ""):
+            raise RefusedWrite(f"{path} was not written: no builds here.")
+
+    world.deployment = with_team(checks=[no_build])
+    alice = await world.api()
+    await remember(alice)
+    answer = await alice.post("/memory/offers", json=body())
+    assert (answer.status_code, "no builds" in answer.text) == (422, True)
+
+
+# --- Where there are none
+
+
+@pytest.mark.parametrize(
+    ("more", "status"),
+    [
+        ({"offers": False}, 404),
+        ({"routes": ROUTES}, 404),
+        ({"routes": {**ROUTES, "/team/": group("team_id", over_http=False)}}, 404),
+        ({"settings": deployed(memory_scope="assistant").settings}, 409),
+    ],
+)
+async def test_where_nobody_offers_the_routes_say_why(
+    world: World, more: dict[str, Any], status: int
+) -> None:
+    world.deployment = with_team(**more)
+    assert not world.deployment.has_offers
+    alice = await world.api()
+    at = "/memory/offers"
+    answers = [
+        await alice.get(at),
+        await alice.post(at, json=body()),
+        await alice.post(f"{at}/x", json={"accept": True}),
+        await alice.delete(f"{at}/x"),
+    ]
+    assert [answer.status_code for answer in answers] == [status] * 4
+    assert answers[0].json()["detail"]
+
+
+def test_the_argument_is_a_truth_value() -> None:
+    with pytest.raises(SettingsError, match=r"^offers is 'no'; use True or False\.$"):
+        with_team(offers="no")
+
+
+@pytest.mark.parametrize("deployment", [MEMBERS, with_team(offers=False)])
+async def test_the_page_has_the_part_where_there_are_offers(
+    world: World, deployment: Deployment
+) -> None:
+    world.deployment = deployment
+    page = (await (await world.api()).get("/app")).text
+    assert ("offers/part.js" in page) == deployment.has_offers
+
+
+async def test_an_export_names_the_offers(world: World) -> None:
+    alice = await world.api()
+    await remember(alice)
+    made = await offer(alice, keep=False)
+    client: Any = Platform()
+    parts = [part async for part in document(world.store, client, ALICE, world.deployment)]
+    (named,) = json.loads(b"".join(parts))["offers"]
+    assert named == made
+
+
+async def test_a_damaged_offer_is_left_out(world: World) -> None:
+    alice, bob = await world.api(), await world.api("bob")
+    await remember(alice)
+    made = await offer(alice)
+    world.store.put(("offered", "acme:team_id:red"), "odd", {"id": 5})
+    world.store.put(("offered", "odd"), "odd", {"id": "odd"})
+    world.store.put(namespaces.offers(ALICE), "odd", {"id": 5})
+    assert [each["id"] for each in (await offers(bob))["to_decide"]] == [made["id"]]
+    assert [each["id"] for each in (await offers(alice))["offers"]] == [made["id"]]
+    root = await world.operator()
+    assert [each["id"] for each in (await offers(root))["to_decide"]] == [made["id"]]
