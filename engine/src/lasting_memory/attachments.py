@@ -34,16 +34,17 @@ _OF_PEOPLE = {"text", "image", "image_url"}
 # What may name a file anywhere, which a provider's client or the provider would fetch.
 _FILES = {
     "image", "image_url", "audio", "video", "file", "text-plain", "media", "document", "container_upload",
-    "input_image", "input_audio", "input_file",
+    "input_image", "input_audio", "input_video", "input_file", "output_image", "output_audio",
+    "audio_url", "video_url", "file_url", "document_url", "image_file", "binary",
 }  # fmt: skip
 # What text is called in the forms of langchain and the providers. A block without a type is a
 # provider's own.
 _WORDS = (None, "text", "input_text", "output_text", "refusal")
 # What is called what in a sentence for people. Other files are files.
 _NOUNS = {
-    **dict.fromkeys(("image", "image_url", "input_image"), "picture"),
-    **dict.fromkeys(("audio", "input_audio"), "sound"),
-    "video": "video",
+    **dict.fromkeys(("image", "image_url", "input_image", "output_image", "image_file"), "picture"),
+    **dict.fromkeys(("audio", "input_audio", "output_audio", "audio_url"), "sound"),
+    **dict.fromkeys(("video", "input_video", "video_url"), "video"),
 }
 # Keys by which blocks without a type name a file: Google's and Bedrock's own forms.
 _UNTYPED = (
@@ -57,17 +58,31 @@ _UNTYPED = (
     "audio",
 )
 # Where a block names its file, and says of which media type it is.
-_NAMES = ("filename", "file_name", "name", "title")
-_MEDIA_TYPES = ("mime_type", "mimeType", "media_type")
+_NAMES = ("filename", "file_name", "fileName", "name", "title")
+_MEDIA_TYPES = ("mime_type", "mimeType", "media_type", "mediaType", "content_type", "contentType")
 _PLACES = ("metadata", "extras", "file", "source", "document", "image", *_UNTYPED[:4])
 _NAME_CHARS = 200
-# What a local model thinks, where its server leaves it in the text: closed, or not closed before
-# the end. A name in a line of code is no thought.
-_THOUGHTS = re.compile(
-    r"(?<!`)<(think|thinking|thought|reasoning)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE
+# What a local model thinks, where its server leaves it in the text: how models begin it, and end it.
+_THOUGHT_MARKS = (
+    (r"(?i:<(?:think|thinking|thoughts?|reasoning|seed:think)(?:\s[^<>]{0,100})?>)",
+     r"(?i:</(?:think|thinking|thoughts?|reasoning|seed:think)\s*>)"),
+    (r"\[THINK\]", r"\[/THINK\]"),
+    (r"◁think▷", r"◁/think▷"),
+    (r"<\|begin_of_thought\|>", r"<\|end_of_thought\|>"),
+)  # fmt: skip
+# A message of gpt-oss to itself, and the marks around its answer and others'.
+_INNER_CHANNEL = re.compile(
+    r"<\|channel\|>(?:analysis|commentary)\b[^<>]{0,100}<\|message\|>.*?(?:<\|end\|>|\Z)", re.DOTALL
 )
-# The end of a thought that the model's own template has begun.
-_THOUGHT_END = re.compile(r"(?<!`)</(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
+_ANSWER_MARKS = re.compile(
+    r"<\|(?:begin|end)_of_solution\|>|<\|start\|>assistant|<\|channel\|>final<\|message\|>"
+    r"|<\|return\|>"
+)
+# A name in a line of code is no thought.
+_THOUGHTS = tuple(
+    (re.compile(rf"(?<!`){begins}"), re.compile(rf"(?<!`){ends}"))
+    for begins, ends in _THOUGHT_MARKS
+)
 _EXAMPLE = '{"type": "image", "base64": "...", "mime_type": "image/png"}'
 
 
@@ -233,7 +248,30 @@ def _blocks_of(message: Mapping[str, Any]) -> list[Any]:
 
 def without_thoughts(text: str) -> str:
     """A model's whole text without what it thought, where its server leaves that in the text."""
-    return _THOUGHT_END.split(_THOUGHTS.sub("", text))[-1].strip()
+    text = _INNER_CHANNEL.sub("", text)
+    for begins, ends in _THOUGHTS:
+        text = _without_thoughts_between(text, begins, ends)
+    return _ANSWER_MARKS.sub("", text).strip()
+
+
+def _without_thoughts_between(text: str, begins: re.Pattern[str], ends: re.Pattern[str]) -> str:
+    """A text without what stands between these marks.
+
+    A thought that is not closed goes on to the end. One that the model's own template has begun
+    ends at a mark that closes none. In linear time.
+    """
+    kept = list[str]()
+    at = 0
+    while end := ends.search(text, at):
+        start = begins.search(text, at, end.start())
+        if start is None:
+            kept.clear()
+        else:
+            kept.append(text[at : start.start()])
+        at = end.end()
+    start = begins.search(text, at)
+    kept.append(text[at : start.start()] if start else text[at:])
+    return "".join(kept)
 
 
 def unwrapped(block: object) -> object:
@@ -302,7 +340,10 @@ def noun_of(block: object) -> str:
     for media_type in _values_in(block, _MEDIA_TYPES):
         if media_type:
             return _NOUNS.get(str(media_type).partition("/")[0], "file")
-    return "picture" if "image" in block else "file"
+    for key in ("image", "audio", "video"):  # Bedrock's own form
+        if key in block:
+            return _NOUNS[key]
+    return "file"
 
 
 def _has_file(block: Mapping[str, Any]) -> bool:

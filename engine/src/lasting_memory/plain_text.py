@@ -15,11 +15,21 @@ _PIECE = regex.compile(r".{1,256}(?<=\s)|.{1,256}", regex.DOTALL)
 # A letter with its marks; so many signs of it at most.
 _CLUSTER = regex.compile(r"\X")
 _CLUSTER_CHARS = 64
+_BYTE_ORDER_MARK = "\ufeff"
+# What nobody sees, and no script is spelled with: soft hyphens, zero-width spaces, marks of
+# direction, and what chooses a form of a sign. Joiners are letters in Persian and Indic scripts.
+_INVISIBLE = dict.fromkeys([
+    0xAD, 0x180E, 0x200B, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2060, 0x206A), 0xFE0E, 0xFE0F, 0xFEFF,
+])  # fmt: skip
+_JOINERS = dict.fromkeys([0x200C, 0x200D])
 
 
 def plain(text: str) -> str:
-    """A text as files keep it: a line feed ends each line, and no byte order mark begins it."""
-    return text.lstrip("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    """A text as files keep it: a line feed ends each line, and it has no byte order mark.
+
+    Where files were joined, such marks stand within the text, too.
+    """
+    return text.replace(_BYTE_ORDER_MARK, "").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def normalized(text: str, form: Form) -> str:
@@ -32,15 +42,21 @@ def normalized(text: str, form: Form) -> str:
 
 
 def compared(line: str) -> str:
-    """A line as it is compared, never as it is kept: in the normal form NFC, without white space at
-    its end.
+    """A line as it is compared, never as it is kept: in the normal form NFC, without what nobody
+    sees, and without white space at its end.
     """
-    return normalized(line, "NFC").rstrip()
+    return normalized(line if line.isascii() else line.translate(_INVISIBLE), "NFC").rstrip()
+
+
+def visible(text: str) -> str:
+    """A text without what nobody sees; "" if nothing is left but joiners and white space."""
+    seen = text.translate(_INVISIBLE)
+    return seen if seen.translate(_JOINERS).strip() else ""
 
 
 def spelled_as_in(text: str, part: str) -> str:
-    """A part of a text as the text spells it, whichever normal forms it mixes; as it is where the
-    text does not have it.
+    """A part of a text as the text spells it, whichever normal forms it mixes, and whatever is in it
+    that nobody sees; as it is where the text does not have it.
     """
     if part in text or not part or (text.isascii() and part.isascii()):
         return part
@@ -48,7 +64,7 @@ def spelled_as_in(text: str, part: str) -> str:
     normal = [_normal(cluster) for cluster in clusters]
     wanted = "".join(map(_normal, _CLUSTER.findall(part)))
     begin = "".join(normal).find(wanted)
-    if begin < 0:
+    if begin < 0 or not wanted:
         return part
     starts = [0, *accumulate(map(len, normal))]
     if (
@@ -59,4 +75,6 @@ def spelled_as_in(text: str, part: str) -> str:
 
 
 def _normal(cluster: str) -> str:
-    return cluster if len(cluster) > _CLUSTER_CHARS else unicodedata.normalize("NFC", cluster)
+    if len(cluster) > _CLUSTER_CHARS:
+        return cluster
+    return unicodedata.normalize("NFC", cluster.translate(_INVISIBLE))

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import yaml
 from deepagents.middleware.skills import SkillMetadata, _parse_skill_metadata
 
+from lasting_memory.plain_text import plain
+
 # Characters of the front matter.
 MAX_FRONT_MATTER = 8_192
 # Depth of lists and mappings in it.
@@ -19,7 +21,6 @@ _MAX_DEPTH = 8
 # Of a line or a field's name in an error, and how many fields an error names.
 _SHOWN_CHARACTERS = 60
 _SHOWN_FIELDS = 10
-_BYTE_ORDER_MARK = "\ufeff"
 _BLANK_LINES = re.compile(r"(?:[ \t]*\n)*")
 _HYPHENS = re.compile(r"[ \t]*-{2,}[ \t]*")
 _FIELD = re.compile(r"[ \t]*([\w-]+):[ \t]")
@@ -68,7 +69,7 @@ def find_front_matter(text: str) -> FrontMatter:
 
     Raises `SkillError` where it does not stand between two lines of `---`.
     """
-    text = text.removeprefix(_BYTE_ORDER_MARK).replace("\r\n", "\n").replace("\r", "\n")
+    text = plain(text)
     start = _BLANK_LINES.match(text).end()  # type: ignore[union-attr]  # it matches the empty text
     before = text.count("\n", 0, start)
     # What stands behind the front matter is not looked at. The lines of hyphens may have spaces.

@@ -70,6 +70,15 @@ REFUSED: dict[str, Body] = {
         "tool_call_id": "1",
         "content": [{"type": "image", "url": "https://evil.example"}],
     },
+    "a video's address in a tool's": {
+        "role": "tool",
+        "tool_call_id": "1",
+        "content": [{"type": "video_url", "video_url": {"url": "http://169.254.169.254"}}],
+    },
+    "a file's address in an answer": {
+        "role": "assistant",
+        "content": [{"type": "document_url", "document_url": "https://evil.example"}],
+    },
     "another kind of block": human({"type": "anything", "text": "x"}),
     "too many": human(*[PICTURE] * (MAX_PICTURES + 1)),
 }

@@ -441,3 +441,11 @@ def test_reading_takes_time_in_proportion_to_the_length(piece: str) -> None:
 
     short, long = seconds(50_000), seconds(400_000)
     assert long < 30 * max(short, 0.1), "eight times as long a text"
+
+
+@pytest.mark.parametrize(
+    "form", ["# Tea\n- {}green\n{}- black\n", "{}Tea:\n{}* green\n* bl{}ack\n"]
+)
+def test_byte_order_marks_of_joined_files_are_nothing(form: str) -> None:
+    marked = form.replace("{}", "\ufeff")
+    assert read(marked) == read(form.replace("{}", ""))

@@ -1,6 +1,7 @@
 """Files with other line ends, over HTTP: imported, put around the journal, changed and compared."""
 
 import unicodedata
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -8,7 +9,9 @@ import pytest
 from deepagents.backends.utils import create_file_data
 from langgraph.store.base import BaseStore
 
-from tests.memory.test_plain_text import FILE, MEMORIES, SAID, SPELLED
+from lasting_memory.memory.seeded import SeedError, seed_value
+from lasting_memory.testing.deployed import deployed
+from tests.memory.test_plain_text import FILE, KEY, MEMORIES, SAID, SPELLED
 
 
 @pytest.mark.parametrize("text", SPELLED.values(), ids=SPELLED)
@@ -52,6 +55,28 @@ async def test_a_file_that_was_put_around_the_journal_is_shown_changed_and_undon
     assert "sugar" not in "".join(
         line for line in str(diffs[0]).split("\n") if line.startswith(("+", "-"))
     )
+
+
+HIDDEN = f"{KEY[:6]}\ufeff{KEY[6:]}"
+
+
+async def test_no_door_takes_a_credential_with_a_mark_within_it(
+    api: httpx.AsyncClient, store: BaseStore
+) -> None:
+    put = await api.put("/memory/file", params={"path": FILE}, json={"content": HIDDEN})
+    assert put.status_code == 422
+    document = {"version": 1, "files": [{"path": FILE, "content": HIDDEN}]}
+    await api.post("/memory/import", json=document)
+    assert await store.aget(MEMORIES, "/topics/tea.md") is None
+
+
+def test_nor_does_a_seed_and_it_is_put_as_files_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "tea.md"
+    path.write_bytes("\ufeff- tea\r\n\ufeff- cake\r".encode())
+    assert seed_value(path, FILE, deployed())["content"] == "- tea\n- cake\n"
+    path.write_text(HIDDEN, "utf-8")
+    with pytest.raises(SeedError):
+        seed_value(path, FILE, deployed())
 
 
 async def test_a_time_zone_that_is_none_is_refused(api: httpx.AsyncClient) -> None:

@@ -27,6 +27,22 @@ FILES = {
         ["plant: leek, when: March", "a"],
     ),
     "a grid table without a head": ("+---+---+\n| leek | March |\n+---+---+\n", ["leek, March"]),
+    "marks that nothing follows": (
+        "-\n*\n+\n1.\n2)\n>\n> -\n- [ ]\n- [x]\n#\n###\n\u200b\n- green\n",
+        ["green"],
+    ),
+    "tasks, numbers and quotes": (
+        "- [ ] buy tea\n1. green\n> - black\n",
+        ["[ ] buy tea", "green", "> - black"],
+    ),
+    "tags without words": (
+        "<details>\n<br>\n- green\n</details>\n<b>x</b>\n",
+        ["green", "<b>x</b>"],
+    ),
+    "addresses in brackets": (
+        "<https://a.example>\n<a@b.example>\n",
+        ["<https://a.example>", "<a@b.example>"],
+    ),
     "signs that say something": (
         "- **\n- a --- b\n- = x\n- --x\n",
         ["**", "a --- b", "= x", "--x"],
@@ -38,6 +54,26 @@ FILES = {
 @pytest.mark.parametrize(("text", "facts"), FILES.values(), ids=FILES)
 def test_facts_are_the_lines_that_say_something(text: str, facts: list[str]) -> None:
     assert [line.text for line in lines_said(text.split("\n"))] == facts
+
+
+TITLES = {
+    "a line of equals signs": ("Tea\n===\n- green\n", ["Tea"]),
+    "a line of hyphens above a list": (
+        "Tea\n---\n\n- green\n\nCake\n----\n1. apple\n",
+        ["Tea", "Cake"],
+    ),
+    "a rule between parts": ("likes tea\n---\nlikes cake\n", []),
+    "a rule at the end": ("likes tea\n---\n", []),
+    "a rule below a list": ("- likes tea\n---\n- likes cake\n===\n", []),
+    "a rule below two lines": ("likes tea\nand milk\n---\n- likes cake\n", []),
+    "a table": ("plant | when\n---|---\nleek | March\n", []),
+}
+
+
+@pytest.mark.parametrize(("text", "titles"), TITLES.values(), ids=TITLES)
+def test_a_title_is_no_fact_however_it_is_marked(text: str, titles: list[str]) -> None:
+    lines = list(lines_said(text.split("\n")))
+    assert [line.text for line in lines if line.is_heading] == titles
 
 
 @pytest.mark.parametrize(

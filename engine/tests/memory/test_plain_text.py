@@ -26,6 +26,8 @@ SPELLED = {
     "mixed": "# Tee\r\n\r- mag Grüntee\n- no sugar\r",
     "byte order mark": "\ufeff" + SAID,
     "both": "\ufeff" + SAID.replace("\n", "\r\n"),
+    "joined files": SAID.replace("- no", "\ufeff\ufeff- no"),
+    "within a line and a word": SAID.replace("mag Grün", "mag\ufeff Grün\ufeff"),
 }
 
 
@@ -141,6 +143,12 @@ MIXED = {
     "Devanagari": ("- \u0958\u0932\u092e\n", "\u0915\u093c\u0932\u092e", "\u0958\u0932\u092e"),
     "Hangul": ("- \u1112\u1161\u11ab\n", "한", "\u1112\u1161\u11ab"),
     "Arabic": ("- \u0627\u0653\u0628\n", "آب", "\u0627\u0653\u0628"),
+    "a zero-width space": ("- green\u200btea\n", "- greentea", "- green\u200btea"),
+    "a soft hyphen": ("- Grün\u00adtee\n", "Grüntee", "Grün\u00adtee"),
+    "marks of direction": ("- \u200fשמש\u200e!\n", "שמש!", "\u200fשמש\u200e!"),
+    "a form of a sign": ("- \u2764\ufe0f tea\n", "\u2764 tea", "\u2764\ufe0f tea"),
+    "nothing that is seen": ("- tea\u200b\n", "\u2060", "\u2060"),
+    "another word in Persian": ("- می\u200cشد\n", "میشد", "میشد"),
     "within a letter": ("- e\u0301\n", "e", "e"),
     "not there": ("- café\n", "- thé", "- thé"),
     "nothing": ("- é\n", "", ""),
@@ -152,13 +160,71 @@ def test_a_part_is_spelled_as_the_text_spells_it(text: str, part: str, spelled: 
     assert spelled_as_in(text, part) == spelled
 
 
+# What a text may have that nobody sees, and what Persian, Hindi and emoji are spelled with.
+UNSEEN = ["\u200b", "\u2060", "\u00ad", "\u200e", "\u200f", "\ufeff"]
+JOINED = {
+    "Persian": "- می\u200cشد",
+    "Hindi": "- क्\u200dष",
+    "Malayalam": "- ന്\u200d",
+    "emoji": "- \U0001f468\u200d\U0001f469",
+}
+
+
+@pytest.mark.parametrize("mark", UNSEEN)
+async def test_a_line_with_what_nobody_sees_is_the_same_line(agent: Scripted, mark: str) -> None:
+    agent.put(MEMORIES, "/topics/tea.md", f"- likes{mark} tea\n")
+    again, nothing, done = await agent.called(
+        append("- likes tea"), append(f"{mark}\n"), edit(FILE, "- likes tea", "- likes coffee")
+    )
+    assert "Nothing was added" in again
+    assert "Added" not in nothing
+    assert "Error" not in done
+    assert content(agent.store) == "- likes coffee\n"
+
+
+@pytest.mark.parametrize("line", JOINED.values(), ids=JOINED)
+async def test_joiners_are_letters_and_stay(agent: Scripted, line: str) -> None:
+    bare = line.replace("\u200c", "").replace("\u200d", "")
+    _, other = await agent.called(append(line), append(bare))
+    assert "Added" in other
+    assert content(agent.store) == f"{line}\n{bare}\n"
+
+
+KEY = "AKIA" + "IOSFODNN7" + "QQQQQQQ"
+
+
+@pytest.mark.parametrize("tool", ["write_file", "append_memory", "edit_file"])
+async def test_the_gate_sees_what_is_kept(agent: Scripted, tool: str) -> None:
+    """A byte order mark within a credential goes, and the credential would be left."""
+    hidden = f"{KEY[:6]}\ufeff{KEY[6:]}"
+    agent.put(MEMORIES, "/topics/tea.md", "- tea\n")
+    args = {
+        "write_file": {"file_path": "/memories/topics/new.md", "content": hidden},
+        "append_memory": {"path": FILE, "text": hidden},
+        "edit_file": {"file_path": FILE, "old_string": "tea", "new_string": hidden},
+    }
+    (refused,) = await agent.called(ToolCall(tool, args[tool]))
+    assert "Error" in refused
+    assert content(agent.store) == "- tea\n"
+    assert agent.store.get(MEMORIES, "/topics/new.md") is None
+
+
+async def test_a_skill_with_marks_within_it_is_one(agent: Scripted) -> None:
+    text = "\ufeff---\n\ufeffname: letters\ndescription: Write\ufeff letters.\n\ufeff---\nWell.\n"
+    path = "/memories/skills/letters/SKILL.md"
+    (done,) = await agent.called(ToolCall("write_file", {"file_path": path, "content": text}))
+    assert "Error" not in done
+    assert content(agent.store, "/skills/letters/SKILL.md") == text.replace("\ufeff", "")
+    assert "**letters**: Write letters." in await agent.shown()
+
+
 @given(st.text(st.sampled_from("a\r\n\ufeff é\u0301")))
 def test_plain_text_is_plain_and_stays_so(text: str) -> None:
     assert plain(plain(text)) == plain(text)
     assert "\r" not in plain(text)
-    assert not plain(text).startswith("\ufeff")
-    assert plain(text).replace("\n", "") == text.lstrip("\ufeff").replace("\r", "").replace(
-        "\n", ""
+    assert "\ufeff" not in plain(text)
+    assert plain(text).replace("\n", "") == "".join(
+        char for char in text if char not in "\ufeff\r\n"
     )
 
 

@@ -161,6 +161,20 @@ async def test_a_refusal_of_something_else_is_the_turns_error_and_the_picture_st
     assert has_picture(talk.server.requests[-1])
 
 
+@pytest.mark.parametrize("status", [403, 404, 415, 422])
+async def test_whatever_the_status_of_a_refusal_the_conversation_goes_on(
+    on: Callable[[str], Conversation], status: int
+) -> None:
+    """Gateways answer 404 where no model takes pictures, and 403 to one that is flagged."""
+    talk = on("anthropic")
+    body = {"type": "error", "error": {"type": "x", "message": "no image"}}
+    talk.server.refuse = lambda sent: Refused(status, body) if has_picture(sent) else None
+    assert TOLD in str(await talk.turn(text("look"), PICTURE))
+    talk.server.requests.clear()
+    assert (await talk.turn(text("and now?")))[-1] == "fine"
+    assert not any(map(has_picture, talk.server.requests))
+
+
 @pytest.mark.parametrize("status", [401, 429, 500])
 async def test_no_other_error_takes_a_picture_away(
     on: Callable[[str], Conversation], status: int

@@ -10,6 +10,7 @@ from lasting_memory.attachments import own_text
 from lasting_memory.consolidation.batch import Due
 from lasting_memory.http.import_conversations import spoken
 from lasting_memory.recall import conversation, piece_text
+from lasting_memory.sent_content import media_nouns, without_media
 
 Block = dict[str, Any]
 SECRET = "zebra"
@@ -32,6 +33,21 @@ BLOCKS: dict[str, tuple[Block, str]] = {
         LETTER,
     ),
     "Google's own": ({"inline_data": {"mime_type": "application/pdf", "data": DATA, "display_name": "x"}}, ""),
+    "AI SDK's file": (
+        {"type": "file", "mediaType": "text/plain", "filename": "letter.txt", "url": f"data:text/plain;base64,{DATA}"},
+        LETTER,
+    ),
+    "AI SDK's picture": ({"type": "image", "image": DATA, "mediaType": "image/png"}, ""),
+    "AG-UI's file": ({"type": "binary", "mimeType": "text/plain", "filename": "letter.txt", "data": DATA}, LETTER),
+    "Google's in camel case": ({"inlineData": {"mimeType": "text/plain", "data": DATA}}, ""),
+    "Google's file": ({"fileData": {"mimeType": "application/pdf", "fileUri": SECRET}}, ""),
+    "a picture as text": ({"type": "image_url", "image_url": f"data:image/png;base64,{DATA}"}, ""),
+    "a picture as an object": ({"type": "image_url", "image_url": {"url": f"data:image/png;base64,{DATA}"}}, ""),
+    "sound": ({"type": "input_audio", "input_audio": {"data": DATA, "format": "wav"}}, ""),
+    "a sound's address": ({"type": "audio_url", "audio_url": {"url": SECRET}}, ""),
+    "a video's address": ({"type": "video_url", "video_url": {"url": SECRET}}, ""),
+    "MCP's resource": ({"type": "resource", "resource": {"uri": "file:///x", "text": SECRET}}, ""),
+    "a search's result": ({"type": "search_result", "title": "x", "content": [{"type": "text", "text": SECRET}]}, ""),
     "Bedrock's own": ({"document": {"name": "letter.txt", "format": "txt", "source": {"text": SECRET}}}, LETTER),
     "langchain's wrapping": (
         {"type": "non_standard", "value": {"type": "document", "title": "letter.txt", "source": {"data": SECRET}}},
@@ -138,6 +154,19 @@ THOUGHTS = {
     "Dill. <think>zebra</think> And rye.": "Dill.  And rye.",
     "<reasoning>zebra</reasoning>Dill.": "Dill.",
     "<think>zebra": "",
+    "<think>a <think>zebra</think> zebra</think>Dill.": "Dill.",
+    "<think >zebra</think >Dill.": "Dill.",
+    '<think duration="3">zebra</think>Dill.': "Dill.",
+    "<thoughts>zebra</thoughts>Dill.": "Dill.",
+    "<seed:think>zebra</seed:think>Dill.": "Dill.",
+    "[THINK]zebra[/THINK]Dill.": "Dill.",
+    "zebra[/THINK]Dill.": "Dill.",
+    "◁think▷zebra◁/think▷Dill.": "Dill.",
+    "<|begin_of_thought|>zebra<|end_of_thought|>\n<|begin_of_solution|>Dill.<|end_of_solution|>": "Dill.",
+    "<|channel|>analysis<|message|>zebra<|end|><|start|>assistant<|channel|>final<|message|>Dill.": "Dill.",
+    "<|channel|>analysis<|message|>zebra": "",
+    "Dill.<|end|>": "Dill.<|end|>",
+    "I think [think] is a word, <thinker> and <b>too</b>.": "I think [think] is a word, <thinker> and <b>too</b>.",
     "Write `<think>` and `</think>` around it.": "Write `<think>` and `</think>` around it.",
 }
 
@@ -151,3 +180,19 @@ def test_what_a_model_thought_in_its_text_is_no_words(text: str) -> None:
             THOUGHTS[text]
         ] * bool(THOUGHTS[text])
     assert own_text({"type": "human", "content": text}) == text, "a person writes what they want"
+
+
+NOUNS: dict[str, Block] = {
+    "picture": {"type": "file", "mediaType": "image/png", "url": DATA},
+    "sound": {"audio": {"format": "mp3", "source": {"bytes": DATA}}},
+    "video": {"video": {"format": "mp4", "source": {"bytes": DATA}}},
+    "file": {"type": "file", "mediaType": "application/pdf", "url": DATA},
+}
+
+
+@pytest.mark.parametrize("noun", NOUNS)
+def test_what_is_replaced_where_a_provider_refuses_it_has_its_name(noun: str) -> None:
+    assert media_nouns([NOUNS[noun]]) == [noun]
+    assert without_media([NOUNS[noun]]) == [
+        {"type": "text", "text": f"[a {noun} that the model's provider refused]"}
+    ]

@@ -179,9 +179,10 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 def status_of(error: BaseException) -> int | None:
     """The status of the provider's answer in an error of its client; None without one."""
-    # `code` is of Google's clients.
-    for name in ("status_code", "code"):
-        status = getattr(error, name, None)
+    # `code` is of Google's clients; the error of `httpx` has the answer itself.
+    response = getattr(error, "response", None)
+    for holder, name in ((error, "status_code"), (error, "code"), (response, "status_code")):
+        status = getattr(holder, name, None)
         if isinstance(status, int) and status in _STATUSES:
             return status
     return None

@@ -22,8 +22,10 @@ from lasting_memory.sent_content import (
     without_media,
 )
 
-# What a provider answers to a request that it does not take as it is.
-_REFUSALS = {400, 413, 415, 422}
+# What a provider answers to a request that it does not take as it is: any 4xx, but for what is no
+# matter of the request (the key, the account, the time, the rate). Gateways answer 404 where no
+# model takes pictures, and 403 to what their moderation flags.
+_REFUSALS = {*range(400, 500)} - {401, 402, 408, 409, 425, 429}
 _NOTE = "The model's provider refused {}. It answers without that, now and later; you still see it in the conversation."
 
 

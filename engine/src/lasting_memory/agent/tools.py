@@ -73,7 +73,7 @@ def append_memory_tool(backend: CompositeBackend, d: Deployment) -> BaseTool:
         """
         if not path.startswith("/memories/"):
             raise ToolException(f"Error: '{path}' is not memory; use a path under /memories/.")
-        if not text.strip():
+        if not plain(text).strip():
             raise ToolException("Error: the text is empty; give the text that is to be added.")
 
         added = ""

@@ -14,6 +14,7 @@ from lasting_memory.people import identity, namespaces
 from lasting_memory.people.caller import Caller
 from lasting_memory.people.identity import Actor, Author
 from lasting_memory.people.namespaces import Namespace
+from lasting_memory.plain_text import plain
 
 logger = logging.getLogger("auth")
 HTTPException = Auth.exceptions.HTTPException
@@ -62,11 +63,12 @@ async def _check_policy_write(
         raise HTTPException(
             403, f"Changing policies takes the permission {identity.WRITE_POLICIES}."
         )
-    check_policy(value["key"], value.get("value"))
-    await _check_policy_change(deployment, actor, value["key"], value.get("value"))
-    if ctx.action == "put":
-        policy = {"content": value["value"]["content"], "encoding": "utf-8"}
-        value.update(value=policy, index=False, ttl=None)
+    policy = _with_plain_text(value.get("value"))
+    check_policy(value["key"], policy)
+    await _check_policy_change(deployment, actor, value["key"], policy)
+    if ctx.action == "put" and policy is not None:
+        kept = {"content": policy["content"], "encoding": "utf-8"}
+        value.update(value=kept, index=False, ttl=None)
     # A warning, so that no usual log level hides it.
     logger.warning(
         "AUDIT policies.%s org=%r by=%r key=%r",
@@ -75,6 +77,13 @@ async def _check_policy_write(
         actor.user_id,
         value["key"],
     )
+
+
+def _with_plain_text(policy: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """A policy with its text as files keep it; what has no text is left as it is."""
+    if policy is None or not isinstance(policy.get("content"), str):
+        return policy
+    return {**policy, "content": plain(policy["content"])}
 
 
 async def _check_policy_change(

@@ -1,6 +1,7 @@
 """The titles of conversations, as lists of threads show them."""
 
 import logging
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -9,6 +10,7 @@ from langgraph_sdk.errors import NotFoundError
 
 from lasting_memory import platform
 from lasting_memory.attachments import file_names, own_text
+from lasting_memory.plain_text import visible
 from lasting_memory.platform import get_client
 
 logger = logging.getLogger(__name__)
@@ -20,6 +22,8 @@ MADE_TITLE = "made_title"
 TITLE_CHARS = 80
 # Characters of a text that are looked at for its title.
 _READ_CHARS = TITLE_CHARS * TITLE_CHARS
+# What a terminal, a list of threads or a store would take for something else than text.
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 
 def title_of(messages: Iterable[Mapping[str, Any]]) -> str:
@@ -30,17 +34,20 @@ def title_of(messages: Iterable[Mapping[str, Any]]) -> str:
     for message in messages:
         if message.get("type") != "human":
             continue
-        text = own_text(message, files=False) or ", ".join(file_names(message))
-        title = _shortened(text)
+        text = own_text(message, files=False)
+        title = _shortened(text) or _shortened(", ".join(file_names(message)))
         if title:
             return title
     return ""
 
 
 def _shortened(text: str) -> str:
-    """A text in one line of at most `TITLE_CHARS`, of characters that every store keeps."""
-    storable = text.replace("\0", " ").encode(errors="replace").decode()
-    line = " ".join(storable[:_READ_CHARS].split())
+    """A text in one line of at most `TITLE_CHARS`, of characters that people see and every store
+    keeps.
+    """
+    storable = text.encode(errors="replace").decode()
+    printed = _CONTROLS.sub(" ", visible(storable[:_READ_CHARS]))
+    line = " ".join(printed.split())
     if len(line) <= TITLE_CHARS:
         return line
     return f"{line[: TITLE_CHARS - 1].rstrip()}…"

@@ -57,6 +57,8 @@ class DocumentChange(BaseModel, strict=True):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        self.before = plain(self.before)
+        self.after = plain(self.after)
         check_content(self.path, self.before)
         check_content(self.path, self.after)
         return self

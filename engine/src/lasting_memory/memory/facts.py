@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from lasting_memory.plain_text import compared
+
 MARKER = re.compile(r"(?:[-*+]|\d{1,9}[.)])\s+")
 # What `prompts/consolidation.md` asks for, and nothing else: what is not shown here is still shown
 # to the model.
@@ -17,6 +19,17 @@ _CELL_END = re.compile(r"(?<!\\)\|")
 _BELOW_HEAD = re.compile(r":?-+:?")
 # A rule between two parts, and the line below a title.
 _RULE = re.compile(r"(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,}|={2,}")
+# The line below a title, of a text whose titles are underlined. Below a list it is a rule.
+_UNDERLINE = re.compile(r"={2,}|-{3,}")
+_IS_ITEM = re.compile(r"(?:[-*+]|\d{1,9}[.)])(?:\s|$)")
+# A mark of a list, a quote, a title or a task that nothing follows.
+_BARE_MARK = re.compile(r"(?:>\s*)*(?:(?:[-*+]|\d{1,9}[.)])(?:\s+\[[ xX]?\])?|#{1,6})?")
+# Elements of HTML that open or close, without any words.
+_TAGS = re.compile(
+    r"(?:</?(?:a|b|blockquote|br|center|code|dd|details|div|dl|dt|em|hr|i|li|ol|p|pre|section|small|span|strong|sub"
+    r"|summary|sup|table|tbody|td|th|thead|tr|u|ul)\s*/?>\s*)+",
+    re.IGNORECASE,
+)
 # A line of a grid table between two rows, and the one below its head.
 _GRID = re.compile(r"\+(?:[-=:]+\+)+")
 # What ends the lines about a file, by what begins them; and how the first of these lines looks.
@@ -44,12 +57,22 @@ def said(line: str) -> str:
 
 
 def is_form(line: str) -> bool:
-    """Whether a line only gives a file its form: it opens or closes code, is a rule, or stands
-    below the head of a table.
+    """Whether a line only gives a file its form.
+
+    It opens or closes code, is a rule, stands below the head of a table, or has marks alone.
     """
     text = line.strip()
     is_rule = _RULE.fullmatch(text) or _GRID.fullmatch(text)
-    return bool(_FENCE.match(text) or is_rule) or _is_below_head(text)
+    return bool(_FENCE.match(text) or is_rule or _has_only_marks(text)) or _is_below_head(text)
+
+
+def _has_only_marks(text: str) -> bool:
+    """Whether a line, without space around it, has nothing but marks of its form, or nothing that
+    anybody sees. An empty line has neither.
+    """
+    if not text:
+        return False
+    return bool(not compared(text) or _BARE_MARK.fullmatch(text) or _TAGS.fullmatch(text))
 
 
 def lines_said(lines: Sequence[str]) -> Iterator[Line]:
@@ -81,7 +104,7 @@ class _Reader:
             return None
         if self._fence:
             return Line(number, text, raw=text) if text else None
-        if not text or _RULE.fullmatch(text):
+        if not text or _RULE.fullmatch(text) or _has_only_marks(text):
             self._leave_table()
             return None
         if _GRID.fullmatch(text):
@@ -100,7 +123,25 @@ class _Reader:
         if _is_head(text, self._below(number)):
             self._head = _cells(text)
             return None
+        if self._is_underlined(number, text):
+            return Line(number, text, is_heading=True)
         return _plain(number, text)
+
+    def _is_underlined(self, number: int, text: str) -> bool:
+        """Whether a line is a title with a line below.
+
+        A line of hyphens is one where the title stands alone above it, and a list comes after it.
+        Else it is a rule between two parts.
+        """
+        below = self._below(number)
+        if not _UNDERLINE.fullmatch(below) or _IS_ITEM.match(text) or text[0] in "#>|":
+            return False
+        if below[0] == "=":
+            return True
+        before = self._lines[number - 1].strip() if number else ""
+        rest = (self._lines[later].strip() for later in range(number + 2, len(self._lines)))
+        after = next(filter(None, rest), "")
+        return not before and bool(_IS_ITEM.match(after))
 
     def _opens_or_closes_code(self, text: str) -> bool:
         mark = _FENCE.match(text)

@@ -14,6 +14,7 @@ from lasting_memory.memory import journal, validation
 from lasting_memory.memory.journal import Began, Change, Revision
 from lasting_memory.people.identity import Author
 from lasting_memory.people.namespaces import Namespace
+from lasting_memory.plain_text import plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,8 @@ class Folder:
         """The change, which raises as `before_write` for what it makes."""
 
         def made(before: FileData | None) -> FileData | None:
-            after = make(before)
+            # Plain before the checks: they see what is kept.
+            after = _plain(make(before))
             check_write(self.deployment, f"{self.route}{path}", before, after, self.author)
             return after
 
@@ -65,6 +67,15 @@ class Folder:
         """Delete an item that is no file, and has no history. Raises as `before_write`."""
         validation.before_write(self.deployment, f"{self.route}{item.key}", None, self.author)
         await self.store.adelete(item.namespace, item.key)
+
+
+def _plain(file: FileData | None) -> FileData | None:
+    """A file with plain text."""
+    if file is None or file["encoding"] != "utf-8":
+        return file
+    file = file.copy()
+    file["content"] = plain(file["content"])
+    return file
 
 
 def check_write(

@@ -12,6 +12,7 @@ from deepagents.backends.utils import create_file_data
 from lasting_memory.deployment import Deployment, Limits
 from lasting_memory.memory import validation
 from lasting_memory.people.identity import Actor, Author
+from lasting_memory.plain_text import plain
 from lasting_memory.settings import SettingsError
 
 # Folders that tools make, beside hidden ones. What is in them nobody wrote.
@@ -107,7 +108,7 @@ def _value(path: Path, *, is_text: bool) -> dict[str, Any]:
     except OSError as error:
         raise SeedError(f"{path} cannot be read: {error.strerror}.") from None
     try:
-        return {**create_file_data(raw.decode())}
+        return {**create_file_data(plain(raw.decode()))}
     except UnicodeDecodeError:
         if is_text:
             raise SeedError(f"{path} is not UTF-8 text; save it as UTF-8.") from None
@@ -182,6 +183,7 @@ def own_first_files(deployment: Deployment, actor: Actor) -> Mapping[str, str]:
             raise SeedError(
                 f"first_files returned {path!r:.80}: {text!r:.80}; use paths under /memories/, and texts."
             )
+        text = plain(text)  # noqa: PLW2901  # as it is kept
         try:
             validation.check_path(path)
             validation.before_write(deployment, path, text, Author("seed", actor.user_id))

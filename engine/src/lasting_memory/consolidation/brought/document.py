@@ -16,6 +16,7 @@ from lasting_memory.consolidation.brought.markdown import entries_of_text
 from lasting_memory.consolidation.brought.objects import entries_of_value
 from lasting_memory.consolidation.brought.page import entries_of_page, without_tags
 from lasting_memory.consolidation.facts import Key
+from lasting_memory.plain_text import plain
 
 _FENCES = ("```", "~~~")
 _HTML = re.compile(r"\s*(?:<!doctype html|<html|<head|<body|<div|<ul|<ol|<p)\b", re.IGNORECASE)
@@ -28,7 +29,7 @@ def read(text: str) -> Brought:
 
     Raises `UnreadableError` for an archive, broken JSON or JSON out of bounds.
     """
-    text = with_newlines(text.lstrip("\ufeff"))
+    text = with_newlines(plain(text))
     if text.startswith("PK\x03\x04"):
         raise UnreadableError(
             "This is a ZIP archive; unpack it, and bring the file in it, such as conversations.json."
