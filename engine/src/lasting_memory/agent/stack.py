@@ -137,10 +137,15 @@ def _stack(
     *,
     titles: bool = False,
 ) -> list[Middleware]:
-    """The stack of an agent. `where` names it in errors, `files` are the files of its prompt."""
+    """The middleware of an agent: policies and memory in its prompt, the extra ones, its limits.
+
+    `where` names the agent in errors, `files` are the files of memory in its prompt, `seconds` are
+    those that a run may take (None: without a limit), and with `titles` it names its conversations.
+    """
     parts = [part for part in extra if part is not None]
     for part in parts:
         _check_part(part, where)
+    # Now, so that a file that cannot be read stops the start and no run.
     load_starting_memory(d)
     d.load_prompts()
     return [PromptBlocks(d, files, titles=titles), *parts, Bounds(d, seconds)]

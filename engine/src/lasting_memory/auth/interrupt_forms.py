@@ -31,17 +31,19 @@ class Request(NamedTuple):
 def form(value: object) -> tuple[Kind, list[Request]]:
     """The kind of answer that a question takes, and the actions that it is about.
 
-    langchain has three shapes for questions about actions: a `HITLRequest`, a `HumanInterrupt`, and
-    a list of these. To any other question any value is an answer.
+    langchain has three shapes for questions about actions: a `HITLRequest` takes "decisions", a
+    `HumanInterrupt` a "response", and a list of these "responses". Every other question, and one
+    about more than `_MOST_REQUESTS` actions, takes any "value".
     """
-    requests = _hitl_requests(value)
-    if requests:
-        return "decisions", requests
+    hitl_requests = _hitl_requests(value)
+    if hitl_requests:
+        return "decisions", hitl_requests
     request = _human_request(value)
     if request:
         return "response", [request]
     if not isinstance(value, list) or not 0 < len(value) <= _MOST_REQUESTS:
         return "value", []
+    requests = list[Request]()
     for item in value:
         request = _human_request(item)
         if request is None:

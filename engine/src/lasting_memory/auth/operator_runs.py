@@ -118,7 +118,7 @@ def _owner_of(thread: Thread | None) -> dict[str, str] | None:
 
 
 def _check_names_interrupts(resume: object) -> None:
-    """Raise `HTTPException` 422 unless each answer is under the id of an interrupt."""
+    """Raise `HTTPException` 422 unless `resume` has answers by the ids of interrupts, and nothing else."""
     names_interrupts = (
         isinstance(resume, Mapping)
         and len(resume) > 0

@@ -35,7 +35,9 @@ _REDIS_SECONDS = 10
 
 
 def python_of_aegra(project: Path) -> Path:
-    """The interpreter of aegra's environment in a project's folder, which is made unless it is there.
+    """The path of the interpreter that runs aegra for a project.
+
+    Its environment, `.venv-aegra/`, is made first if it is missing or has other requirements.
 
     Raises `MissingToolError` with one line that says what is missing.
     """

@@ -191,21 +191,33 @@ class Case(BaseModel):
 
     def problems(self, now: Files, threads: Sequence[Thread]) -> list[str]:
         """Every expectation that the files do not meet."""
-        return [
-            problem
-            for check in self.expect
-            if (problem := check.problem(self.start(), now, threads))
-        ]
+        start = self.start()
+        problems = list[str]()
+        for check in self.expect:
+            problem = check.problem(start, now, threads)
+            if problem:
+                problems.append(problem)
+        return problems
 
     def start(self) -> dict[str, str]:
-        """The files that consolidation finds: `memory` after what the person did to it."""
+        """The files that consolidation finds: `memory` after what the person did to it.
+
+        A file without text is deleted. To undo twice is to do it again.
+        """
         files = dict(self.memory)
         earlier = dict[str, str]()
         for act in self.person:
-            if path := act.write or act.undo or act.delete:
-                text = act.text if act.write else earlier.get(path, "") if act.undo else ""
-                earlier[path] = files.get(path, "")
-                files[path] = text
+            path = act.write or act.undo or act.delete
+            if not path:
+                continue
+            if act.write:
+                text = act.text
+            elif act.undo:
+                text = earlier.get(path, "")
+            else:
+                text = ""
+            earlier[path] = files.get(path, "")
+            files[path] = text
         return {path: text for path, text in files.items() if text}
 
     def answer(self, threads: Sequence[Thread]) -> dict[str, str]:
