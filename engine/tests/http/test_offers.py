@@ -560,9 +560,12 @@ async def test_an_own_line_that_changed_since_stays(world: World) -> None:
     alice, bob = await world.api(), await world.api("bob")
     await remember(alice)
     made = await offer(alice, keep=False)
-    await remember(alice, f"- {FACT}, but not in December")
+    await remember(
+        alice, f"- {FACT}, but not in December", f"* {FACT} (2026-11-02, thread {THREAD})"
+    )
     assert (await decide(bob, made)).status_code == 200
-    assert "December" in await own_file(alice)
+    lines = (await own_file(alice)).splitlines()
+    assert [line for line in lines if FACT in line] == [f"- {FACT}, but not in December"]
 
 
 async def test_a_check_of_the_deployment_is_asked_of_what_is_offered(world: World) -> None:
@@ -578,6 +581,14 @@ async def test_a_check_of_the_deployment_is_asked_of_what_is_offered(world: Worl
 
 
 # --- Where there are none
+
+
+@pytest.mark.parametrize("odd", ["x", "%00", "%F0%9F%92%A5", "..%2Fx", "a" * 300])
+async def test_an_odd_id_is_no_offer(world: World, odd: str) -> None:
+    for api in (await world.api(), await world.operator()):
+        decided = await api.post(f"/memory/offers/{odd}", json={"accept": True})
+        withdrawn = await api.delete(f"/memory/offers/{odd}")
+        assert [decided.status_code, withdrawn.status_code] == [404, 404], odd
 
 
 @pytest.mark.parametrize(

@@ -324,10 +324,8 @@ class _Handlers:
 
     async def _note_groups(self, user: User, owner: Actor) -> None:
         """What a person offers to a group that they have left, by this token, goes."""
-        if not self._deployment.has_offers:
-            return
-        store = await platform.store()
-        await note_groups(store, owner, self._deployment, identity.membership_of(user))
+        if self._deployment.has_offers:
+            await note_groups(await platform.store(), owner, self._deployment, user)
 
     def _stamp_groups(
         self, user: User, value: MutableMapping[str, Any], *, is_operator: bool

@@ -258,7 +258,7 @@ async def caller_of(request: Request) -> PersonRequest:
     store = await request.app.state.store()
     began = journal.Began(actor, request.state.came)
     if not is_about_another:
-        await note_groups(store, actor, deployment, identity.membership_of(user), began)
+        await note_groups(store, actor, deployment, user, began)
     return PersonRequest(request, deployment, actor, author, store, began)
 
 

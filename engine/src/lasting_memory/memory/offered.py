@@ -5,6 +5,7 @@ then on.
 """
 
 import logging
+import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -28,15 +29,16 @@ from lasting_memory.memory.offers import (
     put_offered,
     put_own,
 )
+from lasting_memory.memory.one_fact import wording
 from lasting_memory.memory.proposals import DecidedError
 from lasting_memory.memory.stored_files import stored_file
 from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author
 from lasting_memory.people.namespaces import Namespace
-from lasting_memory.plain_text import compared
 from lasting_memory.platform import lock_of
 
+_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # Decided offers of a group of which it is known that they were decided.
 _DECIDED_KEPT = 200
 logger = logging.getLogger(__name__)
@@ -104,7 +106,7 @@ async def offered_with(
     Raises `UnknownOfferError` if there is nothing.
     """
     found = list[Item]()
-    for place in places:
+    for place in places if _ID.fullmatch(offer_id) else ():  # no store is asked for any text
         found += await store.asearch(place, filter={"id": offer_id}, limit=1)
     for item in found:
         folder = folder_of(deployment, item.namespace)
@@ -190,13 +192,14 @@ async def _take_own_line_out(
     """
     own = waiting.own
     author = Author("person", waiting.author.user_id)
-    wanted = compared(own.line)
+    # In another wording of its source it is the same line.
+    wanted = wording(own.line)
 
     def without_line(before: FileData | None) -> FileData | None:
         if before is None or before["encoding"] != "utf-8":
             return before
         lines = before["content"].split("\n")
-        kept = [line for line in lines if compared(line) != wanted]
+        kept = [line for line in lines if wording(line) != wanted]
         return FileData(content="\n".join(kept), encoding="utf-8")
 
     item = await store.aget(own.memory, own.key)

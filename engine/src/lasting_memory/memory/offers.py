@@ -29,7 +29,7 @@ from lasting_memory.memory.proposals import DecidedError, UnknownProposalError
 from lasting_memory.memory.stored_files import stored_file
 from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import namespaces
-from lasting_memory.people.identity import Actor, Author, Membership
+from lasting_memory.people.identity import Actor, Author, User, membership_of
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.platform import lock_of
 
@@ -336,7 +336,7 @@ async def note_groups(
     store: BaseStore,
     author: Actor,
     deployment: Deployment,
-    membership: Membership,
+    user: User,
     began: Began | None = None,
 ) -> None:
     """Note to which groups a person belongs, by the token of their request that was just verified.
@@ -344,7 +344,10 @@ async def note_groups(
     What they offer to a group that they have left goes. A token that has expired meanwhile says
     nothing.
     """
-    if deployment.has_offers and not membership.is_over:
+    if not deployment.has_offers:
+        return
+    membership = membership_of(user)
+    if not membership.is_over:
         await Offers(store, author, deployment, began).prove(membership.claims)
 
 
