@@ -26,8 +26,8 @@ from langgraph.store.memory import InMemoryStore
 
 from lasting_memory import platform
 from lasting_memory.conversations.marks import in_temporary_conversation
-from lasting_memory.deployment import Deployment
-from lasting_memory.memory import journal, stored_files, validation
+from lasting_memory.deployment import PROFILE_PATH, Deployment
+from lasting_memory.memory import ends, journal, stored_files, validation
 from lasting_memory.memory.controls import PAUSED, Controls, controls
 from lasting_memory.memory.folder import Folder
 from lasting_memory.memory.journal import Began, Change, Revision
@@ -117,6 +117,23 @@ class ScopedFiles(StoreBackend):
         if result.error == _not_found(file_path):
             return protocol.ReadResult(error=_not_found(self._shown(file_path)))
         return result
+
+    async def aover(self, path: str) -> str:
+        """What a model that reads a file is told of its lines that are over; "" if none is, and for
+        what is no text.
+        """
+        namespace = self._get_namespace()
+        gets = [GetOp(namespace, path), GetOp(namespace, PROFILE_PATH.removeprefix("/memories"))]
+        item, profile = await self._get_store().abatch(gets)
+        if not isinstance(item, Item):
+            return ""
+        about = profile if isinstance(profile, Item) and self._is_of_a_person else None
+        return await platform.in_thread(_over_note, self._deployment, item, about)
+
+    @property
+    def _is_of_a_person(self) -> bool:
+        """Whether the files are one person's memory: their profile says when a day ends."""
+        return self._route == "/memories"
 
     async def awrite(self, file_path: str, content: str) -> protocol.WriteResult:
         error = await self._adone(file_path, lambda _: FileData(content=content, encoding="utf-8"))
@@ -251,6 +268,13 @@ class ScopedFiles(StoreBackend):
 
     def _convert_store_item_to_file_data(self, store_item: Item) -> FileData:
         return self._file(store_item)
+
+
+def _over_note(deployment: Deployment, item: Item, profile: Item | None) -> str:
+    """What is said of a stored file's lines that are over. Blocks."""
+    day = ends.present_day(deployment, stored_files.text_of(profile) if profile else None)
+    over = ends.ends_of(item, day)
+    return ends.note_of_over(stored_files.text_of(item) or "", over)
 
 
 def _not_found(path: str) -> str:

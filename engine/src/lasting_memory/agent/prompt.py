@@ -13,6 +13,7 @@ from typing import Any, cast
 from langchain.agents.middleware.types import AgentMiddleware, ModelRequest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langgraph.config import get_config
+from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import get_runtime
 from langgraph.store.base import BaseStore, GetOp, Item, Op, SearchItem, SearchOp
 
@@ -21,11 +22,13 @@ from lasting_memory.agent.backends import StoreOverride, starting_files
 from lasting_memory.agent.checks import GuardedState
 from lasting_memory.agent.file_sections import Block, memory_sections, sections
 from lasting_memory.agent.once_a_run import once_a_run
+from lasting_memory.agent.over_notes import OverNotes
 from lasting_memory.agent.titles import give_title
 from lasting_memory.conversations.marks import in_temporary_conversation, keep_out
 from lasting_memory.deployment import PROFILE_PATH, Deployment
-from lasting_memory.memory import stored_files, validation
+from lasting_memory.memory import ends, stored_files, validation
 from lasting_memory.memory.controls import NAMES, Controls, controls_of, read_controls
+from lasting_memory.memory.ends import Day
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.identity import Actor
 from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD
@@ -128,6 +131,7 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         if has_profile and _PROFILE_KEY not in self._keys:
             self._read_keys.append(_PROFILE_KEY)
         self._on_writing = section_on_writing(deployment)
+        self._over_notes = OverNotes(deployment, drafts)
         self._blocks = once_a_run(deployment, self.read)
 
     async def awrap_model_call(
@@ -147,6 +151,14 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         if self._titles and request.messages and isinstance(request.messages[-1], HumanMessage):
             await give_title(request.state.get("messages") or [])
         return response
+
+    async def awrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
+    ) -> Any:
+        """What is read of a file says which of its lines prompts leave out, because they are over."""
+        result = await handler(request)
+        call = request.tool_call
+        return await self._over_notes.added(call["name"], call["args"], result)
 
     async def read(
         self, store: BaseStore, actor: Actor, assistant: str, *, preview: bool = False
@@ -217,18 +229,22 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
             return policies, Block("temporary", text, 0, is_read_only=True)
         if not self._deployment.has_memory:
             return (policies,)
-        for item in items:
-            if item:
-                texts[item.key] = file_text(f"/memories{item.key}", item)
-        return policies, self._memory_block(texts, stored.controls)
+        stored_items = [item for item in items if item]
+        for item in stored_items:
+            texts[item.key] = file_text(f"/memories{item.key}", item)
+        # Shared memory has no profile, so its days are those of UTC.
+        day = Day.now(days.zone_of(texts.get(_PROFILE_KEY)))
+        if self._deployment.ends:
+            for item in stored_items:
+                texts[item.key] = ends.current_text(item, texts[item.key], day)
+        return policies, self._memory_block(texts, stored.controls, day)
 
-    def _memory_block(self, texts: Mapping[str, str], controls: Controls) -> Block:
+    def _memory_block(self, texts: Mapping[str, str], controls: Controls, day: Day) -> Block:
         prompt = self._deployment.prompt
         budget = self._deployment.limits.memory_block_bytes
         files = [(f"/memories{key}", texts[key]) for key in self._keys if key in texts]
         shown_files, left_out = memory_sections(files, budget)
-        zone = days.zone_of(texts.get(_PROFILE_KEY))
-        today = f"{days.today(zone):%A, %Y-%m-%d} ({zone.key})"
+        today = f"{day.today:%A, %Y-%m-%d} ({day.zone.key})"
         text = prompt("memory_block.md").replace("{today}", today)
         # The files last: what stands in them is never a place to fill.
         text = text.replace("{files}", shown_files or "(Nothing is remembered yet.)")

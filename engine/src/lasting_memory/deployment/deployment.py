@@ -18,6 +18,7 @@ from lasting_memory.deployment.prompts import (
     load_prompt_files,
     prompt_file,
     with_profile,
+    without_ends,
     without_profile,
 )
 from lasting_memory.people.identity import Actor, assistant_of
@@ -58,6 +59,8 @@ class Deployment:
             function of the person, which is quick and changes nothing. They come beside those of
             `seeds/memories/`, in place of one with its path. It is called in a thread until the
             memory has files. Where it fails, the log says why, and the run goes on without.
+        ends: whether a line of memory that ends with `(until 2026-12-31)` is over after that day;
+            False: it is text like any other.
 
     Raises `SettingsError` for a schema, a check, a route or a function that cannot be used. Without
     the route `/memories/` the agent has no memory: skills and policies alone.
@@ -72,6 +75,7 @@ class Deployment:
     consolidation: Consolidation | None = field(default_factory=Consolidation)
     offline_model: bool = True
     first_files: FirstFiles | None = None
+    ends: bool = True
 
     def __post_init__(self) -> None:
         self._check_kinds()
@@ -132,6 +136,7 @@ class Deployment:
             "checks": ((list, tuple), "a list of functions"),
             "limits": (Limits, "Limits(...)"),
             "consolidation": ((Consolidation, type(None)), "Consolidation(...), or None"),
+            "ends": (bool, "True or False"),
         }
         for name, (kind, fix) in kinds.items():
             value = getattr(self, name)
@@ -246,9 +251,12 @@ class Deployment:
 
         `{profile_fields}` becomes the names of the profile's fields, `{profile_descriptions}` a
         list of what they hold. Without a profile the point of a list that names one of these is
-        left out. Raises `FileNotFoundError` if there is no such prompt.
+        left out, and without ends that which tells of `(until YYYY-MM-DD)`. Raises
+        `FileNotFoundError` if there is no such prompt.
         """
         text = prompt_file(self.folder, name)
+        if not self.ends:
+            text = without_ends(text)
         if not self.profile:
             return without_profile(text)
         return with_profile(text, self.profile.model_fields)

@@ -11,7 +11,6 @@ from pydantic import BaseModel, Field, StringConstraints
 
 from lasting_memory import platform
 from lasting_memory.agent.memory_search import DEFAULT_FOUND, MAX_FOUND, search_files
-from lasting_memory.agent.shown_text import without_comments
 from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.http.models import (
     FactGroup,
@@ -37,7 +36,7 @@ from lasting_memory.http.requests import (
     revision_of,
 )
 from lasting_memory.memory import journal, stored_files
-from lasting_memory.memory.facts import Line, lines_said, said
+from lasting_memory.memory.facts import Line, lines_said, said, without_comments
 from lasting_memory.memory.journal import lines_of
 from lasting_memory.memory.stored_files import stored_file
 from lasting_memory.memory.validation import RefusedWrite
