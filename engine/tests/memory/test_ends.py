@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import date
 
 import pytest
 from deepagents.backends.utils import create_file_data
@@ -32,32 +32,12 @@ from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.scripted_anthropic import ToolCall
-from tests.conftest import BuildGraph, Scripted
+from tests.conftest import BuildGraph, Clock, Scripted
 
 MEMORIES = ("memories", "acme:alice")
 PREFERENCES = "/preferences.md"
 SOURCE = "(2026-03-02, thread 0199c2f0-1111-4111-8111-111111111111)"
 AUTHOR = Author("person", "alice")
-
-
-class Clock:
-    """A clock that a test sets: what is written, and the present day in every time zone, follow it."""
-
-    def __init__(self) -> None:
-        self.time = datetime(2026, 6, 1, 12, tzinfo=UTC)
-
-    def now(self) -> datetime:
-        return self.time
-
-    def set(self, day: str, hour: int = 12) -> None:
-        self.time = datetime.fromisoformat(day).replace(hour=hour, tzinfo=UTC)
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(days, "now", clock.now)
-    return clock
 
 
 # --- What an end is

@@ -8,6 +8,7 @@ itself. deepagents' `permissions` repeat the rules: they refuse earlier, with a 
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from deepagents import FilesystemPermission
@@ -29,6 +30,7 @@ from lasting_memory.conversations.marks import in_temporary_conversation
 from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.memory import ends, journal, stored_files, validation
 from lasting_memory.memory.controls import PAUSED, Controls, controls
+from lasting_memory.memory.ends import Written
 from lasting_memory.memory.folder import Folder
 from lasting_memory.memory.journal import Began, Change, Revision
 from lasting_memory.memory.proposals import Memory
@@ -225,17 +227,29 @@ class ScopedFiles(StoreBackend):
             responses.append(response)
         return responses
 
-    async def arevise(self, path: str, change: Change, expect: str | None = None) -> Revision:
-        """Change a file. Raises `MovedError` if it is not at the revision with the id `expect`,
-        where one is given, and `ValueError` if `_check`, `before_write`, the quota or `change`
-        refuses it. Nothing was written then.
+    async def arevise(
+        self,
+        path: str,
+        change: Change,
+        expect: str | None = None,
+        written: Written = MappingProxyType({}),
+    ) -> Revision:
+        """Change a file. `written` is as `Folder.change` has it. Raises `MovedError` if the file is
+        not at the revision with the id `expect`, where one is given, and `ValueError` if `_check`,
+        `before_write`, the quota or `change` refuses it. Nothing was written then.
         """
         await self._check(path)
-        return await self._put(path, change, expect)
+        return await self._put(path, change, expect, written)
 
-    async def _put(self, path: str, change: Change, expect: str | None = None) -> Revision:
+    async def _put(
+        self,
+        path: str,
+        change: Change,
+        expect: str | None = None,
+        written: Written = MappingProxyType({}),
+    ) -> Revision:
         """Change a file that may be written."""
-        return await self._folder().change(path, change, expect=expect)
+        return await self._folder().change(path, change, expect=expect, written=written)
 
     def _folder(self) -> Folder:
         author, began = self._writer()
