@@ -31,7 +31,8 @@ from lasting_memory.memory.one_fact import fact_of
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author
 from lasting_memory.testing.deployed import deployed
-from lasting_memory.testing.scripted_anthropic import ToolCall
+from lasting_memory.testing.scripted_anthropic import Text as Said
+from lasting_memory.testing.scripted_anthropic import ToolCall, system_text
 from tests.conftest import BuildGraph, Clock, Scripted
 
 MEMORIES = ("memories", "acme:alice")
@@ -283,6 +284,49 @@ async def test_what_is_read_is_marked_and_can_be_edited_as_it_is_shown(
     edit = {**path, "old_string": OFFER, "new_string": "- The offer holds"}
     await agent.called(ToolCall("edit_file", edit))
     assert "- The offer holds" in await agent.shown()
+
+
+async def test_a_file_that_an_agent_writes_anew_keeps_the_lines_that_it_was_not_shown(
+    agent: Scripted, clock: Clock
+) -> None:
+    path = "/memories/preferences.md"
+    await put(agent.store, f"# Tastes\n{OFFER}\n- Likes tea\n")
+    clock.set("2026-07-01")
+    text = "# Tastes\n- Likes coffee\n"
+    (told,) = await agent.called(ToolCall("write_file", {"file_path": path, "content": text}))
+    assert "Over, because their day has passed: '- The offer holds" in told
+    item = await agent.store.aget(MEMORIES, PREFERENCES)
+    assert item is not None
+    assert item.value["content"] == f"# Tastes\n{OFFER}\n- Likes coffee\n"
+    edit = {"file_path": path, "old_string": f"{OFFER}\n", "new_string": ""}
+    await agent.called(ToolCall("edit_file", edit))
+    item = await agent.store.aget(MEMORIES, PREFERENCES)
+    assert item is not None
+    assert item.value["content"] == text
+
+
+@pytest.mark.parametrize("path", ["/policies/rules.md", "/memories/skills/soup/SKILL.md"])
+async def test_rules_and_skills_have_no_end(agent: Scripted, clock: Clock, path: str) -> None:
+    text = f"---\nname: soup\ndescription: cooks soup\n---\n{OFFER}\n"
+    namespace, key = MEMORIES, path.removeprefix("/memories")
+    if path.startswith("/policies"):
+        namespace, key = ("policies", "acme"), path.removeprefix("/policies")
+    agent.put(namespace, key, text, modified_at="2026-06-01T00:00:00+00:00")
+    clock.set("2026-07-01")
+    (read,) = await agent.called(ToolCall("read_file", {"file_path": path}))
+    assert OFFER in read
+    assert "Over" not in read
+
+
+async def test_no_subagent_is_shown_a_line_that_is_over(agent: Scripted, clock: Clock) -> None:
+    await put(agent.store, f"{OFFER}\n- Likes tea\n")
+    clock.set("2026-07-01")
+    task = {"description": "delegated", "subagent_type": "general-purpose"}
+    agent.model.script("delegated", [Said("done")])
+    await agent.called(ToolCall("task", task))
+    prompts = [system_text(body) for body in agent.model.requests]
+    assert len(prompts) == 3
+    assert all("Likes tea" in prompt and "The offer" not in prompt for prompt in prompts)
 
 
 async def test_without_ends_text_is_text(graph: BuildGraph, clock: Clock) -> None:

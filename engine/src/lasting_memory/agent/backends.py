@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from deepagents import FilesystemPermission
 from deepagents.backends import CompositeBackend, StateBackend, StoreBackend, protocol
@@ -28,7 +28,7 @@ from langgraph.store.memory import InMemoryStore
 from lasting_memory import platform
 from lasting_memory.conversations.marks import in_temporary_conversation
 from lasting_memory.deployment import PROFILE_PATH, Deployment
-from lasting_memory.memory import ends, journal, stored_files, validation
+from lasting_memory.memory import ends, journal, over_lines, stored_files, validation
 from lasting_memory.memory.controls import PAUSED, Controls, controls
 from lasting_memory.memory.ends import Written
 from lasting_memory.memory.folder import Folder
@@ -56,6 +56,25 @@ WAITS = "waits among their proposed changes"
 _EMPTY = InMemoryStore()
 # Where nothing ever is: no route's namespace begins so.
 _NOBODYS = ("nobody",)
+
+
+class Over(NamedTuple):
+    """A file's text, and the numbers of its lines that are over."""
+
+    text: str = ""
+    numbers: frozenset[int] = frozenset()
+
+    def note(self) -> str:
+        """What a model that reads or writes the file is told of them; "" if there are none."""
+        return ends.note_of_over(self.text, self.numbers)
+
+    def kept_in(self, before: FileData | None, content: str) -> str:
+        """A new text of the file with these lines where they stood, if it drops them. Blocks."""
+        is_same = before is not None and before["content"] == self.text
+        if not (is_same and self.numbers):
+            return content
+        gone = over_lines.dropped(self.text, content, self.numbers)
+        return over_lines.with_lines(self.text, content, gone)
 
 
 class ScopedFiles(StoreBackend):
@@ -119,23 +138,6 @@ class ScopedFiles(StoreBackend):
         if result.error == _not_found(file_path):
             return protocol.ReadResult(error=_not_found(self._shown(file_path)))
         return result
-
-    async def aover(self, path: str) -> str:
-        """What a model that reads a file is told of its lines that are over; "" if none is, and for
-        what is no text.
-        """
-        namespace = self._get_namespace()
-        gets = [GetOp(namespace, path), GetOp(namespace, PROFILE_PATH.removeprefix("/memories"))]
-        item, profile = await self._get_store().abatch(gets)
-        if not isinstance(item, Item):
-            return ""
-        about = profile if isinstance(profile, Item) and self._is_of_a_person else None
-        return await platform.in_thread(_over_note, self._deployment, item, about)
-
-    @property
-    def _is_of_a_person(self) -> bool:
-        """Whether the files are one person's memory: their profile says when a day ends."""
-        return self._route == "/memories"
 
     async def awrite(self, file_path: str, content: str) -> protocol.WriteResult:
         error = await self._adone(file_path, lambda _: FileData(content=content, encoding="utf-8"))
@@ -284,11 +286,11 @@ class ScopedFiles(StoreBackend):
         return self._file(store_item)
 
 
-def _over_note(deployment: Deployment, item: Item, profile: Item | None) -> str:
-    """What is said of a stored file's lines that are over. Blocks."""
+def _over(deployment: Deployment, item: Item, profile: Item | None) -> Over:
+    """Which lines of a stored file are over. Blocks."""
     day = ends.present_day(deployment, stored_files.text_of(profile) if profile else None)
-    over = ends.ends_of(item, day)
-    return ends.note_of_over(stored_files.text_of(item) or "", over)
+    numbers = ends.over_in(ends.ends_of(item, day))
+    return Over(stored_files.text_of(item) or "", numbers)
 
 
 def _not_found(path: str) -> str:
@@ -390,6 +392,30 @@ class RouteFiles(ScopedFiles):
         # A write that waits for approval continues in the run with which the operator resumed it. A
         # client's forged tool call, jump to the tools node or resume value stays the client's run.
         return None if caller.is_operator else "an operator has to approve writing here."
+
+    async def aover(self, path: str) -> Over:
+        """Which lines of a file are over; none of what is no text, and where nothing is remembered."""
+        has_ends = self._deployment.ends and self._scope.remembers and ends.has_ends(path)
+        if not (has_ends and validation.is_plain(path)):
+            return Over()
+        namespace = self._get_namespace()
+        gets = [GetOp(namespace, path), GetOp(namespace, PROFILE_PATH.removeprefix("/memories"))]
+        item, profile = await self._get_store().abatch(gets)
+        if not isinstance(item, Item):
+            return Over()
+        # A group's file of that name is nobody's profile.
+        own = profile if isinstance(profile, Item) and self._is_memory else None
+        return await platform.in_thread(_over, self._deployment, item, own)
+
+    async def awrite(self, file_path: str, content: str) -> protocol.WriteResult:
+        """Replaces a file, but for its lines that are over: the model was not shown them."""
+        over = await self.aover(file_path)
+
+        def change(before: FileData | None) -> FileData:
+            return FileData(content=over.kept_in(before, plain(content)), encoding="utf-8")
+
+        error = await self._adone(file_path, change)
+        return protocol.WriteResult(error=error) if error else protocol.WriteResult(path=file_path)
 
     async def _propose(self, path: str, change: Change) -> str:
         folder = self._folder()

@@ -1,4 +1,6 @@
-"""What the result of `read_file` says of lines that are over, which prompts leave out."""
+"""What the results of `read_file` and `write_file` say of lines that are over, which prompts leave
+out.
+"""
 
 import logging
 from collections.abc import Mapping
@@ -7,17 +9,20 @@ from typing import Any, cast
 from deepagents.backends import CompositeBackend
 from langchain_core.messages import ToolMessage
 
-from lasting_memory.agent.backends import ScopedFiles, StoreOverride, build_backend
+from lasting_memory.agent.backends import Over, RouteFiles, StoreOverride, build_backend
 from lasting_memory.deployment import Deployment
 
 logger = logging.getLogger(__name__)
 
+# The tools after whose calls a model is told.
+_NOTED = ("read_file", "write_file")
+
 
 class OverNotes:
-    """Adds to what `read_file` gives which of the file's lines are over.
+    """Adds to the result of `read_file` and `write_file` which of the file's lines are over.
 
-    The note stands before the content, which is shown as it is: so `edit_file` finds its lines.
-    `drafts` gives the store of a consolidation's draft.
+    The note stands before a file's content, which is shown as it is: so `edit_file` finds its
+    lines. `drafts` gives the store of a consolidation's draft.
     """
 
     def __init__(self, d: Deployment, drafts: StoreOverride | None) -> None:
@@ -25,27 +30,28 @@ class OverNotes:
         self._backend = build_backend(d, drafts) if d.ends else None
 
     async def added(self, name: str, args: Mapping[str, Any], result: object) -> object:
-        """The result of a tool's call, with a note if it read a file that has lines that are over."""
+        """The result of a tool's call, with a note if the file has lines that are over."""
         path = args.get("file_path")
         backend = self._backend
-        if name != "read_file" or backend is None or not isinstance(path, str):
+        if name not in _NOTED or backend is None or not isinstance(path, str):
             return result
         if not isinstance(result, ToolMessage) or not isinstance(result.content, str):
             return result
         if result.status == "error" or not path.startswith(self._routes):
             return result
         try:
-            note = await self._note(backend, path)
+            over = await self._over(backend, path)
         except Exception as error:  # a store raises what its driver raises, and the file is read
             logger.warning(
                 "Which lines of %s are over is not known: %r", path, error, exc_info=True
             )
             return result
+        note = over.note()
         if not note:
             return result
         return result.model_copy(update={"content": f"{note}\n{result.content}"})
 
-    async def _note(self, backend: CompositeBackend, path: str) -> str:
+    async def _over(self, backend: CompositeBackend, path: str) -> Over:
         route = next(route for route in self._routes if path.startswith(route))
-        files = cast("ScopedFiles", backend.routes[route])
+        files = cast("RouteFiles", backend.routes[route])
         return await files.aover(path.removeprefix(route[:-1]))

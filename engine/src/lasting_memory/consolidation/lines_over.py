@@ -6,22 +6,21 @@ line goes only where the model says that something newer contradicts it, which a
 have it forgotten is, too.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from deepagents.backends.protocol import FileData
 
-from lasting_memory.memory import journal
 from lasting_memory.memory.ends import (
     DatedLine,
     Day,
     Written,
-    dated_lines,
     ends_in,
     has_ends,
     over_in,
     without_lines,
 )
+from lasting_memory.memory.over_lines import dropped, new_lines, with_lines
 from lasting_memory.memory.proposals import Changed, changes
 
 # Why a tidy takes a line out, in the word for which the page has a sentence.
@@ -58,18 +57,23 @@ class LinesOver:
         `contradicted` are lines that may go, as path and line. A line may also move, or be put in
         other words with its day.
         """
-        new = [line for change in changed for line in _new_lines(change)]
+        new = list[DatedLine]()
+        for change in changed:
+            new += new_lines(change.before, change.after)
         result = list[Changed]()
         for change in changed:
-            numbers = self.numbers(change.key, change.before)
-            gone = _gone(change, numbers, new)
+            over = self.numbers(change.key, change.before)
             lines = change.before.split("\n")
             staying = {
                 number
-                for number in gone
+                for number in dropped(change.before, change.after, over, new)
                 if (change.path, lines[number].strip()) not in contradicted
             }
-            result.append(_with_lines(change, staying) if staying else change)
+            if staying:
+                text = with_lines(change.before, change.after, staying)
+                result.append(replace(change, after=text, deleted=False))
+            else:
+                result.append(change)
         return [change for change in result if change.deleted or change.before != change.after]
 
     def taken_out(
@@ -101,39 +105,3 @@ def _without(file: FileData, gone: Collection[str]) -> FileData:
         return file
     kept = [line for line in file["content"].split("\n") if line.strip() not in gone]
     return FileData(content="\n".join(kept), encoding="utf-8")
-
-
-def _new_lines(change: Changed) -> Iterable[DatedLine]:
-    """The lines with an end that a change brings."""
-    known = {line.key for line in dated_lines(change.before)}
-    return (line for line in dated_lines(change.after) if line.key not in known)
-
-
-def _gone(change: Changed, numbers: Collection[int], new: Sequence[DatedLine]) -> set[int]:
-    """The numbers of lines that a change takes out, and that no new line says, in whichever file."""
-    present = {line.key for line in dated_lines(change.after)}
-    present |= {line.key for line in new}
-    days_of_new = {line.day for line in new}
-    gone = set[int]()
-    for line in dated_lines(change.before):
-        is_worded_anew = line.day in days_of_new
-        if line.number in numbers and line.key not in present and not is_worded_anew:
-            gone.add(line.number)
-    return gone
-
-
-def _with_lines(change: Changed, numbers: Collection[int]) -> Changed:
-    """The change without taking out these lines of the text before."""
-    old = change.before.split("\n")
-    new = change.after.split("\n") if change.after else []
-    result = list[str]()
-    copied = 0
-    for start, end, new_start, new_end in journal.edits(old, new):
-        result += old[copied:start]
-        result += [old[number] for number in range(start, end) if number in numbers]
-        result += new[new_start:new_end]
-        copied = end
-    text = "\n".join([*result, *old[copied:]])
-    if change.before.endswith("\n") and not text.endswith("\n"):
-        text += "\n"
-    return replace(change, after=text, deleted=False)

@@ -10,7 +10,7 @@ keeps its time wherever it moves, and however it is worded.
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import date
 from types import MappingProxyType
 from typing import NamedTuple, Self
@@ -291,15 +291,18 @@ def current_text(item: Item, text: str, day: Day | None) -> str:
     return without_lines(text, over_in(ends_of(item, day)))
 
 
-def note_of_over(text: str, ends: Sequence[End]) -> str:
-    """What a model that reads a file is told of the lines that are over; "" if none is. Blocks."""
-    over = [end for end in ends if end.is_over]
-    if not over:
+def note_of_over(text: str, numbers: frozenset[int]) -> str:
+    """What a model is told of a file's lines that are over, given by their numbers; "" if there are
+    none. Blocks.
+    """
+    if not numbers:
         return ""
     lines = text.split("\n")
-    named = [f"{lines[end.number].strip()[:_NAMED_CHARS]!r}" for end in over[:_NAMED_LINES]]
-    more = f" and {len(over) - _NAMED_LINES} more" if len(over) > _NAMED_LINES else ""
+    named = list[str]()
+    for number in sorted(numbers)[:_NAMED_LINES]:
+        named.append(repr(lines[number].strip()[:_NAMED_CHARS]))
+    more = f" and {len(numbers) - _NAMED_LINES} more" if len(numbers) > _NAMED_LINES else ""
     return (
         f"[Over, because their day has passed: {'; '.join(named)}{more}. Prompts and searches leave "
-        "them out. They stay in the file until the person decides otherwise.]"
+        "them out. They stay in the file until the person wants them gone; edit_file takes one out.]"
     )
