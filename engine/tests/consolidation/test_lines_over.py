@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from deepagents.backends.protocol import FileData
 
 from lasting_memory.consolidation.guard import invented, objection
 from lasting_memory.consolidation.taken_back import taken_back
@@ -18,7 +19,6 @@ from lasting_memory.testing.people import SignedIn
 from lasting_memory.testing.scripted_anthropic import ToolCall, system_text, tool_results
 from tests.conftest import Clock
 from tests.consolidation.conftest import (
-    ALICE,
     FILES,
     FOOD,
     MY_FOOD,
@@ -174,8 +174,7 @@ def test_the_guard_compares_lines_without_source_and_end(after: str) -> None:
 
 async def test_a_line_that_still_holds_is_not_taken_back(over: Runs) -> None:
     text = BEFORE.replace(" (until 2026-06-30)", "")
-    file = {"content": text, "encoding": "utf-8"}
+    file = FileData(content=text, encoding="utf-8")
     await journal.change(over.store, FILES, FOOD, lambda _: file, Author("person", "alice"))
     histories = await journal.histories(over.store, FILES)
     assert taken_back(histories, []) == {}
-    assert ALICE.user_id == "alice"

@@ -164,10 +164,7 @@ async def test_a_line_keeps_its_time_in_another_file_and_beyond_its_file_s_histo
     limits = Limits(revisions_kept=2)
     for number in range(5):
         text = f"{OFFER}\n{ACME}\n- {number}\n"
-        await journal.change(
-            store, MEMORIES, "/topics/offers.md",
-            lambda _, text=text: create_file_data(text), AUTHOR, limits=limits,
-        )  # fmt: skip
+        await put(store, text, "/topics/offers.md")
     await writing.trim(store, MEMORIES, limits)
     assert await counted(store, "/topics/offers.md") == {OFFER: True}
 

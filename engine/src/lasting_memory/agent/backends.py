@@ -70,11 +70,15 @@ class Over(NamedTuple):
 
     def kept_in(self, before: FileData | None, content: str) -> str:
         """A new text of the file with these lines where they stood, if it drops them. Blocks."""
-        is_same = before is not None and before["content"] == self.text
-        if not (is_same and self.numbers):
+        if before is None or not self.numbers:
             return content
-        gone = over_lines.dropped(self.text, content, self.numbers)
-        return over_lines.with_lines(self.text, content, gone)
+        # The file may have changed since its text was read.
+        lines = self.text.split("\n")
+        over = {lines[number] for number in self.numbers}
+        present = before["content"].split("\n")
+        numbers = {number for number, line in enumerate(present) if line in over}
+        gone = over_lines.dropped(before["content"], content, numbers)
+        return over_lines.with_lines(before["content"], content, gone)
 
 
 class ScopedFiles(StoreBackend):

@@ -85,7 +85,8 @@ class LinesOver:
         over = dict[str, set[str]]()
         for key, file in base.items():
             lines = file["content"].split("\n")
-            numbers = self.numbers(key, file["content"]) if file["encoding"] == "utf-8" else ()
+            is_text = file["encoding"] == "utf-8"
+            numbers = self.numbers(key, file["content"]) if is_text else frozenset[int]()
             over[key] = {lines[number].strip() for number in numbers}
         everywhere = set[str]().union(*over.values())
         cleaned = dict[str, FileData]()

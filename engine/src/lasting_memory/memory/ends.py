@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from datetime import date
 from types import MappingProxyType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from langgraph.store.base import Item
@@ -48,7 +48,7 @@ class Day(NamedTuple):
     today: date
 
     @classmethod
-    def now(cls, zone: ZoneInfo) -> Self:
+    def now(cls, zone: ZoneInfo) -> "Day":
         return cls(zone, days.today(zone))
 
 
