@@ -9,6 +9,7 @@ import socket
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
@@ -30,7 +31,7 @@ os.environ.update(AGENT_MODEL="anthropic:claude-sonnet-4-6", ANTHROPIC_API_KEY="
 
 from agent import build_agent
 
-from lasting_memory import build_consolidation_agent
+from lasting_memory import build_consolidation_agent, days
 from lasting_memory.deployment import Deployment
 from lasting_memory.people.identity import Context
 from lasting_memory.testing import dev_server
@@ -268,6 +269,26 @@ def threads() -> Platform:
     say(threads, "car", "The engine makes a noise", "Change the belt", days=2)
     say(threads, "trip", "We fly to Lisbon in May", "Take an umbrella", days=1)
     return threads
+
+
+class Clock:
+    """A clock that a test sets: what is written, and the present day in every time zone, follow it."""
+
+    def __init__(self) -> None:
+        self.time = datetime(2026, 6, 1, 12, tzinfo=UTC)
+
+    def now(self) -> datetime:
+        return self.time
+
+    def set(self, day: str, hour: int = 12) -> None:
+        self.time = datetime.fromisoformat(day).replace(hour=hour, tzinfo=UTC)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(days, "now", clock.now)
+    return clock
 
 
 def free_port() -> int:

@@ -51,9 +51,14 @@ def zone_of(profile: str | None) -> ZoneInfo:
     return ZoneInfo(name) if is_zone(name) else WORLDS
 
 
+def now() -> datetime:
+    """The present time, in UTC."""
+    return datetime.now(UTC)
+
+
 def today(zone: ZoneInfo) -> date:
     """The present day there."""
-    return datetime.now(zone).date()
+    return now().astimezone(zone).date()
 
 
 def day_of(at: str, zone: ZoneInfo) -> str:

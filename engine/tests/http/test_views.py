@@ -48,7 +48,8 @@ async def test_me_says_who_one_is_and_how_memory_is_kept(calling: Open) -> None:
     async with calling("alice", settings, permissions=[WRITE_POLICIES]) as client:
         assert await told(client, "me") == {
             "user_id": "alice", "org_id": "acme", "agents": ["agent"], "memory_scope": "user+assistant",
-            "own_memory": True, "memory_writes": "background", "sign_in": "token", "operator": False, "writes_policies": True,
+            "own_memory": True, "ends": True,
+            "memory_writes": "background", "sign_in": "token", "operator": False, "writes_policies": True,
             "pictures": False, "temporary_hours": 24,
             "routes": {
                 "/memories/": {"shared": False, "writes": "deny", "namespace": own},

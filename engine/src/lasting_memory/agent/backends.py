@@ -8,7 +8,8 @@ itself. deepagents' `permissions` repeat the rules: they refuse earlier, with a 
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from deepagents import FilesystemPermission
 from deepagents.backends import CompositeBackend, StateBackend, StoreBackend, protocol
@@ -26,9 +27,10 @@ from langgraph.store.memory import InMemoryStore
 
 from lasting_memory import platform
 from lasting_memory.conversations.marks import in_temporary_conversation
-from lasting_memory.deployment import Deployment
-from lasting_memory.memory import journal, stored_files, validation
+from lasting_memory.deployment import PROFILE_PATH, Deployment
+from lasting_memory.memory import ends, journal, over_lines, stored_files, validation
 from lasting_memory.memory.controls import PAUSED, Controls, controls
+from lasting_memory.memory.ends import Written
 from lasting_memory.memory.folder import Folder
 from lasting_memory.memory.journal import Began, Change, Revision
 from lasting_memory.memory.proposals import Memory
@@ -54,6 +56,29 @@ WAITS = "waits among their proposed changes"
 _EMPTY = InMemoryStore()
 # Where nothing ever is: no route's namespace begins so.
 _NOBODYS = ("nobody",)
+
+
+class Over(NamedTuple):
+    """A file's text, and the numbers of its lines that are over."""
+
+    text: str = ""
+    numbers: frozenset[int] = frozenset()
+
+    def note(self) -> str:
+        """What a model that reads or writes the file is told of them; "" if there are none."""
+        return ends.note_of_over(self.text, self.numbers)
+
+    def kept_in(self, before: FileData | None, content: str) -> str:
+        """A new text of the file with these lines where they stood, if it drops them. Blocks."""
+        if before is None or not self.numbers:
+            return content
+        # The file may have changed since its text was read.
+        lines = self.text.split("\n")
+        over = {lines[number] for number in self.numbers}
+        present = before["content"].split("\n")
+        numbers = {number for number, line in enumerate(present) if line in over}
+        gone = over_lines.dropped(before["content"], content, numbers)
+        return over_lines.with_lines(before["content"], content, gone)
 
 
 class ScopedFiles(StoreBackend):
@@ -208,17 +233,29 @@ class ScopedFiles(StoreBackend):
             responses.append(response)
         return responses
 
-    async def arevise(self, path: str, change: Change, expect: str | None = None) -> Revision:
-        """Change a file. Raises `MovedError` if it is not at the revision with the id `expect`,
-        where one is given, and `ValueError` if `_check`, `before_write`, the quota or `change`
-        refuses it. Nothing was written then.
+    async def arevise(
+        self,
+        path: str,
+        change: Change,
+        expect: str | None = None,
+        written: Written = MappingProxyType({}),
+    ) -> Revision:
+        """Change a file. `written` is as `Folder.change` has it. Raises `MovedError` if the file is
+        not at the revision with the id `expect`, where one is given, and `ValueError` if `_check`,
+        `before_write`, the quota or `change` refuses it. Nothing was written then.
         """
         await self._check(path)
-        return await self._put(path, change, expect)
+        return await self._put(path, change, expect, written)
 
-    async def _put(self, path: str, change: Change, expect: str | None = None) -> Revision:
+    async def _put(
+        self,
+        path: str,
+        change: Change,
+        expect: str | None = None,
+        written: Written = MappingProxyType({}),
+    ) -> Revision:
         """Change a file that may be written."""
-        return await self._folder().change(path, change, expect=expect)
+        return await self._folder().change(path, change, expect=expect, written=written)
 
     def _folder(self) -> Folder:
         author, began = self._writer()
@@ -251,6 +288,13 @@ class ScopedFiles(StoreBackend):
 
     def _convert_store_item_to_file_data(self, store_item: Item) -> FileData:
         return self._file(store_item)
+
+
+def _over(deployment: Deployment, item: Item, profile: Item | None) -> Over:
+    """Which lines of a stored file are over. Blocks."""
+    day = ends.present_day(deployment, stored_files.text_of(profile) if profile else None)
+    numbers = ends.over_in(ends.ends_of(item, day))
+    return Over(stored_files.text_of(item) or "", numbers)
 
 
 def _not_found(path: str) -> str:
@@ -352,6 +396,30 @@ class RouteFiles(ScopedFiles):
         # A write that waits for approval continues in the run with which the operator resumed it. A
         # client's forged tool call, jump to the tools node or resume value stays the client's run.
         return None if caller.is_operator else "an operator has to approve writing here."
+
+    async def aover(self, path: str) -> Over:
+        """Which lines of a file are over; none of what is no text, and where nothing is remembered."""
+        has_ends = self._deployment.ends and self._scope.remembers and ends.has_ends(path)
+        if not (has_ends and validation.is_plain(path)):
+            return Over()
+        namespace = self._get_namespace()
+        gets = [GetOp(namespace, path), GetOp(namespace, PROFILE_PATH.removeprefix("/memories"))]
+        item, profile = await self._get_store().abatch(gets)
+        if not isinstance(item, Item):
+            return Over()
+        # A group's file of that name is nobody's profile.
+        own = profile if isinstance(profile, Item) and self._is_memory else None
+        return await platform.in_thread(_over, self._deployment, item, own)
+
+    async def awrite(self, file_path: str, content: str) -> protocol.WriteResult:
+        """Replaces a file, but for its lines that are over: the model was not shown them."""
+        over = await self.aover(file_path)
+
+        def change(before: FileData | None) -> FileData:
+            return FileData(content=over.kept_in(before, plain(content)), encoding="utf-8")
+
+        error = await self._adone(file_path, change)
+        return protocol.WriteResult(error=error) if error else protocol.WriteResult(path=file_path)
 
     async def _propose(self, path: str, change: Change) -> str:
         folder = self._folder()

@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lasting_memory.agent.shown_text import without_comments
-from lasting_memory.memory.facts import MARKER, Line, lines_said
+from lasting_memory.memory.facts import MARKER, Line, lines_said, without_comments
 from lasting_memory.memory.journal import lines_of
 from lasting_memory.memory.one_fact import wording
 from lasting_memory.memory.validation import RefusedWrite

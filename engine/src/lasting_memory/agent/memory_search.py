@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from langgraph.config import get_store
-from langgraph.store.base import BaseStore
+from langgraph.store.base import BaseStore, Item
 
 from lasting_memory import platform
-from lasting_memory.agent.shown_text import without_comments
 from lasting_memory.conversations.marks import in_temporary_conversation
-from lasting_memory.deployment import Deployment
+from lasting_memory.deployment import PROFILE_PATH, Deployment
+from lasting_memory.memory.ends import ends_of, over_in, present_day, without_lines
+from lasting_memory.memory.facts import without_comments
 from lasting_memory.memory.stored_files import text_of
 from lasting_memory.people.caller import Caller
 from lasting_memory.people.namespaces import Namespace
@@ -31,6 +32,7 @@ _LINE_CHARS = 400
 # room for 100,000 of them, and each costs time and memory, however short it is.
 _MOST_PASSAGES = 20_000
 _MOST_LINES = 2_000
+_PROFILE_KEY = PROFILE_PATH.removeprefix("/memories")
 # Files to ask a semantic index for: some may not be text.
 _NEAR = 100
 
@@ -102,16 +104,38 @@ async def search_files(
         for item, is_near in await nearest(store, namespace, query, _NEAR):
             similar.append(_Similar(item.key, item.score or 0.0, is_near))
     items = await store.asearch(namespace, limit=d.limits.max_files)
-    texts = {item.key: text_of(item) or "" for item in items}
     most = min(max(limit, 1), MAX_FOUND)
-    return await platform.in_thread(_best, query, texts, similar, most)
+    return await platform.in_thread(_search, d, query, items, similar, most)
+
+
+def _search(
+    d: Deployment,
+    query: str,
+    items: Sequence[Item],
+    similar: Sequence[_Similar],
+    limit: int,
+) -> list[FoundMemory]:
+    """The best of these files, without their lines that are over. Blocks."""
+    texts = {item.key: text_of(item) or "" for item in items}
+    day = present_day(d, texts.get(_PROFILE_KEY))
+    over = dict[str, frozenset[int]]()
+    for item in items:
+        over[item.key] = over_in(ends_of(item, day))
+    return _best(query, texts, similar, limit, over)
 
 
 def _best(
-    query: str, texts: Mapping[str, str], similar: Sequence[_Similar], limit: int
+    query: str,
+    texts: Mapping[str, str],
+    similar: Sequence[_Similar],
+    limit: int,
+    over: Mapping[str, frozenset[int]],
 ) -> list[FoundMemory]:
-    """The best of these texts of files, which are given by key. Blocks."""
-    passages = _passages(texts)
+    """The best of these texts of files, which are given by key, without their lines that are
+    `over`. Blocks.
+    """
+    current = {key: without_lines(text, over[key]) for key, text in texts.items()}
+    passages = _passages(current)
     by_words = dict(rank(query, [f"{key} {text}" for key, text in passages]))
     by_meaning = _scores_by_meaning(similar, _best_passages(passages, by_words), by_words)
     scores = fused(by_words, by_meaning)
@@ -122,10 +146,10 @@ def _best(
         if key in results:
             # A file is found once, by its best passage.
             continue
-        text = texts[key]
         # Which part of a file is alike in meaning is not known: its beginning is shown.
-        best_part = _shown(query, passage) if number in by_words else text[:_TEXT_CHARS]
-        results[key] = FoundMemory(f"/memories{key}", best_part, _lines(query, key, text))
+        best_part = _shown(query, passage) if number in by_words else current[key][:_TEXT_CHARS]
+        lines = _lines(query, key, texts[key], over[key])
+        results[key] = FoundMemory(f"/memories{key}", best_part, lines)
         if len(results) == limit:
             break
     return list(results.values())
@@ -202,15 +226,17 @@ def _shown(query: str, passage: str) -> str:
     return passage[start : start + _TEXT_CHARS].strip("\n")
 
 
-def _lines(query: str, key: str, text: str) -> tuple[tuple[int, str], ...]:
-    """The best lines of a file with words of the query, each with its number in it."""
+def _lines(query: str, key: str, text: str, over: frozenset[int]) -> tuple[tuple[int, str], ...]:
+    """The best lines of a file with words of the query, each with its number in it; none that is
+    over.
+    """
     if key.endswith(".json"):
         return ()
     numbers = list[int]()
     facts = list[str]()
     for number, line in enumerate(without_comments(text, line_breaks=True).split("\n")):
         fact = line.strip()
-        if fact and not fact.startswith("#"):
+        if fact and not fact.startswith("#") and number not in over:
             numbers.append(number)
             facts.append(fact)
     best = _ranked_lines(query, facts)[:_LINES]

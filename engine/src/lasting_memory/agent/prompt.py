@@ -12,6 +12,7 @@ from typing import Any
 from langchain.agents.middleware.types import AgentMiddleware, ModelRequest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langgraph.config import get_config
+from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import get_runtime
 from langgraph.store.base import BaseStore, GetOp, Item
 
@@ -21,12 +22,14 @@ from lasting_memory.agent.checks import GuardedState
 from lasting_memory.agent.file_sections import Block, memory_sections, sections
 from lasting_memory.agent.groups import section_on_groups
 from lasting_memory.agent.once_a_run import once_a_run
+from lasting_memory.agent.over_notes import OverNotes
 from lasting_memory.agent.snapshot import Snapshot, read_snapshot, run_snapshots
 from lasting_memory.agent.titles import give_title
 from lasting_memory.conversations.marks import keep_out
 from lasting_memory.deployment import PROFILE_PATH, Deployment
-from lasting_memory.memory import stored_files, validation
+from lasting_memory.memory import ends, stored_files, validation
 from lasting_memory.memory.controls import Controls
+from lasting_memory.memory.ends import Day
 from lasting_memory.people import identity
 from lasting_memory.people.caller import Caller
 from lasting_memory.people.identity import Actor
@@ -117,6 +120,7 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         if has_profile and _PROFILE_KEY not in self._keys:
             self._read_keys.append(_PROFILE_KEY)
         self._on_writing = section_on_writing(deployment)
+        self._over_notes = OverNotes(deployment, drafts)
         self._blocks = once_a_run(deployment, self._read)
 
     async def awrap_model_call(
@@ -136,6 +140,14 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         if self._titles and request.messages and isinstance(request.messages[-1], HumanMessage):
             await give_title(request.state.get("messages") or [])
         return response
+
+    async def awrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
+    ) -> Any:
+        """What is read of a file says which of its lines prompts leave out, because they are over."""
+        result = await handler(request)
+        call = request.tool_call
+        return await self._over_notes.added(call["name"], call["args"], result)
 
     async def preview(
         self, store: BaseStore, actor: Actor, assistant: str, snapshot: Snapshot
@@ -200,18 +212,22 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         if not self._deployment.has_memory:
             return (policies,)
         texts = {**starting}
-        for item in items:
-            if item.key in self._read_keys:
-                texts[item.key] = file_text(f"/memories{item.key}", item)
-        return policies, self._memory_block(texts, snapshot.controls)
+        shown_items = [item for item in items if item.key in self._read_keys]
+        for item in shown_items:
+            texts[item.key] = file_text(f"/memories{item.key}", item)
+        # Shared memory has no profile, so its days are those of UTC.
+        day = Day.now(days.zone_of(texts.get(_PROFILE_KEY)))
+        if self._deployment.ends:
+            for item in shown_items:
+                texts[item.key] = ends.current_text(item, texts[item.key], day)
+        return policies, self._memory_block(texts, snapshot.controls, day)
 
-    def _memory_block(self, texts: Mapping[str, str], controls: Controls) -> Block:
+    def _memory_block(self, texts: Mapping[str, str], controls: Controls, day: Day) -> Block:
         prompt = self._deployment.prompt
         budget = self._deployment.limits.memory_block_bytes
         files = [(f"/memories{key}", texts[key]) for key in self._keys if key in texts]
         shown_files, left_out = memory_sections(files, budget)
-        zone = days.zone_of(texts.get(_PROFILE_KEY))
-        today = f"{days.today(zone):%A, %Y-%m-%d} ({zone.key})"
+        today = f"{day.today:%A, %Y-%m-%d} ({day.zone.key})"
         text = prompt("memory_block.md").replace("{today}", today)
         # The files last: what stands in them is never a place to fill.
         text = text.replace("{files}", shown_files or "(Nothing is remembered yet.)")

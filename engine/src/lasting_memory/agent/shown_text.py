@@ -3,6 +3,8 @@
 import re
 import unicodedata
 
+from lasting_memory.memory.facts import without_comments
+
 # All characters that compatibility normalization makes a "<" of.
 _BRACKET = re.compile("[<\ufe64\uff1c]")
 _NAMES = "|".join(r"[\W_]{0,3}".join(name) for name in ("polic", "memor", "skill"))
@@ -24,24 +26,6 @@ def shown(text: str) -> str:
 def in_one_line(text: str) -> str:
     """Text as a prompt block shows it, in one line with single spaces."""
     return " ".join(shown(text).split())
-
-
-def without_comments(text: str, *, line_breaks: bool = False) -> str:
-    """Text without HTML comments. In linear time.
-
-    With `line_breaks` those in comments stay, so that each line keeps its number.
-    """
-    before, *commented = text.split("<!--")
-    parts = [before]
-    for part in commented:
-        comment, end, after = part.partition("-->")
-        if not end:
-            parts.append(f"<!--{comment}")
-            continue
-        if line_breaks:
-            parts.append("\n" * comment.count("\n"))
-        parts.append(after)
-    return "".join(parts)
 
 
 def _escaped(bracket: re.Match[str]) -> str:

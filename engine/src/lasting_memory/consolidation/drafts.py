@@ -24,6 +24,7 @@ from lasting_memory.consolidation.batch import Due
 from lasting_memory.consolidation.bringing import Reading
 from lasting_memory.consolidation.brought import Part
 from lasting_memory.consolidation.facts import Key
+from lasting_memory.consolidation.lines_over import LinesOver
 from lasting_memory.consolidation.no_batch import NothingToDoError
 from lasting_memory.consolidation.owners import Owner
 from lasting_memory.consolidation.positions import Position, position_ops
@@ -33,6 +34,7 @@ from lasting_memory.consolidation.taken_back import Dated, shown_lines, taken_ba
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation
 from lasting_memory.memory import journal
 from lasting_memory.memory.controls import Controls, controls_of, read_controls
+from lasting_memory.memory.ends import WRITTEN
 from lasting_memory.memory.proposals import Changed, Declined, Memory, Proposal, texts
 from lasting_memory.people import identity, namespaces
 from lasting_memory.recall import rank
@@ -60,6 +62,7 @@ class Draft:
     # Why the run was planned; None: somebody began it over the platform's API.
     trigger: Trigger | None = None
     base: Mapping[str, FileData] = field(default_factory=dict)  # the copied files, by key
+    over: LinesOver = field(default_factory=LinesOver)  # which of their lines are over
     shown: Sequence[Due] = ()
     # Operations that note how far conversations are read; they are kept with the record.
     reading_ops: Sequence[PutOp] = ()
@@ -73,6 +76,8 @@ class Draft:
     steps: int = 0  # model calls of this attempt
     # Why lines are given up, by path and line.
     given_up: defaultdict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
+    # Those of them, as path and line, that something newer contradicts.
+    contradicted: set[tuple[str, str]] = field(default_factory=set)
     copy: BaseStore = field(default_factory=InMemoryStore)
 
     @property
@@ -99,6 +104,13 @@ class Draft:
     def base_files(self) -> list[tuple[str, str]]:
         """The copied files, as path and text."""
         return [(f"/memories{key}", text) for key, text in texts(self.base).items()]
+
+    def current_files(self) -> list[tuple[str, str]]:
+        """The copied files, as path and text, without their lines that are over. Blocks."""
+        files = list[tuple[str, str]]()
+        for key, text in texts(self.base).items():
+            files.append((f"/memories{key}", self.over.current(key, text)))
+        return files
 
     async def taken_back(
         self, proposals: Sequence[Proposal], revisions: Sequence[Item]
@@ -138,7 +150,7 @@ class Draft:
     def _topics_about(self, talk: str) -> list[tuple[str, str]]:
         """The topic files that have most words in common with a text. Blocks."""
         topics = list[tuple[str, str]]()
-        for path, text in self.base_files():
+        for path, text in self.current_files():
             if path.startswith(_TOPICS) and path != f"{_TOPICS}index.md":
                 topics.append((path, text))
         ranked = rank(talk, [f"{path} {text}" for path, text in topics])
@@ -152,10 +164,15 @@ class Draft:
         self.copy = InMemoryStore()
         self.steps = 0
         self.given_up.clear()
+        self.contradicted.clear()
+        puts = list[PutOp]()
+        for key, file in self.base.items():
+            value: dict[str, Any] = {**file}
+            if key in self.over.written:
+                value[WRITTEN] = dict(self.over.written[key])
+            puts.append(PutOp(self.memory.files, key, value))
         # Nothing is waited for: the copy is in this process, and has no index.
-        self.copy.batch(
-            [PutOp(self.memory.files, key, {**file}) for key, file in self.base.items()]
-        )
+        self.copy.batch(puts)
         kind = "task" if self.record.kind == "conversations" else self.record.kind
         prompt = await self._prompt(f"consolidation_{kind}.md")
         task = prompt.replace("{count}", str(len(self.shown)))

@@ -186,4 +186,6 @@ async def forget_lines(
     if draft:
         why = because[:_BECAUSE_CHARS] or reason
         draft.given_up[path] |= {line.strip(): why for line in lines}
+        if reason == "contradicted":
+            draft.contradicted |= {(path, line.strip()) for line in lines}
     return f"Noted {len(lines)} lines; now change {path}."

@@ -15,6 +15,7 @@ from itertools import chain, islice
 
 from lasting_memory import recall
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation
+from lasting_memory.memory.ends import without_end
 from lasting_memory.memory.proposals import Changed
 from lasting_memory.words import normalized
 from lasting_memory.words import words as words_of
@@ -70,10 +71,19 @@ def fields_of(text: str) -> str:
     return "\n".join(lines)
 
 
+def unmarked(line: str) -> str:
+    """A line without its source, and without the day until which it holds, whether that counts or
+    not.
+    """
+    return SOURCE.sub(" ", without_end(line))
+
+
 def key_of(line: str) -> Key:
-    """A line's words without its source; for a line without words, its other characters."""
+    """A line's words without its source and its end; for a line without words, its other
+    characters.
+    """
     text = _normal(line)
-    words = words_of(SOURCE.sub(" ", text)) or words_of(text)
+    words = words_of(unmarked(text)) or words_of(text)
     if words:
         return tuple(words)
     return () if text.isascii() else (text.strip(),)
@@ -172,7 +182,7 @@ class Facts:
         """The stems of each line without stop words; all words of one that has no others."""
         words = dict[Key, frozenset[str]]()
         for key, line in self.facts.items():
-            stems = recall.stems(SOURCE.sub(" ", line), self.language)
+            stems = recall.stems(unmarked(line), self.language)
             words[key] = frozenset(stems or key)
         return words
 

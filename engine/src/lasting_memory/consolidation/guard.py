@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from lasting_memory import recall
 from lasting_memory.consolidation.facts import (
-    SOURCE,
     Facts,
     Findings,
     Key,
@@ -15,6 +14,7 @@ from lasting_memory.consolidation.facts import (
     fields_of,
     is_plain,
     key_of,
+    unmarked,
     weights_of,
 )
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation
@@ -145,7 +145,7 @@ def _words_said(
 def _names(line: str) -> set[str]:
     """A line's capitalised words but its first, in lower case."""
     names = set[str]()
-    for word in spelled_words(SOURCE.sub("", line))[1:]:
+    for word in spelled_words(unmarked(line))[1:]:
         if word[0].isupper():
             names.update(words_of(word))
     return names

@@ -100,7 +100,7 @@ def _why_no_answer(ending: Ending, verdict: Verdict) -> str:
 async def _judge_changes(draft: Draft) -> Verdict:
     """What the guard, the deployment and the present files leave of a draft's changes."""
     edited = await replace(draft.memory, store=draft.copy).read()
-    changed = changes(draft.base, edited)
+    changed = await platform.in_thread(_settled, draft, edited)
     if not changed:
         return _left_out(draft, {}, {}, [])
     memory = await _memory_now(draft)
@@ -115,6 +115,18 @@ async def _judge_changes(draft: Draft) -> Verdict:
     if objection is None:
         return verdict
     return replace(verdict, problem=objection.problem, notes=objection.notes)
+
+
+def _settled(draft: Draft, edited: Mapping[str, FileData]) -> list[Changed]:
+    """What a draft changes, with what becomes of lines that are over: a tidy takes them out, where
+    it may remove something, and other runs leave them. Blocks.
+    """
+    if draft.record.kind != "tidy" or "remove" not in draft.rules.may:
+        return draft.over.kept(changes(draft.base, edited), draft.contradicted)
+    changed, reasons = draft.over.taken_out(draft.base, edited)
+    for path, lines in reasons.items():
+        draft.given_up[path] |= lines
+    return changed
 
 
 class _MemoryNow(NamedTuple):

@@ -15,7 +15,7 @@ from langgraph.store.base import Item
 from langgraph_sdk.client import LangGraphClient
 from pydantic import ValidationError
 
-from lasting_memory import platform
+from lasting_memory import days, platform
 from lasting_memory.agent.backends import starting_files
 from lasting_memory.agent.file_sections import sections
 from lasting_memory.consolidation.batch import CHARS_PER_TOKEN, batch
@@ -24,6 +24,7 @@ from lasting_memory.consolidation.brought import Part, proposal_id, shown
 from lasting_memory.consolidation.drafts import Draft
 from lasting_memory.consolidation.due import Marks, due_by, mark_places, marks_in
 from lasting_memory.consolidation.facts import Key, facts_of
+from lasting_memory.consolidation.lines_over import LinesOver
 from lasting_memory.consolidation.no_batch import (
     INTERRUPTED,
     NOTHING_NEW,
@@ -34,8 +35,8 @@ from lasting_memory.consolidation.no_batch import (
 from lasting_memory.consolidation.said_since import said_since
 from lasting_memory.consolidation.taken_back import Dated
 from lasting_memory.days import zone_of
-from lasting_memory.deployment import PROFILE_PATH
-from lasting_memory.memory import journal
+from lasting_memory.deployment import PROFILE_PATH, Deployment
+from lasting_memory.memory import ends, journal
 from lasting_memory.memory.proposals import (
     MAX_PROPOSALS,
     Memory,
@@ -43,6 +44,7 @@ from lasting_memory.memory.proposals import (
     files_in,
     proposals_in,
 )
+from lasting_memory.memory.stored_files import text_of
 from lasting_memory.people import namespaces
 from lasting_memory.recall import owned_by
 
@@ -52,6 +54,7 @@ async def read(draft: Draft, messages: Sequence[AnyMessage], client: LangGraphCl
     that was brought is.
     """
     stored = await _read_stored(draft)
+    draft.over = stored.over
     undecided = [proposal for proposal in stored.proposals if proposal.changes]
     if draft.record.kind == "bring":
         await _begin_reading(draft, await _part_of(messages), undecided)
@@ -74,6 +77,7 @@ class _Stored(NamedTuple):
     """
 
     files: Mapping[str, FileData]
+    over: LinesOver
     revisions: Sequence[Item]
     proposals: Sequence[Proposal]
     marks: Marks
@@ -92,10 +96,23 @@ async def _read_stored(draft: Draft) -> _Stored:
     )
     return _Stored(
         files=await platform.in_thread(files_in, files),
+        over=await platform.in_thread(_over_in, memory.deployment, files),
         revisions=revisions,
         proposals=memory.own_proposals(await proposals_in(proposals)),
         marks=marks_in(draft.owner, *marks),
     )
+
+
+def _over_in(d: Deployment, items: Sequence[Item]) -> LinesOver:
+    """Which lines of these files are over. Blocks."""
+    profile = next((item for item in items if f"/memories{item.key}" == PROFILE_PATH), None)
+    written = dict[str, Mapping[str, str]]()
+    for item in items:
+        times = ends.written_of(item)
+        if times:
+            written[item.key] = times
+    day = ends.present_day(d, text_of(profile) if profile else None)
+    return LinesOver(day, days.now().isoformat(), written)
 
 
 def _check_room(undecided: Sequence[Proposal]) -> None:
@@ -160,7 +177,8 @@ async def _read_memory(draft: Draft) -> str:
     if not facts_of(files):
         raise NothingToDoError(NOTHING_TO_TIDY)
     draft.source = files
-    own = [(path, text) for path, text in files if not path.startswith("/memories/skills/")]
+    current = await platform.in_thread(draft.current_files)
+    own = [(path, text) for path, text in current if not path.startswith("/memories/skills/")]
     talk, _ = await platform.in_thread(sections, own, draft.rules.batch_tokens * CHARS_PER_TOKEN)
     return talk
 

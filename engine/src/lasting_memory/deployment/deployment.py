@@ -18,6 +18,7 @@ from lasting_memory.deployment.prompts import (
     load_prompt_files,
     prompt_file,
     with_profile,
+    without_ends,
     without_profile,
 )
 from lasting_memory.people.identity import Actor, assistant_of
@@ -60,6 +61,8 @@ class Deployment:
             memory has files. Where it fails, the log says why, and the run goes on without.
         offers: whether people may offer lines of their own memory to the folders of their groups.
             Where there is no such folder, or nobody has memory of their own, there are no offers.
+        ends: whether a line of memory that ends with `(until 2026-12-31)` is over after that day;
+            False: it is text like any other.
 
     Raises `SettingsError` for a schema, a check, a route or a function that cannot be used. Without
     the route `/memories/` the agent has no memory: skills and policies alone.
@@ -75,6 +78,7 @@ class Deployment:
     offline_model: bool = True
     first_files: FirstFiles | None = None
     offers: bool = True
+    ends: bool = True
 
     def __post_init__(self) -> None:
         self._check_kinds()
@@ -136,6 +140,7 @@ class Deployment:
             "limits": (Limits, "Limits(...)"),
             "consolidation": ((Consolidation, type(None)), "Consolidation(...), or None"),
             "offers": (bool, "True or False"),
+            "ends": (bool, "True or False"),
         }
         for name, (kind, fix) in kinds.items():
             value = getattr(self, name)
@@ -257,9 +262,12 @@ class Deployment:
 
         `{profile_fields}` becomes the names of the profile's fields, `{profile_descriptions}` a
         list of what they hold. Without a profile the point of a list that names one of these is
-        left out. Raises `FileNotFoundError` if there is no such prompt.
+        left out, and without ends that which tells of `(until YYYY-MM-DD)`. Raises
+        `FileNotFoundError` if there is no such prompt.
         """
         text = prompt_file(self.folder, name)
+        if not self.ends:
+            text = without_ends(text)
         if not self.profile:
             return without_profile(text)
         return with_profile(text, self.profile.model_fields)

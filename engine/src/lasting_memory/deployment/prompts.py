@@ -45,5 +45,15 @@ def with_profile(text: str, fields: Mapping[str, FieldInfo]) -> str:
 
 def without_profile(text: str) -> str:
     """A prompt without the points of its lists that name the profile."""
-    parts = re.split(r"(?m)^(?=- |\s*$)", text)
-    return "".join(part for part in parts if "{profile_" not in part)
+    return _without_points(text, "{profile_")
+
+
+def without_ends(text: str) -> str:
+    """A prompt without the points of its lists that tell of facts with an end."""
+    return _without_points(text, "(until YYYY-MM-DD)")
+
+
+def _without_points(text: str, part: str) -> str:
+    """A text without the points of its lists, and the paragraphs, that have this part."""
+    points = re.split(r"(?m)^(?=- |\s*$)", text)
+    return "".join(point for point in points if part not in point)

@@ -9,7 +9,6 @@ from pydantic import AwareDatetime, Field
 from starlette.exceptions import HTTPException
 
 from lasting_memory import platform
-from lasting_memory.agent.shown_text import without_comments
 from lasting_memory.http.models import (
     DeletedFile,
     DeletedLine,
@@ -30,7 +29,7 @@ from lasting_memory.http.requests import (
     memory_router,
 )
 from lasting_memory.memory import controls, journal
-from lasting_memory.memory.facts import is_form, said
+from lasting_memory.memory.facts import is_form, said, without_comments
 from lasting_memory.memory.journal import NOTHING, Revision, cut, diff, lines_of, undone
 
 router = memory_router(IN_TURN)

@@ -1,5 +1,6 @@
 """What is remembered of a person, as facts: lines of text under titles, and the fields of a profile."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Annotated
 
@@ -11,7 +12,6 @@ from pydantic import BaseModel, Field, StringConstraints
 
 from lasting_memory import platform
 from lasting_memory.agent.memory_search import DEFAULT_FOUND, MAX_FOUND, search_files
-from lasting_memory.agent.shown_text import without_comments
 from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.http.models import (
     FactGroup,
@@ -37,9 +37,10 @@ from lasting_memory.http.requests import (
     revision_of,
 )
 from lasting_memory.memory import journal, stored_files
-from lasting_memory.memory.facts import Line, lines_said, said
+from lasting_memory.memory.ends import Day, End, ends_of, present_day, without_end
+from lasting_memory.memory.facts import Line, lines_said, said, without_comments
 from lasting_memory.memory.journal import lines_of
-from lasting_memory.memory.stored_files import stored_file
+from lasting_memory.memory.stored_files import stored_file, text_of
 from lasting_memory.memory.validation import RefusedWrite
 
 router = memory_router(IN_TURN)
@@ -49,8 +50,9 @@ router = memory_router(IN_TURN)
 async def facts(caller: Caller, query: MemoryQuery) -> Response:
     """What is remembered of you, in lines under titles.
 
-    A row of a table is a line in words; the table's head, and the marks around code, are none. The
-    profile is there before its file is. `shared` has an entry for each folder of a group of yours.
+    A row of a table is a line in words; the table's head, and the marks around code, are none. A
+    line that holds until a day says so, and whether it is over. The profile is there before its
+    file is. `shared` has an entry for each folder of a group of yours.
     """
     deployment = caller.deployment
     items = await journal.all_items(caller.store, caller.namespace)
@@ -65,7 +67,9 @@ def _facts_json(
     deployment: Deployment, items: list[Item], of_groups: list[tuple[Group, list[Item]]]
 ) -> bytes:
     """The facts in these files, and in the files of groups, as JSON. Blocks: there may be 100,000."""
-    groups = [_fact_group(deployment, item, f"{ROUTE}{item.key}") for item in items]
+    profile = next((item for item in items if f"{ROUTE}{item.key}" == PROFILE_PATH), None)
+    day = present_day(deployment, text_of(profile) if profile else None)
+    groups = [_fact_group(deployment, item, f"{ROUTE}{item.key}", day) for item in items]
     has_profile = any(group["path"] == PROFILE_PATH for group in groups)
     if deployment.profile and not has_profile:
         groups.append(_empty_profile(deployment.profile))
@@ -78,7 +82,8 @@ def _facts_json(
 
 
 def _shared_facts(deployment: Deployment, group: Group, items: list[Item]) -> SharedFacts:
-    groups = [_fact_group(deployment, item, group.path_of(item.key)) for item in items]
+    day = present_day(deployment, None)
+    groups = [_fact_group(deployment, item, group.path_of(item.key), day) for item in items]
     return {
         "path": group.path,
         "claim": group.claim,
@@ -108,7 +113,7 @@ def _place(group: FactGroup) -> tuple[bool, bool, bool, str]:
     return kind == "file", kind != "profile", is_in_folder, path
 
 
-def _fact_group(deployment: Deployment, item: Item, path: str) -> FactGroup:
+def _fact_group(deployment: Deployment, item: Item, path: str, day: Day | None) -> FactGroup:
     """A file as facts: as the fields of the profile, as lines, or as neither."""
     name = item.key.rpartition("/")[2]
     try:
@@ -134,7 +139,7 @@ def _fact_group(deployment: Deployment, item: Item, path: str) -> FactGroup:
                 "fields": _fields(deployment.profile, content),
             }
     elif holds_facts and name.endswith((".md", ".txt")):
-        title, lines = _titled_lines(content)
+        title, lines = _titled_lines(content, ends_of(item, day))
         return {
             "path": path,
             "title": title or _title_of_name(name),
@@ -160,21 +165,31 @@ def _title_of_name(name: str) -> str:
     return stem[:1].upper() + stem[1:]
 
 
-def _titled_lines(content: str) -> tuple[str, list[FactLine | Heading]]:
+def _titled_lines(content: str, ends: Sequence[End]) -> tuple[str, list[FactLine | Heading]]:
     """The title of a text, which is a heading before all else, and its other lines."""
     title = ""
+    end_by_number = {end.number: end for end in ends}
     lines = list[FactLine | Heading]()
     for line in lines_said(lines_of(without_comments(content, line_breaks=True))):
         if line.is_heading and not (title or lines):
             title = line.text
         else:
-            lines.append(_fact_line(line))
+            lines.append(_fact_line(line, end_by_number.get(line.number)))
     return title, lines
 
 
-def _fact_line(line: Line) -> FactLine | Heading:
+def _fact_line(line: Line, end: End | None) -> FactLine | Heading:
     if line.is_heading:
         return {"line": line.number, "heading": line.text}
+    if end:
+        fact: FactLine = {
+            "line": line.number,
+            "text": without_end(line.text),
+            "until": end.day.isoformat(),
+        }
+        if end.is_over:
+            fact["over"] = True
+        return fact
     if line.raw:
         return {"line": line.number, "text": line.text, "raw": line.raw}
     return {"line": line.number, "text": line.text}

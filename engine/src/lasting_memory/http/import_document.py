@@ -2,14 +2,18 @@
 
 import json
 from collections import Counter
+from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Self
 
 from deepagents.backends.protocol import FileData
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
+from lasting_memory import days
 from lasting_memory.http import requests
 from lasting_memory.memory import journal
+from lasting_memory.memory.ends import MAX_ENDS
 from lasting_memory.memory.stored_files import file_bytes
 from lasting_memory.memory.validation import check_content
 from lasting_memory.plain_text import compared, plain
@@ -18,6 +22,9 @@ from lasting_memory.plain_text import compared, plain
 MOST_FILES = 10_000
 MOST_CONVERSATIONS = 1_000
 
+_Short = Annotated[str, Field(max_length=64)]
+_Times = Annotated[dict[_Short, _Short], Field(max_length=MAX_ENDS)]
+
 
 class DocumentFile(BaseModel, strict=True):
     """A file to import. What else an export has of it is ignored."""
@@ -25,6 +32,20 @@ class DocumentFile(BaseModel, strict=True):
     path: requests.Path
     content: str
     encoding: Literal["utf-8", "base64"] = "utf-8"
+    written: _Times = Field(default_factory=dict)
+
+    def times(self) -> dict[str, str]:
+        """When lines of it with an end were written, in ISO format, UTC; none that is no time, or
+        is in the future.
+        """
+        times = dict[str, str]()
+        now = days.now()
+        for key, text in self.written.items():
+            with suppress(ValueError, OverflowError):
+                at = datetime.fromisoformat(text).astimezone(UTC)
+                if at <= now:
+                    times[key] = at.isoformat()
+        return times
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -102,7 +102,7 @@ async def _import_file(caller: PersonRequest, file: DocumentFile, item: Item | N
     before = stored_file(item) if item else None
     if before and file.merged(before)["content"] == before["content"]:
         return "same" if before["content"] == file.content else "keep"
-    await caller.files.arevise(key_of(file.path), file.merged)
+    await caller.files.arevise(key_of(file.path), file.merged, written=file.times())
     return "append" if before else "create"
 
 

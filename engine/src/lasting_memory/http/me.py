@@ -58,6 +58,7 @@ async def me(caller: Caller, query: AboutQuery) -> Me:
         memory_scope=settings.memory_scope,
         routes=routes,
         own_memory=deployment.has_own_memory,
+        ends=deployment.ends,
         memory_writes=settings.memory_writes,
         sign_in=settings.sign_in,
         pictures=await platform.in_thread(takes_pictures, settings.agent_model),

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any
 
 from deepagents.backends.protocol import FileData
+from langgraph.store.base import Item
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -38,10 +39,11 @@ from lasting_memory.agent.memory_search import MAX_FOUND, search_files
 from lasting_memory.agent.prompt import memory_files
 from lasting_memory.agent.tools import lacking
 from lasting_memory.agent.unshown import INDEX_PATH
-from lasting_memory.deployment import Deployment
+from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.http.requests import MCP_PATH, ROUTE, PersonRequest, caller_of, one_at_a_time
 from lasting_memory.memory import journal
 from lasting_memory.memory.controls import PAUSED, controls
+from lasting_memory.memory.ends import current_text, present_day
 from lasting_memory.memory.stored_files import text_of
 from lasting_memory.memory.validation import MAX_INPUT_BYTES, RefusedWrite
 from lasting_memory.people.identity import ClientAuthor
@@ -156,7 +158,9 @@ class MemoryTools:
 
     async def what_do_you_know(self, _: _Nothing) -> str:
         """Everything that is remembered of the person, by file."""
-        lines = await platform.in_thread(memory_lines, await self._texts())
+        lines = await platform.in_thread(
+            _current_lines, self._caller.deployment, await self._items()
+        )
         return _by_file(lines) or "Nothing is remembered of this person yet."
 
     async def remember(self, fact: _Fact) -> str:
@@ -217,9 +221,11 @@ class MemoryTools:
         answer = await platform.in_thread(_quoted, wanted.query, results.matches)
         return answer or f"Nothing was found in {results.searched} conversations."
 
+    async def _items(self) -> list[Item]:
+        return await journal.all_items(self._caller.store, self._caller.namespace)
+
     async def _texts(self) -> dict[str, str]:
-        items = await journal.all_items(self._caller.store, self._caller.namespace)
-        return {item.key: text_of(item) or "" for item in items}
+        return {item.key: text_of(item) or "" for item in await self._items()}
 
     async def _line(self, text: str, path: str | None) -> MemoryLine:
         """The line that is named. Raises `RefusedWrite` if it is not exactly one."""
@@ -245,6 +251,14 @@ class MemoryTools:
         if f"{ROUTE}{key}" in present:
             return False
         return await self._append(index, f"- {topic}: {ROUTE}{key}")
+
+
+def _current_lines(d: Deployment, items: list[Item]) -> list[MemoryLine]:
+    """The lines of these files that are not over. Blocks."""
+    texts = {item.key: text_of(item) or "" for item in items}
+    day = present_day(d, texts.get(PROFILE_PATH.removeprefix(ROUTE)))
+    current = {item.key: current_text(item, texts[item.key], day) for item in items}
+    return memory_lines(current)
 
 
 def _told(waits: bool, told: str) -> str:

@@ -241,10 +241,19 @@ def size_of(revision: Revision) -> int:
 
 @closed
 class FactLine(TypedDict):
-    """A line of a file as people read it: without list marker, source and comments."""
+    """A line of a file as people read it: without list marker, source, end and comments."""
 
     line: Annotated[int, Field(description="its number in the file, from 0")]
     text: Annotated[str, Field(description="of a table's row its cells in words")]
+    until: NotRequired[
+        Annotated[str, Field(description="the last day on which it holds, YYYY-MM-DD")]
+    ]
+    over: NotRequired[
+        Annotated[
+            Literal[True],
+            Field(description="that day has passed: neither prompts nor searches have the line"),
+        ]
+    ]
     raw: NotRequired[Annotated[str, Field(description="the line itself, in tables and code")]]
 
 
@@ -442,6 +451,7 @@ class Me(Answer):
     memory_scope: MemoryScope
     routes: dict[str, MemoryRoute] = Field(description="by folder")
     own_memory: bool = Field(description="false where memory is shared, or there is none")
+    ends: bool = Field(description="whether lines of memory can be over after a day")
     memory_writes: Literal["both", "background"]
     sign_in: Literal["dev", "token", "provider"]
     pictures: bool = Field(description="whether the model looks at pictures")
@@ -572,6 +582,12 @@ class ExportedFile(TypedDict):
     encoding: Encoding
     created_at: NotRequired[str]
     modified_at: NotRequired[str]
+    written: NotRequired[
+        Annotated[
+            dict[str, str],
+            Field(description="when lines that end with a day were written, by a key of the line"),
+        ]
+    ]
     assistant_id: NotRequired[str]
     revisions: list[ExportedRevision]
 

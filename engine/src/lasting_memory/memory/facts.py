@@ -14,6 +14,8 @@ MARKER = re.compile(r"(?:[-*+]|\d{1,9}[.)])\s+")
 SOURCE = re.compile(
     r" ?\((?:\d{4}-\d\d-\d\d, )?thread [0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\)$"
 )
+# The day until which a line holds, at its end and after its source (`memory/ends.py`).
+END = re.compile(r"(?<=\s)\(until ([0-9]{4}-[0-9]{2}-[0-9]{2})\)$")
 _FENCE = re.compile(r"(`{3,}|~{3,})[^`]*$")
 _CELL_END = re.compile(r"(?<!\\)\|")
 _BELOW_HEAD = re.compile(r":?-+:?")
@@ -50,10 +52,34 @@ class Line(NamedTuple):
 
 
 def said(line: str) -> str:
-    """A line without its list marker, and without the source that consolidation notes at its end."""
+    """A line without its list marker, and without the source that consolidation notes at its end,
+    or before the day until which the line holds.
+    """
     text = line.strip()
     text = MARKER.sub("", text, count=1) if MARKER.match(text) else text
-    return SOURCE.sub("", text)
+    end = END.search(text)
+    if end is None:
+        return SOURCE.sub("", text)
+    fact = SOURCE.sub("", text[: end.start()].rstrip())
+    return f"{fact} {end[0]}".strip()
+
+
+def without_comments(text: str, *, line_breaks: bool = False) -> str:
+    """Text without HTML comments. In linear time.
+
+    With `line_breaks` those in comments stay, so that each line keeps its number.
+    """
+    before, *commented = text.split("<!--")
+    parts = [before]
+    for part in commented:
+        comment, end, after = part.partition("-->")
+        if not end:
+            parts.append(f"<!--{comment}")
+            continue
+        if line_breaks:
+            parts.append("\n" * comment.count("\n"))
+        parts.append(after)
+    return "".join(parts)
 
 
 def is_form(line: str) -> bool:

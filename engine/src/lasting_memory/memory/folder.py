@@ -5,12 +5,14 @@ was forgotten meanwhile, and the journal, which looks again after it put.
 """
 
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from deepagents.backends.protocol import FileData
 from langgraph.store.base import BaseStore, Item
 
 from lasting_memory.deployment import Deployment
 from lasting_memory.memory import journal, validation
+from lasting_memory.memory.ends import Written
 from lasting_memory.memory.journal import Began, Change, Revision
 from lasting_memory.people.identity import Author
 from lasting_memory.people.namespaces import Namespace
@@ -33,14 +35,21 @@ class Folder:
     began: Began | None = None
 
     async def change(
-        self, path: str, make: Change, *, expect: str | None = None, bounded: bool = True
+        self,
+        path: str,
+        make: Change,
+        *,
+        expect: str | None = None,
+        bounded: bool = True,
+        written: Written = MappingProxyType({}),
     ) -> Revision:
         """Change a file. Returns the newest revision, in which the change is.
 
         `make` gives the new file for the present one, None for a deletion; it may be asked several
         times. `expect` is the id of the only revision that the change may follow, "" for no file
         yet. With `bounded` the limits of the deployment hold for all files together; without,
-        whoever calls has held several changes to them.
+        whoever calls has held several changes to them. `written` are the times of new lines with an
+        end that were written before now (`memory/ends.py`).
 
         Raises `MovedError` if the file is at another revision, and `ValueError` if `make`, the
         path, the gate or the quota refuses it, or the person was forgotten. Nothing was changed
@@ -50,6 +59,7 @@ class Folder:
         return await journal.change(
             self.store, self.namespace, path, self.gated(path, make), self.author,
             bounded=bounded, expect=expect, began=self.began, limits=self.deployment.limits,
+            written=written,
         )  # fmt: skip
 
     def gated(self, path: str, make: Change) -> Change:

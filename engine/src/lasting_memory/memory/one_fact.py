@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lasting_memory.memory.ends import without_end
 from lasting_memory.memory.facts import said
 from lasting_memory.memory.journal import Revision, edits, lines_of
 from lasting_memory.plain_text import compared
@@ -96,8 +97,8 @@ class Fact:
 
 
 def wording(line: str) -> str:
-    """What a line says, in the one spelling in which facts are compared."""
-    return compared(said(line))
+    """What a line says, in the one spelling in which facts are compared: without source and end."""
+    return compared(without_end(said(line)))
 
 
 def _unquoted(line: str) -> str:

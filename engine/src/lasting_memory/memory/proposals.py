@@ -20,7 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from lasting_memory import platform
 from lasting_memory.deployment import Deployment
-from lasting_memory.memory import journal
+from lasting_memory.memory import ends, journal
 from lasting_memory.memory.folder import Folder, check_write
 from lasting_memory.memory.journal import Began, Change
 from lasting_memory.memory.one_fact import Fact
@@ -407,16 +407,21 @@ class Memory:
             room = f"{size:,} bytes of {limits.max_bytes:,}"
             raise RefusedWrite(f"{count}, {room}; shorten it.", kind="memory_full")
 
-    async def apply(self, changes: Iterable[Changed], author: Author) -> dict[str, ValueError]:
+    async def apply(
+        self, changes: Iterable[Changed], author: Author, written_at: str = ""
+    ) -> dict[str, ValueError]:
         """Make one revision of each file, additions first, for a fact that moves. Returns by path
         why some were not made.
+
+        `written_at` is when the changes were written, in ISO format; "" for now.
         """
         folder = Folder(self.deployment, self.store, self.files, "/memories", author, self.began)
         refused = dict[str, ValueError]()
         made = (each for each in changes if each.deleted or each.before != each.after)
         for change in sorted(made, key=lambda change: len(change.before) - len(change.after)):
             try:
-                await folder.change(change.key, change.merged, bounded=False)
+                written = ends.written_at(change.after, written_at) if written_at else {}
+                await folder.change(change.key, change.merged, bounded=False, written=written)
             except ValueError as error:
                 refused[change.path] = error
         return refused
@@ -620,7 +625,7 @@ class Memory:
             if accept:
                 parts = [change.only(lines.get(change.path)) for change in wanted]
                 taken = {edited.path: edited.after for _, edited in parts}
-                refused = await self._accept(parts, proposal.author)
+                refused = await self._accept(parts, proposal)
             over = [change for change in wanted if change.path not in refused]
             at = self.began.at if self.began else datetime.now(UTC).isoformat()
             await self.propose(proposal.decided_about(over, taken, at, accepted=accept))
@@ -628,16 +633,16 @@ class Memory:
             return refused
 
     async def _accept(
-        self, parts: Sequence[tuple[Changed, Changed]], author: Author
+        self, parts: Sequence[tuple[Changed, Changed]], proposal: Proposal
     ) -> dict[str, ValueError]:
-        """Make these changes, each with what the person edited of it, which is a revision of their
-        own. Returns by path why some were not made.
+        """Make these changes of a proposal, each with what the person edited of it, which is a
+        revision of their own. Returns by path why some were not made.
 
         Raises `RefusedWrite` if the present files cannot take them all.
         """
         whole = [replace(own, after=edited.after) for own, edited in parts]
-        await self.check(whole, author)
-        refused = await self.apply([own for own, _ in parts], author)
+        await self.check(whole, proposal.author)
+        refused = await self.apply([own for own, _ in parts], proposal.author, proposal.at)
         edited = [change for _, change in parts if change.path not in refused]
         return refused | await self.apply(edited, Author("person", self.actor.user_id))
 

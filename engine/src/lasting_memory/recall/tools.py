@@ -10,6 +10,7 @@ from langgraph.store.base import BaseStore, Item, SearchItem
 
 from lasting_memory import days, platform
 from lasting_memory.deployment import PROFILE_PATH, Deployment
+from lasting_memory.memory import ends
 from lasting_memory.memory.stored_files import text_of
 from lasting_memory.people import identity
 from lasting_memory.people.caller import Caller
@@ -53,12 +54,14 @@ async def _memory_files(store: BaseStore, d: Deployment, caller: Caller) -> list
     return await store.asearch(namespace, limit=d.limits.max_files)
 
 
-def _topics(files: list[SearchItem]) -> dict[str, str]:
-    """The texts of the topic files, by path."""
+def _topics(d: Deployment, files: list[SearchItem], profile: Item | None) -> dict[str, str]:
+    """The texts of the topic files, by path, without lines that are over. Blocks."""
+    day = ends.present_day(d, text_of(profile) if profile else None)
     topics = dict[str, str]()
     for item in files:
         if item.key.startswith("/topics/"):
-            topics[f"/memories{item.key}"] = str(item.value.get("content"))
+            text = str(item.value.get("content"))
+            topics[f"/memories{item.key}"] = ends.current_text(item, text, day)
     return topics
 
 
@@ -101,7 +104,8 @@ def conversation_tools(d: Deployment) -> list[BaseTool]:
         answer = await platform.in_thread(
             results_text, query, results, others, d.limits.search_result_chars, zone
         )
-        return answer + await platform.in_thread(topics_text, query, answer, _topics(files))
+        topics = await platform.in_thread(_topics, d, files, profile)
+        return answer + await platform.in_thread(topics_text, query, answer, topics)
 
     @tool(parse_docstring=True)
     async def read_conversation(

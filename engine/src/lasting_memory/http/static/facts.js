@@ -3,16 +3,16 @@
 import { ForGood } from "./forgood.js";
 import { html, useLayoutEffect, useRef, useState } from "./lib/preact.js";
 import { Form, Toggle, sendByEnter, useAct, useAsked, useGrowing } from "./parts.js";
-import { Turn, author, isId, when } from "./text.js";
+import { Turn, author, dayOf, isId, when } from "./text.js";
 import { filled, t } from "./texts.js";
-import { Inline, fieldValue, profileDescription, profileField } from "./words.js";
+import { Inline, fieldValue, profileDescription, profileField, withEnd, withoutEnd } from "./words.js";
 
 const LINES_SHOWN = 400;
 const CONVERSATIONS_NAMED = 3;
 const NAME_CHARS = 120;
 
-/** The lines under one title. `lit` are those that changed, `isWanted` says which to show, `act` does things to them. */
-export function Lines({ session, group, lit, isWanted, act }) {
+/** The lines under one title, in a list with this `label`. `lit` are those that changed, `isWanted` says which to show, `act` does things to them. */
+export function Lines({ session, group, label, lit, isWanted, act }) {
   const [isAll, setAll] = useState(false);
   const [list, grew] = useGrowing();
   const [edited, edit] = useState(null); // { fact, revision, name }: it stays open whatever becomes of its line
@@ -30,25 +30,28 @@ export function Lines({ session, group, lit, isWanted, act }) {
     const open = () => edit({ fact, name, revision: group.revision });
     const close = () => edit(null);
     if (edited?.name === name) return html`<${Edited} key=${name} session=${session} group=${{ ...group, ...edited }} onClose=${close} />`;
-    return html`<${Line} key=${name} session=${session} group=${group} fact=${fact} isNew=${lit.has(fact.text)} act=${act} onEdit=${open} />`;
+    return html`<${Line} key=${name} session=${session} group=${group} fact=${fact} isNew=${lit.has(withEnd(fact.text, fact.until))} act=${act} onEdit=${open} />`;
   };
-  return html`<ul class="facts" aria-label=${group.title} ref=${list}>${shown.map(line)}</ul>
+  return html`<ul class="facts" aria-label=${label} ref=${list}>${shown.map(line)}</ul>
     ${shown.length < named.length && html`<button class="small" onClick=${() => (grew(shown.length), setAll(true))}>
       ${t("facts.more", { count: named.length - shown.length })}</button>`}`;
 }
 
-function Edited({ session: { memory }, group, onClose }) {
+function Edited({ session: { memory, me }, group, onClose }) {
   const [problem, act] = useAct();
   const field = useRef();
   useLayoutEffect(() => field.current.focus(), []);
   const save = act(async ({ target }) => {
-    const text = new FormData(target).get("fact").replace(/\s*\n\s*/g, " ").trim();
-    await memory.rewrite(group, group.fact, text || null);
+    const given = new FormData(target);
+    const text = given.get("fact").replace(/\s*\n\s*/g, " ").trim();
+    await memory.rewrite(group, group.fact, text ? withEnd(text, given.get("until")) : null);
     onClose();
   });
   return html`<li><${Form} save=${t("common.save")} problem=${problem} onSave=${save} onCancel=${onClose}>
     <label class="unseen" for="fact">${t("facts.fact")}</label>
     <textarea id="fact" name="fact" rows="2" dir="auto" ref=${field} onKeyDown=${sendByEnter} defaultValue=${group.fact.raw ?? group.fact.text}></textarea>
+    ${me.ends && group.fact.raw === undefined && html`<label>${t("facts.holds_until")}
+      <input type="date" name="until" max="9999-12-31" defaultValue=${group.fact.until ?? ""} /></label>`}
   <//></li>`;
 }
 
@@ -56,10 +59,13 @@ function Line({ session, group, fact, isNew, act, onEdit }) {
   const [view, setView] = useState(null);
   const [isLeaving, setLeaving] = useState(false);
   const remove = act(() => session.memory.rewrite(group, fact, null));
+  const holdOn = act(() => session.memory.rewrite(group, fact, withoutEnd));
   const name = { text: fact.text.slice(0, NAME_CHARS) };
   return html`<li class=${isNew ? "new" : ""}>
     <p class="fact" dir="auto"><${Inline} text=${fact.text} /></p>
+    ${fact.until && html`<p class="quiet">${t(fact.over ? "facts.was_until" : "facts.until", { day: dayOf(fact.until) })}</p>`}
     <p class="row actions">
+      ${fact.over && html`<button class="small" aria-label=${t("facts.still_true_fact", name)} onClick=${holdOn}>${t("facts.still_true")}</button>`}
       <button class="small" aria-label=${t("facts.edit_fact", name)} onClick=${onEdit}>${t("facts.edit")}</button>
       <button class="small" aria-label=${t("facts.delete_fact", name)} onClick=${remove}>${t("facts.delete")}</button>
       <button class="small" aria-label=${t("for_good.open_line", name)} onClick=${() => setLeaving(true)}>${t("for_good.open")}</button>

@@ -2,10 +2,10 @@
 
 import { connection, isUnreachable, reason, refusal } from "./client.js";
 import { t } from "./texts.js";
-import { markerOf, said } from "./words.js";
+import { markerOf, said, withEnd } from "./words.js";
 
 /** Whether a file's line is the one of a fact: of a table its row, of everything else what it says. */
-const isOf = (line, { text, raw }) => (raw === undefined ? said(line.trim()) === text : line.trim() === raw);
+const isOf = (line, { text, until, raw }) => (raw === undefined ? said(line.trim()) === withEnd(text, until) : line.trim() === raw);
 
 /** `changed()` is called when there is something new to show; `version` has gone up then. */
 export function watched(client, changed) {
@@ -69,7 +69,10 @@ export function watched(client, changed) {
   /** Take back what these revisions of a file changed; what was changed later stays. */
   const undo = ({ path, changes }) => change("POST", "/memory/undo", { body: { path, changes } }, path);
 
-  /** Put another text in place of a line of a file, or with null nothing. What others changed meanwhile stays. */
+  /**
+   * Put another text in place of a line of a file, or with null nothing; a function makes the new line of the line as it stands there.
+   * What others changed meanwhile stays.
+   */
   async function rewrite({ path, revision: shown }, fact, other) {
     for (let tries = 2; ; tries--) {
       const { content, revision } = await client.json("GET", "/memory/file", { query: { path } });
@@ -80,7 +83,9 @@ export function watched(client, changed) {
         await refresh();
         throw refusal(409, t("memory.moved"));
       }
-      lines.splice(at, 1, ...(other === null ? [] : [(fact.raw === undefined ? markerOf(lines[at]) : "") + other]));
+      const marker = fact.raw === undefined ? markerOf(lines[at]) : "";
+      const instead = typeof other === "function" ? other(lines[at]) : marker + other;
+      lines.splice(at, 1, ...(other === null ? [] : [instead]));
       const headers = revision ? { "if-match": String(revision) } : {};
       const put = { query: { path }, body: { content: lines.join("\n") }, headers };
       try {

@@ -23,10 +23,13 @@ const AUTHORS = {
 
 // Made once: making one takes longer than using it for a whole list.
 const TIME = new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeStyle: "short" });
+const DAY = new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeZone: "UTC" });
 const KILOBYTES = new Intl.NumberFormat(locale, { maximumFractionDigits: 1 });
 
 export const isId = (text) => UUID.test(text);
 export const when = (iso) => (iso ? TIME.format(new Date(iso)) : "");
+/** A day of the calendar, YYYY-MM-DD, for people. */
+export const dayOf = (iso) => DAY.format(new Date(`${iso}T00:00:00Z`));
 export const size = (bytes) =>
   bytes < 1000 ? t("common.bytes", { count: bytes }) : t("common.kilobytes", { count: KILOBYTES.format(bytes / 1000) });
 const name = (of) => AUTHORS[of?.kind] ?? of?.kind ?? t("author.other");

@@ -76,12 +76,24 @@ function fieldsOf(path, line) {
 
 const MARKER = /^([-*+]|\d{1,9}[.)])\s+/;
 const SOURCE = / ?\((\d{4}-\d\d-\d\d, )?thread [0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\)$/;
+// The day until which a line holds, at its end and after its source.
+const END = /\s+\(until (\d{4}-\d{2}-\d{2})\)$/;
 const COMMENT = /^<!--.*-->$/;
 const FENCE = /^(`{3,}|~{3,})[^`]*$/;
 const RULE = /^\|?[\s:|-]*-{3,}[\s:|-]*$/; // below a table's head, or between parts
 
-/** A line without its list marker, and without the source that consolidation notes at its end, as facts have it. */
-export const said = (line) => line.replace(MARKER, "").replace(SOURCE, "");
+/** A line without its list marker, and without the source that consolidation notes at its end, or before the day until which it holds. */
+export function said(line) {
+  const text = line.replace(MARKER, "");
+  const end = text.match(END)?.[0] ?? "";
+  return text.slice(0, text.length - end.length).replace(SOURCE, "") + (end && ` ${end.trim()}`);
+}
+
+/** A text with the day until which it holds; without one where there is none. */
+export const withEnd = (text, until) => (until ? `${text} (until ${until})` : text);
+
+/** A line without the day until which it holds. */
+export const withoutEnd = (line) => line.trimEnd().replace(END, "");
 
 /** The marker in front of a line's text. */
 export const markerOf = (line) => line.match(/^\s*(([-*+]|\d{1,9}[.)])\s+)?/)[0];
@@ -163,5 +175,5 @@ export function reasons(notes) {
 export const reasonOf = (kind) => (Object.hasOwn(REASONS, kind ?? "") ? REASONS[kind]("") : undefined);
 
 // Why a line goes: what consolidation says where the model gave no words of its own.
-const GIVEN_UP = { outdated: t("proposals.outdated"), contradicted: t("proposals.contradicted") };
+const GIVEN_UP = { outdated: t("proposals.outdated"), contradicted: t("proposals.contradicted"), over: t("proposals.over") };
 export const givenUp = (reason) => GIVEN_UP[reason] ?? reason;

@@ -13,6 +13,8 @@ from typing import Any
 from langgraph.store.base import BaseStore, GetOp, Item, PutOp
 
 from lasting_memory import platform
+from lasting_memory.memory import ends
+from lasting_memory.memory.ends import WRITTEN
 from lasting_memory.memory.journal.revisions import copied
 from lasting_memory.memory.journal.writing import (
     Began,
@@ -89,9 +91,18 @@ def _cleaned(
         if new == content:
             continue
         if read is _of_revision:
-            found.append(
-                (item, {**item.value, "revision": {**item.value["revision"], "content": new}})
-            )
+            revision = _with_text(item.value["revision"], new)
+            found.append((item, {**item.value, "revision": revision}))
         else:
-            found.append((item, {**item.value, "content": new}))
+            found.append((item, _with_text(item.value, new)))
     return found
+
+
+def _with_text(value: Mapping[str, Any], text: str) -> dict[str, Any]:
+    """A file or a revision with another text, and the times of lines that are left."""
+    changed = {**value, "content": text}
+    if value.get(WRITTEN):
+        left = ends.written_at(text, "")
+        written = ends.written_in(value)
+        changed[WRITTEN] = {key: at for key, at in written.items() if key in left}
+    return changed

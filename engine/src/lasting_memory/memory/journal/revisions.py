@@ -4,15 +4,17 @@ one. How their texts differ says `texts.py`.
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from types import MappingProxyType
 
 from deepagents.backends.protocol import FileData
 from langgraph.store.base import Item, PutOp
 from pydantic import TypeAdapter, ValidationError
 
-from lasting_memory import platform
+from lasting_memory import days, platform
+from lasting_memory.memory import ends
+from lasting_memory.memory.ends import WRITTEN, Written
 from lasting_memory.memory.journal.texts import MAX_COMPARED_LINES, edits, lines_of, merge
 from lasting_memory.memory.stored_files import stored_file
 from lasting_memory.people import namespaces
@@ -30,7 +32,7 @@ class Revision:
     Later ones are larger.
 
     `parents` are ids: first that of the revision before it in the history, then those that were
-    merged into it.
+    merged into it. `written` says when its lines with an end were written (`memory/ends.py`).
     """
 
     number: int
@@ -41,6 +43,7 @@ class Revision:
     created_at: str
     at: str
     author: StoredAuthor
+    written: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @property
     def previous(self) -> str:
@@ -58,25 +61,39 @@ class Revision:
             modified_at=self.at,
         )
 
+    def text(self) -> ends.Text:
+        """Its text, with the times of its lines; "" for a deletion, and for what is no text."""
+        content = self.content if self.content is not None and self.encoding == "utf-8" else ""
+        return ends.Text(content, self.at, self.written)
+
 
 NOTHING = Revision(0, "", (), None, "utf-8", "", "", Author("outside"))
 _REVISIONS = TypeAdapter(Revision)
 
 
 def made_of(
-    base: Revision, file: FileData | None, author: Author, revision_id: str, *merged: str
+    base: Revision,
+    file: FileData | None,
+    author: Author,
+    revision_id: str,
+    *merged: str,
+    known: Written = MappingProxyType({}),
 ) -> Revision:
-    """The revision that follows another, in which those with the ids `merged` are too."""
-    now = datetime.now(UTC).isoformat()
+    """The revision that follows another, in which those with the ids `merged` are too. `known` are
+    the times of lines that were written before.
+    """
+    now = days.now().isoformat()
     content, encoding = (file["content"], file["encoding"]) if file else (None, "utf-8")
+    written = dict[str, str]()
     if content is not None and encoding == "utf-8":
         content = plain(content)
+        written = ends.written_after(base.text(), content, now, known)
     created_at = (
         base.created_at if base.content is not None or file is None else file.get("created_at", now)
     )
     parents = (*filter(None, [base.id]), *merged)
     return Revision(
-        base.number + 1, revision_id, parents, content, encoding, created_at, now, author
+        base.number + 1, revision_id, parents, content, encoding, created_at, now, author, written
     )
 
 
@@ -94,7 +111,8 @@ def copy(files: Namespace, path: str, revision: Revision) -> PutOp:
     """Makes the file a copy of a revision."""
     file = revision.file()
     about = {"revision": revision.number, "revision_id": revision.id, "journal": _name(files, path)}
-    return PutOp(files, path, {**file, **about} if file else None)
+    written = {WRITTEN: dict(revision.written)} if revision.written else {}
+    return PutOp(files, path, {**file, **about, **written} if file else None)
 
 
 def copied(files: Namespace, path: str, item: Item | None) -> Revision | None:
@@ -109,8 +127,9 @@ def copied(files: Namespace, path: str, item: Item | None) -> Revision | None:
         revision_id = str(item.value["revision_id"])
         times = file.get("created_at", ""), file.get("modified_at", "")
         return Revision(
-            number, revision_id, (), file["content"], file["encoding"], *times, NOTHING.author
-        )
+            number, revision_id, (), file["content"], file["encoding"], *times, NOTHING.author,
+            ends.written_in(item.value),
+        )  # fmt: skip
     except (KeyError, TypeError, ValueError):  # damaged
         return None
 
@@ -123,7 +142,9 @@ def outside(base: Revision, item: Item | None) -> Revision | None:
     if (file and file["content"]) == base.content:
         return None
     text = json.dumps([base.id, file and file["content"], str(item and item.updated_at)])
-    return made_of(base, file, NOTHING.author, hashlib.sha256(text.encode()).hexdigest()[:32])
+    revision_id = hashlib.sha256(text.encode()).hexdigest()[:32]
+    known = ends.written_of(item) if item else {}
+    return made_of(base, file, NOTHING.author, revision_id, known=known)
 
 
 def _name(files: Namespace, path: str) -> str:
@@ -218,9 +239,12 @@ class Log:
             merged = sorted({each.id, *(tip.id for tip in tips if is_last)} - {newest.id})
             # Its id says all that it was made from, so one id is one revision, whoever makes it.
             made_from = hashlib.sha256("/".join([chain[-1].id, *merged]).encode()).hexdigest()[:24]
-            chain.append(
-                made_of(chain[-1], each.file(), each.author, f"{each.id}-{made_from}", *merged)
+            revision_id = f"{each.id}-{made_from}"
+            last = chain[-1]
+            merge_of_both = made_of(
+                last, each.file(), each.author, revision_id, *merged, known=each.written
             )
+            chain.append(merge_of_both)
         return chain[1:]
 
     def lacking(self, tips: Sequence[Revision]) -> list[Revision]:

@@ -17,12 +17,17 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
+from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 from uuid import uuid4
 
+from deepagents.backends.protocol import FileData
 from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp, SearchOp
 
+from lasting_memory import platform
 from lasting_memory.deployment import DEFAULTS, Limits
+from lasting_memory.memory import ends
+from lasting_memory.memory.ends import Written
 from lasting_memory.memory.journal.revisions import (
     NOTHING,
     Change,
@@ -359,6 +364,7 @@ async def change(
     | None = None,  # id of the only revision that the change may follow, "" for no file yet
     began: Began | None = None,  # None for files of nobody in particular
     limits: Limits = DEFAULTS,
+    written: Written = MappingProxyType({}),  # times of new lines that were written before
 ) -> Revision:
     """Change a file, and return the newest revision, in which the change is: in the file, or in
     what the next file is made of.
@@ -392,7 +398,9 @@ async def change(
                 )  # merges what others have not merged yet
                 if adopted or not known or known[0].id == base.id or tries == _TRIES - 1:
                     raise
-        newest = await _publish(file, base, [*adopted, made_of(base, after, author, uuid4().hex)])
+        known = ends.earlier_of(written, await _written_before(file, base, after, written))
+        mine = made_of(base, after, author, uuid4().hex, known=known)
+        newest = await _publish(file, base, [*adopted, mine])
     if random.random() * limits.stored_bytes < _TRIMS * _bytes(newest.content):  # noqa: S311
         try:
             await trim(store, files, limits)
@@ -401,6 +409,21 @@ async def change(
                 "No room was made after a change of %r, which is made.", path, exc_info=True
             )
     return newest
+
+
+async def _written_before(
+    file: _File, base: Revision, after: FileData | None, known: Written
+) -> dict[str, str]:
+    """When new lines of a file whose day has passed stood in this folder before: they are taken
+    back, or come from another file. Few changes have such a line.
+    """
+    if after is None or after["encoding"] != "utf-8":
+        return {}
+    unknown = ends.of_unknown_time(base.text(), after["content"], known)
+    if not unknown:
+        return {}
+    revisions = await all_items(file.store, namespaces.journals(file.files))
+    return await platform.in_thread(ends.earliest, revisions, unknown)
 
 
 async def _base(file: _File, item: Item | None) -> tuple[Revision, list[Revision]]:

@@ -1,0 +1,308 @@
+"""Facts with an end: lines of memory that hold until a day.
+
+Such a line ends with `(until 2026-12-31)`, after its source where it names one. The end counts only
+if its day had not passed when the line was written: `worked at Acme (until 2024-06-30)` is history,
+and stays text. After its day the line is over: prompts and searches leave it out. The text of the
+file never changes by itself.
+
+When a line was written is kept beside the file, in its revision and in its copy (`Written`): a line
+keeps its time wherever it moves, and however it is worded.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from datetime import date
+from types import MappingProxyType
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+from langgraph.store.base import Item
+
+from lasting_memory import days
+from lasting_memory.deployment import Deployment
+from lasting_memory.memory.facts import END, SOURCE, lines_said, without_comments
+from lasting_memory.memory.stored_files import text_of
+from lasting_memory.plain_text import compared
+from lasting_memory.words import pieces
+
+# When lines with an end were written, in ISO format, UTC, by the keys of the lines.
+Written = Mapping[str, str]
+# The field of a file's value in the store, and of its revisions, with `Written`.
+WRITTEN = "written"
+# Lines of one file whose end counts, the first ones: the time of each is kept with each revision.
+MAX_ENDS = 1_000
+# Lines with one day with which a line is compared, to find the one whose place it takes.
+_COMPARED = 50
+# Characters of a key, and of a line that is named to a model.
+_KEY_CHARS = 16
+_NAMED_CHARS = 80
+# Lines that are named to a model.
+_NAMED_LINES = 20
+_OPENING = "(until "
+
+
+class Day(NamedTuple):
+    """The present day of whoever reads, and their time zone."""
+
+    zone: ZoneInfo
+    today: date
+
+    @classmethod
+    def now(cls, zone: ZoneInfo) -> "Day":
+        return cls(zone, days.today(zone))
+
+
+def present_day(d: Deployment, profile: str | None) -> Day | None:
+    """The day by which ends are judged: where the text of a person's profile says they are, in UTC
+    for files that people share (None). None where the deployment has no ends. Blocks.
+    """
+    if not d.ends:
+        return None
+    return Day.now(days.zone_of(profile if d.profile else None))
+
+
+class DatedLine(NamedTuple):
+    """A line with an end, whether that counts or not.
+
+    `number` is its place in the file, from 0. `key` names the line by its words and its day,
+    wherever it stands. `fact` is what it says, without source and end.
+    """
+
+    number: int
+    key: str
+    day: date
+    fact: str
+
+
+class End(NamedTuple):
+    """A line whose end counts: its number in the file, from 0, its day, and whether it is over."""
+
+    number: int
+    day: date
+    is_over: bool
+
+
+def end_of(line: str) -> date | None:
+    """The day with which a line ends; None for a line without one, and for no day of the calendar."""
+    match = END.search(line.rstrip())
+    if match is None:
+        return None
+    try:
+        return date.fromisoformat(match[1])
+    except ValueError:
+        return None
+
+
+def without_end(line: str) -> str:
+    """A line without the day with which it ends."""
+    text = line.rstrip()
+    return END.sub("", text).rstrip() if end_of(text) else line
+
+
+def dated_lines(text: str) -> list[DatedLine]:
+    """The lines of a text that end with a day, at most `MAX_ENDS`. Blocks.
+
+    Titles, rows of tables, code and comments are none, nor is a day without words before it.
+    """
+    if _OPENING not in text:
+        return []
+    dated = list[DatedLine]()
+    lines = without_comments(text, line_breaks=True).split("\n")
+    for line in lines_said(lines):
+        day = None if line.is_heading or line.raw else end_of(line.text)
+        fact = SOURCE.sub("", without_end(line.text)).strip()
+        if day is None or not fact:
+            continue
+        dated.append(DatedLine(line.number, _key(fact, day), day, fact))
+        if len(dated) == MAX_ENDS:
+            break
+    return dated
+
+
+def _key(fact: str, day: date) -> str:
+    text = f"{day.isoformat()} {compared(fact)}"
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:_KEY_CHARS]
+
+
+# --- When lines were written
+
+
+class Text(NamedTuple):
+    """A text at a time (ISO format, UTC), and when its lines with an end were written."""
+
+    content: str
+    at: str
+    written: Written = MappingProxyType({})
+
+
+def written_at(content: str, at: str) -> dict[str, str]:
+    """The lines of a text with an end, as written at this time. Blocks."""
+    return {line.key: at for line in dated_lines(content)}
+
+
+def written_after(before: Text, content: str, at: str, known: Written) -> dict[str, str]:
+    """When the lines of a text with an end were written, if the text takes another's place at this
+    time. Blocks.
+
+    A line that stood there keeps its time. `known` are the times of lines that stood elsewhere, or
+    earlier. A line in place of another with the same day, which the change takes out, keeps that
+    one's time: it is the same fact in other words.
+    """
+    after = dated_lines(content)
+    if not after:
+        return {}
+    present = dated_lines(before.content)
+    earlier = {line.key: before.written.get(line.key, before.at) for line in present}
+    keys = {line.key for line in after}
+    taken_out = [line for line in present if line.key not in keys]
+    written = dict[str, str]()
+    for line in after:
+        replaced = _most_alike(line, taken_out)
+        if line.key in earlier:
+            written[line.key] = earlier[line.key]
+        elif line.key in known:
+            written[line.key] = known[line.key]
+        elif replaced is not None:
+            written[line.key] = earlier[replaced.key]
+        else:
+            written[line.key] = at
+    return written
+
+
+def _most_alike(line: DatedLine, others: Iterable[DatedLine]) -> DatedLine | None:
+    """Of the other lines with the same day the one that has most words in common."""
+    with_its_day = [other for other in others if other.day == line.day][:_COMPARED]
+    if not with_its_day:
+        return None
+    words = {*pieces(line.fact)}
+    return max(with_its_day, key=lambda other: len(words & {*pieces(other.fact)}))
+
+
+def of_unknown_time(before: Text, content: str, known: Written) -> set[str]:
+    """The keys of lines that are new in a text and whose day had passed when they were written, as
+    far as that is known: either they are history, or they stood in this memory before. Blocks.
+    """
+    today = days.now().date().isoformat()
+    present = {line.key for line in dated_lines(before.content)}
+    unknown = set[str]()
+    for line in dated_lines(content):
+        written_on = known.get(line.key, today)[: len(today)]
+        if line.day.isoformat() <= written_on and line.key not in present:
+            unknown.add(line.key)
+    return unknown
+
+
+def earlier_of(one: Written, other: Written) -> dict[str, str]:
+    """For each line the earlier of two times."""
+    times = dict(one)
+    for key, at in other.items():
+        times[key] = min(at, times.get(key, at))
+    return times
+
+
+def earliest(items: Iterable[Item], keys: set[str]) -> dict[str, str]:
+    """When these lines were written first, by the revisions in these items. Blocks."""
+    found = dict[str, str]()
+    for item in items:
+        revision = item.value.get("revision")
+        written = written_in(revision) if isinstance(revision, Mapping) else {}
+        for key in keys & written.keys():
+            found[key] = min(written[key], found.get(key, written[key]))
+    return found
+
+
+def written_in(value: Mapping[str, object]) -> dict[str, str]:
+    """What a stored file or revision says of when its lines were written; {} where it says nothing
+    that can be read.
+    """
+    written = value.get(WRITTEN)
+    if not isinstance(written, Mapping):
+        return {}
+    return {key: at for key, at in written.items() if isinstance(key, str) and isinstance(at, str)}
+
+
+def written_of(item: Item) -> dict[str, str]:
+    """When the lines of a stored file with an end were written, as far as it is known; of others the
+    time of the file's last change. Blocks.
+    """
+    text = text_of(item)
+    if text is None or _OPENING not in text:
+        return {}
+    return {**written_at(text, changed_at(item)), **written_in(item.value)}
+
+
+# --- Which lines are over
+
+
+def ends_in(text: str, written: Written, changed_at: str, day: Day) -> list[End]:
+    """The lines of a text whose end counts. Blocks.
+
+    `changed_at` is the time of a line of which nobody noted when it was written: the last change of
+    its file.
+    """
+    ends = list[End]()
+    for line in dated_lines(text):
+        written_on = days.day_of(written.get(line.key, changed_at), day.zone)
+        if written_on and line.day.isoformat() >= written_on:
+            ends.append(End(line.number, line.day, is_over=line.day < day.today))
+    return ends
+
+
+def has_ends(key: str) -> bool:
+    """Whether lines of a file, given by its key, can have an end: texts for people, but no skills."""
+    return key.endswith((".md", ".txt")) and not key.startswith("/skills/")
+
+
+def ends_of(item: Item, day: Day | None) -> list[End]:
+    """The lines of a stored file whose end counts; none where the deployment has no ends (None).
+    Blocks.
+    """
+    if day is None or not has_ends(item.key):
+        return []
+    text = text_of(item)
+    if text is None or _OPENING not in text:
+        return []
+    return ends_in(text, written_in(item.value), changed_at(item), day)
+
+
+def changed_at(item: Item) -> str:
+    """When a stored file was changed last, in ISO format."""
+    stamp = item.value.get("modified_at")
+    return stamp if isinstance(stamp, str) and stamp else item.updated_at.isoformat()
+
+
+def over_in(ends: Iterable[End]) -> frozenset[int]:
+    """The numbers of the lines that are over."""
+    return frozenset(end.number for end in ends if end.is_over)
+
+
+def without_lines(text: str, numbers: frozenset[int]) -> str:
+    """A text without these lines; of a text that loses some, comments are left out, too, because
+    one may begin or end in a line that goes.
+    """
+    if not numbers:
+        return text
+    lines = without_comments(text, line_breaks=True).split("\n")
+    return "\n".join(line for number, line in enumerate(lines) if number not in numbers)
+
+
+def current_text(item: Item, text: str, day: Day | None) -> str:
+    """The text of a stored file without the lines that are over. Blocks."""
+    return without_lines(text, over_in(ends_of(item, day)))
+
+
+def note_of_over(text: str, numbers: frozenset[int]) -> str:
+    """What a model is told of a file's lines that are over, given by their numbers; "" if there are
+    none. Blocks.
+    """
+    if not numbers:
+        return ""
+    lines = text.split("\n")
+    named = list[str]()
+    for number in sorted(numbers)[:_NAMED_LINES]:
+        named.append(repr(lines[number].strip()[:_NAMED_CHARS]))
+    more = f" and {len(numbers) - _NAMED_LINES} more" if len(numbers) > _NAMED_LINES else ""
+    return (
+        f"[Over, because their day has passed: {'; '.join(named)}{more}. Prompts and searches leave "
+        "them out. They stay in the file until the person wants them gone; edit_file takes one out.]"
+    )
