@@ -398,8 +398,8 @@ async def change(
                 )  # merges what others have not merged yet
                 if adopted or not known or known[0].id == base.id or tries == _TRIES - 1:
                     raise
-        known = ends.earlier_of(written, await _written_before(file, base, after, written))
-        mine = made_of(base, after, author, uuid4().hex, known=known)
+        times = ends.earlier_of(written, await _written_before(file, base, after, written))
+        mine = made_of(base, after, author, uuid4().hex, known=times)
         newest = await _publish(file, base, [*adopted, mine])
     if random.random() * limits.stored_bytes < _TRIMS * _bytes(newest.content):  # noqa: S311
         try:
