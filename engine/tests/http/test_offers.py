@@ -16,7 +16,7 @@ import httpx
 import pytest
 from langgraph.store.base import BaseStore
 
-from lasting_memory import platform
+from lasting_memory import checkpoints, platform
 from lasting_memory.deployment import Deployment, Limits
 from lasting_memory.http import delete_for_good
 from lasting_memory.http import forget as forget_route
@@ -319,7 +319,7 @@ async def test_an_operator_reads_another_s_offers_and_decides_none_in_their_name
     named = {"user_id": "alice", "org_id": "acme"}
     shown = (await root.get("/memory/offers", params=named)).json()
     assert ([each["id"] for each in shown["offers"]], shown["to_decide"]) == ([made["id"]], [])
-    asked = {"params": named, "json": body()}
+    asked: dict[str, Any] = {"params": named, "json": body()}
     assert (await root.post("/memory/offers", **asked)).status_code == 403
     at = f"/memory/offers/{made['id']}"
     assert (await root.delete(at, params=named)).status_code == 403
@@ -411,9 +411,7 @@ async def test_who_is_forgotten_offers_nothing_and_what_was_accepted_stays(world
 @pytest.mark.usefixtures("short_grace")
 async def test_forgetting_says_what_stays(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forget_route, "get_client", Platform)
-    monkeypatch.setattr(
-        forget_route.checkpoints, "delete_checkpoints", lambda *_: asyncio.sleep(0, 0)
-    )
+    monkeypatch.setattr(checkpoints, "delete_checkpoints", lambda *_: asyncio.sleep(0, 0))
     alice = await world.api()
     await remember(alice)
     await offer(alice)
@@ -515,7 +513,7 @@ async def test_a_killed_decision_can_be_made_again(
 async def test_five_offers_of_a_person_wait_for_a_group(world: World) -> None:
     both = {**ROUTES, "/team/": group("team_id", writes="members"), "/crew/": group("crew")}
     world.deployment = replace(deployed(), routes=both)
-    in_both = {"claims": {**RED, "crew": "x"}}
+    in_both: dict[str, Any] = {"claims": {**RED, "crew": "x"}}
     alice, bob = await world.api(**in_both), await world.api("bob")
     texts = [f"fact {number}" for number in range(7)]
     await remember(alice, *(f"- {text}" for text in texts))

@@ -73,9 +73,9 @@ async def waiting_for(
                 found.append((offered, folder))
     waiting = list[Waiting]()
     gone = list[PutOp]()
-    items = await store.abatch([_own_item(offered, folder) for offered, folder in found])
-    for (offered, folder), item in zip(found, items, strict=True):
-        own = _counting(offered, item)
+    own_items = await store.abatch([_own_item(offered, folder) for offered, folder in found])
+    for (offered, folder), own_item in zip(found, own_items, strict=True):
+        own = _counting(offered, own_item)
         if own:
             waiting.append(Waiting(offered, folder, own))
         else:
