@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from lasting_memory import platform
+from lasting_memory.auth import state_writes
 from lasting_memory.auth.state_input import rebuild_state
 from lasting_memory.auth.state_writes import rebuilt_state_write
 from lasting_memory.days import SAID_AT, said_at
@@ -95,6 +97,40 @@ async def test_numbers_of_any_length_are_numbers() -> None:
     body = f'{{"values": {{"messages": ["hello"], "other": [{digits}, {"9" * 9_000}]}}}}'
     written = await rebuilt_state_write(body.encode(), "")
     assert f"[{digits}, " in written.decode()
+
+
+async def test_an_echo_keeps_the_thread_s_own_marks_and_other_words_do_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    at = "2026-01-02T03:04:05+00:00"
+    own = [
+        {
+            "type": "human",
+            "id": "a",
+            "content": "I have a cat.",
+            "additional_kwargs": {SAID_AT: at},
+        },
+        {"type": "ai", "id": "b", "content": "A note.", "response_metadata": NOTE},
+        {"type": "human", "id": "c", "content": "Of before."},
+        {"type": "human", "id": ["odd"], "content": "odd"},
+    ]
+
+    async def known(*_: object) -> list[Body]:
+        return own
+
+    monkeypatch.setattr(state_writes, "_known_messages", known)
+    monkeypatch.setattr(platform, "as_nobody", lambda call: call)
+    sent = [
+        human("I have a cat.", id="a"),
+        {"type": "ai", "id": "b", "content": "A note."},
+        human("Of before.", id="c"),
+        human("I have a cow.", id="a"),
+    ]
+    body = json.dumps({"values": {"messages": sent}}).encode()
+    written = json.loads(await rebuilt_state_write(body, "t"))["values"]["messages"]
+    assert [said_at(message) for message in written[:3]] == [at, "", ""]
+    assert written[1]["response_metadata"] == NOTE
+    assert said_at(written[3]) > at
 
 
 @pytest.mark.server

@@ -8,14 +8,14 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from langchain_core.messages import BaseMessage, convert_to_messages
 from langgraph_sdk.errors import APIStatusError
 
 from lasting_memory import days, platform
 from lasting_memory.auth import state_input
-from lasting_memory.auth.thread_messages import messages_at, messages_in, substance_of
+from lasting_memory.auth.thread_messages import Substance, messages_at, messages_in, substance_of
 from lasting_memory.platform import get_client
 from lasting_memory.sent_content import REFUSED_MEDIA, refused_media_of
 
@@ -39,7 +39,7 @@ async def rebuilt_state_write(body: bytes, thread_id: str) -> bytes:
     known = list[Any]()
     if thread_id and any(message.id for message in sent):
         known = await platform.as_nobody(_known_messages(thread_id, write))
-    return await platform.in_thread(_stamped_body, write, known)
+    return await platform.in_thread(_stamped_body, write, sent, known)
 
 
 def _number(digits: str) -> int | float:
@@ -74,13 +74,10 @@ async def _known_messages(thread_id: str, write: Mapping[str, Any]) -> list[Any]
     return known
 
 
-def _stamped_body(write: object, known: Sequence[object]) -> bytes:
+def _stamped_body(write: object, sent: Sequence[BaseMessage], known: Sequence[object]) -> bytes:
     """The body, with all messages that it writes stamped. `known` are those of the thread."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    stored = dict[str, list[dict[str, Any]]]()
-    for message in known:
-        if isinstance(message, Mapping) and isinstance(message.get("id"), str):
-            stored.setdefault(message["id"], []).append(dict(message))
+    stored = _stored_by_id(known, {message.id for message in sent})
 
     def stamped(messages: list[object]) -> list[object]:
         return [_stamped(message, stored, now) for message in messages]
@@ -90,13 +87,31 @@ def _stamped_body(write: object, known: Sequence[object]) -> bytes:
     return json.dumps(write).encode()
 
 
-def _stamped(sent: Any, stored: Mapping[str, Sequence[dict[str, Any]]], now: str) -> object:
+class _Stored(NamedTuple):
+    """A message of the thread, and what is compared of it."""
+
+    message: Mapping[str, Any]
+    substance: Substance
+
+
+def _stored_by_id(known: Sequence[object], wanted: set[str | None]) -> dict[str, list[_Stored]]:
+    """The messages of a thread with a wanted id. At a checkpoint and now there may be two of one."""
+    stored = dict[str, list[_Stored]]()
+    for message in known:
+        message_id = message.get("id") if isinstance(message, Mapping) else None
+        if isinstance(message, Mapping) and isinstance(message_id, str) and message_id in wanted:
+            (read,) = convert_to_messages([dict(message)])
+            stored.setdefault(message_id, []).append(_Stored(message, substance_of(read)))
+    return stored
+
+
+def _stamped(sent: Any, stored: Mapping[str, Sequence[_Stored]], now: str) -> object:
     """A message with the present time, or with the marks of the stored one that it repeats."""
     (message,) = convert_to_messages([sent])
+    substance = substance_of(message)
     for own in stored.get(str(message.id), ()):
-        (stored_message,) = convert_to_messages([own])
-        if substance_of(stored_message) == substance_of(message):
-            return _with_marks_of(own, sent)
+        if own.substance == substance:
+            return _with_marks_of(own.message, sent)
     return days.stamped(sent, now)
 
 

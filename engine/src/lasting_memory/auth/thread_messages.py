@@ -205,7 +205,7 @@ class _ToolCall(NamedTuple):
     id: str | None
 
 
-class _Substance(NamedTuple):
+class Substance(NamedTuple):
     """What is said or done in a message.
 
     Names, marks and other data beside it do not count: clients add some, and leave out others.
@@ -219,12 +219,12 @@ class _Substance(NamedTuple):
 
 def _substances_by_id(
     known: Sequence[object], wanted: set[str | None]
-) -> dict[str, list[_Substance]]:
+) -> dict[str, list[Substance]]:
     """The substances of a thread's messages with a wanted id.
 
     One id may have several: at the checkpoint where the run begins, and in the thread now.
     """
-    substances = dict[str, list[_Substance]]()
+    substances = dict[str, list[Substance]]()
     for stored in known:
         if not isinstance(stored, Mapping) or stored.get("id") not in wanted:
             continue
@@ -233,9 +233,9 @@ def _substances_by_id(
     return substances
 
 
-def substance_of(message: BaseMessage) -> _Substance:
+def substance_of(message: BaseMessage) -> Substance:
     """What is said or done in a message, to be compared."""
-    substance = _Substance(message.type, _blocks_of(message), [], None)
+    substance = Substance(message.type, _blocks_of(message), [], None)
     if isinstance(message, AIMessage):
         for call in message.tool_calls:
             substance.tool_calls.append(_ToolCall(call["name"], call["args"], call["id"]))
