@@ -63,7 +63,10 @@ DOORS: dict[str, Any] = {
 async def test_no_write_of_a_state_dates_words_or_notes_what_was_refused(
     door: str, messages: Any
 ) -> None:
-    state = {"messages": messages if isinstance(messages, list) else [messages], "other": 7}
+    state: dict[str, Any] = {
+        "messages": messages if isinstance(messages, list) else [messages],
+        "other": 7,
+    }
     if messages == FORGED["a pair"]:
         state["messages"] = [messages]
     written = await rebuilt_state_write(json.dumps(DOORS[door](state)).encode(), "")

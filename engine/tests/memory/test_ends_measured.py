@@ -14,6 +14,7 @@ from langgraph.store.base import BaseStore
 
 from lasting_memory.agent.memory_search import search_files
 from lasting_memory.agent.prompt import PromptBlocks, memory_files
+from lasting_memory.agent.snapshot import read_snapshot
 from lasting_memory.memory import journal
 from lasting_memory.people.identity import Actor, Author
 from lasting_memory.testing.deployed import deployed
@@ -112,6 +113,7 @@ async def test_over_a_year_no_line_that_is_over_is_shown_and_no_other_is_missing
     await journal.change(
         store, MEMORIES, "/profile.json", lambda _: profile, Author("person", "alice")
     )
+    alice = Actor("alice", "acme")
     prompts = PromptBlocks(deployed(), memory_files(deployed()))
     over_shown = 0
     others_missing = 0
@@ -119,7 +121,8 @@ async def test_over_a_year_no_line_that_is_over_is_shown_and_no_other_is_missing
     for _ in range(100):
         clock.time += timedelta(hours=dice.randrange(1, 145))
         await world.step()
-        blocks = await prompts.read(store, Actor("alice", "acme"), AGENT, preview=True)
+        snapshot = await read_snapshot(deployed(), store, alice, AGENT)
+        blocks = await prompts.preview(store, alice, AGENT, snapshot)
         shown = "\n".join(block.text for block in blocks)
         found = await search_files(store, MEMORIES, "fact tea", deployed())
         in_search = "\n".join(file.text for file in found)

@@ -6,7 +6,7 @@ A value of another shape would break the run, which could not say why.
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage, convert_to_messages
 from langgraph_sdk import Auth
@@ -196,7 +196,7 @@ def _flatten(message: MutableMapping[str, Any]) -> None:
     if flat is message:
         return
     try:
-        (read,) = convert_to_messages([message])
+        (read,) = convert_to_messages(cast("list[Any]", [message]))
     except Exception:  # noqa: BLE001  # it raises whatever it comes across; `_readable` says so
         return
     fields = {name: value for name, value in flat.items() if name != "role"}
