@@ -190,7 +190,8 @@ def as_on_aegra(row: Row) -> Row:
     if otherwise is not None:
         cells = list(map(_cell, row.rule[2:], otherwise.statuses))
         changes = row.changes and cells[-1].meaning == "yes"
-        rule = (row.rule[0], row.rule[1], *cells)
+        stranger, elsewhere, owner, operator = cells
+        rule = (row.rule[0], row.rule[1], stranger, elsewhere, owner, operator)
         return replace(row, rule=rule, changes=changes, queues=row.queues and changes)
     if row.rule[1].meaning == "public" and row.name not in _BY_MIDDLEWARE:
         # Whoever sends a token is signed in first, or refused.

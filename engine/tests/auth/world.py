@@ -15,6 +15,7 @@ from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer, dev_token
 from lasting_memory.testing.people import AGENT
 from lasting_memory.testing.scripted_anthropic import Body, Text
+from tests.aegra.servers import AegraServer
 from tests.auth.rules import CALLERS, LATER, YEARLY, Row
 
 ANSWER_SECONDS = 300.0  # a limit, not a wait: an answer ends by itself, or holds what is looked for
@@ -36,7 +37,7 @@ class World:
     who calls.
     """
 
-    server: DevServer
+    server: DevServer | AegraServer
     http: httpx.AsyncClient
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
     names: dict[str, Any] = field(default_factory=dict)

@@ -6,7 +6,7 @@ A value of another shape would break the run, which could not say why.
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from datetime import UTC, datetime
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage, convert_to_messages
 from langgraph_sdk import Auth
@@ -195,8 +195,9 @@ def _flatten(message: MutableMapping[str, Any]) -> None:
         flat = {"type": "", **flat["kwargs"]}
     if flat is message:
         return
+    messages: list[Any] = [message]
     try:
-        (read,) = convert_to_messages(cast("list[Any]", [message]))
+        (read,) = convert_to_messages(messages)
     except Exception:  # noqa: BLE001  # it raises whatever it comes across; `_readable` says so
         return
     fields = {name: value for name, value in flat.items() if name != "role"}
