@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
+from typing import get_args
 
 from pydantic import BaseModel
 
@@ -20,6 +21,7 @@ from lasting_memory.deployment.prompts import (
     with_profile,
     without_profile,
 )
+from lasting_memory.deployment.source import Unconfirmed
 from lasting_memory.people.identity import Actor, assistant_of
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.people.scopes import ROUTES, Scope, check_routes
@@ -58,6 +60,9 @@ class Deployment:
             function of the person, which is quick and changes nothing. They come beside those of
             `seeds/memories/`, in place of one with its path. It is called in a thread until the
             memory has files. Where it fails, the log says why, and the run goes on without.
+        unconfirmed: what becomes of a line that a text from elsewhere says, and the person did not:
+            "mark" writes it, and prompts and the page show it apart; "propose" has it wait for the
+            person's yes; "refuse" refuses it.
 
     Raises `SettingsError` for a schema, a check, a route or a function that cannot be used. Without
     the route `/memories/` the agent has no memory: skills and policies alone.
@@ -72,6 +77,7 @@ class Deployment:
     consolidation: Consolidation | None = field(default_factory=Consolidation)
     offline_model: bool = True
     first_files: FirstFiles | None = None
+    unconfirmed: Unconfirmed = "mark"
 
     def __post_init__(self) -> None:
         self._check_kinds()
@@ -137,6 +143,9 @@ class Deployment:
             value = getattr(self, name)
             if not isinstance(value, kind):
                 raise SettingsError(f"{name} is {value!r:.80}; use {fix}.")
+        if self.unconfirmed not in get_args(Unconfirmed):
+            choices = ", ".join(map(repr, get_args(Unconfirmed)))
+            raise SettingsError(f"unconfirmed is {self.unconfirmed!r:.80}; use one of {choices}.")
 
     def _check_first_files(self) -> None:
         """Raises `SettingsError` for a function that could not be called, or where memory is shared."""

@@ -13,6 +13,7 @@ from typing import Any
 from langgraph.store.base import BaseStore, GetOp, Item, PutOp
 
 from lasting_memory import platform
+from lasting_memory.memory import sources
 from lasting_memory.memory.journal.revisions import copied
 from lasting_memory.memory.journal.writing import (
     Began,
@@ -89,9 +90,18 @@ def _cleaned(
         if new == content:
             continue
         if read is _of_revision:
-            found.append(
-                (item, {**item.value, "revision": {**item.value["revision"], "content": new}})
-            )
+            revision = _with_content(item.value["revision"], path, content, new)
+            found.append((item, {**item.value, "revision": revision}))
         else:
-            found.append((item, {**item.value, "content": new}))
+            found.append((item, _with_content(item.value, path, content, new)))
     return found
+
+
+def _with_content(value: Mapping[str, Any], path: str, before: str, after: str) -> dict[str, Any]:
+    """A stored file or revision with less of its text; who vouches for the rest stays known."""
+    changed = {**value, "content": after}
+    signs = sources.signs_in(value)
+    if signs:
+        known = sources.sources_in(path, before, signs)
+        changed[sources.FIELD] = sources.signs_of(path, after, known)
+    return changed

@@ -13,6 +13,7 @@ from langgraph.store.base import Item, PutOp
 from pydantic import TypeAdapter, ValidationError
 
 from lasting_memory import platform
+from lasting_memory.memory import sources
 from lasting_memory.memory.journal.texts import MAX_COMPARED_LINES, edits, lines_of, merge
 from lasting_memory.memory.stored_files import stored_file
 from lasting_memory.people import namespaces
@@ -41,6 +42,7 @@ class Revision:
     created_at: str
     at: str
     author: StoredAuthor
+    sources: str = ""  # who vouches for each entry, as `memory/sources.py` has it
 
     @property
     def previous(self) -> str:
@@ -64,9 +66,16 @@ _REVISIONS = TypeAdapter(Revision)
 
 
 def made_of(
-    base: Revision, file: FileData | None, author: Author, revision_id: str, *merged: str
+    base: Revision,
+    file: FileData | None,
+    author: Author,
+    revision_id: str,
+    *merged: str,
+    signs: str = "",
 ) -> Revision:
-    """The revision that follows another, in which those with the ids `merged` are too."""
+    """The revision that follows another, in which those with the ids `merged` are too. `signs` say
+    who vouches for its entries.
+    """
     now = datetime.now(UTC).isoformat()
     content, encoding = (file["content"], file["encoding"]) if file else (None, "utf-8")
     if content is not None and encoding == "utf-8":
@@ -76,7 +85,7 @@ def made_of(
     )
     parents = (*filter(None, [base.id]), *merged)
     return Revision(
-        base.number + 1, revision_id, parents, content, encoding, created_at, now, author
+        base.number + 1, revision_id, parents, content, encoding, created_at, now, author, signs
     )
 
 
@@ -94,6 +103,8 @@ def copy(files: Namespace, path: str, revision: Revision) -> PutOp:
     """Makes the file a copy of a revision."""
     file = revision.file()
     about = {"revision": revision.number, "revision_id": revision.id, "journal": _name(files, path)}
+    if revision.sources:
+        about[sources.FIELD] = revision.sources
     return PutOp(files, path, {**file, **about} if file else None)
 
 
@@ -109,8 +120,9 @@ def copied(files: Namespace, path: str, item: Item | None) -> Revision | None:
         revision_id = str(item.value["revision_id"])
         times = file.get("created_at", ""), file.get("modified_at", "")
         return Revision(
-            number, revision_id, (), file["content"], file["encoding"], *times, NOTHING.author
-        )
+            number, revision_id, (), file["content"], file["encoding"], *times, NOTHING.author,
+            sources.signs_in(item.value),
+        )  # fmt: skip
     except (KeyError, TypeError, ValueError):  # damaged
         return None
 
@@ -123,7 +135,11 @@ def outside(base: Revision, item: Item | None) -> Revision | None:
     if (file and file["content"]) == base.content:
         return None
     text = json.dumps([base.id, file and file["content"], str(item and item.updated_at)])
-    return made_of(base, file, NOTHING.author, hashlib.sha256(text.encode()).hexdigest()[:32])
+    revision_id = hashlib.sha256(text.encode()).hexdigest()[:32]
+    path = item.key if item else ""
+    known = sources.sources_in(path, base.content, base.sources) if base.sources else {}
+    signs = sources.signs_of(path, file and file["content"], known)
+    return made_of(base, file, NOTHING.author, revision_id, signs=signs)
 
 
 def _name(files: Namespace, path: str) -> str:
@@ -201,25 +217,30 @@ class Log:
         changes = list[Revision]()
         content = newest.content
         encoding = newest.encoding
+        signs = newest.sources
         for each in self.lacking(tips):
             before = self.known.get(each.previous, NOTHING)
             after = each.content
             if not before.number and each.number > 1 and each not in tips:
                 continue  # what it changed is not known any more
+            after_signs = each.sources
             if {before.encoding, each.encoding, encoding} == {"utf-8"}:
                 after = merge(path, before.content, content, after)
-            if len(each.parents) < 2 and after != content:  # noqa: PLR2004
+                after_signs = _merged_signs(path, before, (content, signs), each, after)
+            if len(each.parents) < 2 and (after, after_signs) != (content, signs):  # noqa: PLR2004
                 content = after
                 encoding = each.encoding
-                changes.append(replace(each, content=content))
+                signs = after_signs
+                changes.append(replace(each, content=content, sources=signs))
         chain = [newest]
         for each in changes or [newest]:
             is_last = each is (changes or [newest])[-1]
             merged = sorted({each.id, *(tip.id for tip in tips if is_last)} - {newest.id})
             # Its id says all that it was made from, so one id is one revision, whoever makes it.
             made_from = hashlib.sha256("/".join([chain[-1].id, *merged]).encode()).hexdigest()[:24]
+            new_id = f"{each.id}-{made_from}"
             chain.append(
-                made_of(chain[-1], each.file(), each.author, f"{each.id}-{made_from}", *merged)
+                made_of(chain[-1], each.file(), each.author, new_id, *merged, signs=each.sources)
             )
         return chain[1:]
 
@@ -238,6 +259,27 @@ class Log:
             lineage.add(revision)
             todo += [self.known[parent] for parent in revision.parents if parent in self.known]
         return lineage
+
+
+def _merged_signs(
+    path: str,
+    before: Revision,
+    ours: tuple[str | None, str],
+    theirs: Revision,
+    after: str | None,
+) -> str:
+    """Who vouches for the entries of a text that was merged of `ours`, as content and signs, and
+    `theirs`, which was made of `before`. Blocks.
+    """
+    content, signs = ours
+    if not (before.sources or signs or theirs.sources):
+        return ""
+    merged = sources.merged(
+        sources.sources_in(path, before.content, before.sources),
+        sources.sources_in(path, content, signs),
+        sources.sources_in(path, theirs.content, theirs.sources),
+    )
+    return sources.signs_of(path, after, merged)
 
 
 def line_origins(history: Sequence[Revision]) -> list[Revision | None]:

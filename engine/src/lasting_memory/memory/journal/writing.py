@@ -20,8 +20,10 @@ from itertools import accumulate
 from typing import Any, NamedTuple, cast
 from uuid import uuid4
 
+from deepagents.backends.protocol import FileData
 from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp, SearchOp
 
+from lasting_memory import platform
 from lasting_memory.deployment import DEFAULTS, Limits
 from lasting_memory.memory.journal.revisions import (
     NOTHING,
@@ -34,12 +36,14 @@ from lasting_memory.memory.journal.revisions import (
     outside,
     put,
 )
+from lasting_memory.memory.sources import Vouch, keep, signs_of, vouched
 from lasting_memory.memory.stored_files import check_room
 from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.caller import Caller
 from lasting_memory.people.identity import Author
 from lasting_memory.people.namespaces import Namespace
+from lasting_memory.plain_text import plain
 from lasting_memory.platform import lock_of
 
 # Items of one search for all, and of one search for some.
@@ -359,9 +363,10 @@ async def change(
     | None = None,  # id of the only revision that the change may follow, "" for no file yet
     began: Began | None = None,  # None for files of nobody in particular
     limits: Limits = DEFAULTS,
+    vouch: Vouch = keep,
 ) -> Revision:
     """Change a file, and return the newest revision, in which the change is: in the file, or in
-    what the next file is made of.
+    what the next file is made of. `vouch` says who vouches for its entries.
 
     Raises `MovedError`, or a `ValueError`: from `make`, of no room, or the person was forgotten.
     Nothing was changed.
@@ -392,7 +397,9 @@ async def change(
                 )  # merges what others have not merged yet
                 if adopted or not known or known[0].id == base.id or tries == _TRIES - 1:
                     raise
-        newest = await _publish(file, base, [*adopted, made_of(base, after, author, uuid4().hex)])
+        signs = await _signs_after(path, base, after, vouch)
+        made = made_of(base, after, author, uuid4().hex, signs=signs)
+        newest = await _publish(file, base, [*adopted, made])
     if random.random() * limits.stored_bytes < _TRIMS * _bytes(newest.content):  # noqa: S311
         try:
             await trim(store, files, limits)
@@ -401,6 +408,16 @@ async def change(
                 "No room was made after a change of %r, which is made.", path, exc_info=True
             )
     return newest
+
+
+async def _signs_after(path: str, base: Revision, after: FileData | None, vouch: Vouch) -> str:
+    """Who vouches for the entries of a file after a change."""
+    nothing_is_known = vouch is keep and not base.sources
+    if after is None or after["encoding"] != "utf-8" or nothing_is_known:
+        return ""
+    content = plain(after["content"])
+    found = await platform.in_thread(vouched, path, base.content, base.sources, content, vouch)
+    return await platform.in_thread(signs_of, path, content, found)
 
 
 async def _base(file: _File, item: Item | None) -> tuple[Revision, list[Revision]]:
