@@ -81,7 +81,8 @@ def statement_of(text: str, language: str) -> Statement:
         if is_negated and clauses and all(spelled in _TRUTH for _, spelled in content):
             clauses[-1] = (clauses[-1][0], True)
             continue
-        clauses.append((content, is_negated))
+        if content:
+            clauses.append((content, is_negated))
     names = _names_in(text, language)
     found = set[Word]()
     for content, is_negated in clauses:
