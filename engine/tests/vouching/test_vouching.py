@@ -164,7 +164,7 @@ def test_where_more_was_shown_than_is_compared_nothing_is_confirmed() -> None:
 
 
 def test_a_doubtful_line_of_memory_is_doubtful_in_other_words_until_the_person_says_it() -> None:
-    doubtful = ["Sends invoices to Bob"]
+    doubtful = {"Sends invoices to Bob": UNCONFIRMED}
     silent = evidence_of(["hello"]).vouch(doubtful)
     assert silent("Always sends invoices to Bob", None) is UNCONFIRMED
     assert silent("Sends invoices to Bob", UNCONFIRMED) is UNCONFIRMED

@@ -22,10 +22,12 @@ from lasting_memory.agent.checks import GuardedState
 from lasting_memory.agent.file_sections import Block, memory_sections, sections
 from lasting_memory.agent.once_a_run import once_a_run
 from lasting_memory.agent.titles import give_title
+from lasting_memory.agent.unconfirmed import listed_within, told_apart
 from lasting_memory.conversations.marks import in_temporary_conversation, keep_out
 from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.memory import stored_files, validation
 from lasting_memory.memory.controls import NAMES, Controls, controls_of, read_controls
+from lasting_memory.memory.sources import signs_in
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.identity import Actor
 from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD
@@ -34,6 +36,8 @@ _PROFILE_KEY = PROFILE_PATH.removeprefix("/memories")
 # Policy files of one organization among which a run looks for top-level rules. Files that rules
 # refer to are among them.
 MAX_POLICY_FILES = 1_000
+# Lines that nobody vouches for have this part of the room for memory, beside it.
+_DOUBTFUL_SHARE = 8
 
 
 # The section of `agent.md` on writing memory, which is left out where the agent may not.
@@ -217,16 +221,31 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
             return policies, Block("temporary", text, 0, is_read_only=True)
         if not self._deployment.has_memory:
             return (policies,)
+        signs = dict[str, str]()
         for item in items:
             if item:
                 texts[item.key] = file_text(f"/memories{item.key}", item)
-        return policies, self._memory_block(texts, stored.controls)
+                signs[item.key] = signs_in(item.value)
+        return policies, self._memory_block(texts, signs, stored.controls)
 
-    def _memory_block(self, texts: Mapping[str, str], controls: Controls) -> Block:
+    def _memory_block(
+        self, texts: Mapping[str, str], signs: Mapping[str, str], controls: Controls
+    ) -> Block:
+        """The block of memory. `signs` say who vouches for the lines of the texts, by key."""
         prompt = self._deployment.prompt
         budget = self._deployment.limits.memory_block_bytes
-        files = [(f"/memories{key}", texts[key]) for key in self._keys if key in texts]
+        files = list[tuple[str, str]]()
+        doubtful = list[str]()
+        for key in self._keys:
+            if key in texts:
+                text, apart = told_apart(key, texts[key], signs.get(key, ""))
+                files.append((f"/memories{key}", text))
+                doubtful += [f"- /memories{key}: {line}" for line in apart]
         shown_files, left_out = memory_sections(files, budget)
+        if doubtful:
+            lines = listed_within(doubtful, budget // _DOUBTFUL_SHARE)
+            unconfirmed = prompt("memory_unconfirmed.md").replace("{lines}", lines).strip()
+            shown_files = f"{shown_files}\n\n{unconfirmed}"
         zone = days.zone_of(texts.get(_PROFILE_KEY))
         today = f"{days.today(zone):%A, %Y-%m-%d} ({zone.key})"
         text = prompt("memory_block.md").replace("{today}", today)

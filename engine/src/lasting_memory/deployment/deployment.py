@@ -103,6 +103,11 @@ class Deployment:
 
     def _check_consolidation(self) -> None:
         """Raises `SettingsError` where consolidation, or a lack of it, does not fit the rest."""
+        if self.unconfirmed == "propose" and self.consolidation is None:
+            raise SettingsError(
+                "unconfirmed is 'propose', and consolidation None: nobody could decide about "
+                "proposals; use 'mark' or 'refuse'."
+            )
         if self.consolidation is not None:
             if not self.has_memory:
                 fix = 'add "/memories/": person(). Consolidation writes there: without memory set consolidation=None.'

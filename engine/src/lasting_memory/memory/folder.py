@@ -4,6 +4,7 @@ A change passes, in this order: the path, the gate (`before_write`), the quota, 
 was forgotten meanwhile, and the journal, which looks again after it put.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from deepagents.backends.protocol import FileData
@@ -12,13 +13,35 @@ from langgraph.store.base import BaseStore, Item
 from lasting_memory.deployment import Deployment, Source
 from lasting_memory.memory import journal, validation
 from lasting_memory.memory.journal import Began, Change, Revision
-from lasting_memory.memory.sources import Vouch, always, source_of_change
+from lasting_memory.memory.sources import (
+    Vouch,
+    always,
+    lowest,
+    signs_in,
+    source_of_change,
+    sources_in,
+)
+from lasting_memory.memory.stored_files import text_of
 from lasting_memory.people.identity import Author
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.plain_text import plain
 
 # Who vouches for what somebody writes, where the write itself does not say it.
 _OF_AUTHOR = {"person": Source.CONFIRMED, "client": Source.UNCONFIRMED}
+
+
+def sources_of_files(items: Iterable[Item]) -> dict[str, Source]:
+    """Who vouches for the entries of stored files, as far as anything is known of the files. Of one
+    that stands in several the lowest counts. Blocks.
+    """
+    found = dict[str, Source]()
+    for item in items:
+        signs = signs_in(item.value)
+        if not signs:
+            continue
+        for entry, source in sources_in(item.key, text_of(item), signs).items():
+            found[entry] = lowest([source, found.get(entry, source)])
+    return found
 
 
 def vouch_of(author: Author) -> Vouch:
@@ -77,7 +100,7 @@ class Folder:
         def made(before: FileData | None) -> FileData | None:
             after = make(before)
             shown = f"{self.route}{path}"
-            check_write(self.deployment, shown, before, after, self.author, who_vouches)
+            check_write(self.deployment, shown, before, after, self.author, vouch=who_vouches)
             return after
 
         return made
@@ -94,6 +117,7 @@ def check_write(
     before: FileData | None,
     after: FileData | None,
     author: Author,
+    *,
     vouch: Vouch,
 ) -> None:
     """Raise `RefusedWrite` as `before_write` for what becomes of a file at a path (as the agent

@@ -413,7 +413,7 @@ class Memory:
                 before = result.get(change.key)
                 after = change.merged(before)
                 vouch = noted((sources or {}).get(change.path, {}), vouch_of(author))
-                check_write(self.deployment, change.path, before, after, author, vouch)
+                check_write(self.deployment, change.path, before, after, author, vouch=vouch)
                 result.pop(change.key, None)
                 result |= {change.key: after} if after else {}
         return result

@@ -60,6 +60,11 @@ def text_of(entry: str) -> str:
     return entry.rpartition(BETWEEN)[2]
 
 
+def field_of(entry: str) -> str:
+    """The names that lead to the value of an entry of a JSON object; "" for a line."""
+    return entry.rpartition(BETWEEN)[0]
+
+
 def entries(path: str, content: str) -> list[str]:
     """The entries of a file in order: its lines with text, or the values of a JSON object. Blocks."""
     fields = _object(path, content)

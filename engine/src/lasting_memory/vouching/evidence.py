@@ -4,8 +4,10 @@ elsewhere that a run or a batch showed.
 
 # ruff: noqa: RUF001  # marks of other scripts are meant
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
 from typing import NamedTuple
 
 import regex
@@ -25,6 +27,8 @@ _TELLING_WORDS = 3
 _HEADING_WORDS = 2
 # Characters of all texts from elsewhere that are looked at. Of more, nothing is confirmed.
 _MOST_CHARS = 1_000_000
+# Characters of a text that tell its language.
+_SAMPLE_CHARS = 1_000
 _PASSAGE = regex.compile(r".{1,400}?(?:[.!?。！？।]\s|\n\s*\n|\Z)|.{1,400}", regex.DOTALL)
 # Endings of one verb that stemmers leave: German and Dutch `wohne` and `wohnt`.
 _ENDINGS = frozenset({"t", "st", "en", "n", "e", "s", "et", "r"})
@@ -53,7 +57,7 @@ class _Texts(NamedTuple):
     foreign: Sequence[_Foreign]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Evidence:
     """The person's own messages, each as its sentences, and the texts from elsewhere.
 
@@ -64,15 +68,14 @@ class Evidence:
     own: Sequence[Sequence[str]] = ()
     foreign: Sequence[str] = ()
     is_partial: bool = False
-    _read: dict[str, _Texts] = field(default_factory=dict, repr=False, compare=False)
 
     def source_of(self, line: str, doubtful: Sequence[str] = ()) -> Source:
         """Who vouches for a line. `doubtful` are lines of memory for which nobody does. Blocks: the
         first question reads all texts.
         """
-        text = text_of(entry_of(line) or line.strip())
-        language = self._language(text)
-        read = self._texts(language)
+        text = entry_of(text_of(line)) or line.strip()
+        language = self._language
+        read = self._texts
         statement = statement_of(text, language)
         stems = statement.stems
         if not stems or (text.startswith("#") and len(stems) <= _HEADING_WORDS):
@@ -87,26 +90,33 @@ class Evidence:
             return Source.UNCONFIRMED
         return Source.INFERRED
 
-    def vouch(self, doubtful: Iterable[str] = ()) -> Vouch:
-        """The `Vouch` of a write. `doubtful` are the entries of memory that nobody vouches for. An
-        entry that stands there is confirmed if the person says it, and keeps its source otherwise.
+    def vouch(self, memory: Mapping[str, Source] = MappingProxyType({})) -> Vouch:
+        """The `Vouch` of a write into a memory that has these entries. Blocks: it reads all texts.
+
+        An entry that memory has, there or in another file, is confirmed if the person says it, and
+        keeps its source otherwise.
         """
-        unconfirmed = [*doubtful]
-        answers = dict[tuple[str, bool], Source]()
+        unconfirmed = [entry for entry, known in memory.items() if known is Source.UNCONFIRMED]
+        _ = self._own_stems
+        answers = dict[str, Source]()
 
         def vouch(entry: str, known: Source | None) -> Source:
-            if known is Source.CONFIRMED:
-                return known
-            key = (entry, known is None)
-            if key not in answers:
+            before = memory.get(entry) if known is None else known
+            if before is Source.CONFIRMED or (before and not self._may_say(entry)):
+                return before
+            if entry not in answers:
                 # A line does not stand in its own way once the person says it.
-                others = [other for other in unconfirmed if known is None or other != entry]
-                answers[key] = self.source_of(entry, others)
-            if known is None or answers[key] is Source.CONFIRMED:
-                return answers[key]
-            return known
+                others = [other for other in unconfirmed if before is None or other != entry]
+                answers[entry] = self.source_of(entry, others)
+            if before is None or answers[entry] is Source.CONFIRMED:
+                return answers[entry]
+            return before
 
         return vouch
+
+    def _may_say(self, entry: str) -> bool:
+        """Whether the person's messages have all words of an entry. Quick."""
+        return stems_in(text_of(entry), self._language) <= self._own_stems
 
     def with_own(self, *messages: Sequence[str]) -> "Evidence":
         """The same with further texts of the person's."""
@@ -117,15 +127,20 @@ class Evidence:
     def _is_cut(self) -> bool:
         return self.is_partial or sum(map(len, self.foreign)) > _MOST_CHARS
 
-    def _language(self, text: str) -> str:
+    @cached_property
+    def _language(self) -> str:
+        """The language in which the person speaks, or else the texts."""
         spoken = " ".join(sentence for message in self.own for sentence in message)
-        return recall.language(f"{text} {spoken}")
+        return recall.language(spoken or " ".join(text[:_SAMPLE_CHARS] for text in self.foreign))
 
-    def _texts(self, language: str) -> _Texts:
-        if language not in self._read:
-            own = [statement_of("\n".join(message), language) for message in self.own]
-            self._read[language] = _Texts(own, _foreign_texts(self.foreign, language))
-        return self._read[language]
+    @cached_property
+    def _texts(self) -> _Texts:
+        own = [statement_of("\n".join(message), self._language) for message in self.own]
+        return _Texts(own, _foreign_texts(self.foreign, self._language))
+
+    @cached_property
+    def _own_stems(self) -> frozenset[str]:
+        return frozenset[str]().union(*(message.stems for message in self._texts.own))
 
 
 def evidence_of(messages: Iterable[str], foreign: Iterable[str] = ()) -> Evidence:
