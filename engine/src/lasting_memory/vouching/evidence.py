@@ -86,7 +86,8 @@ class Evidence:
         is_doubted = any(stems <= other for other in doubted)
         if not is_doubted and any(_vouches(message, statement) for message in read.own):
             return Source.INFERRED if self._is_cut else Source.CONFIRMED
-        if any(_is_most_of(stems, other) for other in doubted):
+        # What merges a doubtful line with others is as doubtful.
+        if any(_is_most_of(stems, other) or (other and other <= stems) for other in doubted):
             return Source.UNCONFIRMED
         return Source.INFERRED
 
@@ -117,6 +118,18 @@ class Evidence:
     def _may_say(self, entry: str) -> bool:
         """Whether the person's messages have all words of an entry. Quick."""
         return stems_in(text_of(entry), self._language) <= self._own_stems
+
+    @classmethod
+    def joined(cls, evidence: Iterable["Evidence"]) -> "Evidence":
+        """The evidence of several conversations together."""
+        own = list[Sequence[str]]()
+        foreign = list[str]()
+        is_partial = False
+        for one in evidence:
+            own += one.own
+            foreign += one.foreign
+            is_partial = is_partial or one.is_partial
+        return cls(own, foreign, is_partial)
 
     def with_own(self, *messages: Sequence[str]) -> "Evidence":
         """The same with further texts of the person's."""

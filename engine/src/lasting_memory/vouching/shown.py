@@ -4,13 +4,20 @@ those of the subagent beside them.
 
 import json
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+    convert_to_messages,
+)
 
 from lasting_memory import recall
 from lasting_memory.attachments import own_text
@@ -41,6 +48,18 @@ class Shown:
     thread: Sequence[object] = ()
     inner: Sequence[object] = ()
 
+    @classmethod
+    def of_values(cls, messages: object, said_in: Collection[str]) -> "Shown":
+        """What a thread showed, by the messages in its values as the platform gives them. Of a
+        person's messages those with these ids are their word; the others are left out.
+        """
+        shown = list[object]()
+        for value in messages if isinstance(messages, list) else []:
+            message = _message_of(value)
+            if not _is_of_person(message) or str(getattr(message, "id", "")) in said_in:
+                shown.append(message)
+        return cls(shown)
+
     def evidence(self, *, own_memory: bool = True) -> Evidence:
         """What speaks for and against a line. Blocks.
 
@@ -61,6 +80,15 @@ class Shown:
         for message in self.inner:
             foreign += _texts_of(message, calls, own_memory=own_memory)
         return evidence_of(filter(None, said), filter(None, foreign))
+
+
+def _message_of(value: object) -> BaseMessage:
+    """A message in a thread's values. What is none is a text from elsewhere."""
+    try:
+        (message,) = convert_to_messages([cast("Any", value)])
+    except (AttributeError, KeyError, NotImplementedError, TypeError, ValueError):
+        return SystemMessage(json.dumps(value, ensure_ascii=False, default=str))
+    return message
 
 
 # What the tool's call that is being made was shown; None outside of one.
