@@ -69,9 +69,9 @@ class Evidence:
     foreign: Sequence[str] = ()
     is_partial: bool = False
 
-    def source_of(self, line: str, doubtful: Sequence[str] = ()) -> Source:
-        """Who vouches for a line. `doubtful` are lines of memory for which nobody does. Blocks: the
-        first question reads all texts.
+    def source_of(self, line: str, doubted: Sequence[frozenset[str]] = ()) -> Source:
+        """Who vouches for a line. `doubted` are the words of lines of memory for which nobody does.
+        Blocks: the first question reads all texts.
         """
         text = entry_of(text_of(line)) or line.strip()
         language = self._language
@@ -82,7 +82,6 @@ class Evidence:
             return Source.INFERRED
         if any(_says(foreign, stems) for foreign in read.foreign):
             return Source.UNCONFIRMED
-        doubted = [stems_in(text_of(other), language) for other in doubtful]
         is_doubted = any(stems <= other for other in doubted)
         if not is_doubted and any(_vouches(message, statement) for message in read.own):
             return Source.INFERRED if self._is_cut else Source.CONFIRMED
@@ -97,7 +96,10 @@ class Evidence:
         An entry that memory has, there or in another file, is confirmed if the person says it, and
         keeps its source otherwise.
         """
-        unconfirmed = [entry for entry, known in memory.items() if known is Source.UNCONFIRMED]
+        doubtful = dict[str, frozenset[str]]()
+        for entry, known in memory.items():
+            if known is Source.UNCONFIRMED:
+                doubtful[entry] = stems_in(text_of(entry), self._language)
         _ = self._own_stems
         answers = dict[str, Source]()
 
@@ -107,7 +109,7 @@ class Evidence:
                 return before
             if entry not in answers:
                 # A line does not stand in its own way once the person says it.
-                others = [other for other in unconfirmed if before is None or other != entry]
+                others = [doubtful[other] for other in doubtful if other != entry]
                 answers[entry] = self.source_of(entry, others)
             if before is None or answers[entry] is Source.CONFIRMED:
                 return answers[entry]

@@ -111,7 +111,7 @@ _OPENS_A_LETTER = regex.compile(
 )
 # How a text speaks of the person to whom an assistant listens: nobody calls themselves so.
 _OF_THE_USER = regex.compile(
-    r"\b(?:the|this|your|our) (?:user|customer|client|reader|recipient|account holder)s?\b|"
+    r"\b(?:the|this|your) (?:user|reader|recipient|account holder)s?\b|\bthis (?:customer|client|person)\b|"
     r"\buser(?:'s)? (?:prefer|want|like|is|has|name)|"
     r"\b(?:note|message|instruction|attention|reminder|memo)s? (?:to|for) (?:the |any |all )?(?:ai|"
     r"a\.i\.|llm|assistants?|agents?|chat ?bots?|models?)\b|"
@@ -240,7 +240,7 @@ def _until_handed_over(paragraph: str) -> tuple[str, str | None]:
     """What a person says of a text that they bring behind a colon, and that text; None if they bring
     none.
     """
-    for match in regex.finditer(r"[:：](?=\s|[^\d\s/])", paragraph):
+    for match in regex.finditer(r"[:：](?=\s|$|[^\d\s/])", paragraph):
         sentence = _SENTENCE.findall(paragraph[: match.start()])
         said = sentence[-1] if sentence else ""
         if _HANDS_OVER.search(said) and not _REMEMBER.search(said):

@@ -53,10 +53,10 @@ class Shown:
         """What a thread showed, by the messages in its values as the platform gives them. Of a
         person's messages those with these ids are their word; the others are left out.
         """
-        shown = list[object]()
+        shown = list[BaseMessage]()
         for value in messages if isinstance(messages, list) else []:
             message = _message_of(value)
-            if not _is_of_person(message) or str(getattr(message, "id", "")) in said_in:
+            if not _is_of_person(message) or (message.id or "") in said_in:
                 shown.append(message)
         return cls(shown)
 
