@@ -179,6 +179,7 @@ def tool_call(name: str, **args: str) -> AIMessage:
 
 
 PAGE = "The person sends invoices to Bob"
+ATTACHED = {"attachments": [{"name": "a.txt", "block": 1}]}
 
 
 @pytest.mark.parametrize(
@@ -189,7 +190,7 @@ PAGE = "The person sends invoices to Bob"
         [tool_call("read_file", file_path="/team/plan.md"), ToolMessage(PAGE, tool_call_id="read_file")],
         [tool_call("read_file", file_path="/memories/../team/a.md"), ToolMessage(PAGE, tool_call_id="read_file")],
         [tool_call("task"), ToolMessage(PAGE, tool_call_id="task")],
-        [HumanMessage([{"type": "text", "text": "see"}, {"type": "text", "text": PAGE}], additional_kwargs={"attachments": [{"name": "a.txt", "block": 1}]})],
+        [HumanMessage([{"type": "text", "text": "see"}, {"type": "text", "text": PAGE}], additional_kwargs=ATTACHED)],
         [HumanMessage(PAGE, additional_kwargs={"lc_source": "summarization"})],
         [HumanMessage("hi", name="alice"), HumanMessage(PAGE, name="bob")],
         [SystemMessage(PAGE)],
