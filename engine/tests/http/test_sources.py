@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 import httpx
+from deepagents.backends.protocol import FileData
 from langgraph.store.base import BaseStore
 
 from lasting_memory.deployment import Source
@@ -34,8 +35,8 @@ async def written(store: BaseStore, text: str, known: Mapping[str, Source]) -> N
     def vouch(entry: str, _: Source | None) -> Source:
         return known.get(entry, INFERRED)
 
-    file = {"content": text, "encoding": "utf-8"}
-    await journal.change(store, MEMORIES, "/notes.md", lambda _: file, author, vouch=vouch)  # type: ignore[arg-type, return-value]
+    file = FileData(content=text, encoding="utf-8")
+    await journal.change(store, MEMORIES, "/notes.md", lambda _: file, author, vouch=vouch)
 
 
 async def test_what_is_imported_is_unconfirmed(api: httpx.AsyncClient, store: BaseStore) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from langgraph.store.base import BaseStore
@@ -112,7 +112,7 @@ async def test_a_deployment_decides_what_becomes_of_unconfirmed_lines(
 
 def test_a_policy_that_is_none_stops_the_start() -> None:
     with pytest.raises(SettingsError, match="unconfirmed is 'maybe'; use one of 'mark', 'propose'"):
-        replace(deployed(), unconfirmed="maybe")  # type: ignore[arg-type]
+        replace(deployed(), unconfirmed=cast("Any", "maybe"))
     with pytest.raises(SettingsError, match="nobody could decide"):
         replace(deployed(), unconfirmed="propose", consolidation=None)
 

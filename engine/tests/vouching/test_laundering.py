@@ -52,9 +52,9 @@ def case_of(entry: dict[str, str]) -> Case:
     by = entry.get("by", "")
     human: BaseMessage = HumanMessage(said.replace("{text}", text), id="h1")
     if by == "attachment":
-        blocks = [{"type": "text", "text": said}, {"type": "text", "text": text}]
+        blocks: list[Any] = [{"type": "text", "text": said}, {"type": "text", "text": text}]
         attached = {"attachments": [{"name": "letter.txt", "block": 1}]}
-        human = HumanMessage(blocks, id="h1", additional_kwargs=attached)  # type: ignore[arg-type]
+        human = HumanMessage(blocks, id="h1", additional_kwargs=attached)
     messages = [human]
     if by in TOOLS:
         name, args = TOOLS[by]
