@@ -29,12 +29,12 @@ Middleware = AgentMiddleware[Any, Any, Any]
 FIELDS = {
     "Actor": "(user_id, org_id)",
     "Author": "(kind, user_id=..., run_id=..., thread_id=...)",
-    "Change": "(path, before, after, author)",
+    "Change": "(path, before, after, author, source=...)",
     "Consolidation": "(*, batch_tokens=..., topic_files_shown=..., max_steps=..., removable_share=..., fact_words_kept=..., "
     "may=..., records_kept=..., at_once=..., tidy_days=...)",
     "Context": "(user_id=..., org_id=..., assistant_id=..., dry_run=...)",
     "Deployment": "(folder, settings=..., schemas=..., checks=..., routes=..., limits=..., consolidation=..., "
-    "offline_model=..., first_files=..., offers=..., ends=...)",
+    "offline_model=..., first_files=..., offers=..., ends=..., unconfirmed=...)",
     "FoundMemory": "(path, text, lines=...)",
     "Limits": "(*, memory_files=..., memory_block_bytes=..., policy_block_bytes=..., skills_block_bytes=..., max_files=..., "
     "max_bytes=..., revisions_kept=..., temporary_hours=..., conversation_days=..., search_result_chars=..., "

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lasting_memory.agent.tools import memory_tools
     from lasting_memory.auth.handlers import build_auth
     from lasting_memory.consolidation import build_consolidation_agent, consolidated
-    from lasting_memory.deployment import Change, Consolidation, Deployment, Limits, Profile
+    from lasting_memory.deployment import Change, Consolidation, Deployment, Limits, Profile, Source
     from lasting_memory.http.app import build_http
     from lasting_memory.memory.validation import RefusedWrite
     from lasting_memory.people.identity import Actor, Author, Context
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Actor", "Author", "Change", "Consolidation", "Context", "Deployment", "FoundMemory", "Limits", "Profile",
-    "RefusedWrite", "Scope", "Settings", "SettingsError", "assistant", "build_auth", "build_consolidation_agent",
+    "RefusedWrite", "Scope", "Settings", "SettingsError", "Source", "assistant", "build_auth", "build_consolidation_agent",
     "build_http", "build_model", "consolidated", "conversation_tools", "file_system", "find_memories", "group",
     "memory_tools", "middleware", "organization", "person", "skills", "subagents",
 ]  # fmt: skip
@@ -39,7 +39,7 @@ _MODULES = {
     "agent.tools": ["memory_tools"],
     "auth.handlers": ["build_auth"],
     "consolidation": ["build_consolidation_agent", "consolidated"],
-    "deployment": ["Change", "Consolidation", "Deployment", "Limits", "Profile"],
+    "deployment": ["Change", "Consolidation", "Deployment", "Limits", "Profile", "Source"],
     "http.app": ["build_http"],
     "memory.validation": ["RefusedWrite"],
     "people.identity": ["Actor", "Author", "Context"],

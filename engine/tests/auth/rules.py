@@ -216,6 +216,8 @@ def memory() -> Iterator[Row]:
         (Row("DELETE /memory/file", "delete a file", own_only(), query=read, shows="revision", changes=True), {}),
         (Row("DELETE /memory/fact", "delete a fact for good", own_only(), {"text": "<kept>"}, query=read, shows="revisions",
             changes=True), {}),
+        (Row("POST /memory/confirm", "confirm a line", own_only(), {"text": "<kept>"}, query=read, shows="revision",
+            changes=True), {"rule": signed_in(403, "refused")}),
         (Row("GET /memory/history", "a file's history", own_only(), needs="revised", query=read, shows="<kept>"), {}),
         (Row("POST /memory/undo", "make a file what it was", own_only(), undo, "revised", shows="revision", changes=True), {}),
         (Row("GET /memory/export", "take everything along", each_their_own(), needs="thread", shows="<said>"), {}),

@@ -18,10 +18,12 @@ from langgraph.store.memory import InMemoryStore
 
 from lasting_memory import platform
 from lasting_memory.consolidation import record as record_module
+from lasting_memory.deployment import Source
 from lasting_memory.http import delete_for_good
 from lasting_memory.memory import journal
 from lasting_memory.memory.one_fact import fact_of
 from lasting_memory.memory.proposals import Changed, Declined, Memory, Proposal
+from lasting_memory.memory.sources import noted
 from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author
@@ -454,3 +456,21 @@ async def test_a_consolidation_under_way_commits_nothing_of_it(ada: Person) -> N
 
 async def consolidate_scripted(who: Person) -> None:
     await who.say("go on", "consolidation_agent")
+
+
+async def test_who_vouches_for_the_other_lines_stays_known(
+    api: httpx.AsyncClient, store: BaseStore
+) -> None:
+    known = {FACT: Source.UNCONFIRMED, "b": Source.CONFIRMED}
+    file = FileData(content=f"- a\n- {FACT}\n- b\n", encoding="utf-8")
+    vouch = noted(known)
+    await journal.change(store, MEMORIES, "/notes.md", lambda _: file, AGENT, vouch=vouch)
+    await deleted(api)
+    (first,) = [
+        revision
+        for revision in await journal.history(store, MEMORIES, "/notes.md")
+        if revision.number == 1
+    ]
+    item = await store.aget(MEMORIES, "/notes.md")
+    assert item is not None
+    assert (first.sources, item.value["sources"]) == (".+", ".+")

@@ -27,15 +27,16 @@ from langgraph.store.memory import InMemoryStore
 
 from lasting_memory import platform
 from lasting_memory.conversations.marks import in_temporary_conversation
-from lasting_memory.deployment import PROFILE_PATH, Deployment
+from lasting_memory.deployment import PROFILE_PATH, Deployment, Source
 from lasting_memory.memory import ends, journal, over_lines, stored_files, validation
 from lasting_memory.memory.controls import PAUSED, Controls, controls
 from lasting_memory.memory.ends import Written
-from lasting_memory.memory.folder import Folder
+from lasting_memory.memory.folder import Folder, source_of_write, sources_of_files, vouch_of
 from lasting_memory.memory.journal import Began, Change, Revision
 from lasting_memory.memory.proposals import Memory
 from lasting_memory.memory.seeded import FIRST_FILES_SECONDS, own_first_files
 from lasting_memory.memory.seeded import starting_memory as starting_memory  # noqa: PLC0414  # beside `starting_files`
+from lasting_memory.memory.sources import Vouch
 from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import namespaces
 from lasting_memory.people.caller import Caller
@@ -43,6 +44,7 @@ from lasting_memory.people.identity import Actor, Author
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.people.scopes import OFFLOADED, NotAMemberError
 from lasting_memory.plain_text import plain, spelled_as_in
+from lasting_memory.vouching import shown_now
 
 logger = logging.getLogger(__name__)
 
@@ -121,9 +123,17 @@ class ScopedFiles(StoreBackend):
         validation.check_path(path, self._shown(path))
         return False
 
-    async def _propose(self, path: str, change: Change) -> str:
+    async def _propose(self, path: str, change: Change, vouch: Vouch | None) -> str:
         """Have a change wait. Returns what the agent is told. Raises `ValueError` as `arevise`."""
         raise NotImplementedError
+
+    async def _vouch(self) -> Vouch | None:
+        """Who vouches for what is written now; None: as `vouch_of` for the author."""
+        return None
+
+    def _waits_unconfirmed(self) -> bool:
+        """Whether a write that nobody vouches for can wait for its person here."""
+        return False
 
     def _refuse(self, *_: Any, **__: Any) -> Any:
         """`StoreBackend`'s own methods would write around the gate and the journal. Nothing uploads
@@ -189,14 +199,59 @@ class ScopedFiles(StoreBackend):
     async def _adone(self, path: str, change: Change) -> str | None:
         """Change a file. Returns the reason of a refusal, that it waits for its person, or None."""
         try:
-            if await self._check(path):
-                return await self._propose(path, change)
-            await self._put(path, change)
+            waits = await self._check(path)
+            vouch = await self._vouch()
+            if waits:
+                return await self._propose(path, self._unless_refused(path, change, vouch), vouch)
+            try:
+                await self._put(path, self._if_vouched(path, change, vouch), vouch=vouch)
+            except _UnconfirmedError:
+                return await self._propose(path, change, vouch)
         except stored_files.NoFileError:
             return f"Error: {stored_files.NoFileError(self._shown(path))}"
         except ValueError as error:
             return f"Error: {error}"
         return None
+
+    def _if_vouched(self, path: str, change: Change, vouch: Vouch | None) -> Change:
+        """The change, which raises where nobody vouches for what it adds, and that may not stand in
+        memory: `RefusedWrite`, or `_UnconfirmedError` if it may wait for the person.
+        """
+        is_skill = self._shown(path).startswith("/memories/skills/")
+        checked = self._unless_refused(path, change, vouch)
+        if vouch is None or not (is_skill or self._deployment.unconfirmed == "propose"):
+            return checked
+
+        def made(before: FileData | None) -> FileData | None:
+            after = checked(before)
+            if source_of_write(path, before, after, vouch) is not Source.UNCONFIRMED:
+                return after
+            if self._waits_unconfirmed():
+                raise _UnconfirmedError
+            raise RefusedWrite(
+                f"{self._shown(path)} was not written: a text from elsewhere says it, and nobody "
+                "could accept it here."
+            )
+
+        return made
+
+    def _unless_refused(self, path: str, change: Change, vouch: Vouch | None) -> Change:
+        """The change, which raises `RefusedWrite` for what nobody vouches for, if that is refused."""
+        who_vouches = vouch or vouch_of(self._writer()[0])
+        if self._deployment.unconfirmed != "refuse" or self._writer()[0].kind not in _OF_OTHERS:
+            return change
+
+        def made(before: FileData | None) -> FileData | None:
+            after = change(before)
+            if source_of_write(path, before, after, who_vouches) is Source.UNCONFIRMED:
+                raise RefusedWrite(
+                    f"{self._shown(path)} was not written: a text from elsewhere says it, and the "
+                    "person did not. Ask them.",
+                    kind="unconfirmed",
+                )
+            return after
+
+        return made
 
     async def adelete(self, file_path: str) -> protocol.DeleteResult:
         """Delete the file at a path, or all files of the folder."""
@@ -208,7 +263,7 @@ class ScopedFiles(StoreBackend):
             told = None if wanted else f"Error: {_not_found(self._shown(file_path))}"
             for item in wanted:
                 if await self._check(item.key):
-                    told = await self._propose(item.key, lambda _: None)
+                    told = await self._propose(item.key, lambda _: None, None)
                 else:
                     await self._remove(item)
         except ValueError as error:
@@ -238,24 +293,31 @@ class ScopedFiles(StoreBackend):
         path: str,
         change: Change,
         expect: str | None = None,
+        *,
         written: Written = MappingProxyType({}),
+        vouch: Vouch | None = None,
     ) -> Revision:
-        """Change a file. `written` is as `Folder.change` has it. Raises `MovedError` if the file is
-        not at the revision with the id `expect`, where one is given, and `ValueError` if `_check`,
-        `before_write`, the quota or `change` refuses it. Nothing was written then.
+        """Change a file. `written` and `vouch` are as `Folder.change` has them.
+
+        Raises `MovedError` if it is not at the revision with the id `expect`, where one is given,
+        and `ValueError` if `_check`, `before_write`, the quota or `change` refuses it. Nothing was
+        written then.
         """
         await self._check(path)
-        return await self._put(path, change, expect, written)
+        return await self._put(path, change, expect, written=written, vouch=vouch)
 
     async def _put(
         self,
         path: str,
         change: Change,
         expect: str | None = None,
+        *,
         written: Written = MappingProxyType({}),
+        vouch: Vouch | None = None,
     ) -> Revision:
         """Change a file that may be written."""
-        return await self._folder().change(path, change, expect=expect, written=written)
+        folder = self._folder()
+        return await folder.change(path, change, expect=expect, written=written, vouch=vouch)
 
     def _folder(self) -> Folder:
         author, began = self._writer()
@@ -295,6 +357,14 @@ def _over(deployment: Deployment, item: Item, profile: Item | None) -> Over:
     day = ends.present_day(deployment, stored_files.text_of(profile) if profile else None)
     numbers = ends.over_in(ends.ends_of(item, day))
     return Over(stored_files.text_of(item) or "", numbers)
+
+
+class _UnconfirmedError(ValueError):
+    """A write that nobody vouches for waits for its person."""
+
+
+# Who writes what a model, or another program, makes of a text.
+_OF_OTHERS = frozenset({"agent", "subagent", "client"})
 
 
 def _not_found(path: str) -> str:
@@ -421,12 +491,33 @@ class RouteFiles(ScopedFiles):
         error = await self._adone(file_path, change)
         return protocol.WriteResult(error=error) if error else protocol.WriteResult(path=file_path)
 
-    async def _propose(self, path: str, change: Change) -> str:
+    def _waits_unconfirmed(self) -> bool:
+        # Where nobody decides about proposals, what waits would wait for ever.
+        is_own = self._is_memory and self._deployment.has_own_memory
+        return is_own and self._deployment.consolidation is not None
+
+    async def _vouch(self) -> Vouch | None:
+        """By what the run has shown: whether the person said it. A draft of consolidation is judged
+        as a whole; other files than a person's own memory are nobody's word.
+        """
+        shown = shown_now()
+        is_own = self._is_memory and self._deployment.has_own_memory
+        if not is_own or self._drafts is not None or shown is None:
+            return None
+        items = await journal.all_items(self._get_store(), self._get_namespace())
+
+        def read() -> Vouch:
+            return shown.evidence().vouch(sources_of_files(items))
+
+        return await platform.in_thread(read)
+
+    async def _propose(self, path: str, change: Change, vouch: Vouch | None) -> str:
         folder = self._folder()
         memory = Memory(
             folder.store, self._caller.actor, folder.namespace, self._deployment, folder.began
         )
-        await memory.propose_write(path, folder.gated(path, change), folder.author)
+        gated = folder.gated(path, change, vouch)
+        await memory.propose_write(path, gated, folder.author, vouch)
         return f"/memories{path} was not changed: yours {WAITS} until they accept it. Tell them so, and do not write it again."
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import lru_cache
@@ -36,6 +36,7 @@ from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import identity
 from lasting_memory.people.caller import Caller
 from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD
+from lasting_memory.vouching import showing
 
 logger = logging.getLogger(__name__)
 
@@ -218,7 +219,8 @@ class Bounds(ModelRetryMiddleware):
         if "subagent_type" in call["args"]:
             checks.check_subagent(request.tool, call["args"]["subagent_type"])
         async with self._in_time():
-            result = await handler(request)
+            with showing(_messages_of(request.state)):
+                result = await handler(request)
             if self._consolidating:
                 return result
             return await self._unshown_notes.added(call["name"], call["args"], result)
@@ -242,3 +244,10 @@ class Bounds(ModelRetryMiddleware):
         if not run_id or not self._seconds:
             return None
         return self._began(run_id) + self._seconds - monotonic()
+
+
+def _messages_of(state: object) -> Sequence[object]:
+    """The messages in the state of the agent that calls a tool."""
+    if isinstance(state, Mapping):
+        return list(state.get("messages") or [])
+    return list(getattr(state, "messages", None) or [])

@@ -25,17 +25,22 @@ from lasting_memory.agent.once_a_run import once_a_run
 from lasting_memory.agent.over_notes import OverNotes
 from lasting_memory.agent.snapshot import Snapshot, read_snapshot, run_snapshots
 from lasting_memory.agent.titles import give_title
+from lasting_memory.agent.unconfirmed import listed_within, told_apart
 from lasting_memory.conversations.marks import keep_out
 from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.memory import ends, stored_files, validation
 from lasting_memory.memory.controls import Controls
 from lasting_memory.memory.ends import Day
+from lasting_memory.memory.sources import signs_in
 from lasting_memory.people import identity
 from lasting_memory.people.caller import Caller
 from lasting_memory.people.identity import Actor
 from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD
 
 _PROFILE_KEY = PROFILE_PATH.removeprefix("/memories")
+# Lines that nobody vouches for have this part of the room for memory, beside it.
+_DOUBTFUL_SHARE = 8
+
 
 # The section of `agent.md` on writing memory, which is left out where the agent may not.
 _ON_WRITING = re.compile(r"^## Remembering\n.*?(?=^## |\Z)", re.DOTALL | re.MULTILINE)
@@ -212,21 +217,36 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         if not self._deployment.has_memory:
             return (policies,)
         texts = {**starting}
-        shown_items = [item for item in items if item.key in self._read_keys]
-        for item in shown_items:
-            texts[item.key] = file_text(f"/memories{item.key}", item)
+        shown_items = {item.key: item for item in items if item.key in self._read_keys}
+        for key, item in shown_items.items():
+            texts[key] = file_text(f"/memories{key}", item)
         # Shared memory has no profile, so its days are those of UTC.
         day = Day.now(days.zone_of(texts.get(_PROFILE_KEY)))
-        if self._deployment.ends:
-            for item in shown_items:
-                texts[item.key] = ends.current_text(item, texts[item.key], day)
-        return policies, self._memory_block(texts, snapshot.controls, day)
+        doubtful = list[str]()
+        for key in self._keys:
+            if key not in shown_items:
+                continue
+            whole = texts[key]
+            if self._deployment.ends:
+                texts[key] = ends.current_text(shown_items[key], whole, day)
+            texts[key], apart = told_apart(key, whole, signs_in(shown_items[key].value), texts[key])
+            doubtful += [f"- /memories{key}: {line}" for line in apart]
+        return policies, self._memory_block(texts, doubtful, snapshot.controls, day)
 
-    def _memory_block(self, texts: Mapping[str, str], controls: Controls, day: Day) -> Block:
+    def _memory_block(
+        self, texts: Mapping[str, str], doubtful: Sequence[str], controls: Controls, day: Day
+    ) -> Block:
+        """The block of memory. `doubtful` are the lines that nobody vouches for, which are not in
+        the texts.
+        """
         prompt = self._deployment.prompt
         budget = self._deployment.limits.memory_block_bytes
         files = [(f"/memories{key}", texts[key]) for key in self._keys if key in texts]
         shown_files, left_out = memory_sections(files, budget)
+        if doubtful:
+            lines = listed_within(doubtful, budget // _DOUBTFUL_SHARE)
+            unconfirmed = prompt("memory_unconfirmed.md").replace("{lines}", lines).strip()
+            shown_files = f"{shown_files}\n\n{unconfirmed}"
         today = f"{day.today:%A, %Y-%m-%d} ({day.zone.key})"
         text = prompt("memory_block.md").replace("{today}", today)
         # The files last: what stands in them is never a place to fill.

@@ -1,13 +1,15 @@
 """The new turns of conversations, and how many of them one run reads."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from lasting_memory.consolidation.positions import Position, hash_of
 from lasting_memory.days import WORLDS
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation
 from lasting_memory.recall import Conversation, Turn
+from lasting_memory.vouching import Evidence, Shown
 
 CHARS_PER_TOKEN = 4
 
@@ -19,6 +21,14 @@ class Due:
     conversation: Conversation
     position: Position = Position()  # noqa: RUF009  # frozen
     whole: bool = True
+    # All messages of the thread, as the platform gives them.
+    messages: Sequence[Any] = field(default=(), repr=False, compare=False)
+
+    def evidence(self) -> Evidence:
+        """What the person said in these turns, and the texts from elsewhere in the thread. Blocks."""
+        turns = self.conversation.turns
+        said_in = {turn.message_id for turn in turns if turn.speaker == "user"}
+        return Shown.of_values(self.messages, said_in).evidence()
 
     def advanced(self) -> Position:
         """The position once these turns are consolidated."""

@@ -103,7 +103,10 @@ class Reading:
         Raises `RefusedWrite`.
         """
         if self.earlier:
-            proposal = replace(self.earlier, changes=proposal.changes, author=proposal.author)
+            sources = {**self.earlier.sources, **proposal.sources}
+            proposal = replace(
+                self.earlier, changes=proposal.changes, author=proposal.author, sources=sources
+            )
         else:
             proposal = replace(proposal, id=proposal_id(self.part.text_id))
         await memory.propose_instead(proposal, self.older, self.earlier)

@@ -22,6 +22,7 @@ from lasting_memory.consolidation.positions import (
     positions_in,
 )
 from lasting_memory.consolidation.record import Note, Record, note, now
+from lasting_memory.consolidation.sources import raise_what_was_said
 from lasting_memory.memory import journal
 from lasting_memory.memory.proposals import Proposal, diffs
 from lasting_memory.memory.validation import RefusedWrite
@@ -61,8 +62,19 @@ async def commit(draft: Draft, verdict: Verdict, client: LangGraphClient) -> Rec
     if reason:
         await _take_back(draft, verdict, outcome)
         return await _drop(draft, reason)
+    await _raise(draft, outcome.record)
     await draft.keep(outcome.record, outcome.positions)
     return outcome.record
+
+
+async def _raise(draft: Draft, record: Record) -> None:
+    """Confirm what the person said of what memory has. The batch stands without it."""
+    if record.status not in {"done", "proposed"}:
+        return
+    try:
+        await raise_what_was_said(draft)
+    except ValueError as error:
+        logger.warning("What a person said was not confirmed in memory: %r.", error)
 
 
 async def _carry_out(
@@ -118,7 +130,7 @@ async def _record_of(draft: Draft, verdict: Verdict) -> Record:
 
 async def _apply(draft: Draft, verdict: Verdict, record: Record) -> Record:
     """Change memory. Returns the record, which says what could not be applied."""
-    refused = await draft.memory.apply(verdict.changed, draft.author)
+    refused = await draft.memory.apply(verdict.changed, draft.author, verdict.sources)
     if not refused:
         return record
     applied = {path: diff for path, diff in record.files.items() if path not in refused}
@@ -141,6 +153,7 @@ def _proposal(draft: Draft, verdict: Verdict) -> Proposal:
         threads=_thread_ids(draft),
         kind=draft.record.kind,
         reasons=dict(draft.given_up),
+        sources={path: dict(by_entry) for path, by_entry in verdict.sources.items()},
     )
 
 

@@ -38,6 +38,7 @@ from lasting_memory.memory.ends import WRITTEN
 from lasting_memory.memory.proposals import Changed, Declined, Memory, Proposal, texts
 from lasting_memory.people import identity, namespaces
 from lasting_memory.recall import rank
+from lasting_memory.vouching import Evidence
 
 logger = logging.getLogger(__name__)
 
@@ -73,6 +74,8 @@ class Draft:
     # Path and text of all that its new lines may say; None: anything.
     source: Sequence[tuple[str, str]] | None = None
     reading: Reading | None = None  # of a text that was brought
+    # What the person said in these conversations, and what texts from elsewhere said.
+    evidence: Evidence = field(default_factory=Evidence)
     steps: int = 0  # model calls of this attempt
     # Why lines are given up, by path and line.
     given_up: defaultdict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))

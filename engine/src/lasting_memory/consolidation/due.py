@@ -171,7 +171,10 @@ def _new_turns(
         open_turns = kept_out.without(talk)
         new = tuple(turn for turn in open_turns if hash_of(turn) not in position.seen)
         if new:
-            due.append(Due(replace(talk, turns=new), position))
+            values = thread.get("values")
+            messages = values.get("messages") if isinstance(values, Mapping) else None
+            shown = messages if isinstance(messages, list) else []
+            due.append(Due(replace(talk, turns=new), position, messages=shown))
         else:
             old[talk.thread_id] = replace(position, updated_at=talk.updated_at, undone=0, failed=0)
     return due, old

@@ -5,6 +5,7 @@ The verdict says what may be committed, what is left out, and why nothing may be
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 from deepagents.backends.protocol import FileData
@@ -18,11 +19,14 @@ from lasting_memory.consolidation.facts import Findings, Key
 from lasting_memory.consolidation.kinds import Beyond, listed, within
 from lasting_memory.consolidation.no_batch import FORGOTTEN, NothingToDoError
 from lasting_memory.consolidation.record import Note, note
+from lasting_memory.consolidation.sources import sources_now, sources_of_changes, unconfirmed
 from lasting_memory.consolidation.taken_back import Dated
 from lasting_memory.consolidation.taken_back import returning as lines_returning
+from lasting_memory.deployment import Source
 from lasting_memory.memory import journal
 from lasting_memory.memory.controls import PAUSED
-from lasting_memory.memory.proposals import Changed, changes, files_in, proposals_in, texts
+from lasting_memory.memory.folder import sources_of_files
+from lasting_memory.memory.proposals import Changed, Sources, changes, files_in, proposals_in, texts
 from lasting_memory.people import namespaces
 
 RETURNS = (
@@ -31,6 +35,10 @@ RETURNS = (
 )
 INVENTED = (
     "This says what stands nowhere in what you were given: {}. Leave it out, or use its words."
+)
+DOUBTFUL = (
+    "A text from elsewhere says this, and the person did not say it: {}. Leave it out, however it is "
+    "worded."
 )
 BEYOND = "Consolidation may only {} lines and fields here. Leave this out: {}."
 NOT_DONE = "Not done, because consolidation may only {} here: {}."  # as the person reads it
@@ -44,6 +52,8 @@ class Verdict:
     """What becomes of a draft."""
 
     changed: Sequence[Changed] = ()  # what may be committed
+    # Who vouches for what that adds, by path and entry.
+    sources: Sources = MappingProxyType({})
     waits: bool = False  # whether the person sees and decides it first
     left_out: str = ""  # what is left out of the draft, and why, as the model is told
     problem: str = ""  # why nothing may be committed, as the model is told
@@ -78,7 +88,9 @@ async def judge(draft: Draft, ending: Ending) -> Verdict:
     failure = _why_no_answer(ending, verdict)
     if failure:
         return Verdict(failure=failure)
-    return replace(verdict, waits=controls.review or bool(draft.source))
+    doubtful = await platform.in_thread(unconfirmed, verdict.changed, verdict.sources)
+    is_proposed = bool(doubtful) and draft.memory.deployment.unconfirmed == "propose"
+    return replace(verdict, waits=controls.review or bool(draft.source) or is_proposed)
 
 
 def _why_no_answer(ending: Ending, verdict: Verdict) -> str:
@@ -102,7 +114,7 @@ async def _judge_changes(draft: Draft) -> Verdict:
     edited = await replace(draft.memory, store=draft.copy).read()
     changed = await platform.in_thread(_settled, draft, edited)
     if not changed:
-        return _left_out(draft, {}, {}, [])
+        return _left_out(draft, {}, {}, [], {})
     memory = await _memory_now(draft)
     returning = await _returning(draft, changed, memory)
     invented = Findings()
@@ -110,8 +122,14 @@ async def _judge_changes(draft: Draft) -> Verdict:
         invented = await platform.in_thread(guard.invented, changed, draft.source, draft.rules)
     changed = await platform.in_thread(guard.without, changed, {*returning, *invented})
     changed, beyond = await platform.in_thread(within, changed, draft.rules.may)
-    verdict = replace(_left_out(draft, returning, invented, beyond), changed=changed)
-    objection = await _objection(draft, changed, memory)
+    sources = await platform.in_thread(sources_of_changes, draft, changed, memory.sources)
+    doubtful = Findings()
+    if draft.memory.deployment.unconfirmed == "refuse":
+        doubtful = await platform.in_thread(unconfirmed, changed, sources)
+        changed = await platform.in_thread(guard.without, changed, doubtful)
+    left_out = _left_out(draft, returning, invented, beyond, doubtful)
+    verdict = replace(left_out, changed=changed, sources=sources)
+    objection = await _objection(draft, changed, memory, sources)
     if objection is None:
         return verdict
     return replace(verdict, problem=objection.problem, notes=objection.notes)
@@ -134,6 +152,7 @@ class _MemoryNow(NamedTuple):
 
     files: Mapping[str, FileData]
     taken_back: Mapping[Key, Dated]
+    sources: Mapping[str, Source]  # who vouches for their entries, and for what is proposed
 
 
 async def _memory_now(draft: Draft) -> _MemoryNow:
@@ -146,6 +165,7 @@ async def _memory_now(draft: Draft) -> _MemoryNow:
     return _MemoryNow(
         files=await platform.in_thread(files_in, files),
         taken_back=await draft.taken_back(own_proposals, revisions),
+        sources=sources_now(await platform.in_thread(sources_of_files, files), own_proposals),
     )
 
 
@@ -159,7 +179,11 @@ async def _returning(draft: Draft, changed: Sequence[Changed], memory: _MemoryNo
 
 
 def _left_out(
-    draft: Draft, returning: Findings, invented: Findings, beyond: Sequence[Beyond]
+    draft: Draft,
+    returning: Findings,
+    invented: Findings,
+    beyond: Sequence[Beyond],
+    doubtful: Findings,
 ) -> Verdict:
     """What is left out of a draft, and why, for the model and for people. A reading notes it, too."""
     reasons = list[str]()
@@ -177,6 +201,9 @@ def _left_out(
     if beyond:
         reasons.append(BEYOND.format(kinds, first_beyond))
         notes.append(note("not_allowed", *lines_beyond))
+    if doubtful:
+        reasons.append(DOUBTFUL.format(_first_lines(doubtful)))
+        notes.append(note("unconfirmed", *doubtful.values()))
     if draft.reading:
         draft.reading.returning = {key: " ".join(key) for _, key in returning}
         draft.reading.invented = [*invented.values()]
@@ -193,7 +220,7 @@ def _first_lines(findings: Findings) -> str:
 
 
 async def _objection(
-    draft: Draft, changed: Sequence[Changed], memory: _MemoryNow
+    draft: Draft, changed: Sequence[Changed], memory: _MemoryNow, sources: Sources
 ) -> Verdict | None:
     """Why none of the changes may be committed, if there is a reason."""
     rules = draft.rules
@@ -208,7 +235,7 @@ async def _objection(
         return Verdict(problem=found.reason, notes=[note(found.kind, *found.lines)])
     whole = draft.with_earlier_parts(changed)
     try:
-        await draft.memory.check(whole, draft.author, memory.files)
+        await draft.memory.check(whole, draft.author, memory.files, sources)
     except ValueError as error:
         return Verdict(problem=str(error), notes=[note(getattr(error, "kind", "") or "refused")])
     return None

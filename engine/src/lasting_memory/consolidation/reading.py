@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from lasting_memory import days, platform
 from lasting_memory.agent.backends import starting_files
 from lasting_memory.agent.file_sections import sections
-from lasting_memory.consolidation.batch import CHARS_PER_TOKEN, batch
+from lasting_memory.consolidation.batch import CHARS_PER_TOKEN, Due, batch
 from lasting_memory.consolidation.bringing import Reading
 from lasting_memory.consolidation.brought import Part, proposal_id, shown
 from lasting_memory.consolidation.drafts import Draft
@@ -47,6 +47,7 @@ from lasting_memory.memory.proposals import (
 from lasting_memory.memory.stored_files import text_of
 from lasting_memory.people import namespaces
 from lasting_memory.recall import owned_by
+from lasting_memory.vouching import Evidence
 
 
 async def read(draft: Draft, messages: Sequence[AnyMessage], client: LangGraphClient) -> None:
@@ -162,10 +163,15 @@ async def _read_conversations(
         draft.said = await said_since(client, ids, owned, since)
     profile = dict(draft.base_files()).get(PROFILE_PATH)
     zone = await platform.in_thread(zone_of, profile)
+    draft.evidence = await platform.in_thread(_evidence_of, draft.shown)
     transcripts = list[str]()
     for item in draft.shown:
         transcripts.append(await platform.in_thread(item.transcript, rules, zone))
     return "\n\n".join(transcripts)
+
+
+def _evidence_of(shown: Sequence[Due]) -> Evidence:
+    return Evidence.joined(item.evidence() for item in shown)
 
 
 # --- All of memory

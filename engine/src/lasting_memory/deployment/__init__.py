@@ -15,8 +15,9 @@ from lasting_memory.deployment.consolidation import (
 from lasting_memory.deployment.deployment import NO_MEMORY, Deployment, FirstFiles
 from lasting_memory.deployment.limits import DEFAULTS, Limits
 from lasting_memory.deployment.profile import PROFILE_PATH, Profile
+from lasting_memory.deployment.source import Source, Unconfirmed
 
 __all__ = [
     "DEFAULTS", "DEFAULT_CONSOLIDATION", "KINDS", "NO_MEMORY", "PROFILE_PATH", "Change", "Check", "Consolidation", "Deployment",
-    "FirstFiles", "Kind", "Limits", "Profile",
+    "FirstFiles", "Kind", "Limits", "Profile", "Source", "Unconfirmed",
 ]  # fmt: skip

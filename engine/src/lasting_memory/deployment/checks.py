@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
+from lasting_memory.deployment.source import Source
 from lasting_memory.people.identity import Author
 from lasting_memory.settings import SettingsError
 
@@ -19,6 +20,8 @@ class Change:
             there is no file.
         after: its new text; None: it is deleted.
         author: who writes.
+        source: who vouches for the lines and fields that it adds; of several the one that counts
+            least. None: it adds none.
 
     Of a file that is no text, `before` and `after` are base64.
     """
@@ -27,6 +30,7 @@ class Change:
     before: str | None
     after: str | None
     author: Author
+    source: Source | None = None
 
 
 # Takes a `Change`; or a file's path, its new text (None: it is deleted) and who writes it. Raises

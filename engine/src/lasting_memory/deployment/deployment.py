@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
+from typing import get_args
 
 from pydantic import BaseModel
 
@@ -21,6 +22,7 @@ from lasting_memory.deployment.prompts import (
     without_ends,
     without_profile,
 )
+from lasting_memory.deployment.source import Unconfirmed
 from lasting_memory.people.identity import Actor, assistant_of
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.people.scopes import ROUTES, Scope, check_routes
@@ -63,6 +65,9 @@ class Deployment:
             Where there is no such folder, or nobody has memory of their own, there are no offers.
         ends: whether a line of memory that ends with `(until 2026-12-31)` is over after that day;
             False: it is text like any other.
+        unconfirmed: what becomes of a line that a text from elsewhere says, and the person did not:
+            "mark" writes it, and prompts and the page show it apart; "propose" has it wait for the
+            person's yes; "refuse" refuses it.
 
     Raises `SettingsError` for a schema, a check, a route or a function that cannot be used. Without
     the route `/memories/` the agent has no memory: skills and policies alone.
@@ -79,6 +84,7 @@ class Deployment:
     first_files: FirstFiles | None = None
     offers: bool = True
     ends: bool = True
+    unconfirmed: Unconfirmed = "mark"
 
     def __post_init__(self) -> None:
         self._check_kinds()
@@ -104,6 +110,11 @@ class Deployment:
 
     def _check_consolidation(self) -> None:
         """Raises `SettingsError` where consolidation, or a lack of it, does not fit the rest."""
+        if self.unconfirmed == "propose" and self.consolidation is None:
+            raise SettingsError(
+                "unconfirmed is 'propose', and consolidation None: nobody could decide about "
+                "proposals; use 'mark' or 'refuse'."
+            )
         if self.consolidation is not None:
             if not self.has_memory:
                 fix = 'add "/memories/": person(). Consolidation writes there: without memory set consolidation=None.'
@@ -146,6 +157,9 @@ class Deployment:
             value = getattr(self, name)
             if not isinstance(value, kind):
                 raise SettingsError(f"{name} is {value!r:.80}; use {fix}.")
+        if self.unconfirmed not in get_args(Unconfirmed):
+            choices = ", ".join(map(repr, get_args(Unconfirmed)))
+            raise SettingsError(f"unconfirmed is {self.unconfirmed!r:.80}; use one of {choices}.")
 
     def _check_first_files(self) -> None:
         """Raises `SettingsError` for a function that could not be called, or where memory is shared."""

@@ -26,6 +26,7 @@ from lasting_memory.deployment import Deployment
 from lasting_memory.http import (
     bringing,
     changes,
+    confirming,
     consolidation,
     conversations,
     delete_for_good,
@@ -106,6 +107,7 @@ _ROUTERS = [
     me.router,
     conversations.router,
     switches.router,
+    confirming.router,
     delete_for_good.router,
     export.router,
     forget.router,

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, StringConstraints
 
 from lasting_memory import platform
 from lasting_memory.agent.memory_search import DEFAULT_FOUND, MAX_FOUND, search_files
-from lasting_memory.deployment import PROFILE_PATH, Deployment
+from lasting_memory.deployment import PROFILE_PATH, Deployment, Source
 from lasting_memory.http.models import (
     FactGroup,
     FactLine,
@@ -24,6 +24,7 @@ from lasting_memory.http.models import (
     Heading,
     ProfileField,
     SharedFacts,
+    Vouched,
     usage_from,
 )
 from lasting_memory.http.requests import (
@@ -40,6 +41,7 @@ from lasting_memory.memory import journal, stored_files
 from lasting_memory.memory.ends import Day, End, ends_of, present_day, without_end
 from lasting_memory.memory.facts import Line, lines_said, said, without_comments
 from lasting_memory.memory.journal import lines_of
+from lasting_memory.memory.sources import field_sources, line_sources, signs_in
 from lasting_memory.memory.stored_files import stored_file, text_of
 from lasting_memory.memory.validation import RefusedWrite
 
@@ -101,7 +103,7 @@ def _empty_profile(profile: type[BaseModel]) -> FactsOfProfile:
         "revision": 0,
         "bytes": 0,
         "modified_at": None,
-        "fields": _fields(profile, ""),
+        "fields": _fields(profile, "", ""),
     }
 
 
@@ -136,10 +138,10 @@ def _fact_group(deployment: Deployment, item: Item, path: str, day: Day | None) 
                 "revision": revision,
                 "bytes": size,
                 "modified_at": modified_at,
-                "fields": _fields(deployment.profile, content),
+                "fields": _fields(deployment.profile, content, signs_in(item.value)),
             }
     elif holds_facts and name.endswith((".md", ".txt")):
-        title, lines = _titled_lines(content, ends_of(item, day))
+        title, lines = _titled_lines(content, ends_of(item, day), signs_in(item.value))
         return {
             "path": path,
             "title": title or _title_of_name(name),
@@ -165,53 +167,74 @@ def _title_of_name(name: str) -> str:
     return stem[:1].upper() + stem[1:]
 
 
-def _titled_lines(content: str, ends: Sequence[End]) -> tuple[str, list[FactLine | Heading]]:
-    """The title of a text, which is a heading before all else, and its other lines."""
+def _titled_lines(
+    content: str, ends: Sequence[End], signs: str
+) -> tuple[str, list[FactLine | Heading]]:
+    """The title of a text, which is a heading before all else, and its other lines. `signs` say who
+    vouches for these.
+    """
     title = ""
     end_by_number = {end.number: end for end in ends}
+    known = line_sources(content, signs) if signs else []
     lines = list[FactLine | Heading]()
     for line in lines_said(lines_of(without_comments(content, line_breaks=True))):
         if line.is_heading and not (title or lines):
             title = line.text
         else:
-            lines.append(_fact_line(line, end_by_number.get(line.number)))
+            source = known[line.number] if line.number < len(known) else None
+            lines.append(_fact_line(line, end_by_number.get(line.number), source))
     return title, lines
 
 
-def _fact_line(line: Line, end: End | None) -> FactLine | Heading:
+def _fact_line(line: Line, end: End | None, source: Source | None) -> FactLine | Heading:
     if line.is_heading:
         return {"line": line.number, "heading": line.text}
+    fact: FactLine = {"line": line.number, "text": line.text}
+    vouched = _shown_source(source)
+    if vouched:
+        fact["source"] = vouched
     if end:
-        fact: FactLine = {
-            "line": line.number,
-            "text": without_end(line.text),
-            "until": end.day.isoformat(),
-        }
+        fact["text"] = without_end(line.text)
+        fact["until"] = end.day.isoformat()
         if end.is_over:
             fact["over"] = True
         return fact
     if line.raw:
-        return {"line": line.number, "text": line.text, "raw": line.raw}
-    return {"line": line.number, "text": line.text}
+        fact["raw"] = line.raw
+    return fact
 
 
-def _fields(profile: type[BaseModel], content: str) -> list[ProfileField]:
+def _shown_source(source: Source | None) -> Vouched | None:
+    """Who vouches for a fact, where that is to be shown."""
+    match source:
+        case Source.CONFIRMED:
+            return "confirmed"
+        case Source.UNCONFIRMED:
+            return "unconfirmed"
+        case _:
+            return None
+
+
+def _fields(profile: type[BaseModel], content: str, signs: str) -> list[ProfileField]:
     """The profile's fields as its schema describes them, with what is known.
 
     Raises `ValueError` for another file's content.
     """
     values = profile.model_validate_json(content or "{}").model_dump(mode="json")
     schemas = profile.model_json_schema()["properties"]
+    known = field_sources(PROFILE_PATH, content, signs)
     fields = list[ProfileField]()
     for name, field in profile.model_fields.items():
-        fields.append(
-            {
-                "name": name,
-                "description": field.description,
-                "value": values[name],
-                "schema": schemas.get(name, {}),
-            }
-        )
+        shown: ProfileField = {
+            "name": name,
+            "description": field.description,
+            "value": values[name],
+            "schema": schemas.get(name, {}),
+        }
+        vouched = _shown_source(known.get(name))
+        if vouched:
+            shown["source"] = vouched
+        fields.append(shown)
     return fields
 
 

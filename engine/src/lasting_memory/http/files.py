@@ -15,6 +15,7 @@ from pydantic import Field, model_validator
 from starlette.exceptions import HTTPException
 
 from lasting_memory import platform
+from lasting_memory.deployment import Source
 from lasting_memory.http import requests
 from lasting_memory.http.models import (
     FileHistory,
@@ -41,6 +42,7 @@ from lasting_memory.http.requests import (
 )
 from lasting_memory.memory import journal
 from lasting_memory.memory.journal import NOTHING, Revision
+from lasting_memory.memory.sources import Vouch, always, line_sources, noted, restored, sources_in
 from lasting_memory.memory.stored_files import stored_file, usage_of
 from lasting_memory.memory.validation import RefusedWrite
 
@@ -170,12 +172,14 @@ def _line_origins(content: str, revisions: Sequence[Revision]) -> list[LineOrigi
         return []
     origins = list[LineOrigin | None]()
     lines = journal.lines_of(content)
-    for line, revision in zip(lines, journal.line_origins(revisions), strict=False):
-        origins.append(_line_origin(line, revision) if revision else None)
+    known = line_sources(content, revisions[0].sources)
+    for number, revision in enumerate(journal.line_origins(revisions)):
+        source = known[number] or Source.INFERRED
+        origins.append(_line_origin(lines[number], revision, source) if revision else None)
     return origins
 
 
-def _line_origin(line: str, revision: Revision) -> LineOrigin:
+def _line_origin(line: str, revision: Revision, source: Source) -> LineOrigin:
     """The revision that a line came with, and its conversations.
 
     These are the one that the line names, or else those of the author. Of a line that an agent
@@ -187,7 +191,11 @@ def _line_origin(line: str, revision: Revision) -> LineOrigin:
     if named and author.kind not in {"agent", "subagent"}:
         threads = [named[1]]
     return LineOrigin(
-        revision=revision.number, at=revision.at, author=author_of(author), threads=threads
+        revision=revision.number,
+        at=revision.at,
+        author=author_of(author),
+        threads=threads,
+        source=source,
     )
 
 
@@ -219,13 +227,17 @@ async def delete_file(
 
 
 async def _replace(
-    caller: requests.PersonRequest, path: str, file: FileData | None, if_match: str | None
+    caller: requests.PersonRequest,
+    path: str,
+    file: FileData | None,
+    if_match: str | None,
+    vouch: Vouch | None = None,
 ) -> WrittenFile:
     """Replace a file, or delete it. Raises `HTTPException` 412 unless it is as `If-Match` says."""
     if if_match is None:
-        return await _revise(caller, path, file, None)
+        return await _revise(caller, path, file, None, vouch=vouch)
     revisions = await _history(caller, path)
-    return await _replace_known(caller, path, file, if_match, revisions)
+    return await _replace_known(caller, path, file, if_match, revisions, vouch=vouch)
 
 
 async def _replace_known(
@@ -234,6 +246,8 @@ async def _replace_known(
     file: FileData | None,
     if_match: str | None,
     revisions: Sequence[Revision],
+    *,
+    vouch: Vouch | None = None,
 ) -> WrittenFile:
     """Replace a file if its history still is `revisions`, and as `If-Match` says. Raises 412."""
     newest = revisions[0] if revisions else NOTHING
@@ -241,7 +255,7 @@ async def _replace_known(
     number = newest.number if newest.content is not None else 0
     is_match = if_match is None or if_match.strip('"') == str(number)
     expected_id = newest.id if is_match else "another"  # which no revision has
-    return await _revise(caller, path, file, expected_id, number)
+    return await _revise(caller, path, file, expected_id, number, vouch=vouch)
 
 
 async def _revise(
@@ -250,10 +264,13 @@ async def _revise(
     file: FileData | None,
     expected_id: str | None,
     number: int = 0,
+    *,
+    vouch: Vouch | None = None,
 ) -> WrittenFile:
     """Make a revision. Raises 412 unless the file is at the expected one; None expects nothing."""
     try:
-        revision = await caller.files.arevise(requests.key_of(path), lambda _: file, expected_id)
+        key = requests.key_of(path)
+        revision = await caller.files.arevise(key, lambda _: file, expected_id, vouch=vouch)
     except journal.MovedError:
         raise HTTPException(
             412, f"{path} is at revision {number} or later by now; read it again."
@@ -305,28 +322,42 @@ async def undo(
     """
     if body.changes is None:
         revisions = await _history(caller, body.path)
-        file = await platform.in_thread(_restored, body, revisions)
-        return await _replace(caller, body.path, file, if_match)
+        revision = _restored(body, revisions)
+        vouch = await platform.in_thread(_vouch_of_old, body.path, [revision], is_restored=True)
+        return await _replace(caller, body.path, revision.file(), if_match, vouch)
     tries = _TRIES if body.changes and not if_match else 1
     while True:
         # What is taken back is worked out anew where somebody else writes meanwhile.
         revisions = await _history(caller, body.path)
         file = await platform.in_thread(_taken_back, body.path, body.changes, revisions)
+        vouch = await platform.in_thread(_vouch_of_old, body.path, revisions)
         try:
-            return await _replace_known(caller, body.path, file, if_match, revisions)
+            return await _replace_known(caller, body.path, file, if_match, revisions, vouch=vouch)
         except HTTPException as error:
             tries -= 1
             if error.status_code != HTTPStatus.PRECONDITION_FAILED or not tries:
                 raise
 
 
-def _restored(body: Undo, revisions: Sequence[Revision]) -> FileData | None:
-    """The file at a revision. Raises `HTTPException` 404."""
+def _restored(body: Undo, revisions: Sequence[Revision]) -> Revision:
+    """The revision to which a file is undone. Raises `HTTPException` 404."""
     wanted = str(body.revision)
     for revision in revisions:
         if wanted in {revision.id, str(revision.number)}:
-            return revision.file()
+            return revision
     raise _unknown_revision(body.path, wanted)
+
+
+def _vouch_of_old(path: str, revisions: Sequence[Revision], *, is_restored: bool = False) -> Vouch:
+    """Who vouches for lines that come back: whoever did in the newest of these revisions that has
+    them. `is_restored`: also for those that are there now. Blocks.
+    """
+    known = dict[str, Source]()
+    for revision in reversed(revisions):
+        if revision.encoding == "utf-8":
+            known |= sources_in(path, revision.content, revision.sources)
+    otherwise = always(Source.INFERRED)
+    return restored(known, otherwise) if is_restored else noted(known, otherwise)
 
 
 def _taken_back(

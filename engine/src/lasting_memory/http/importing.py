@@ -14,7 +14,7 @@ from langgraph.store.base import Item
 from starlette.exceptions import HTTPException
 
 from lasting_memory import platform
-from lasting_memory.deployment import Change
+from lasting_memory.deployment import Change, Source
 from lasting_memory.http import requests
 from lasting_memory.http.import_conversations import import_conversations, own_id
 from lasting_memory.http.import_document import (
@@ -35,13 +35,17 @@ from lasting_memory.http.models import (
 )
 from lasting_memory.http.requests import Caller, MemoryQuery, PersonRequest, key_of
 from lasting_memory.memory import controls, journal
-from lasting_memory.memory.proposals import MAX_PROPOSALS, Changed, Proposal
+from lasting_memory.memory.folder import source_of_write
+from lasting_memory.memory.proposals import MAX_PROPOSALS, Changed, Proposal, added_sources
+from lasting_memory.memory.sources import always
 from lasting_memory.memory.stored_files import stored_file
 from lasting_memory.memory.validation import RefusedWrite, check_change, check_file
 from lasting_memory.people import identity
 from lasting_memory.platform import get_client
 
 router = requests.memory_router()
+# A document proves nothing about who said what.
+_VOUCH = always(Source.UNCONFIRMED)
 
 
 @router.post("/memory/import", dependencies=[requests.in_turn("import")], openapi_extra=BODY)
@@ -91,10 +95,12 @@ def _check_file(caller: PersonRequest, file: DocumentFile, item: Item | None) ->
         before = stored_file(item) if item else None
     except RefusedWrite:  # the import says so when it comes to it
         return
-    after = file.merged(before)["content"]
+    merged = file.merged(before)
     text = before["content"] if before else None
-    if text != after:
-        check_change(caller.deployment, Change(file.path, text, after, caller.author))
+    if text != merged["content"]:
+        source = source_of_write(file.path, before, merged, _VOUCH)
+        change = Change(file.path, text, merged["content"], caller.author, source)
+        check_change(caller.deployment, change)
 
 
 async def _import_file(caller: PersonRequest, file: DocumentFile, item: Item | None) -> Action:
@@ -102,7 +108,7 @@ async def _import_file(caller: PersonRequest, file: DocumentFile, item: Item | N
     before = stored_file(item) if item else None
     if before and file.merged(before)["content"] == before["content"]:
         return "same" if before["content"] == file.content else "keep"
-    await caller.files.arevise(key_of(file.path), file.merged, written=file.times())
+    await caller.files.arevise(key_of(file.path), file.merged, written=file.times(), vouch=_VOUCH)
     return "append" if before else "create"
 
 
@@ -148,6 +154,7 @@ def _proposal(caller: PersonRequest, exported: Sequence[DocumentChange], kind: s
         changes,
         [],
         kind=kind if kind in get_args(ProposalKind) else "bring",
+        sources={change.path: added_sources(change, _VOUCH) for change in changes},
     )
 
 

@@ -139,11 +139,13 @@ class _ClientFiles(ScopedFiles):
             text = make(before["content"] if before else "")
             return FileData(content=text, encoding="utf-8")
 
-        if wanted.review or wanted.review_agent:
+        vouched = self._unless_refused(key, changed, None)
+        is_proposed = caller.deployment.unconfirmed == "propose"
+        if wanted.review or wanted.review_agent or is_proposed:
             folder = self._folder()
-            await caller.memory.propose_write(key, folder.gated(key, changed), folder.author)
+            await caller.memory.propose_write(key, folder.gated(key, vouched), folder.author)
             return True
-        await self._put(key, changed)
+        await self._put(key, vouched)
         return False
 
 

@@ -15,6 +15,7 @@ from pydantic.config import JsonDict
 from typing_extensions import TypedDict
 
 from lasting_memory.auth.interrupt_forms import Kind as AnswerKind
+from lasting_memory.deployment import Source
 from lasting_memory.memory.controls import Controls as OwnControls
 from lasting_memory.memory.journal import Revision
 from lasting_memory.people import identity
@@ -180,6 +181,7 @@ class LineOrigin(Answer):
     at: str
     author: Author
     threads: list[str] = Field(description="ids of its conversations; empty in a group's file")
+    source: Source = Field(description="who vouches for it")
 
 
 class MemoryFile(Answer):
@@ -239,6 +241,16 @@ def size_of(revision: Revision) -> int:
 # --- What is remembered
 
 
+# Who vouches for a line.
+Vouched = Annotated[
+    Literal["confirmed", "unconfirmed"],
+    Field(
+        description="confirmed: the person said it; unconfirmed: a text from elsewhere did; absent: "
+        "the assistant concluded it"
+    ),
+]
+
+
 @closed
 class FactLine(TypedDict):
     """A line of a file as people read it: without list marker, source, end and comments."""
@@ -255,6 +267,7 @@ class FactLine(TypedDict):
         ]
     ]
     raw: NotRequired[Annotated[str, Field(description="the line itself, in tables and code")]]
+    source: NotRequired[Vouched]
 
 
 @closed
@@ -284,6 +297,7 @@ class ProfileField(TypedDict):
     description: str | None
     value: Annotated[Any, Field(description="JSON of the field's schema")]
     schema: Annotated[dict[str, Any], Field(description="the field's JSON schema")]
+    source: NotRequired[Vouched]
 
 
 @closed

@@ -4,19 +4,51 @@ A change passes, in this order: the path, the gate (`before_write`), the quota, 
 was forgotten meanwhile, and the journal, which looks again after it put.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from deepagents.backends.protocol import FileData
 from langgraph.store.base import BaseStore, Item
 
-from lasting_memory.deployment import Deployment
+from lasting_memory.deployment import Deployment, Source
 from lasting_memory.memory import journal, validation
 from lasting_memory.memory.ends import Written
 from lasting_memory.memory.journal import Began, Change, Revision
+from lasting_memory.memory.sources import (
+    Vouch,
+    always,
+    lowest,
+    signs_in,
+    source_of_change,
+    sources_in,
+)
+from lasting_memory.memory.stored_files import text_of
 from lasting_memory.people.identity import Author
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.plain_text import plain
+
+# Who vouches for what somebody writes, where the write itself does not say it.
+_OF_AUTHOR = {"person": Source.CONFIRMED, "client": Source.UNCONFIRMED}
+
+
+def sources_of_files(items: Iterable[Item]) -> dict[str, Source]:
+    """Who vouches for the entries of stored files, as far as anything is known of the files. Of one
+    that stands in several the lowest counts. Blocks.
+    """
+    found = dict[str, Source]()
+    for item in items:
+        signs = signs_in(item.value)
+        if not signs:
+            continue
+        for entry, source in sources_in(item.key, text_of(item), signs).items():
+            found[entry] = lowest([source, found.get(entry, source)])
+    return found
+
+
+def vouch_of(author: Author) -> Vouch:
+    """Who vouches for what an author writes: a person for their own lines, nobody for a program's."""
+    return always(_OF_AUTHOR.get(author.kind, Source.INFERRED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +74,7 @@ class Folder:
         expect: str | None = None,
         bounded: bool = True,
         written: Written = MappingProxyType({}),
+        vouch: Vouch | None = None,
     ) -> Revision:
         """Change a file. Returns the newest revision, in which the change is.
 
@@ -49,26 +82,30 @@ class Folder:
         times. `expect` is the id of the only revision that the change may follow, "" for no file
         yet. With `bounded` the limits of the deployment hold for all files together; without,
         whoever calls has held several changes to them. `written` are the times of new lines with an
-        end that were written before now (`memory/ends.py`).
+        end that were written before now (`memory/ends.py`). `vouch` says who vouches for its
+        entries; None: as `vouch_of` for the author.
 
         Raises `MovedError` if the file is at another revision, and `ValueError` if `make`, the
         path, the gate or the quota refuses it, or the person was forgotten. Nothing was changed
         then.
         """
         validation.check_path(path, f"{self.route}{path}")
+        vouch = vouch or vouch_of(self.author)
         return await journal.change(
-            self.store, self.namespace, path, self.gated(path, make), self.author,
+            self.store, self.namespace, path, self.gated(path, make, vouch), self.author,
             bounded=bounded, expect=expect, began=self.began, limits=self.deployment.limits,
-            written=written,
+            written=written, vouch=vouch,
         )  # fmt: skip
 
-    def gated(self, path: str, make: Change) -> Change:
+    def gated(self, path: str, make: Change, vouch: Vouch | None = None) -> Change:
         """The change, which raises as `before_write` for what it makes."""
+        who_vouches = vouch or vouch_of(self.author)
 
         def made(before: FileData | None) -> FileData | None:
             # Plain before the checks: they see what is kept.
             after = _plain(make(before))
-            check_write(self.deployment, f"{self.route}{path}", before, after, self.author)
+            shown = f"{self.route}{path}"
+            check_write(self.deployment, shown, before, after, self.author, vouch=who_vouches)
             return after
 
         return made
@@ -94,12 +131,27 @@ def check_write(
     before: FileData | None,
     after: FileData | None,
     author: Author,
+    *,
+    vouch: Vouch,
 ) -> None:
     """Raise `RefusedWrite` as `before_write` for what becomes of a file at a path (as the agent
-    sees it).
+    sees it). `vouch` says who vouches for what is new.
     """
     if before is None and after is None:
         return
     content, encoding = (after["content"], after["encoding"]) if after else (None, None)
     there = before["content"] if before else None
-    validation.before_write(deployment, path, content, author, encoding, before=there)
+    source = source_of_write(path, before, after, vouch) if deployment.checks else None
+    validation.before_write(
+        deployment, path, content, author, encoding, before=there, source=source
+    )
+
+
+def source_of_write(
+    path: str, before: FileData | None, after: FileData | None, vouch: Vouch
+) -> Source | None:
+    """Who vouches for what a write adds to a text; None if it adds nothing, or is no text."""
+    if after is None or after["encoding"] != "utf-8":
+        return None
+    there = before["content"] if before and before["encoding"] == "utf-8" else ""
+    return source_of_change(path, there, plain(after["content"]), vouch)

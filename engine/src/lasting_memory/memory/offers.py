@@ -20,7 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from lasting_memory.deployment import Deployment
 from lasting_memory.memory import journal
-from lasting_memory.memory.folder import check_write
+from lasting_memory.memory.folder import check_write, vouch_of
 from lasting_memory.memory.group_folders import ACCEPTED_KEY, GroupFolder
 from lasting_memory.memory.journal import Began, lines_of
 from lasting_memory.memory.offered_text import check_offered_text
@@ -329,7 +329,7 @@ class Offers:
         path = folder.accepted_path
         after = added_line(before, path, text)
         author = Author("person", self.author.user_id)
-        check_write(self.deployment, path, before, after, author)
+        check_write(self.deployment, path, before, after, author, vouch=vouch_of(author))
 
 
 async def note_groups(

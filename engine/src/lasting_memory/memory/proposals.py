@@ -19,11 +19,12 @@ from langgraph.store.base import BaseStore, Item, PutOp
 from pydantic import TypeAdapter, ValidationError
 
 from lasting_memory import platform
-from lasting_memory.deployment import Deployment
+from lasting_memory.deployment import Deployment, Source
 from lasting_memory.memory import ends, journal
-from lasting_memory.memory.folder import Folder, check_write
+from lasting_memory.memory.folder import Folder, check_write, vouch_of
 from lasting_memory.memory.journal import Began, Change
 from lasting_memory.memory.one_fact import Fact
+from lasting_memory.memory.sources import Vouch, entries, noted, text_of
 from lasting_memory.memory.stored_files import stored_file
 from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import namespaces
@@ -181,6 +182,17 @@ def _size(files: Mapping[str, FileData]) -> int:
     return sum(len(file["content"].encode()) for file in files.values())
 
 
+# Who vouches for what changes add, by path and entry.
+Sources = Mapping[str, Mapping[str, Source]]
+
+
+def added_sources(changed: Changed, vouch: Vouch) -> dict[str, Source]:
+    """Who vouches for the entries that a change adds. Blocks."""
+    before = {*entries(changed.key, changed.before)}
+    new = [entry for entry in entries(changed.key, changed.after) if entry not in before]
+    return {entry: vouch(entry, None) for entry in new}
+
+
 class Declined(NamedTuple):
     """What was declined of a change, and when, in ISO format, UTC."""
 
@@ -208,6 +220,8 @@ class Proposal:
     reasons: dict[str, dict[str, str]] = field(
         default_factory=dict
     )  # why a line goes, by path and line
+    # Who vouches for what it adds, by path and entry. To accept it does not raise that.
+    sources: dict[str, dict[str, Source]] = field(default_factory=dict)
 
     def work(self) -> int:
         """How much is compared to show it, as `journal.work` counts it. Blocks."""
@@ -223,11 +237,19 @@ class Proposal:
         for path, by_line in self.reasons.items():
             kept = {line: why for line, why in by_line.items() if not fact.is_in(line)}
             reasons[path] = {line: "" if fact.is_quoted(why) else why for line, why in kept.items()}
+        sources = dict[str, dict[str, Source]]()
+        for path, by_entry in self.sources.items():
+            sources[path] = {
+                entry: source
+                for entry, source in by_entry.items()
+                if not fact.is_in(text_of(entry))
+            }
         return replace(
             self,
             changes=[each for each in changes if each.deleted or each.before != each.after],
             declined=[each for each in declined if each.change.after],
             reasons=reasons,
+            sources=sources,
         )
 
     def wanted(self, paths: Collection[str], with_lines: Collection[str]) -> list[Changed]:
@@ -267,12 +289,20 @@ class Proposal:
             declined=declined,
         )
 
-    def with_change(self, key: str, changed: Changed | None) -> "Proposal":
-        """The proposal with another change of a file, or none; the file is undecided then."""
+    def with_change(
+        self, key: str, changed: Changed | None, added: Mapping[str, Source]
+    ) -> "Proposal":
+        """The proposal with another change of a file, or none; the file is undecided then. `added`
+        says who vouches for its new entries.
+        """
         path = f"/memories{key}"
         others = [change for change in self.changes if change.key != key]
+        sources = {other: known for other, known in self.sources.items() if other != path}
+        if changed and added:
+            sources[path] = dict(added)
         return replace(
             self,
+            sources=sources,
             changes=[*others, changed] if changed else others,
             decided=[decided for decided in self.decided if decided != path],
             accepted=[accepted for accepted in self.accepted if accepted != path],
@@ -372,6 +402,7 @@ class Memory:
         author: Author,
         *,
         skip: bool = False,
+        sources: Sources | None = None,
     ) -> dict[str, FileData]:
         """The files with these changes. Raises `ValueError` for one that cannot be made; with
         `skip` leaves it out. Blocks.
@@ -381,7 +412,8 @@ class Memory:
             with suppress(*[ValueError] * skip):
                 before = result.get(change.key)
                 after = change.merged(before)
-                check_write(self.deployment, change.path, before, after, author)
+                vouch = noted((sources or {}).get(change.path, {}), vouch_of(author))
+                check_write(self.deployment, change.path, before, after, author, vouch=vouch)
                 result.pop(change.key, None)
                 result |= {change.key: after} if after else {}
         return result
@@ -391,14 +423,16 @@ class Memory:
         changes: Sequence[Changed],
         author: Author,
         files: Mapping[str, FileData] | None = None,
+        sources: Sources | None = None,
     ) -> None:
         """Raise `ValueError` if the present files cannot take these changes.
 
-        `files` are the present ones. None: they are read.
+        `files` are the present ones. None: they are read. `sources` say who vouches for what is
+        new.
         """
         before = await self.read() if files is None else files
         limits = self.deployment.limits
-        after = await platform.in_thread(self.applied, before, changes, author)
+        after = await platform.in_thread(self.applied, before, changes, author, sources=sources)
         size = _size(after)
         is_too_large = size > max(_size(before), limits.max_bytes)
         has_too_many = len(after) > max(len(before), limits.max_files)
@@ -408,12 +442,17 @@ class Memory:
             raise RefusedWrite(f"{count}, {room}; shorten it.", kind="memory_full")
 
     async def apply(
-        self, changes: Iterable[Changed], author: Author, written_at: str = ""
+        self,
+        changes: Iterable[Changed],
+        author: Author,
+        sources: Sources | None = None,
+        written_at: str = "",
     ) -> dict[str, ValueError]:
         """Make one revision of each file, additions first, for a fact that moves. Returns by path
         why some were not made.
 
-        `written_at` is when the changes were written, in ISO format; "" for now.
+        `sources` say who vouches for what is new. `written_at` is when the changes were written, in
+        ISO format; "" for now.
         """
         folder = Folder(self.deployment, self.store, self.files, "/memories", author, self.began)
         refused = dict[str, ValueError]()
@@ -421,7 +460,10 @@ class Memory:
         for change in sorted(made, key=lambda change: len(change.before) - len(change.after)):
             try:
                 written = ends.written_at(change.after, written_at) if written_at else {}
-                await folder.change(change.key, change.merged, bounded=False, written=written)
+                vouch = noted((sources or {}).get(change.path, {}), vouch_of(author))
+                await folder.change(
+                    change.key, change.merged, bounded=False, written=written, vouch=vouch
+                )
             except ValueError as error:
                 refused[change.path] = error
         return refused
@@ -543,22 +585,27 @@ class Memory:
                 )
             await self._carry_out(ops)
 
-    async def propose_write(self, key: str, change: Change, author: Author) -> None:
+    async def propose_write(
+        self, key: str, change: Change, author: Author, vouch: Vouch | None = None
+    ) -> None:
         """Have a change of a text wait for its person, on top of what this run has proposed before.
+        `vouch` says who vouches for what is new; None: as `vouch_of` for the author.
 
         Raises `ValueError` if `change` refuses it, or too much waits already. Nothing was proposed.
         """
         proposal_id = f"{author.run_id or uuid4().hex}-{author.kind}"
         limits = self.deployment.limits
         async with lock_of("deciding", proposal_id):
-            known = {proposal.id: proposal for proposal in await self.proposals()}
-            proposal = known.pop(proposal_id, None) or self._new_proposal(proposal_id, author)
-            undecided = [other for other in known.values() if other.changes]
+            others = {proposal.id: proposal for proposal in await self.proposals()}
+            proposal = others.pop(proposal_id, None) or self._new_proposal(proposal_id, author)
+            undecided = [other for other in others.values() if other.changes]
             if len(undecided) >= MAX_PROPOSALS:
                 raise RefusedWrite(_TOO_MANY)
             waiting = [earlier for earlier in proposal.changes if earlier.key == key]
             changed = await self._changed(key, waiting, change, author)
-            proposal = proposal.with_change(key, changed)
+            known = noted(proposal.sources.get(f"/memories{key}", {}), vouch or vouch_of(author))
+            added = await platform.in_thread(added_sources, changed, known) if changed else {}
+            proposal = proposal.with_change(key, changed, added)
             size = sum(len(waits.after.encode()) for waits in proposal.changes)
             if len(proposal.changes) > limits.max_files or size > limits.max_bytes:
                 raise RefusedWrite(
@@ -642,7 +689,10 @@ class Memory:
         """
         whole = [replace(own, after=edited.after) for own, edited in parts]
         await self.check(whole, proposal.author)
-        refused = await self.apply([own for own, _ in parts], proposal.author, proposal.at)
+        own_changes = [own for own, _ in parts]
+        refused = await self.apply(
+            own_changes, proposal.author, proposal.sources, written_at=proposal.at
+        )
         edited = [change for _, change in parts if change.path not in refused]
         return refused | await self.apply(edited, Author("person", self.actor.user_id))
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 from lasting_memory.credentials import CREDENTIALS as CREDENTIALS  # noqa: PLC0414  # their kinds, for who tests a fork
 from lasting_memory.credentials import find_credential, find_credential_in_json
 from lasting_memory.days import is_zone, timezone_in
-from lasting_memory.deployment import Change, Deployment, Profile
+from lasting_memory.deployment import Change, Deployment, Profile, Source
 from lasting_memory.people.identity import Author
 from lasting_memory.skill_file import SkillError, parse_skill
 
@@ -56,16 +56,18 @@ def before_write(
     encoding: str | None = "utf-8",
     *,
     before: str | None = None,
+    source: Source | None = None,
 ) -> None:
     """Raises `RefusedWrite` for content that must not be written at a path, as the agent sees it.
 
     `content` is text, or base64 if `encoding` says so; None is a deletion. `before` is what is
-    there now; None for no file.
+    there now; None for no file. `source` is who vouches for what is new; None where nothing is, or
+    nobody knows.
     """
     check_file(deployment, path, content, author, encoding)
     if content is not None and issubclass(deployment.schemas.get(path, BaseModel), Profile):
         check_zone(path, before, content)
-    check_change(deployment, Change(path, before, content, author))
+    check_change(deployment, Change(path, before, content, author, source))
 
 
 def check_file(

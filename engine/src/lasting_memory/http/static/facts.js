@@ -60,12 +60,14 @@ function Line({ session, group, fact, isNew, act, onEdit }) {
   const [isLeaving, setLeaving] = useState(false);
   const remove = act(() => session.memory.rewrite(group, fact, null));
   const holdOn = act(() => session.memory.rewrite(group, fact, withoutEnd));
+  const confirm = act(() => session.memory.confirm(group, { text: fact.raw ?? fact.text }));
   const name = { text: fact.text.slice(0, NAME_CHARS) };
   return html`<li class=${isNew ? "new" : ""}>
-    <p class="fact" dir="auto"><${Inline} text=${fact.text} /></p>
+    <p class="fact" dir="auto"><${Inline} text=${fact.text} />${fact.source === "unconfirmed" && html` <span class="unconfirmed">${t("facts.unconfirmed")}</span>`}</p>
     ${fact.until && html`<p class="quiet">${t(fact.over ? "facts.was_until" : "facts.until", { day: dayOf(fact.until) })}</p>`}
     <p class="row actions">
       ${fact.over && html`<button class="small" aria-label=${t("facts.still_true_fact", name)} onClick=${holdOn}>${t("facts.still_true")}</button>`}
+      ${fact.source === "unconfirmed" && html`<button class="small" aria-label=${t("facts.confirm_fact", name)} onClick=${confirm}>${t("facts.confirm")}</button>`}
       <button class="small" aria-label=${t("facts.edit_fact", name)} onClick=${onEdit}>${t("facts.edit")}</button>
       <button class="small" aria-label=${t("facts.delete_fact", name)} onClick=${remove}>${t("facts.delete")}</button>
       <button class="small" aria-label=${t("for_good.open_line", name)} onClick=${() => setLeaving(true)}>${t("for_good.open")}</button>
@@ -132,7 +134,11 @@ export function Profile({ session: { memory, client }, group: { path, fields, re
       ${opened.fields.map((field) => html`<${Field} key=${field.name} field=${field} />`)}
     <//></div>`;
   }
-  const entry = (field) => html`<div key=${field.name}><dt>${profileField(field.name)}</dt><dd dir="auto">${fieldValue(field.value)}</dd></div>`;
+  const confirm = (name) => act(() => memory.confirm({ path }, { field: name }));
+  const doubt = ({ name }) => html` <span class="unconfirmed">${t("facts.unconfirmed")}</span> <button class="small"
+    aria-label=${t("facts.confirm_fact", { text: profileField(name) })} onClick=${confirm(name)}>${t("facts.confirm")}</button>`;
+  const entry = (field) => html`<div key=${field.name}><dt>${profileField(field.name)}</dt>
+    <dd dir="auto">${fieldValue(field.value)}${field.source === "unconfirmed" && doubt(field)}</dd></div>`;
   return html`${known.length > 0 && html`<dl>${known.map(entry)}</dl>`}
     <p class="row actions"><button class="small" onClick=${() => open({ fields, revision })}>${t(known.length ? "profile.edit" : "profile.say")}</button></p>`;
 }

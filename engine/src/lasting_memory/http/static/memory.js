@@ -96,6 +96,9 @@ export function watched(client, changed) {
     }
   }
 
+  /** Say that a line of a file ({ text }), or a field ({ field }), is true. */
+  const confirm = ({ path }, said) => change("POST", "/memory/confirm", { query: { path }, body: said }, path);
+
   /** Put a line at the end of a file. */
   async function add(path, text) {
     const { content, revision } = await client.json("GET", "/memory/file", { query: { path } });
@@ -145,5 +148,5 @@ export function watched(client, changed) {
   /** Wait for what is being decided. Throws what the server refuses it with. */
   const decided = () => deciding;
 
-  return Object.assign(memory, { refresh, change, undo, rewrite, add, seen, wait, leave, decide, decided });
+  return Object.assign(memory, { refresh, change, undo, rewrite, confirm, add, seen, wait, leave, decide, decided });
 }

@@ -138,6 +138,7 @@ const REASONS = {
   fact_deleted: () => t("reasons.fact_deleted"),
   would_lose: (what) => t("reasons.would_lose", { what }),
   not_plain: () => t("reasons.not_plain"),
+  unconfirmed: () => t("reasons.unconfirmed"),
   own_skill: () => t("reasons.own_skill"),
   overtaken: () => t("reasons.overtaken"),
   conversation_deleted: () => t("reasons.conversation_deleted"),

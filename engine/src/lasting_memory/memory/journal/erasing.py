@@ -13,7 +13,7 @@ from typing import Any
 from langgraph.store.base import BaseStore, GetOp, Item, PutOp
 
 from lasting_memory import platform
-from lasting_memory.memory import ends
+from lasting_memory.memory import ends, sources
 from lasting_memory.memory.ends import WRITTEN
 from lasting_memory.memory.journal.revisions import copied
 from lasting_memory.memory.journal.writing import (
@@ -91,18 +91,24 @@ def _cleaned(
         if new == content:
             continue
         if read is _of_revision:
-            revision = _with_text(item.value["revision"], new)
+            revision = _with_content(item.value["revision"], path, content, new)
             found.append((item, {**item.value, "revision": revision}))
         else:
-            found.append((item, _with_text(item.value, new)))
+            found.append((item, _with_content(item.value, path, content, new)))
     return found
 
 
-def _with_text(value: Mapping[str, Any], text: str) -> dict[str, Any]:
-    """A file or a revision with another text, and the times of lines that are left."""
-    changed = {**value, "content": text}
+def _with_content(value: Mapping[str, Any], path: str, before: str, after: str) -> dict[str, Any]:
+    """A stored file or revision with less of its text. Of the lines that are left it stays known
+    when they were written and who vouches for them.
+    """
+    changed = {**value, "content": after}
     if value.get(WRITTEN):
-        left = ends.written_at(text, "")
+        left = ends.written_at(after, "")
         written = ends.written_in(value)
         changed[WRITTEN] = {key: at for key, at in written.items() if key in left}
+    signs = sources.signs_in(value)
+    if signs:
+        known = sources.sources_in(path, before, signs)
+        changed[sources.FIELD] = sources.signs_of(path, after, known)
     return changed

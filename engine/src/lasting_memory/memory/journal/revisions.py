@@ -13,7 +13,7 @@ from langgraph.store.base import Item, PutOp
 from pydantic import TypeAdapter, ValidationError
 
 from lasting_memory import days, platform
-from lasting_memory.memory import ends
+from lasting_memory.memory import ends, sources
 from lasting_memory.memory.ends import WRITTEN, Written
 from lasting_memory.memory.journal.texts import MAX_COMPARED_LINES, edits, lines_of, merge
 from lasting_memory.memory.stored_files import stored_file
@@ -43,7 +43,10 @@ class Revision:
     created_at: str
     at: str
     author: StoredAuthor
+    # When lines with an end were written, by the line; and who vouches for each entry, as
+    # `memory/sources.py` has it.
     written: Mapping[str, str] = field(default_factory=dict, compare=False)
+    sources: str = ""
 
     @property
     def previous(self) -> str:
@@ -78,9 +81,10 @@ def made_of(
     revision_id: str,
     *merged: str,
     known: Written = MappingProxyType({}),
+    signs: str = "",
 ) -> Revision:
     """The revision that follows another, in which those with the ids `merged` are too. `known` are
-    the times of lines that were written before.
+    the times of lines that were written before, and `signs` say who vouches for its entries.
     """
     now = days.now().isoformat()
     content, encoding = (file["content"], file["encoding"]) if file else (None, "utf-8")
@@ -93,7 +97,16 @@ def made_of(
     )
     parents = (*filter(None, [base.id]), *merged)
     return Revision(
-        base.number + 1, revision_id, parents, content, encoding, created_at, now, author, written
+        base.number + 1,
+        revision_id,
+        parents,
+        content,
+        encoding,
+        created_at,
+        now,
+        author,
+        written,
+        signs,
     )
 
 
@@ -111,8 +124,11 @@ def copy(files: Namespace, path: str, revision: Revision) -> PutOp:
     """Makes the file a copy of a revision."""
     file = revision.file()
     about = {"revision": revision.number, "revision_id": revision.id, "journal": _name(files, path)}
-    written = {WRITTEN: dict(revision.written)} if revision.written else {}
-    return PutOp(files, path, {**file, **about, **written} if file else None)
+    if revision.written:
+        about[WRITTEN] = dict(revision.written)
+    if revision.sources:
+        about[sources.FIELD] = revision.sources
+    return PutOp(files, path, {**file, **about} if file else None)
 
 
 def copied(files: Namespace, path: str, item: Item | None) -> Revision | None:
@@ -128,7 +144,7 @@ def copied(files: Namespace, path: str, item: Item | None) -> Revision | None:
         times = file.get("created_at", ""), file.get("modified_at", "")
         return Revision(
             number, revision_id, (), file["content"], file["encoding"], *times, NOTHING.author,
-            ends.written_in(item.value),
+            ends.written_in(item.value), sources.signs_in(item.value),
         )  # fmt: skip
     except (KeyError, TypeError, ValueError):  # damaged
         return None
@@ -144,7 +160,10 @@ def outside(base: Revision, item: Item | None) -> Revision | None:
     text = json.dumps([base.id, file and file["content"], str(item and item.updated_at)])
     revision_id = hashlib.sha256(text.encode()).hexdigest()[:32]
     known = ends.written_of(item) if item else {}
-    return made_of(base, file, NOTHING.author, revision_id, known=known)
+    path = item.key if item else ""
+    vouched = sources.sources_in(path, base.content, base.sources) if base.sources else {}
+    signs = sources.signs_of(path, file and file["content"], vouched)
+    return made_of(base, file, NOTHING.author, revision_id, known=known, signs=signs)
 
 
 def _name(files: Namespace, path: str) -> str:
@@ -222,17 +241,21 @@ class Log:
         changes = list[Revision]()
         content = newest.content
         encoding = newest.encoding
+        signs = newest.sources
         for each in self.lacking(tips):
             before = self.known.get(each.previous, NOTHING)
             after = each.content
             if not before.number and each.number > 1 and each not in tips:
                 continue  # what it changed is not known any more
+            after_signs = each.sources
             if {before.encoding, each.encoding, encoding} == {"utf-8"}:
                 after = merge(path, before.content, content, after)
-            if len(each.parents) < 2 and after != content:  # noqa: PLR2004
+                after_signs = _merged_signs(path, before, (content, signs), each, after)
+            if len(each.parents) < 2 and (after, after_signs) != (content, signs):  # noqa: PLR2004
                 content = after
                 encoding = each.encoding
-                changes.append(replace(each, content=content))
+                signs = after_signs
+                changes.append(replace(each, content=content, sources=signs))
         chain = [newest]
         for each in changes or [newest]:
             is_last = each is (changes or [newest])[-1]
@@ -240,9 +263,14 @@ class Log:
             # Its id says all that it was made from, so one id is one revision, whoever makes it.
             made_from = hashlib.sha256("/".join([chain[-1].id, *merged]).encode()).hexdigest()[:24]
             revision_id = f"{each.id}-{made_from}"
-            last = chain[-1]
             merge_of_both = made_of(
-                last, each.file(), each.author, revision_id, *merged, known=each.written
+                chain[-1],
+                each.file(),
+                each.author,
+                revision_id,
+                *merged,
+                known=each.written,
+                signs=each.sources,
             )
             chain.append(merge_of_both)
         return chain[1:]
@@ -262,6 +290,27 @@ class Log:
             lineage.add(revision)
             todo += [self.known[parent] for parent in revision.parents if parent in self.known]
         return lineage
+
+
+def _merged_signs(
+    path: str,
+    before: Revision,
+    ours: tuple[str | None, str],
+    theirs: Revision,
+    after: str | None,
+) -> str:
+    """Who vouches for the entries of a text that was merged of `ours`, as content and signs, and
+    `theirs`, which was made of `before`. Blocks.
+    """
+    content, signs = ours
+    if not (before.sources or signs or theirs.sources):
+        return ""
+    merged = sources.merged(
+        sources.sources_in(path, before.content, before.sources),
+        sources.sources_in(path, content, signs),
+        sources.sources_in(path, theirs.content, theirs.sources),
+    )
+    return sources.signs_of(path, after, merged)
 
 
 def line_origins(history: Sequence[Revision]) -> list[Revision | None]:

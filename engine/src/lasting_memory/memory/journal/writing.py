@@ -39,12 +39,14 @@ from lasting_memory.memory.journal.revisions import (
     outside,
     put,
 )
+from lasting_memory.memory.sources import Vouch, keep, signs_of, vouched
 from lasting_memory.memory.stored_files import check_room
 from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.caller import Caller
 from lasting_memory.people.identity import Author
 from lasting_memory.people.namespaces import Namespace
+from lasting_memory.plain_text import plain
 from lasting_memory.platform import lock_of
 
 # Items of one search for all, and of one search for some.
@@ -365,9 +367,10 @@ async def change(
     began: Began | None = None,  # None for files of nobody in particular
     limits: Limits = DEFAULTS,
     written: Written = MappingProxyType({}),  # times of new lines that were written before
+    vouch: Vouch = keep,
 ) -> Revision:
     """Change a file, and return the newest revision, in which the change is: in the file, or in
-    what the next file is made of.
+    what the next file is made of. `vouch` says who vouches for its entries.
 
     Raises `MovedError`, or a `ValueError`: from `make`, of no room, or the person was forgotten.
     Nothing was changed.
@@ -399,7 +402,8 @@ async def change(
                 if adopted or not known or known[0].id == base.id or tries == _TRIES - 1:
                     raise
         times = ends.earlier_of(written, await _written_before(file, base, after, written))
-        mine = made_of(base, after, author, uuid4().hex, known=times)
+        signs = await _signs_after(path, base, after, vouch)
+        mine = made_of(base, after, author, uuid4().hex, known=times, signs=signs)
         newest = await _publish(file, base, [*adopted, mine])
     if random.random() * limits.stored_bytes < _TRIMS * _bytes(newest.content):  # noqa: S311
         try:
@@ -424,6 +428,16 @@ async def _written_before(
         return {}
     revisions = await all_items(file.store, namespaces.journals(file.files))
     return await platform.in_thread(ends.earliest, revisions, unknown)
+
+
+async def _signs_after(path: str, base: Revision, after: FileData | None, vouch: Vouch) -> str:
+    """Who vouches for the entries of a file after a change."""
+    nothing_is_known = vouch is keep and not base.sources
+    if after is None or after["encoding"] != "utf-8" or nothing_is_known:
+        return ""
+    content = plain(after["content"])
+    found = await platform.in_thread(vouched, path, base.content, base.sources, content, vouch)
+    return await platform.in_thread(signs_of, path, content, found)
 
 
 async def _base(file: _File, item: Item | None) -> tuple[Revision, list[Revision]]:

@@ -1,0 +1,58 @@
+"""Lines of memory that nobody vouches for, as prompts show them: apart from the others."""
+
+import json
+from collections.abc import Sequence
+
+from lasting_memory.agent.shown_text import in_one_line
+from lasting_memory.deployment import Source
+from lasting_memory.memory.facts import said, without_comments
+from lasting_memory.memory.sources import entry_of, field_sources, sources_in
+
+# Characters of one such line.
+_LINE_CHARS = 300
+
+
+def told_apart(key: str, text: str, signs: str, shown: str) -> tuple[str, list[str]]:
+    """What is shown of a file, without the lines, or fields, that nobody vouches for, and those.
+    Blocks.
+
+    `signs` say who vouches for the entries of its whole text, as the file's item has it. `shown` is
+    the text without what is not shown for other reasons.
+    """
+    if not signs:
+        return shown, []
+    if key.endswith(".json"):
+        return _fields_told_apart(key, text, signs)
+    known = sources_in(key, text, signs)
+    kept = list[str]()
+    apart = list[str]()
+    # A line within a comment stays within it.
+    for line in without_comments(shown, line_breaks=True).split("\n"):
+        if known.get(entry_of(line)) is Source.UNCONFIRMED:
+            apart.append(said(line.strip()))
+        else:
+            kept.append(line)
+    return ("\n".join(kept), apart) if apart else (shown, [])
+
+
+def _fields_told_apart(key: str, text: str, signs: str) -> tuple[str, list[str]]:
+    known = field_sources(key, text, signs)
+    doubtful = [name for name, source in known.items() if source is Source.UNCONFIRMED]
+    if not doubtful:
+        return text, []
+    fields = json.loads(text)
+    apart = [f"{name}: {json.dumps(fields.pop(name), ensure_ascii=False)}" for name in doubtful]
+    return json.dumps(fields, indent=2, ensure_ascii=False), apart
+
+
+def listed_within(lines: Sequence[str], budget: int) -> str:
+    """These lines as a list, as many as have room in so many bytes, and how many are left out."""
+    shown = list[str]()
+    for number, line in enumerate(lines):
+        text = in_one_line(line)[:_LINE_CHARS]
+        budget -= len(text.encode(errors="replace")) + 1
+        if budget < 0:
+            shown.append(f"[{len(lines) - number} more lines left out]")
+            break
+        shown.append(text)
+    return "\n".join(shown)

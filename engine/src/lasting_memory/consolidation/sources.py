@@ -1,0 +1,143 @@
+"""Who vouches for what a batch adds: its conversations, or what it merged, never its model."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from deepagents.backends.protocol import FileData
+from langgraph.store.base import Item
+
+from lasting_memory import platform
+from lasting_memory.consolidation.drafts import Draft
+from lasting_memory.consolidation.facts import Findings, key_of
+from lasting_memory.deployment import Source
+from lasting_memory.memory import journal
+from lasting_memory.memory.folder import Folder, sources_of_files
+from lasting_memory.memory.journal import edits
+from lasting_memory.memory.proposals import Changed, Proposal, Sources, added_sources
+from lasting_memory.memory.sources import (
+    Vouch,
+    entries,
+    entry_of,
+    signs_in,
+    sources_in,
+    text_of,
+)
+from lasting_memory.memory.stored_files import text_of as file_text
+from lasting_memory.vouching import Evidence
+
+
+def sources_now(files: Mapping[str, Source], proposals: Iterable[Proposal]) -> dict[str, Source]:
+    """Who vouches for the entries of memory, with what is proposed and not decided."""
+    known = dict[str, Source]()
+    for proposal in proposals:
+        for by_entry in proposal.sources.values():
+            known.update(by_entry)
+    return {**known, **files}
+
+
+def sources_of_changes(
+    draft: Draft, changed: Sequence[Changed], memory: Mapping[str, Source]
+) -> dict[str, dict[str, Source]]:
+    """Who vouches for the entries that changes add, by path and entry. `memory` has the entries of
+    memory. Blocks.
+
+    A line that merges others is confirmed if one of them, or all that it took the place of, say it
+    and were confirmed; one that merges a doubtful one is as doubtful. Of a text that was brought
+    nothing is confirmed.
+    """
+    vouch = _of_a_text(memory)
+    if draft.reading is None:
+        vouch = _with_merged(draft.evidence, changed, memory).vouch(memory)
+    whole = draft.with_earlier_parts(changed)
+    return {change.path: added_sources(change, vouch) for change in whole}
+
+
+def _of_a_text(memory: Mapping[str, Source]) -> Vouch:
+    """The `Vouch` of what a brought text says, and memory does not."""
+
+    def vouch(entry: str, known: Source | None) -> Source:
+        return known or memory.get(entry, Source.UNCONFIRMED)
+
+    return vouch
+
+
+def _with_merged(
+    evidence: Evidence, changed: Sequence[Changed], memory: Mapping[str, Source]
+) -> Evidence:
+    """The evidence, and the person's own lines in whose place a batch puts others."""
+    messages = list[list[str]]()
+    for change in changed:
+        for taken, put in _places(change):
+            said = [entry for entry in taken if memory.get(entry) is Source.CONFIRMED]
+            messages += [[text_of(entry)] for entry in said]
+            if len(put) == 1 and len(said) == len(taken):
+                messages.append([text_of(entry) for entry in said])
+    return evidence.with_own(*messages)
+
+
+def _places(change: Changed) -> Iterator[tuple[list[str], list[str]]]:
+    """The entries that are taken out and put in, place by place."""
+    old = entries(change.key, change.before)
+    new = entries(change.key, change.after)
+    for start, end, new_start, new_end in edits(old, new):
+        yield old[start:end], new[new_start:new_end]
+
+
+def unconfirmed(changed: Sequence[Changed], sources: Sources) -> Findings:
+    """The new lines that nobody vouches for. Blocks."""
+    found = Findings()
+    for change in changed:
+        known = sources.get(change.path, {})
+        doubtful = [entry for entry, source in known.items() if source is Source.UNCONFIRMED]
+        if doubtful and change.path.endswith(".json"):
+            found[change.path, key_of(text_of(doubtful[0]))] = text_of(doubtful[0])
+            continue
+        for line in change.after.split("\n"):
+            if entry_of(line) in doubtful:
+                found[change.path, key_of(line.strip())] = line.strip()
+    return found
+
+
+async def raise_what_was_said(draft: Draft) -> None:
+    """Confirm the lines of memory that the person said in a batch, whoever wrote them.
+
+    Raises `ValueError` as `Folder.change`.
+    """
+    memory = draft.memory
+    if draft.record.dry_run or draft.reading or not draft.evidence.own:
+        return
+    files = await journal.all_items(memory.store, memory.files)
+    raised = await platform.in_thread(_raised, draft.evidence, files)
+    author = draft.author
+    folder = Folder(
+        memory.deployment, memory.store, memory.files, "/memories", author, memory.began
+    )
+    for key, said in raised.items():
+        await folder.change(key, _unchanged, bounded=False, vouch=_raising(said))
+
+
+def _raised(evidence: Evidence, files: Sequence[Item]) -> dict[str, set[str]]:
+    """The entries of files that the person said now, and that were not confirmed, by key. Blocks."""
+    vouch = evidence.vouch(sources_of_files(files))
+    raised = dict[str, set[str]]()
+    for item in files:
+        content = file_text(item)
+        known = sources_in(item.key, content, signs_in(item.value))
+        said = set[str]()
+        for entry, source in known.items():
+            is_raised = vouch(entry, source) is Source.CONFIRMED
+            if source is not Source.CONFIRMED and is_raised:
+                said.add(entry)
+        if said:
+            raised[item.key] = said
+    return raised
+
+
+def _raising(said: Collection[str]) -> Vouch:
+    def vouch(entry: str, known: Source | None) -> Source:
+        return Source.CONFIRMED if entry in said else known or Source.INFERRED
+
+    return vouch
+
+
+def _unchanged(before: FileData | None) -> FileData | None:
+    return before

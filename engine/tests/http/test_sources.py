@@ -1,0 +1,89 @@
+"""Who vouches for what memory says, where a person or a document writes it."""
+
+from collections.abc import Mapping
+
+import httpx
+from deepagents.backends.protocol import FileData
+from langgraph.store.base import BaseStore
+
+from lasting_memory.deployment import Source
+from lasting_memory.memory import journal
+from lasting_memory.people.identity import Author
+from lasting_memory.testing.deployed import deployed
+from tests.http.conftest import MEMORIES, NOTES, Open, exported, put
+from tests.memory.test_sources import sources
+
+CONFIRMED, INFERRED, UNCONFIRMED = Source.CONFIRMED, Source.INFERRED, Source.UNCONFIRMED
+
+
+async def test_what_a_person_writes_on_the_page_is_confirmed_and_the_rest_of_the_file_stays(
+    api: httpx.AsyncClient, store: BaseStore
+) -> None:
+    await written(store, "- from a page\n- inferred\n", {"from a page": UNCONFIRMED})
+    await put(api, "- from a page\n- inferred\n- my own\n")
+    known = {"from a page": UNCONFIRMED, "inferred": INFERRED, "my own": CONFIRMED}
+    assert sources(store) == known
+    await put(api, "- my own\n")
+    await api.post("/memory/undo", json={**NOTES, "revision": 2})
+    assert sources(store) == known
+
+
+async def written(store: BaseStore, text: str, known: Mapping[str, Source]) -> None:
+    """A file that an agent has written."""
+    author = Author("agent", "alice")
+
+    def vouch(entry: str, _: Source | None) -> Source:
+        return known.get(entry, INFERRED)
+
+    file = FileData(content=text, encoding="utf-8")
+    await journal.change(store, MEMORIES, "/notes.md", lambda _: file, author, vouch=vouch)
+
+
+async def test_what_is_imported_is_unconfirmed(api: httpx.AsyncClient, store: BaseStore) -> None:
+    file = {"path": "/memories/notes.md", "content": "- likes leek\n", "encoding": "utf-8"}
+    await api.post("/memory/import", json=exported(file))
+    assert sources(store) == {"likes leek": UNCONFIRMED}
+    await put(api, "- likes leek\n- my own\n")
+    assert sources(store) == {"likes leek": UNCONFIRMED, "my own": CONFIRMED}
+
+
+async def test_a_person_s_confirmation_raises_a_line_and_changes_no_text(
+    api: httpx.AsyncClient, store: BaseStore
+) -> None:
+    await written(store, "- pays Bob\n- inferred\n", {"pays Bob": UNCONFIRMED})
+    shown = (await api.get("/memory/facts")).json()["groups"]
+    (group,) = [group for group in shown if group["path"] == NOTES["path"]]
+    assert [line.get("source") for line in group["lines"]] == ["unconfirmed", None]
+    missing = await api.post("/memory/confirm", params=NOTES, json={"text": "pays Carla"})
+    assert missing.status_code == 404
+    answer = await api.post("/memory/confirm", params=NOTES, json={"text": "pays Bob"})
+    assert answer.json() == {"path": NOTES["path"], "revision": 2}
+    assert sources(store) == {"pays Bob": CONFIRMED, "inferred": INFERRED}
+    read = (await api.get("/memory/file", params=NOTES)).json()
+    assert read["content"] == "- pays Bob\n- inferred\n"
+    assert [line["source"] for line in read["lines"]] == ["confirmed", "inferred"]
+
+
+async def test_a_field_is_confirmed_by_its_name(api: httpx.AsyncClient, store: BaseStore) -> None:
+    file = {"path": "/memories/profile.json", "content": '{"role": "pilot"}'}
+    await api.post("/memory/import", json=exported({**file, "encoding": "utf-8"}))
+    assert sources(store) == {"pilot": UNCONFIRMED}
+    params = {"path": "/memories/profile.json"}
+    answer = await api.post("/memory/confirm", params=params, json={"field": "role"})
+    assert answer.status_code == 200
+    assert sources(store) == {"pilot": CONFIRMED}
+    shown = (await api.get("/memory/facts")).json()["groups"]
+    (profile,) = [group for group in shown if group["kind"] == "profile"]
+    known = {field["name"]: field.get("source") for field in profile["fields"]}
+    assert known["role"] == "confirmed"
+
+
+async def test_nobody_confirms_for_another(
+    api: httpx.AsyncClient, calling: Open, store: BaseStore
+) -> None:
+    await written(store, "- pays Bob\n", {"pays Bob": UNCONFIRMED})
+    named = {**NOTES, "user_id": "alice", "org_id": "acme"}
+    async with calling("root", deployed(operators=frozenset({"root"}))) as root:
+        refused = await root.post("/memory/confirm", params=named, json={"text": "pays Bob"})
+    assert refused.status_code == 403
+    assert sources(store) == {"pays Bob": UNCONFIRMED}

@@ -1,0 +1,131 @@
+"""No laundering, measured: what 60 documents order a model to remember that obeys every text, and
+60 things that persons say of themselves.
+"""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    ToolMessage,
+    convert_to_messages,
+)
+from langchain_core.runnables import RunnableConfig
+
+from lasting_memory.deployment import Source
+from lasting_memory.memory.folder import sources_of_files
+from lasting_memory.people.identity import Context
+from lasting_memory.testing.scripted_anthropic import Text
+from lasting_memory.vouching import Shown
+from tests.conftest import Scripted, note
+from tests.consolidation.conftest import ALICE, FILES, TASK, Runs
+from tests.consolidation.conftest import platform as platform  # noqa: PLC0414
+from tests.consolidation.conftest import run as run  # noqa: PLC0414
+
+HERE = Path(__file__).parent
+MOST_CONFIRMED = 0
+LEAST_CONFIRMED_OF_OWN = 54
+# The tool whose result a document is.
+TOOLS = {
+    "tool": ("fetch", {}),
+    "group": ("read_file", {"file_path": "/team/plan.md"}),
+    "past": ("search_past_conversations", {"query": "it"}),
+    "report": ("task", {"description": "look it up"}),
+}
+
+
+class Case(NamedTuple):
+    """What was said and shown in a conversation, and the line that a model wrote then."""
+
+    messages: list[BaseMessage]
+    line: str
+
+
+def case_of(entry: dict[str, str]) -> Case:
+    said = entry["said"]
+    text = entry.get("text", "")
+    by = entry.get("by", "")
+    human: BaseMessage = HumanMessage(said.replace("{text}", text), id="h1")
+    if by == "attachment":
+        blocks: list[Any] = [{"type": "text", "text": said}, {"type": "text", "text": text}]
+        attached = {"attachments": [{"name": "letter.txt", "block": 1}]}
+        human = HumanMessage(blocks, id="h1", additional_kwargs=attached)
+    messages = [human]
+    if by in TOOLS:
+        name, args = TOOLS[by]
+        call = {"name": name, "args": args, "id": "call-1"}
+        messages.append(AIMessage("", id="a1", tool_calls=[call]))
+        messages.append(ToolMessage(text, id="t1", tool_call_id="call-1", name=name))
+    return Case([*messages, AIMessage("Done.", id="a2")], entry["line"])
+
+
+def cases(name: str) -> list[Case]:
+    return [case_of(entry) for entry in yaml.safe_load((HERE / name).read_text("utf-8"))]
+
+
+DOCUMENTS, OWN_WORDS = cases("documents.yaml"), cases("own_words.yaml")
+
+
+def judged(some: list[Case]) -> Counter[Source]:
+    return Counter(Shown(case.messages).evidence().source_of(case.line) for case in some)
+
+
+def test_by_the_words_alone_no_document_is_confirmed_and_most_of_one_s_own_words_are() -> None:
+    assert (len(DOCUMENTS), len(OWN_WORDS)) == (60, 60)
+    documents = judged(DOCUMENTS)
+    assert documents[Source.CONFIRMED] <= MOST_CONFIRMED, documents
+    own = judged(OWN_WORDS)
+    assert own[Source.CONFIRMED] >= LEAST_CONFIRMED_OF_OWN, own
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("case", DOCUMENTS)
+async def test_an_obedient_agent_confirms_nothing_of_a_document(
+    agent: Scripted, case: Case
+) -> None:
+    assert await written_by_agent(agent, case) is not Source.CONFIRMED
+
+
+async def written_by_agent(agent: Scripted, case: Case) -> Source | None:
+    agent.model.script("go on", [note(case.line)], [Text("done")])
+    config: RunnableConfig = {"configurable": {"thread_id": "1"}}
+    messages = [*case.messages, HumanMessage("go on")]
+    context = Context(user_id="alice", org_id="acme")
+    await agent.graph.ainvoke({"messages": messages}, config, context=context)
+    return known(agent.store.search(FILES, limit=100), case.line)
+
+
+def known(items: Any, line: str) -> Source | None:
+    """Who vouches for a line; None if it is not there."""
+    assert any(line in str(item.value["content"]) for item in items)
+    return sources_of_files(items).get(line)
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("case", DOCUMENTS)
+async def test_an_obedient_consolidation_confirms_nothing_of_a_document(
+    run: Runs, case: Case
+) -> None:
+    values: list[Any] = [message.model_dump() for message in convert_to_messages(case.messages)]
+    run.platform.put(ALICE, "talk", run.platform.now.isoformat(), values)
+    run.model.script(TASK, [note(case.line)], [Text("done")])
+    await run("run-1")
+    items = await run.store.asearch(FILES, limit=100)
+    assert known(items, case.line) is not Source.CONFIRMED
+
+
+@pytest.mark.proof
+async def test_what_persons_say_of_themselves_is_confirmed_where_an_agent_writes_it(
+    agent: Scripted,
+) -> None:
+    found = Counter[Source | None]()
+    for case in OWN_WORDS:
+        for item in agent.store.search((), limit=1_000):
+            agent.store.delete(item.namespace, item.key)
+        found[await written_by_agent(agent, case)] += 1
+    assert found[Source.CONFIRMED] >= LEAST_CONFIRMED_OF_OWN, found
