@@ -196,7 +196,7 @@ def _flatten(message: MutableMapping[str, Any]) -> None:
     if flat is message:
         return
     try:
-        (read,) = convert_to_messages([message])
+        (read,) = convert_to_messages([dict(message)])
     except Exception:  # noqa: BLE001  # it raises whatever it comes across; `_readable` says so
         return
     fields = {name: value for name, value in flat.items() if name != "role"}
