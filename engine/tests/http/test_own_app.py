@@ -8,8 +8,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
-from langgraph_sdk.errors import RateLimitError
 
 from lasting_memory.deployment import DEFAULTS
 from lasting_memory.http.errors import FAILED
@@ -124,7 +124,8 @@ async def said_in_the_end(person: Person) -> dict[str, Any]:
         while True:
             try:
                 return await person.say("hello")
-            except RateLimitError:
+            except httpx.HTTPStatusError as error:
+                assert error.response.status_code == 429, error.response.text
                 await person.idle()
                 await asyncio.sleep(0.05)
 

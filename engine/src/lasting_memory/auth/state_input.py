@@ -195,9 +195,8 @@ def _flatten(message: MutableMapping[str, Any]) -> None:
         flat = {"type": "", **flat["kwargs"]}
     if flat is message:
         return
-    messages: list[Any] = [message]
     try:
-        (read,) = convert_to_messages(messages)
+        (read,) = convert_to_messages([dict(message)])
     except Exception:  # noqa: BLE001  # it raises whatever it comes across; `_readable` says so
         return
     fields = {name: value for name, value in flat.items() if name != "role"}
