@@ -23,8 +23,9 @@ from lasting_memory.recall.lexical import Array
 from lasting_memory.recall.question import Question
 
 # Weight of a tool's text, and of an assistant's turn of more than that length (`words.length_of`),
-# beside the person's words.
+# beside the person's words; and where a question comes back to what an assistant said.
 EXPLAINED_WEIGHT = 0.3
+ASKED_EXPLAINED_WEIGHT = 1.0
 EXPLAINED_LENGTH = 630
 # Two neighbouring words of the question are a pair if they are at most so many words apart.
 PAIR_SPAN = 2
@@ -45,14 +46,16 @@ class Corpus:
     `accents`.
 
     By passage: `lengths` in words, `names` (hash of the speaker's, 0 without one), `tells`,
-    `weights`, `by_user`, `by_assistant`, `with_assistant` (somebody in the conversation is an
-    assistant), and `document_of`.
+    `is_explained` (an assistant's long turn, or a tool's text), `weights`, `by_user`,
+    `by_assistant`, `with_assistant` (somebody in the conversation is an assistant), and
+    `document_of`.
 
     By document: `rows` of the table, `conversations` (their numbers), and `starts`, the number of
     its first passage, with the number of all passages at the end.
     """
 
-    def __init__(self, documents: Sequence[Document]) -> None:
+    def __init__(self, documents: Sequence[Document], *, asks_answers: bool) -> None:
+        """`asks_answers`: a question comes back to what an assistant said."""
         passages = np.concatenate([document.passages for document in documents])
         sizes = [len(document.passages) for document in documents]
         self.rows = np.concatenate([document.row for document in documents])
@@ -73,9 +76,12 @@ class Corpus:
         self.by_assistant = passages["speaker"] == _ASSISTANT
         turn_lengths = np.concatenate([_turn_lengths(document) for document in documents])
         is_long_answer = self.by_assistant & (turn_lengths > EXPLAINED_LENGTH)
-        is_explained = is_long_answer | (passages["speaker"] == _TOOL)
+        self.is_explained = is_long_answer | (passages["speaker"] == _TOOL)
         self.kind_weights = TENTHS[passages["kind"]] / 10
-        self.weights = np.where(is_explained, EXPLAINED_WEIGHT, self.kind_weights)
+        # What only repeats something at length is never what was asked for.
+        asked_weight = ASKED_EXPLAINED_WEIGHT if asks_answers else EXPLAINED_WEIGHT
+        explained_weights = np.where(self.tells, asked_weight, EXPLAINED_WEIGHT)
+        self.weights = np.where(self.is_explained, explained_weights, self.kind_weights)
         has_assistant = np.array([_has_assistant(document) for document in documents])
         self.with_assistant = has_assistant[self.document_of]
 

@@ -59,7 +59,7 @@ class _Search:
         self._conversations = corpus.conversations[corpus.document_of]
 
         self._only_asks = corpus.by_user & ~self._stated.any(axis=0)
-        self._repeats = corpus.by_assistant & (corpus.weights == 1)
+        self._repeats = corpus.by_assistant & corpus.tells & ~corpus.is_explained
 
     def echoes(self) -> Echoes:
         """The echoes among all passages."""

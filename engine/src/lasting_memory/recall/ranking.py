@@ -1,8 +1,9 @@
 """Ranks the candidates for a question, passage by passage, by their words.
 
 A conversation counts with its best passage, because a turn answers a question, and half as much as
-a whole. For a quote, a passage counts together with its neighbours, because a short turn often
-makes sense only beside the one before it.
+a whole. Where the question comes back to what an assistant said, it counts as much as a whole, and
+long explanations count in full. For a quote, a passage counts together with its neighbours, because
+a short turn often makes sense only beside the one before it.
 
 What asks for the past, and what repeats it, counts less (`echoes.py`), so that it does not come
 before what told it. The average lengths are those of what tells something, too.
@@ -29,8 +30,10 @@ from lasting_memory.recall.echoes import find_echoes, without_echoes
 from lasting_memory.recall.lexical import Array
 from lasting_memory.recall.question import Question
 
-# Weight of the whole conversation beside its best passage.
+# Weight of the whole conversation beside its best passage; and where a question comes back to what
+# an assistant said.
 WHOLE_WEIGHT = 0.5
+ASKED_WHOLE_WEIGHT = 1.0
 # Weight of what repeats, or only asks for, what the person stated in another conversation.
 ECHO_WEIGHT = 0.2
 # How much less a word counts that is spelled with other accents than in the question, where others
@@ -86,7 +89,7 @@ class _Ranking:
     def __init__(
         self, question: Question, documents: Sequence[Document], frequencies: Frequencies
     ) -> None:
-        corpus = Corpus(documents)
+        corpus = Corpus(documents, asks_answers=question.asks_answers)
         counts = corpus.counts(question.words)
         counts[: question.own] -= ACCENT_LOSS * corpus.spelled_otherwise(question)
         echoes = find_echoes(corpus, question.own_words)
@@ -99,6 +102,7 @@ class _Ranking:
         self._has_word = corpus.any_in_document(has_word)
         self._kind_weights = self._kinds(has_word)
         self._time_fits = question.fit(corpus.rows)
+        self._whole_weight = ASKED_WHOLE_WEIGHT if question.asks_answers else WHOLE_WEIGHT
 
         frequencies = without_echoes(frequencies, corpus, counts, echoes.is_echo)
         word_weights = self._word_weights(frequencies)
@@ -197,7 +201,7 @@ class _Ranking:
         end = self.corpus.starts[number + 1]
         kind_weight = self._kind_weights[number]
         best_passage = self._passages[start:end].max()
-        whole = WHOLE_WEIGHT * kind_weight * self._wholes[number]
+        whole = self._whole_weight * kind_weight * self._wholes[number]
         time = TIME_WEIGHT * self._time_fits[number] * self._time_unit
         tells = bool(kind_weight == 1 or not self._has_word[number])
         turns = _turns(document, self._windows[start:end])

@@ -21,7 +21,13 @@ from lasting_memory.recall import lexical
 from lasting_memory.recall.candidates import matching_documents
 from lasting_memory.recall.catching_up import catch_up
 from lasting_memory.recall.documents import Document, read_document
-from lasting_memory.recall.format import ASKS, TENTHS, DamagedError, key_of
+from lasting_memory.recall.format import (
+    ASKS,
+    TENTHS,
+    DamagedError,
+    conversation_of,
+    key_of,
+)
 from lasting_memory.recall.index import Index, drop, forget, read_postings, state_of
 from lasting_memory.recall.meaning import similar
 from lasting_memory.recall.question import MAX_QUERY_CHARS, Question, question
@@ -39,6 +45,9 @@ EMBED_SECONDS = 3.0
 # Weight of similarity in meaning beside words, both up to 1. Higher ones find no more
 # (docs/recall.md).
 DENSE_WEIGHT = 0.2
+# Where the newest is meant, conversations whose score is at most by this share below the best one
+# answer as well as that one.
+NEAR_BEST = 0.2
 
 logger = logging.getLogger("memory")
 
@@ -74,13 +83,26 @@ class _Candidates:
     conversations, by number.
 
     `searched` is the number of all conversations. Of a nearest passage there is its item, and
-    whether it is near at all.
+    whether it is near at all. `asks_newest` is the question's.
     """
 
     documents: Sequence[Document] = ()
     scored: Mapping[int, Scored] = field(default_factory=dict)
     near: Mapping[int, tuple[SearchItem, bool]] = field(default_factory=dict)
     searched: int = 0
+    asks_newest: bool = False
+
+    def ranked(self) -> list[int]:
+        """The numbers of the conversations, best first."""
+        scores = self.scores()
+        best_first = sorted(scores, key=scores.__getitem__, reverse=True)
+        if not self.asks_newest:
+            return best_first
+        ended = dict[int, int]()
+        for document in self.documents:
+            row = document.row[0]
+            ended[int(conversation_of(row["key"]))] = int(row["ended"])
+        return newest_first(best_first, scores, ended)
 
     def scores(self) -> dict[int, float]:
         """The score of each conversation by words and meaning."""
@@ -190,8 +212,7 @@ async def search(
             _TRIES,
         )
         return Results([], 0, max(1, len(index.table)))
-    scores = candidates.scores()
-    keys = sorted(scores, key=scores.__getitem__, reverse=True)[:limit]
+    keys = candidates.ranked()[:limit]
     thread_ids = {key_of(text.thread_id): text.thread_id for text in candidates.documents}
     shown = [thread_ids[key] for key in keys]
     talks = await read_conversations(threads, actor, agents, shown, routes)
@@ -235,7 +256,25 @@ async def _candidates(
     items = await store.abatch([GetOp(where, f"{key:016x}") for key in distinct])
     documents = [read_document(item) for item in items]
     scored = await platform.in_thread(score, asked, documents, frequencies)
-    return _Candidates(documents, scored, near, frequencies.searched)
+    return _Candidates(documents, scored, near, frequencies.searched, asked.asks_newest)
+
+
+def newest_first(
+    best_first: Sequence[int], scores: Mapping[int, float], ended: Mapping[int, int]
+) -> list[int]:
+    """The conversations of these numbers, with those first that answer as well as the best one: the
+    newest of them before the others.
+
+    Takes all of them, best first, their scores, and the times at which something was said in them
+    last. What was replaced later so comes behind what replaced it.
+    """
+    if not best_first:
+        return []
+    least = (1 - NEAR_BEST) * scores[best_first[0]]
+    near = [key for key in best_first if scores[key] >= least]
+    others = list(best_first[len(near) :])
+    near.sort(key=ended.__getitem__, reverse=True)
+    return near + others
 
 
 def fused(
