@@ -42,10 +42,11 @@ def word_counts(
     """
     stems = [stem for word in words for stem in word]
     hashes = np.unique(np.array(stems, terms.dtype))
-    by_hash = np.zeros((len(hashes), count))
     hits = np.flatnonzero(np.isin(terms, hashes))
-    rows = np.searchsorted(hashes, terms[hits])
-    np.add.at(by_hash, (rows, places[hits]), 1 if times is None else times[hits])
+    hash_of_hit = np.searchsorted(hashes, terms[hits])
+    by_hash = np.zeros((len(hashes), count))
+    more = 1 if times is None else times[hits]
+    np.add.at(by_hash, (hash_of_hit, places[hits]), more)
     # Two words of the question can have one stem in common.
     has_stem = np.zeros((len(words), len(hashes)))
     for number, word in enumerate(words):
