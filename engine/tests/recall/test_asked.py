@@ -156,6 +156,15 @@ async def test_the_newest_comes_first_only_where_it_answers_as_well(
     assert (await hits(store, threads, question))[:2] == ["new", "old"]
 
 
+async def test_of_two_that_answer_equally_well_the_newer_comes_first(store: BaseStore) -> None:
+    threads = Platform()
+    everyday = " ".join(f"w{number}" for number in range(10, 90))
+    say(threads, "old", f"The office {everyday} blue", days=40)
+    say(threads, "new", f"The office {everyday} green grass", days=10)
+    say(threads, "else", f"The kitchen {everyday}", days=1)
+    assert await hits(store, threads, "office") == ["new", "old"]
+
+
 # A cue, and words that an assistant explained and the person mentioned.
 ANSWERS = {
     "en": ("What did you recommend", "tomatoes fertilizer"),
@@ -230,6 +239,17 @@ async def test_a_message_that_goes_on_finds_what_was_explained(
     threads = said_and_explained(words)
     assert await hits(store, threads, words) == ["said", "explained"]
     assert (await hits(store, threads, message))[0] == "explained"
+
+
+@pytest.mark.parametrize("question", [
+    "Which tomatoes and fertilizer does Dr. J. R. Smith have?",
+    "I have tomatoes. Which fertilizer?",
+    "tomatoes, fertilizer",
+    "番茄 tomatoes fertilizer 在哪里？",
+])  # fmt: skip
+async def test_a_question_is_no_message(store: BaseStore, question: str) -> None:
+    threads = said_and_explained("tomatoes fertilizer")
+    assert (await hits(store, threads, question))[0] == "said"
 
 
 async def test_what_an_assistant_only_repeats_at_length_is_not_what_it_said(

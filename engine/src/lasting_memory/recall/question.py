@@ -134,6 +134,8 @@ def _is_message(query: str) -> bool:
     """
     statements = 0
     for sentence, is_question in repetition.sentences(query):
-        if not is_question and words(sentence):
+        # An initial, as in "J. Smith", says nothing.
+        letters = "".join(words(sentence))
+        if not is_question and len(letters) > 1:
             statements += 1
     return statements >= _MESSAGE_STATEMENTS

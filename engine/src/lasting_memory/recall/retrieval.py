@@ -45,9 +45,10 @@ EMBED_SECONDS = 3.0
 # Weight of similarity in meaning beside words, both up to 1. Higher ones find no more
 # (docs/recall.md).
 DENSE_WEIGHT = 0.2
-# Where the newest is meant, conversations whose score is at most by this share below the best one
-# answer as well as that one.
-NEAR_BEST = 0.2
+# Conversations whose score is at most by this share below the best one answer as well as that one:
+# where a question says that the newest is meant, and where it says nothing.
+NEAR_BEST_FOR_NEWEST = 0.2
+NEAR_BEST = 0.01
 
 logger = logging.getLogger("memory")
 
@@ -93,16 +94,13 @@ class _Candidates:
     asks_newest: bool = False
 
     def ranked(self) -> list[int]:
-        """The numbers of the conversations, best first."""
-        scores = self.scores()
-        best_first = sorted(scores, key=scores.__getitem__, reverse=True)
-        if not self.asks_newest:
-            return best_first
+        """The numbers of the conversations, best first (`in_order`)."""
         ended = dict[int, int]()
         for document in self.documents:
             row = document.row[0]
             ended[int(conversation_of(row["key"]))] = int(row["ended"])
-        return newest_first(best_first, scores, ended)
+        share = NEAR_BEST_FOR_NEWEST if self.asks_newest else NEAR_BEST
+        return in_order(self.scores(), ended, share)
 
     def scores(self) -> dict[int, float]:
         """The score of each conversation by words and meaning."""
@@ -259,22 +257,20 @@ async def _candidates(
     return _Candidates(documents, scored, near, frequencies.searched, asked.asks_newest)
 
 
-def newest_first(
-    best_first: Sequence[int], scores: Mapping[int, float], ended: Mapping[int, int]
-) -> list[int]:
-    """The conversations of these numbers, with those first that answer as well as the best one: the
-    newest of them before the others.
+def in_order(scores: Mapping[int, float], ended: Mapping[int, int], near: float) -> list[int]:
+    """The numbers of conversations, best first, by their scores and the times of their ends.
 
-    Takes all of them, best first, their scores, and the times at which something was said in them
-    last. What was replaced later so comes behind what replaced it.
+    Those whose score is at most by the share `near` below the best one come first, the newest of
+    them before the others: what was replaced later so comes behind what replaced it.
     """
+    best_first = sorted(scores, key=scores.__getitem__, reverse=True)
     if not best_first:
         return []
-    least = (1 - NEAR_BEST) * scores[best_first[0]]
-    near = [key for key in best_first if scores[key] >= least]
-    others = list(best_first[len(near) :])
-    near.sort(key=ended.__getitem__, reverse=True)
-    return near + others
+    least = (1 - near) * scores[best_first[0]]
+    as_good = [key for key in best_first if scores[key] >= least]
+    others = best_first[len(as_good) :]
+    as_good.sort(key=ended.__getitem__, reverse=True)
+    return as_good + others
 
 
 def fused(
