@@ -194,12 +194,14 @@ def _conversation_ops(
 
     `counts` are how many documents conversations had, where it was more than one.
     """
-    key = int(made[0].row["key"][0])
+    first = made[0]
+    key = int(first.row["key"][0])
     documents_of = namespaces.recall(actor, "documents")
     ops = list[PutOp]()
     for number, document in enumerate(made):
+        name = f"{key + number:016x}"
         value = document.stored()
-        ops.append(PutOp(documents_of, f"{key + number:016x}", value, index=False))
+        ops.append(PutOp(documents_of, name, value, index=False))
     ops += _count_ops(actor, key, len(made), counts.get(key, 1))
     rows = _postings_of(made)
     part = _new_part(actor, made, 1 if len(made) == 1 else _bucket_count(rows))
