@@ -79,6 +79,8 @@ PARTS: dict[str, dict[str, Any]] = {
     "explained counts less": {"EXPLAINED_WEIGHT": 1.0},
     "neighbouring words": {"PAIR_WEIGHT": 0.0},
     "whole conversation": {"WHOLE_WEIGHT": 0.0},
+    "answers that are asked for": {"ASKED_EXPLAINED_WEIGHT": 0.3, "ASKED_WHOLE_WEIGHT": 0.5},
+    "the newest that is asked for": {"NEAR_BEST_FOR_NEWEST": 0.01},
     "times": {"TIME_WEIGHT": 0.0},
     "speakers": {"SPEAKER_BONUS": 0.0},
     "alternatives": {"ALTERNATIVE_WEIGHT": 0.0},

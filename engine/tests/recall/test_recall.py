@@ -262,6 +262,10 @@ async def test_words_are_found_where_no_space_divides_them(
     ("node.js", "We moved it to Node.js, and it works"),
     ("hello", "\ufeffHello there"),
     ("ปู", "เมื่อวานฉันกินปูม้า"),
+    ("ভুলু", "ভুলুর পায়ে চোট লেগেছে"),
+    ("কুকুরের নাম কী?", "আমাদের কুকুর বাগানে ঘুমায়"),
+    ("ঢাকা", "আমরা ঢাকায় থাকি"),
+    ("হাসপাতালে", "হাসপাতালটি পুরনো"),
 ])  # fmt: skip
 async def test_a_word_is_found_however_it_is_written(
     store: BaseStore, query: str, said: str
@@ -426,11 +430,12 @@ async def test_the_right_conversation_and_turn_are_found_in_this_language(langua
 async def test_among_a_hundred_conversations_of_long_turns_they_are_found_too(
     language: str,
 ) -> None:
-    """One question of twenty is left to chance: it has no word that only its conversation has."""
+    """One question of a floor is left to chance: it has no word that only its conversation has."""
     history = long_history(language)
     found, plain = await found_by_us(language, history), found_by_bm25(language, history)
-    assert found.first >= max(FLOORS[language][0], plain.first) - 1, found.missed
-    assert found.first_three >= plain.first_three - 1, found.missed
+    assert found.first >= plain.first, found.missed
+    assert found.first_three >= plain.first_three, found.missed
+    assert found.first >= FLOORS[language][0] - 1, found.missed
     assert found.quoted >= FLOORS[language][1] - 1, found.missed
 
 

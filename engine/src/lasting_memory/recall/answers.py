@@ -19,6 +19,8 @@ PAGE_TURNS = 20
 _TURN_CHARS = 250
 _LEAST_CHARS = 60
 _NAME_CHARS = 40
+# Between conversations.
+_GAP = "\n\n"
 # In the line of a conversation that only its meaning found.
 _ALIKE = " (none of the words; alike in meaning)"
 # Topic files that an answer names at most, and turns of one conversation that a search shows a
@@ -63,13 +65,19 @@ def results_text(
     if not matches:
         return f"Nothing found in {results.searched} earlier conversations.{note}"
     heads = [_head(match, match.conversation.last_day(zone)) for match in matches]
-    room = chars - len(note) - sum(len(head) + 2 for head in heads)
-    words = _stems(" ".join([query[:MAX_QUERY_CHARS], *alternatives]))
-    quotes = _quotes(matches, words, room, zone)
+    shown_chars = chars - len(note)
+    heads_chars = sum(len(head) + len(_GAP) for head in heads)
+    asked = " ".join([query[:MAX_QUERY_CHARS], *alternatives])
+    quotes = _quotes(matches, _stems(asked), shown_chars - heads_chars, zone)
     texts = list[str]()
     for head, lines in zip(heads, quotes, strict=True):
-        texts.append(head + "".join(lines[turn] for turn in sorted(lines)))
-    return "\n\n".join(texts)[: chars - len(note)] + note
+        texts.append(head + _in_order(lines))
+    return _GAP.join(texts)[:shown_chars] + note
+
+
+def _in_order(lines: Mapping[int, str]) -> str:
+    """Lines, in the order of their turns."""
+    return "".join(lines[turn] for turn in sorted(lines))
 
 
 def _quotes(
@@ -196,7 +204,7 @@ def page_text(
             break
         lines[place] = line
         room -= len(line)
-    return head + "".join(lines[place] for place in sorted(lines))
+    return head + _in_order(lines)
 
 
 def _excerpt(text: str, stems: Sequence[str], chars: int) -> str:

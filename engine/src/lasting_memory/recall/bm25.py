@@ -40,12 +40,17 @@ def word_counts(
     A word is given by the hashes of its stems. `terms` are hashes in texts, `places` the number of
     the text of each, `times` how often each counts (None: once).
     """
-    stems = [stem for word in words for stem in word]
+    stems = list[int]()
+    for word in words:
+        stems += word
     hashes = np.unique(np.array(stems, terms.dtype))
     by_hash = np.zeros((len(hashes), count))
-    hits = np.flatnonzero(np.isin(terms, hashes))
-    rows = np.searchsorted(hashes, terms[hits])
-    np.add.at(by_hash, (rows, places[hits]), 1 if times is None else times[hits])
+    is_hit = np.isin(terms, hashes)
+    hit_terms = terms[is_hit]
+    hit_places = places[is_hit]
+    rows = np.searchsorted(hashes, hit_terms)
+    more = 1 if times is None else times[is_hit]
+    np.add.at(by_hash, (rows, hit_places), more)
     # Two words of the question can have one stem in common.
     has_stem = np.zeros((len(words), len(hashes)))
     for number, word in enumerate(words):

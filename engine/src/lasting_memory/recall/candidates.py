@@ -31,37 +31,40 @@ def matching_documents(
     a conversation to leave out. What asks for the past takes no place from what tells something,
     and changes nothing of how its words count.
     """
-    is_other = conversation_of(table["key"]) != leave_out
-    live = newest(table) & (table["words"] > 0) & is_other
+    keys = table["key"]
+    lengths = table["words"]
+    is_other = conversation_of(keys) != leave_out
+    live = newest(table) & (lengths > 0) & is_other
     tells = live & (table["told"] > 0)
     known = tells if tells.any() else live
-    told = _counts(table, postings, question, postings["count"]) * live
-    asking = _counts(table, postings, question, postings["asked"] / 10) * live
+    told = live * _counts(table, postings, question, postings["count"])
+    asking = live * _counts(table, postings, question, postings["asked"] / 10)
     counts = told + asking
     frequencies = Frequencies(
         conversations=telling_first(told > 0, counts > 0),
         passages=telling_first(told, counts),
         total=int(known.sum()),
-        searched=len(np.unique(conversation_of(table["key"][live]))),
+        searched=len(np.unique(conversation_of(keys[live]))),
     )
     rarity = inverse_frequency(frequencies.conversations, frequencies.total)
     weights = question.weights * rarity
     own_weights = weights[: question.own]
     unit = float(own_weights.mean()) if question.own else 1.0
     time_scores = TIME_WEIGHT * unit * live * question.fit(table)
-    average = float(table["words"][known].mean()) if live.any() else 1.0
+    average = float(lengths[known].mean()) if live.any() else 1.0
 
     places = list[int]()
     rankings = [counts, told] if asking.any() else [counts]
     for ranked in rankings:
-        scores = weights @ saturated(ranked, table["words"], average) + time_scores
+        by_words = weights @ saturated(ranked, lengths, average)
         # The newest win ties.
-        places += _best(scores, table["version"], CANDIDATES)
+        places += _best(by_words + time_scores, table["version"], CANDIDATES)
     # However many repeat it, the first that told it is there.
-    shared = own_weights @ (told[: question.own] > 0)
+    is_told = told[: question.own] > 0
+    shared = own_weights @ is_told
     places += _best(shared, -table["version"], OLDEST)
-    keys = table["key"][places].tolist()
-    return list(dict.fromkeys(keys)), frequencies
+    found = dict.fromkeys(keys[places].tolist())
+    return list(found), frequencies
 
 
 def _counts(table: Array, postings: Array, question: Question, times: Array) -> Array:

@@ -23,8 +23,9 @@ from lasting_memory.recall.lexical import Array
 from lasting_memory.recall.question import Question
 
 # Weight of a tool's text, and of an assistant's turn of more than that length (`words.length_of`),
-# beside the person's words.
+# beside the person's words; and where a question comes back to what an assistant said.
 EXPLAINED_WEIGHT = 0.3
+ASKED_EXPLAINED_WEIGHT = 1.0
 EXPLAINED_LENGTH = 630
 # Two neighbouring words of the question are a pair if they are at most so many words apart.
 PAIR_SPAN = 2
@@ -45,39 +46,65 @@ class Corpus:
     `accents`.
 
     By passage: `lengths` in words, `names` (hash of the speaker's, 0 without one), `tells`,
-    `weights`, `by_user`, `by_assistant`, `with_assistant` (somebody in the conversation is an
-    assistant), and `document_of`.
+    `is_explained` (an assistant's long turn, or a tool's text), `weights`, `by_user`,
+    `by_assistant`, `with_assistant` (somebody in the conversation is an assistant), and
+    `document_of`.
 
     By document: `rows` of the table, `conversations` (their numbers), and `starts`, the number of
     its first passage, with the number of all passages at the end.
     """
 
-    def __init__(self, documents: Sequence[Document]) -> None:
+    def __init__(self, documents: Sequence[Document], *, asks_answers: bool) -> None:
+        """`asks_answers`: a question comes back to what an assistant said."""
         passages = np.concatenate([document.passages for document in documents])
+        self._set_documents(documents)
+        self._set_words(documents, passages["words"])
+        self._set_passages(documents, passages)
+        self.weights = self._passage_weights(asks_answers=asks_answers)
+
+    def _set_documents(self, documents: Sequence[Document]) -> None:
+        """Set what is known by document."""
         sizes = [len(document.passages) for document in documents]
         self.rows = np.concatenate([document.row for document in documents])
         self.conversations = conversation_of(self.rows["key"])
         self.starts = np.cumsum([0, *sizes])
         self.document_of = np.repeat(np.arange(len(documents)), sizes)
 
+    def _set_words(self, documents: Sequence[Document], lengths: Array) -> None:
+        """Set what is known by word. `lengths` are those of all passages, in words."""
         self.words = np.concatenate([document.words for document in documents])
-        self.passage_of_word = np.repeat(np.arange(len(passages)), passages["words"])
+        self.passage_of_word = np.repeat(np.arange(len(lengths)), lengths)
         marks = np.concatenate([document.marks for document in documents])
-        self.in_question = (marks & IN_QUESTION).astype(bool)
         self.accents = marks >> ACCENTS_SHIFT
+        question_marks = marks & IN_QUESTION
+        self.in_question = question_marks.astype(bool)
 
+    def _set_passages(self, documents: Sequence[Document], passages: Array) -> None:
+        """Set what is known by passage."""
+        kinds = passages["kind"]
+        speakers = passages["speaker"]
         self.lengths = passages["words"].astype(float)
         self.names = passages["name"]
-        self.tells = passages["kind"] == TELLS
-        self.by_user = passages["speaker"] == _USER
-        self.by_assistant = passages["speaker"] == _ASSISTANT
+        self.tells = kinds == TELLS
+        self.kind_weights = TENTHS[kinds] / 10
+        self.by_user = speakers == _USER
+        self.by_assistant = speakers == _ASSISTANT
+
         turn_lengths = np.concatenate([_turn_lengths(document) for document in documents])
-        is_long_answer = self.by_assistant & (turn_lengths > EXPLAINED_LENGTH)
-        is_explained = is_long_answer | (passages["speaker"] == _TOOL)
-        self.kind_weights = TENTHS[passages["kind"]] / 10
-        self.weights = np.where(is_explained, EXPLAINED_WEIGHT, self.kind_weights)
+        is_long = turn_lengths > EXPLAINED_LENGTH
+        is_tool = speakers == _TOOL
+        self.is_explained = is_tool | (self.by_assistant & is_long)
+
         has_assistant = np.array([_has_assistant(document) for document in documents])
         self.with_assistant = has_assistant[self.document_of]
+
+    def _passage_weights(self, *, asks_answers: bool) -> Array:
+        """How much each passage counts."""
+        asked_weight = ASKED_EXPLAINED_WEIGHT if asks_answers else EXPLAINED_WEIGHT
+        # What only repeats something at length is never what was asked for.
+        explained_weights = np.where(self.tells, asked_weight, EXPLAINED_WEIGHT)
+        weights: Array = np.where(self.is_explained, explained_weights, self.kind_weights)
+        return weights
 
     def any_in_document(self, of_passages: Array) -> Array:
         """For each document, whether a truth is there of any of its passages."""
@@ -129,16 +156,16 @@ class Corpus:
         """How often each two neighbouring words of the question are near each other in each
         passage, in either order.
         """
+        pair_count = max(0, len(words) - 1)
+        counts = np.zeros((pair_count, len(self.lengths)))
         hits = [np.isin(self.words, word) for word in words]
-        counts = np.zeros((max(0, len(hits) - 1), len(self.lengths)))
-        for apart in range(1, PAIR_SPAN + 1):
-            passages = self.passage_of_word[apart:]
-            is_within_one = passages == self.passage_of_word[:-apart]
+        for distance in range(1, PAIR_SPAN + 1):
+            passages = self.passage_of_word[distance:]
+            is_within_one = passages == self.passage_of_word[:-distance]
             for number, (one, other) in enumerate(pairwise(hits)):
-                in_order = one[:-apart] & other[apart:]
-                in_reverse = other[:-apart] & one[apart:]
-                near = (in_order | in_reverse) & is_within_one
-                np.add.at(counts[number], passages[near], 1)
+                is_pair = _at_distance(one, other, distance)
+                is_pair &= is_within_one
+                np.add.at(counts[number], passages[is_pair], 1)
         return counts
 
     def with_neighbours(self, values: Array) -> Array:
@@ -152,6 +179,17 @@ class Corpus:
             total[:, distance:] += weights * values[:, :-distance]
             total[:, :-distance] += weights * values[:, distance:]
         return total
+
+
+def _at_distance(one: Array, other: Array, distance: int) -> Array:
+    """Where one of two words is so many words behind the other, in either order.
+
+    Takes where each of them is. Says it for all words but the first ones.
+    """
+    one_first = one[:-distance] & other[distance:]
+    other_first = other[:-distance] & one[distance:]
+    is_pair: Array = one_first | other_first
+    return is_pair
 
 
 def _turn_lengths(document: Document) -> Array:

@@ -220,20 +220,29 @@ def _words_of(text: str, language: str) -> list[tuple[str, int]]:
 
 def postings(document: Document) -> Array:
     """The postings of one document. A speaker's name is a word of each of their passages."""
-    passages = document.passages
-    named = np.flatnonzero(passages["name"])
-    passage_of_word = np.repeat(np.arange(len(passages)), passages["words"])
-    words = np.concatenate([document.words, passages["name"][named]])
-    places = np.concatenate([passage_of_word, named]).astype("<u4")
-    # Each word once a passage.
-    words, places = np.unique(np.stack([words, places]), axis=1)
+    words, places = _words_by_passage(document)
     terms, term_of_word = np.unique(words, return_inverse=True)
-    kinds = passages["kind"][places]
+    kinds = document.passages["kind"][places]
     tells = kinds == TELLS
+    tenths = np.where(tells, 0, TENTHS[kinds])
     told = np.bincount(term_of_word, tells, len(terms))
-    asked = np.bincount(term_of_word, np.where(tells, 0, TENTHS[kinds]), len(terms))
+    asked = np.bincount(term_of_word, tenths, len(terms))
     rows = np.zeros(len(terms), POSTINGS)
     rows["term"] = terms
     rows["count"] = np.minimum(told, _MOST_COUNTED)
     rows["asked"] = np.minimum(asked, _MOST_COUNTED)
     return rows
+
+
+def _words_by_passage(document: Document) -> tuple[Array, Array]:
+    """The words of each passage, each once, and the number of its passage."""
+    passages = document.passages
+    numbers = np.arange(len(passages))
+    names = passages["name"]
+    named = np.flatnonzero(names)
+    words = np.concatenate([document.words, names[named]])
+    passage_of_word = np.repeat(numbers, passages["words"])
+    places = np.concatenate([passage_of_word, named])
+    both = np.stack([words, places.astype("<u4")])
+    words, places = np.unique(both, axis=1)
+    return words, places

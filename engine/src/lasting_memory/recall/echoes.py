@@ -49,17 +49,22 @@ class _Search:
         self._corpus = corpus
         by_user = corpus.by_user[corpus.passage_of_word]
         tells = corpus.tells[corpus.passage_of_word]
+        in_statement = ~corpus.in_question
+        user_asks = corpus.in_question & by_user
+        user_states = in_statement & by_user & tells
         self._has = corpus.has(words)
-        self._has_as_statement = corpus.has(words, ~corpus.in_question)
-        self._stated = corpus.has(words, ~corpus.in_question & by_user & tells)
-        asked = corpus.has(words, corpus.in_question & by_user)
+        self._has_as_statement = corpus.has(words, in_statement)
+        self._stated = corpus.has(words, user_states)
+        asked = corpus.has(words, user_asks)
         self._asked_in_document = corpus.any_in_document(asked)
-        self._sources = np.flatnonzero(self._stated.any(axis=0))
-        self._days = corpus.rows["began"][corpus.document_of] // DAY_SECONDS
-        self._conversations = corpus.conversations[corpus.document_of]
 
-        self._only_asks = corpus.by_user & ~self._stated.any(axis=0)
-        self._repeats = corpus.by_assistant & (corpus.weights == 1)
+        states_any = self._stated.any(axis=0)
+        self._sources = np.flatnonzero(states_any)
+        days_began = corpus.rows["began"] // DAY_SECONDS
+        self._days = days_began[corpus.document_of]
+        self._conversations = corpus.conversations[corpus.document_of]
+        self._only_asks = corpus.by_user & ~states_any
+        self._repeats = corpus.by_assistant & corpus.tells & ~corpus.is_explained
 
     def echoes(self) -> Echoes:
         """The echoes among all passages."""
@@ -97,22 +102,31 @@ class _Search:
 
     def _repeated_by(self, passage: int) -> Array:
         """The person's statements, in other conversations, that a passage asks for or repeats."""
-        corpus = self._corpus
         sources = self._sources
-        repeats = self._repeats[passage]
         matched = self._matched(passage)
         stated = self._stated[np.ix_(matched, sources)]
-        is_repeated = 2 * stated.sum(axis=0) >= len(matched)
+        count_stated = stated.sum(axis=0)
+        is_repeated = 2 * count_stated >= len(matched)
         is_repeated &= self._conversations[sources] != self._conversations[passage]
-        if repeats:
-            answered = self._asked_in_document[matched, corpus.document_of[passage]]
-            is_repeated &= (stated | answered[:, None]).all(axis=0)
+        if self._repeats[passage]:
+            is_repeated &= self._says_no_more(passage, matched, stated)
         else:
-            is_repeated &= corpus.names[sources] == corpus.names[passage]
+            names = self._corpus.names
+            is_repeated &= names[sources] == names[passage]
         if not self._only_asks[passage]:
             is_repeated &= self._days[sources] <= self._days[passage]
         repeated: Array = sources[is_repeated]
         return repeated
+
+    def _says_no_more(self, passage: int, matched: Array, stated: Array) -> Array:
+        """Whether an assistant's passage has no words of the question but those that a statement
+        has, or that were asked for in its conversation. For each statement.
+        """
+        document = self._corpus.document_of[passage]
+        was_asked = self._asked_in_document[matched, document]
+        is_known = stated | was_asked[:, None]
+        says_no_more: Array = is_known.all(axis=0)
+        return says_no_more
 
     def _matched(self, passage: int) -> Array:
         """The question's words in a passage. Whether an assistant offers something more, as a
@@ -126,21 +140,30 @@ class _Search:
 
 def _new_words(corpus: Corpus) -> Array:
     """How many words of each passage the person had not said in an earlier conversation."""
+    passage_of_word = corpus.passage_of_word
+    moments = _moments(corpus)
+    moment_of_passage = moments[corpus.document_of]
+    moment_of_word = moment_of_passage[passage_of_word]
+    by_user = corpus.by_user[passage_of_word]
+
+    terms, term_of_word = np.unique(corpus.words, return_inverse=True)
+    first_said = np.full(len(terms), len(moments))
+    said_terms = term_of_word[by_user]
+    np.minimum.at(first_said, said_terms, moment_of_word[by_user])
+    is_new = first_said[term_of_word] >= moment_of_word
+    return np.bincount(passage_of_word, is_new, len(corpus.lengths))
+
+
+def _moments(corpus: Corpus) -> Array:
+    """For each document, which one its conversation is, in the order of time, from 0."""
     rows = corpus.rows
     days = rows["began"] // DAY_SECONDS
-    by_time = np.lexsort((corpus.conversations, rows["version"], days))
-    ordered = corpus.conversations[by_time]
-    is_next = ordered[1:] != ordered[:-1]
+    order = np.lexsort((corpus.conversations, rows["version"], days))
+    conversations = corpus.conversations[order]
+    is_next = conversations[1:] != conversations[:-1]
     moments = np.empty(len(rows), int)
-    moments[by_time] = np.cumsum([0, *is_next])
-
-    moment_of_word = moments[corpus.document_of][corpus.passage_of_word]
-    terms, term_of_word = np.unique(corpus.words, return_inverse=True)
-    first_said = np.full(len(terms), len(rows))
-    by_user = corpus.by_user[corpus.passage_of_word]
-    np.minimum.at(first_said, term_of_word[by_user], moment_of_word[by_user])
-    is_new = first_said[term_of_word] >= moment_of_word
-    return np.bincount(corpus.passage_of_word, is_new, len(corpus.lengths))
+    moments[order] = np.cumsum([0, *is_next])
+    return moments
 
 
 def without_echoes(

@@ -109,14 +109,18 @@ async def load(store: BaseStore, actor: identity.Actor) -> Index:
     that all before it is there, is read first (langgraph's stores get before they search). Without
     any part it says nothing: somebody is dropping the index.
     """
-    new_parts = SearchOp(namespaces.recall(actor, "new"), limit=MOST_PARTS)
-    reads: list[Op] = [GetOp(namespaces.recall(actor, "documents"), WATERMARK), new_parts]
+    documents_of = namespaces.recall(actor, "documents")
+    new_of = namespaces.recall(actor, "new")
+    segments_of = namespaces.recall(actor, "segments")
+    reads: list[Op] = [GetOp(documents_of, WATERMARK), SearchOp(new_of, limit=MOST_PARTS)]
     watermark, new = cast("Any", await store.abatch(reads))
-    segments = await store.asearch(namespaces.recall(actor, "segments"), limit=MOST_PARTS)
-    parts = [read_part(item) for item in (*segments, *new)]
-    if watermark is None or not parts:
-        return Index(parts, new_parts=len(new))
-    return Index(parts, watermark.value.get("version", 0), new_parts=len(new))
+    segments = await store.asearch(segments_of, limit=MOST_PARTS)
+    index = Index(new_parts=len(new))
+    for item in (*segments, *new):
+        index.parts.append(read_part(item))
+    if watermark is not None and index.parts:
+        index.watermark = watermark.value.get("version", 0)
+    return index
 
 
 async def state_of(store: BaseStore, actor: identity.Actor) -> frozenset[tuple[str, datetime]]:
@@ -190,21 +194,26 @@ def _conversation_ops(
 
     `counts` are how many documents conversations had, where it was more than one.
     """
-    key = int(made[0].row["key"][0])
+    first = made[0]
+    key = int(first.row["key"][0])
     documents_of = namespaces.recall(actor, "documents")
     ops = list[PutOp]()
     for number, document in enumerate(made):
-        ops.append(PutOp(documents_of, f"{key + number:016x}", document.stored(), index=False))
+        name = f"{key + number:016x}"
+        value = document.stored()
+        ops.append(PutOp(documents_of, name, value, index=False))
     ops += _count_ops(actor, key, len(made), counts.get(key, 1))
     rows = _postings_of(made)
-    part = Part(
-        namespaces.recall(actor, "new"),
-        _part_name(made[0]),
-        np.concatenate([document.row for document in made]),
-        [made[0].language],
-        1 if len(made) == 1 else _bucket_count(rows),
-    )
+    part = _new_part(actor, made, 1 if len(made) == 1 else _bucket_count(rows))
     return ops + _part_ops(actor, part, rows)
+
+
+def _new_part(actor: identity.Actor, made: Sequence[Document], buckets: int) -> Part:
+    """The part of the index of one conversation, which has these documents."""
+    where = namespaces.recall(actor, "new")
+    first = made[0]
+    table = np.concatenate([document.row for document in made])
+    return Part(where, _part_name(first), table, [first.language], buckets)
 
 
 def _part_name(document: Document) -> str:
@@ -288,17 +297,29 @@ async def drop(
     """
     if not thread_ids:
         return
-    counts = await _document_counts(store, actor, [key_of(thread_id) for thread_id in thread_ids])
+    keys = [key_of(thread_id) for thread_id in thread_ids]
+    counts = await _document_counts(store, actor, keys)
     for key, count in counts.items():
-        # A row without words, newer than all before, marks a conversation as gone.
-        row = np.array([(key, time.time_ns() // 1_000, 0, 0, 0, 0)], TABLE)
-        part = Part(namespaces.recall(actor, "new"), f"{key:016x}@gone", row, [], 1)
-        ops = _part_ops(actor, part, np.zeros(0, POSTINGS))
-        ops.append(PutOp(namespaces.recall(actor, "documents"), f"{key:016x}", None))
-        ops += _count_ops(actor, key, 0, count)
+        ops = _gone_ops(actor, key, count)
         ops += await text_ops(store, actor, key, None)
         await write(store, actor, ops, began)
     await _merge(store, actor, began)
+
+
+def _gone_ops(actor: identity.Actor, key: int, count: int) -> list[PutOp]:
+    """The operations that delete the documents of a conversation, of which it has so many.
+
+    A row without words, newer than all before, marks it as gone.
+    """
+    version = time.time_ns() // 1_000
+    row = np.array([(key, version, 0, 0, 0, 0)], TABLE)
+    where = namespaces.recall(actor, "new")
+    part = Part(where, f"{key:016x}@gone", row, [], 1)
+    ops = _part_ops(actor, part, np.zeros(0, POSTINGS))
+    documents_of = namespaces.recall(actor, "documents")
+    ops.append(PutOp(documents_of, f"{key:016x}", None))
+    ops += _count_ops(actor, key, 0, count)
+    return ops
 
 
 def _part_ops(actor: identity.Actor, part: Part, rows: Array) -> list[PutOp]:
@@ -307,17 +328,24 @@ def _part_ops(actor: identity.Actor, part: Part, rows: Array) -> list[PutOp]:
     It counts once its table exists, so that is put last.
     """
     documents_of = namespaces.recall(actor, "documents")
-    bucket_of_row = rows["term"] % part.buckets
-    order = np.lexsort((rows["place"], rows["term"], bucket_of_row))
-    sizes = np.bincount(bucket_of_row, minlength=part.buckets)
-    buckets = np.split(rows[order], np.cumsum(sizes)[:-1])
     ops = list[PutOp]()
-    for number, bucket in enumerate(buckets):
+    for number, bucket in enumerate(_buckets(rows, part.buckets)):
         value = packed({"postings": bucket})
         ops.append(PutOp(documents_of, f"{part.name}/{number}", value, index=False))
-    table = packed({"table": part.table}, languages=[*part.languages], buckets=part.buckets)
+    languages = [*part.languages]
+    table = packed({"table": part.table}, languages=languages, buckets=part.buckets)
     ops.append(PutOp(part.namespace, part.name, table, index=False))
     return ops
+
+
+def _buckets(rows: Array, count: int) -> list[Array]:
+    """Postings in so many buckets by word, each in the order of words."""
+    bucket_of_row = rows["term"] % count
+    order = np.lexsort((rows["place"], rows["term"], bucket_of_row))
+    sizes = np.bincount(bucket_of_row, minlength=count)
+    ends = np.cumsum(sizes)
+    buckets: list[Array] = np.split(rows[order], ends[:-1])
+    return buckets
 
 
 async def write(

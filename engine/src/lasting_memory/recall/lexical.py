@@ -24,6 +24,7 @@ import numpy.typing as npt
 import regex
 import Stemmer
 
+from lasting_memory.recall import bengali
 from lasting_memory.recall.function_words import FUNCTION_WORDS
 from lasting_memory.words import Term, ascii_terms, comparable, is_unspaced, search_terms, words
 
@@ -101,7 +102,7 @@ def search_stems(text: str, language: str) -> list[Term]:
     if text.isascii():
         return [Term(stem, stem) for stem in ascii_search_stems(text, language)]
     terms = _telling(text, language)
-    stemmed = _stemmed([term.text for term in terms], _SEARCH_STEMMERS.get(language))
+    stemmed = _search_stemmed([term.text for term in terms], _SEARCH_STEMMERS.get(language))
     return [
         Term(stem, term.spelled, term.accents) for term, stem in zip(terms, stemmed, strict=True)
     ]
@@ -135,7 +136,7 @@ def query_words(
     terms = _telling(query, spoken)
     texts = [term.text for term in terms]
     stemmers = {_SEARCH_STEMMERS.get(name) for name in (*languages, spoken)}
-    by_stemmer = [_stemmed(texts, stemmer) for stemmer in stemmers]
+    by_stemmer = [_search_stemmed(texts, stemmer) for stemmer in stemmers]
     words = dict[tuple[str, ...], Word]()
     known_stems = frozenset(known)
     room = float(most)
@@ -158,6 +159,15 @@ def _telling(text: str, language: str) -> list[Term]:
     """The words of a text but the stop words of a language."""
     stop = STOP_WORDS.get(language, frozenset())
     return [term for term in search_terms(text) if term.spelled not in stop]
+
+
+def _search_stemmed(found: list[str], stemmer: str | None) -> list[str]:
+    """Words of a search, stemmed. Letters tell those of Bengali in a text of any language."""
+    stemmed = [*_stemmed(found, stemmer)]
+    for place, word in enumerate(found):
+        if bengali.is_bengali(word):
+            stemmed[place] = bengali.stem(word)
+    return stemmed
 
 
 def _stemmed(found: list[str], stemmer: str | None) -> list[str]:

@@ -37,8 +37,11 @@ async def text_ops(
     item = await store.aget(namespace, listed)
     before = set(item.value["passages"]) if item else set[str]()
     made = _passage_items(key, talk) if talk else {}
-    ops = [PutOp(namespace, name, None) for name in before - made.keys()]
-    ops += [PutOp(namespace, name, made[name], index=["text"]) for name in made.keys() - before]
+    ops = list[PutOp]()
+    for name in before - made.keys():
+        ops.append(PutOp(namespace, name, None))
+    for name in made.keys() - before:
+        ops.append(PutOp(namespace, name, made[name], index=["text"]))
     if talk:
         ops.append(PutOp(namespace, listed, {"passages": sorted(made)}, index=False))
     elif item:

@@ -10,9 +10,11 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from lasting_memory.days import WORLDS, local_days
-from lasting_memory.recall import lexical
+from lasting_memory.recall import lexical, repetition
+from lasting_memory.recall.cue_words import asks_for_answers, asks_for_newest
 from lasting_memory.recall.format import accents_of, hash_of
 from lasting_memory.recall.lexical import Array
+from lasting_memory.words import words
 
 # Most characters and distinct words of a query, and of its alternatives.
 MAX_QUERY_CHARS = 2_000
@@ -21,6 +23,9 @@ MAX_QUERY_WORDS = 48
 ALTERNATIVE_WEIGHT = 0.3
 # Times of one question that count.
 _MAX_TIMES = 4
+# Sentences without a question mark that make a query a message. Who asks about the past writes one
+# sentence, or says one thing before it; who goes on with what an assistant made says more.
+_MESSAGE_STATEMENTS = 2
 
 
 class Question(NamedTuple):
@@ -29,6 +34,9 @@ class Question(NamedTuple):
     `words` are its words, each by the hashes of its stems. The first `own` of them are the query's
     own, the others are alternatives; `accents` has the number of each own word's accents
     (`format.accents_of`). The days of `times` are those of `zone`.
+
+    `asks_newest`: it asks for what is so now, or was last. `asks_answers`: it comes back to what an
+    assistant said.
     """
 
     words: list[list[int]]
@@ -36,6 +44,8 @@ class Question(NamedTuple):
     times: list[lexical.Time]
     accents: list[int]
     zone: ZoneInfo = WORLDS
+    asks_newest: bool = False
+    asks_answers: bool = False
 
     @property
     def own_words(self) -> list[list[int]]:
@@ -94,15 +104,38 @@ def question(
     `alternatives` are other words for it. `period` is a time beside those that the query names. The
     days of its times are those of the time zone.
     """
-    times, rest = lexical.times(query[:MAX_QUERY_CHARS], today)
+    text = query[:MAX_QUERY_CHARS]
+    spoken = {lexical.language(text), *languages}
+    times, rest = lexical.times(text, today)
     own = lexical.query_words(rest, languages, MAX_QUERY_WORDS)
     own_stems = {stem for word in own for stem in word.stems}
     other_text = " ".join(alternatives)[:MAX_QUERY_CHARS]
     others = lexical.query_words(other_text, languages, MAX_QUERY_WORDS, own_stems)
-    words = list[list[int]]()
+    hashes = list[list[int]]()
     for word in (*own, *others):
-        words.append([hash_of(stem) for stem in word.stems])
+        hashes.append([hash_of(stem) for stem in word.stems])
+    accents = [accents_of(word.accents) for word in own]
     if period is not None:
         times = [period, *times]
-    accents = [accents_of(word.accents) for word in own]
-    return Question(words, len(own), times[:_MAX_TIMES], accents, zone)
+    return Question(
+        hashes,
+        len(own),
+        times[:_MAX_TIMES],
+        accents,
+        zone,
+        asks_newest=asks_for_newest(text, spoken),
+        asks_answers=_is_message(text) or asks_for_answers(text, spoken),
+    )
+
+
+def _is_message(query: str) -> bool:
+    """Whether a query is a message of a conversation that goes on, in any language: it says several
+    things.
+    """
+    statements = 0
+    for sentence, is_question in repetition.sentences(query):
+        # An initial, as in "J. Smith", says nothing.
+        letters = "".join(words(sentence))
+        if not is_question and len(letters) > 1:
+            statements += 1
+    return statements >= _MESSAGE_STATEMENTS

@@ -1,8 +1,9 @@
 """Ranks the candidates for a question, passage by passage, by their words.
 
 A conversation counts with its best passage, because a turn answers a question, and half as much as
-a whole. For a quote, a passage counts together with its neighbours, because a short turn often
-makes sense only beside the one before it.
+a whole. Where the question comes back to what an assistant said, it counts as much as a whole, and
+long explanations count in full. For a quote, a passage counts together with its neighbours, because
+a short turn often makes sense only beside the one before it.
 
 What asks for the past, and what repeats it, counts less (`echoes.py`), so that it does not come
 before what told it. The average lengths are those of what tells something, too.
@@ -29,8 +30,10 @@ from lasting_memory.recall.echoes import find_echoes, without_echoes
 from lasting_memory.recall.lexical import Array
 from lasting_memory.recall.question import Question
 
-# Weight of the whole conversation beside its best passage.
+# Weight of the whole conversation beside its best passage; and where a question comes back to what
+# an assistant said.
 WHOLE_WEIGHT = 0.5
+ASKED_WHOLE_WEIGHT = 1.0
 # Weight of what repeats, or only asks for, what the person stated in another conversation.
 ECHO_WEIGHT = 0.2
 # How much less a word counts that is spelled with other accents than in the question, where others
@@ -86,7 +89,7 @@ class _Ranking:
     def __init__(
         self, question: Question, documents: Sequence[Document], frequencies: Frequencies
     ) -> None:
-        corpus = Corpus(documents)
+        corpus = Corpus(documents, asks_answers=question.asks_answers)
         counts = corpus.counts(question.words)
         counts[: question.own] -= ACCENT_LOSS * corpus.spelled_otherwise(question)
         echoes = find_echoes(corpus, question.own_words)
@@ -99,6 +102,7 @@ class _Ranking:
         self._has_word = corpus.any_in_document(has_word)
         self._kind_weights = self._kinds(has_word)
         self._time_fits = question.fit(corpus.rows)
+        self._whole_weight = ASKED_WHOLE_WEIGHT if question.asks_answers else WHOLE_WEIGHT
 
         frequencies = without_echoes(frequencies, corpus, counts, echoes.is_echo)
         word_weights = self._word_weights(frequencies)
@@ -148,33 +152,41 @@ class _Ranking:
         return weights
 
     def _weigh(self, counts: Array, weights: Array) -> None:
-        """Set BM25 of each passage, of each passage with its neighbours, and of each document.
+        """Set the scores of documents, and of each passage with its neighbours, for quotes.
 
         A row of `counts` is a word's, or a pair's.
         """
         corpus = self.corpus
-        tells = self._tells
         passage_weights = np.where(self._is_echo, ECHO_WEIGHT, corpus.weights)
         by_passage = counts * passage_weights
         lengths = corpus.lengths * passage_weights
-        passages = saturated(by_passage, lengths, average_length(lengths, tells))
-        self._passages = weights @ passages * passage_weights
+        average = average_length(lengths, self._tells)
+        passages = weights @ saturated(by_passage, lengths, average) * passage_weights
 
         # In quotes an echo counts as ever: within its conversation it is often what makes sense of
         # its neighbour.
-        lengths = corpus.with_neighbours((corpus.lengths * corpus.weights)[None, :])[0]
+        weighed_lengths = corpus.lengths * corpus.weights
+        (lengths,) = corpus.with_neighbours(weighed_lengths[None, :])
         by_window = corpus.with_neighbours(counts * corpus.weights)
-        windows = saturated(by_window, lengths, average_length(lengths, tells))
-        self._windows = weights @ windows * corpus.weights
+        average = average_length(lengths, self._tells)
+        windows = weights @ saturated(by_window, lengths, average) * corpus.weights
 
         lengths = corpus.sum_in_document(corpus.lengths)
-        average = average_length(lengths, corpus.any_in_document(tells))
-        wholes = saturated(corpus.sum_in_document(by_passage), lengths, average)
-        self._wholes = weights @ wholes
+        by_document = corpus.sum_in_document(by_passage)
+        average = average_length(lengths, corpus.any_in_document(self._tells))
+        wholes = weights @ saturated(by_document, lengths, average)
 
         bonus = self._speaker_bonus()
-        self._passages = self._passages * bonus
-        self._windows = self._windows * bonus
+        self._windows = windows * bonus
+        self._scores = self._document_scores(passages * bonus, wholes)
+
+    def _document_scores(self, passages: Array, wholes: Array) -> Array:
+        """The score of each document, of BM25 of all passages and of all documents."""
+        best = self.corpus.most_in_document(passages)
+        whole = self._whole_weight * self._kind_weights * wholes
+        time = TIME_WEIGHT * self._time_unit * self._time_fits
+        scores: Array = best + whole + time
+        return scores
 
     def _speaker_bonus(self) -> Array:
         """A factor for each passage: more than 1 for those of the one speaker whom the question
@@ -195,13 +207,15 @@ class _Ranking:
         """The score of a document, and its turns."""
         start = self.corpus.starts[number]
         end = self.corpus.starts[number + 1]
-        kind_weight = self._kind_weights[number]
-        best_passage = self._passages[start:end].max()
-        whole = WHOLE_WEIGHT * kind_weight * self._wholes[number]
-        time = TIME_WEIGHT * self._time_fits[number] * self._time_unit
-        tells = bool(kind_weight == 1 or not self._has_word[number])
+        total = float(self._scores[number])
         turns = _turns(document, self._windows[start:end])
-        return Scored(float(best_passage + whole + time), turns, tells)
+        return Scored(total, turns, self._tells_something(number))
+
+    def _tells_something(self, number: int) -> bool:
+        """Whether a document has words of the question in what tells something; or none at all."""
+        if not self._has_word[number]:
+            return True
+        return bool(self._kind_weights[number] == 1)
 
 
 def _turns(document: Document, scores: Array) -> Turns:

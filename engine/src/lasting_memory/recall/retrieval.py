@@ -21,7 +21,13 @@ from lasting_memory.recall import lexical
 from lasting_memory.recall.candidates import matching_documents
 from lasting_memory.recall.catching_up import catch_up
 from lasting_memory.recall.documents import Document, read_document
-from lasting_memory.recall.format import ASKS, TENTHS, DamagedError, key_of
+from lasting_memory.recall.format import (
+    ASKS,
+    TENTHS,
+    DamagedError,
+    conversation_of,
+    key_of,
+)
 from lasting_memory.recall.index import Index, drop, forget, read_postings, state_of
 from lasting_memory.recall.meaning import similar
 from lasting_memory.recall.question import MAX_QUERY_CHARS, Question, question
@@ -39,6 +45,10 @@ EMBED_SECONDS = 3.0
 # Weight of similarity in meaning beside words, both up to 1. Higher ones find no more
 # (docs/recall.md).
 DENSE_WEIGHT = 0.2
+# Conversations whose score is at most by this share below the best one answer as well as that one:
+# where a question says that the newest is meant, and where it says nothing.
+NEAR_BEST_FOR_NEWEST = 0.2
+NEAR_BEST = 0.01
 
 logger = logging.getLogger("memory")
 
@@ -74,13 +84,23 @@ class _Candidates:
     conversations, by number.
 
     `searched` is the number of all conversations. Of a nearest passage there is its item, and
-    whether it is near at all.
+    whether it is near at all. `asks_newest` is the question's.
     """
 
     documents: Sequence[Document] = ()
     scored: Mapping[int, Scored] = field(default_factory=dict)
     near: Mapping[int, tuple[SearchItem, bool]] = field(default_factory=dict)
     searched: int = 0
+    asks_newest: bool = False
+
+    def ranked(self) -> list[int]:
+        """The numbers of the conversations, best first (`in_order`)."""
+        ended = dict[int, int]()
+        for document in self.documents:
+            row = document.row[0]
+            ended[int(conversation_of(row["key"]))] = int(row["ended"])
+        share = NEAR_BEST_FOR_NEWEST if self.asks_newest else NEAR_BEST
+        return in_order(self.scores(), ended, share)
 
     def scores(self) -> dict[int, float]:
         """The score of each conversation by words and meaning."""
@@ -190,8 +210,7 @@ async def search(
             _TRIES,
         )
         return Results([], 0, max(1, len(index.table)))
-    scores = candidates.scores()
-    keys = sorted(scores, key=scores.__getitem__, reverse=True)[:limit]
+    keys = candidates.ranked()[:limit]
     thread_ids = {key_of(text.thread_id): text.thread_id for text in candidates.documents}
     shown = [thread_ids[key] for key in keys]
     talks = await read_conversations(threads, actor, agents, shown, routes)
@@ -235,7 +254,23 @@ async def _candidates(
     items = await store.abatch([GetOp(where, f"{key:016x}") for key in distinct])
     documents = [read_document(item) for item in items]
     scored = await platform.in_thread(score, asked, documents, frequencies)
-    return _Candidates(documents, scored, near, frequencies.searched)
+    return _Candidates(documents, scored, near, frequencies.searched, asked.asks_newest)
+
+
+def in_order(scores: Mapping[int, float], ended: Mapping[int, int], near: float) -> list[int]:
+    """The numbers of conversations, best first, by their scores and the times of their ends.
+
+    Those whose score is at most by the share `near` below the best one come first, the newest of
+    them before the others: what was replaced later so comes behind what replaced it.
+    """
+    best_first = sorted(scores, key=scores.__getitem__, reverse=True)
+    if not best_first:
+        return []
+    least = (1 - near) * scores[best_first[0]]
+    as_good = [key for key in best_first if scores[key] >= least]
+    others = best_first[len(as_good) :]
+    as_good.sort(key=ended.__getitem__, reverse=True)
+    return as_good + others
 
 
 def fused(

@@ -114,18 +114,29 @@ def conversation(
     What only repeats memory, past conversations, or the files of these routes is no turn.
     """
     turns, last_said_at = _turns_of(thread.get("values"), routes)
-    shown = tuple(turn for turn in turns if turn.speaker in speakers and turn.text)
+    shown = list[Turn]()
+    for turn in turns:
+        if turn.speaker in speakers and turn.text:
+            shown.append(turn)
+    thread_id = str(thread["thread_id"])
     metadata = thread.get("metadata") or {}
-    updated_at = str(thread.get("updated_at") or "")
-    created_at = str(metadata.get(IMPORTED_BEGAN) or thread.get("created_at") or updated_at)
-    ended_at = str(metadata.get(IMPORTED_ENDED) or "")
-    date = (ended_at or last_said_at or updated_at)[:10]
-    return Conversation(str(thread["thread_id"]), date, shown, created_at, updated_at, ended_at)
+    updated_at = _text(thread, "updated_at")
+    created_at = _text(metadata, IMPORTED_BEGAN) or _text(thread, "created_at") or updated_at
+    ended_at = _text(metadata, IMPORTED_ENDED)
+    date = ended_at or last_said_at or updated_at
+    return Conversation(thread_id, date[:10], tuple(shown), created_at, updated_at, ended_at)
+
+
+def _text(values: Mapping[str, Any], key: str) -> str:
+    """A value as text; "" where it is missing."""
+    return str(values.get(key) or "")
 
 
 def _turns_of(values: object, routes: Collection[str]) -> tuple[list[Turn], str]:
     """The turns in a thread's values, and when something was said last; "" where nobody noted it."""
-    messages = _mappings(values.get("messages") if isinstance(values, Mapping) else None)
+    if not isinstance(values, Mapping):
+        return [], ""
+    messages = _mappings(values.get("messages"))
     calls = dict[str, Mapping[str, Any]]()
     turns = list[Turn]()
     at = ""
@@ -133,7 +144,8 @@ def _turns_of(values: object, routes: Collection[str]) -> tuple[list[Turn], str]
         # What answers a message was said when that was.
         times = [said_at(message) for message in exchange if message.get("type") == "human"]
         at = max(times, default=at)
-        turns += [replace(turn, said_at=at) for turn in _exchanged(exchange, calls, routes)]
+        for turn in _exchanged(exchange, calls, routes):
+            turns.append(replace(turn, said_at=at))
     return turns, at
 
 
@@ -167,12 +179,14 @@ def _exchanged(
             adds = adds or repetition.writes(call, routes)
         for turn in _turns(message, calls, routes):
             # What an assistant says once it has looked something up repeats that.
-            turns.append(replace(turn, asks=True) if asks and turn.speaker == "assistant" else turn)
+            repeats = asks and turn.speaker == "assistant"
+            turns.append(replace(turn, asks=True) if repeats else turn)
     if not asks:
         return turns
-    return [
-        replace(turn, asks=True, adds=adds) if turn.speaker == "user" else turn for turn in turns
-    ]
+    for place, turn in enumerate(turns):
+        if turn.speaker == "user":
+            turns[place] = replace(turn, asks=True, adds=adds)
+    return turns
 
 
 def _mappings(items: object) -> list[Mapping[str, Any]]:
@@ -191,30 +205,42 @@ def _turns(
     texts = {key: value for key, value in message.items() if isinstance(value, str)}
     speaker = _SPEAKERS.get(texts.get("type", ""))
     message_id = texts.get("id", "")
-    added = message.get("additional_kwargs")
-    if speaker is None or (isinstance(added, Mapping) and added.get("lc_source") == "pinned_skill"):
-        return
-    if refused_media_of(message.get("response_metadata")):  # a note of ours to the person
+    if speaker is None or _is_none_of_theirs(message):
         return
     text = own_text(message)
     if speaker == "tool":
         # Without its call, a result of a tool that reads files may be of any file.
         call = calls.get(texts.get("tool_call_id", ""), {"name": texts.get("name")})
-        if repetition.result_repeats(call, routes):
-            return
-        failed = "failed: " if texts.get("status") == "error" and text else ""
-        yield Turn(speaker, failed + text, message_id)
+        if not repetition.result_repeats(call, routes):
+            failed = "failed: " if texts.get("status") == "error" and text else ""
+            yield Turn(speaker, failed + text, message_id)
         return
     yield Turn(speaker, text, message_id, texts.get("name", ""))
     for call in _mappings(message.get("tool_calls")):
-        if repetition.repeats(call, routes):
-            continue
-        with suppress(RecursionError, ValueError):
-            arguments = json.dumps(call.get("args") or {}, ensure_ascii=False, default=str)[
-                :_CALL_CHARS
-            ]
-            if isinstance(name := call.get("name"), str):
-                yield Turn("tool", f"called {name} {arguments}", message_id)
+        step = _step(call, routes)
+        if step:
+            yield Turn("tool", step, message_id)
+
+
+def _is_none_of_theirs(message: Mapping[str, Any]) -> bool:
+    """Whether a message is neither the person's nor the model's: a pinned skill, or a note of ours
+    to the person.
+    """
+    added = message.get("additional_kwargs")
+    if isinstance(added, Mapping) and added.get("lc_source") == "pinned_skill":
+        return True
+    return bool(refused_media_of(message.get("response_metadata")))
+
+
+def _step(call: Mapping[str, Any], routes: Collection[str]) -> str:
+    """The text of a tool call; "" for one that only repeats something, or that cannot be read."""
+    name = call.get("name")
+    if not isinstance(name, str) or repetition.repeats(call, routes):
+        return ""
+    with suppress(RecursionError, ValueError):
+        arguments = json.dumps(call.get("args") or {}, ensure_ascii=False, default=str)
+        return f"called {name} {arguments[:_CALL_CHARS]}"
+    return ""
 
 
 def message_text(content: object) -> str:

@@ -20,10 +20,10 @@ from lasting_memory.recall.answers import page_text, results_text, topics_text
 from lasting_memory.recall.retrieval import search
 from lasting_memory.recall.threads import read_conversations
 
-# Conversations in an answer. Twelve in the same number of characters name all evidence more often
-# than five, and quote as much of it: the best turns are quoted, whichever conversations they are in
-# (docs/recall.md).
-DEFAULT_LIMIT = 12
+# Conversations in an answer. Sixteen in the same number of characters name all evidence more often
+# than twelve, and quote nearly as much of it: the best turns are quoted, whichever conversations
+# they are in (docs/recall.md).
+DEFAULT_LIMIT = 16
 MAX_LIMIT = 20
 _PROFILE_KEY = PROFILE_PATH.removeprefix("/memories")
 _NO_SERVER = "There are no past conversations: this run is not on a server, which keeps them."

@@ -1,0 +1,62 @@
+"""A light stemmer of Bengali, for search: it takes the endings of nouns off, which follow one
+another (dog, dog's, to the dog, the dogs).
+
+No library here has one. Two words of one stem cost a wrong candidate at worst; a question that has
+"dog's" where the talk has "dog" would find nothing.
+"""
+
+from lasting_memory.words import comparable
+
+# The letters, by Unicode.
+_FIRST = "\u0980"
+_LAST = "\u09ff"
+# Letters and signs that stay at least.
+_LEAST = 3
+_VOWEL_SIGNS = frozenset("\u09be\u09bf\u09c0\u09c1\u09c2\u09c3\u09c7\u09c8\u09cb\u09cc")
+
+
+def _endings(text: str) -> tuple[str, ...]:
+    """Endings as they stand in words, the longest first."""
+    return tuple(sorted(map(comparable, text.split()), key=len, reverse=True))
+
+
+# For stress; of cases, where the last one follows a vowel only; and of number and definiteness.
+_STRESS = _endings("ই ও")
+_CASES = _endings("ের কে তে ে য়")
+_GENITIVE = "র"
+_NUMBERS = _endings("গুলো গুলি দের রা টা টি")
+
+
+def is_bengali(word: str) -> bool:
+    """Whether a word is written in Bengali letters."""
+    return _FIRST <= word[:1] <= _LAST
+
+
+def stem(word: str) -> str:
+    """The stem of a word, in lower case and normal form (`words.comparable`)."""
+    word = _without_one(word, _STRESS)
+    word = _without_all_cases(word)
+    shorter = _without_one(word, _NUMBERS)
+    return word if shorter == word else _without_all_cases(shorter)
+
+
+def _without_all_cases(word: str) -> str:
+    """A word without its endings of cases. The r of a stem goes too, as it looks like one."""
+    shorter = _without_one(word, _CASES)
+    if shorter == word and _has_genitive(word):
+        shorter = word.removesuffix(_GENITIVE)
+    return word if shorter == word else _without_all_cases(shorter)
+
+
+def _has_genitive(word: str) -> bool:
+    """Whether a word ends with the genitive's r behind a vowel."""
+    before = word.removesuffix(_GENITIVE)
+    return word != before and len(before) >= _LEAST and before[-1] in _VOWEL_SIGNS
+
+
+def _without_one(word: str, endings: tuple[str, ...]) -> str:
+    """A word without the first of these endings that it has."""
+    for ending in endings:
+        if word.endswith(ending) and len(word) - len(ending) >= _LEAST:
+            return word.removesuffix(ending)
+    return word
