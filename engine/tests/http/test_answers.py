@@ -140,6 +140,7 @@ async def test_a_person_s_answers_are_as_the_server_describes_them(
     assert (await made("GET", "/memory/consolidations"))["consolidations"]
     assert await made("POST", "/memory/undo", {"path": FILE, "revision": 1})
     await made("POST", "/memory/import", {**exported, "conversations": []})
+    assert await made("POST", "/memory/confirm", {"text": fact["text"]}, path=FILE)
     assert (await made("DELETE", "/memory/fact", fact, path=FILE, dry_run=True))["deleted"]["files"]
     await made("DELETE", "/memory/fact", fact, path=FILE)
     await made("DELETE", "/memory/file", path=FILE)

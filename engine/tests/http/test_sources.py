@@ -64,6 +64,22 @@ async def test_a_person_s_confirmation_raises_a_line_and_changes_no_text(
     assert [line["source"] for line in read["lines"]] == ["confirmed", "inferred"]
 
 
+async def test_a_line_with_an_end_is_confirmed_as_the_page_shows_it(
+    api: httpx.AsyncClient, store: BaseStore
+) -> None:
+    file = {"path": NOTES["path"], "content": "- The offer holds (until 2999-12-31)\n"}
+    await api.post("/memory/import", json=exported({**file, "encoding": "utf-8"}))
+    shown = (await api.get("/memory/facts")).json()["groups"]
+    (group,) = [group for group in shown if group["path"] == NOTES["path"]]
+    (line,) = group["lines"]
+    assert (line["text"], line["source"]) == ("The offer holds", "unconfirmed")
+    answer = await api.post("/memory/confirm", params=NOTES, json={"text": line["text"]})
+    assert answer.status_code == 200, answer.text
+    assert set(sources(store).values()) == {CONFIRMED}
+    read = (await api.get("/memory/file", params=NOTES)).json()
+    assert read["content"] == file["content"]
+
+
 async def test_a_field_is_confirmed_by_its_name(api: httpx.AsyncClient, store: BaseStore) -> None:
     file = {"path": "/memories/profile.json", "content": '{"role": "pilot"}'}
     await api.post("/memory/import", json=exported({**file, "encoding": "utf-8"}))

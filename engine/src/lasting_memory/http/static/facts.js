@@ -63,7 +63,8 @@ function Line({ session, group, fact, isNew, act, onEdit }) {
   const confirm = act(() => session.memory.confirm(group, { text: fact.raw ?? fact.text }));
   const name = { text: fact.text.slice(0, NAME_CHARS) };
   return html`<li class=${isNew ? "new" : ""}>
-    <p class="fact" dir="auto"><${Inline} text=${fact.text} />${fact.source === "unconfirmed" && html` <span class="unconfirmed">${t("facts.unconfirmed")}</span>`}</p>
+    <p class="fact" dir="auto"><${Inline} text=${fact.text} /></p>
+    ${fact.source === "unconfirmed" && html`<p class="quiet unconfirmed">${t("facts.unconfirmed")}</p>`}
     ${fact.until && html`<p class="quiet">${t(fact.over ? "facts.was_until" : "facts.until", { day: dayOf(fact.until) })}</p>`}
     <p class="row actions">
       ${fact.over && html`<button class="small" aria-label=${t("facts.still_true_fact", name)} onClick=${holdOn}>${t("facts.still_true")}</button>`}
