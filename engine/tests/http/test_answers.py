@@ -105,7 +105,6 @@ async def test_a_person_s_answers_are_as_the_server_describes_them(
 
     fact = {"text": "likes dill", "conversations": []}
     thread = await talk(person, model)
-    await made("GET", "/memory/controls")
     assert await made("PUT", "/memory/controls", {"review": True, "review_agent": True}) == {
         "paused": False,
         "review": True,
@@ -113,7 +112,7 @@ async def test_a_person_s_answers_are_as_the_server_describes_them(
     }
     await made("PUT", "/memory/file", {"content": "# Food\n- likes dill\n- likes rye\n"}, path=FILE)
     await made("PUT", "/memory/file", {"content": "# Food\n- likes dill\n"}, path=FILE)
-    for path in ("facts", "changes", "trash", "me", "prompt", "policies", "export"):
+    for path in ("controls", "facts", "changes", "trash", "me", "prompt", "policies", "export"):
         assert await made("GET", f"/memory/{path}")
     assert (await made("GET", "/memory"))["files"]
     assert (await made("GET", "/memory/file", path=FILE))["lines"]
