@@ -13,7 +13,6 @@ import httpx
 import pytest
 import yaml
 
-from lasting_memory.testing.deployed import PROJECT
 from lasting_memory.testing.dev_server import dev_token
 from lasting_memory.testing.people import Person
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic
@@ -22,6 +21,7 @@ from tests.conftest import free_port
 
 pytestmark = [pytest.mark.proof, pytest.mark.server, pytest.mark.postgres]
 
+_ROOT = Path(__file__).parents[3]
 START_SECONDS = 300
 _PORT = "8000"
 
@@ -38,7 +38,7 @@ def url(
     python: Path, redis: str, database: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
     """The address of the container's command, on this machine's Postgres and Redis."""
-    agent: dict[str, Any] = yaml.safe_load((PROJECT / "compose.aegra.yaml").read_text("utf-8"))[
+    agent: dict[str, Any] = yaml.safe_load((_ROOT / "compose.aegra.yaml").read_text("utf-8"))[
         "services"
     ]["agent"]
     shell, flag, line = agent["command"]
@@ -55,12 +55,12 @@ def url(
             "AUTH_ISSUER": ISSUER,
             "AUTH_JWT_SECRET": SECRET,
             "DATABASE_URL": database,
-            "PYTHONPATH": str(PROJECT / "engine" / "src"),
+            "PYTHONPATH": str(_ROOT / "engine" / "src"),
             "REDIS_URL": redis,
         }
         here = line.replace("0.0.0.0", "127.0.0.1").replace(f"--port {_PORT}", f"--port {port}")  # noqa: S104  # replaced
         process = subprocess.Popen(
-            [shell, flag, here], cwd=PROJECT, env=environ, stdout=output, stderr=output,
+            [shell, flag, here], cwd=_ROOT, env=environ, stdout=output, stderr=output,
             start_new_session=True,
         )  # fmt: skip
         address = f"http://127.0.0.1:{port}"
