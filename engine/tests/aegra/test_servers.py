@@ -220,9 +220,21 @@ async def test_consolidation_begins_once_some_time_after_the_last_turn(
 async def test_runs_of_one_thread_wait_for_each_other(pair: list[AegraServer], alice: str) -> None:
     people = [server.person(alice) for server in pair]
     thread = await people[0].thread()
-    await asyncio.gather(
-        *(people[turn % 2].turn(thread, f"Remember that I like color{turn}") for turn in range(4))
-    )
+
+    async def say(turn: int) -> None:
+        """One turn, once there is room on the thread: two runs may wait there."""
+        text = {"role": "user", "content": f"Remember that I like color{turn}"}
+        body = {"assistant_id": "agent", "input": {"messages": [text]}}
+        while True:
+            path = f"/threads/{thread}/runs/wait"
+            answer = await people[turn % 2].ask("POST", path, body)
+            if answer.status_code != 429:
+                assert answer.status_code == 200, answer.text
+                return
+            await asyncio.sleep(0.1)
+
+    async with asyncio.timeout(300):
+        await asyncio.gather(*(say(turn) for turn in range(4)))
     state = await people[0].client.threads.get_state(thread)
     values: Any = state["values"]
     said = [message["content"] for message in values["messages"] if message["type"] == "human"]

@@ -153,7 +153,7 @@ async def test_a_turn_and_a_consolidation_ask_seldom_who_acts_and_what_the_perso
     turn = walk.totals(walks["turn"])
     assert 10 < turn["identity"] <= 60
     assert turn["controls"] <= 2
-    assert turn["batches"] <= 6
+    assert turn["batches"] <= 7
     assert turn["requests"] <= 5
     consolidation = walk.totals(walks["consolidation"])
     assert 10 < consolidation["identity"] <= 132

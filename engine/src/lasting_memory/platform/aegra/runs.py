@@ -252,13 +252,16 @@ class PlanningExecutor:
         return getattr(self._executor, name)
 
     async def submit(self, job: Any) -> None:
-        """Have a run begin, now or later. Its task has nothing of the request that makes it."""
+        """Have a run begin, now or later. Its task has nothing of the request that makes it.
+
+        One that begins now is planned, too, and claimed: of several that are made at once in one
+        thread, on whichever process, one begins.
+        """
         seconds = _after.get()
         _after.set(None)
-        if seconds is None:
+        await _plan(job.identity.run_id, seconds or 0.0)
+        if seconds is None and await _claimed(job.identity.run_id) is not None:
             await _in_new_context(self._executor.submit(job))
-        else:
-            await _plan(job.identity.run_id, seconds)
 
 
 async def _in_new_context(work: Any) -> None:
@@ -324,7 +327,10 @@ async def _claimed(due_id: str) -> Any:
         .returning(Run.run_id)
         .execution_options(synchronize_session=False)
     )
+    # Two that claim at once would not see each other.
+    alone = select(func.pg_advisory_xact_lock(func.hashtext(Run.thread_id)))
     async with get_session_maker()() as session:
+        await session.execute(alone.where(Run.run_id == due_id))
         claimed = (await session.execute(claim)).scalar_one_or_none()
         await session.commit()
         if claimed is None:
