@@ -156,7 +156,7 @@ async def test_a_turn_and_a_consolidation_ask_seldom_who_acts_and_what_the_perso
     assert turn["batches"] <= 7
     assert turn["requests"] <= 5
     consolidation = walk.totals(walks["consolidation"])
-    assert 10 < consolidation["identity"] <= 132
+    assert 10 < consolidation["identity"] <= 133
     assert consolidation["controls"] <= 2
     assert 10 < consolidation["batches"] <= 25
     assert consolidation["requests"] <= 9
