@@ -3,13 +3,16 @@
 from collections.abc import Mapping
 
 import httpx
+import pytest
 from deepagents.backends.protocol import FileData
 from langgraph.store.base import BaseStore
 
 from lasting_memory.deployment import Source
+from lasting_memory.http import export
 from lasting_memory.memory import journal
 from lasting_memory.people.identity import Author
 from lasting_memory.testing.deployed import deployed
+from lasting_memory.testing.platform import Platform
 from tests.http.conftest import MEMORIES, NOTES, Open, exported, put
 from tests.memory.test_sources import sources
 
@@ -45,6 +48,22 @@ async def test_what_is_imported_is_unconfirmed(api: httpx.AsyncClient, store: Ba
     assert sources(store) == {"likes leek": UNCONFIRMED}
     await put(api, "- likes leek\n- my own\n")
     assert sources(store) == {"likes leek": UNCONFIRMED, "my own": CONFIRMED}
+
+
+async def test_an_export_comes_back_as_it_was_but_nothing_of_it_is_confirmed(
+    api: httpx.AsyncClient, store: BaseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export, "get_client", Platform)
+    known = {"pays Bob": UNCONFIRMED, "likes leek": CONFIRMED}
+    await written(store, "- pays Bob\n- likes leek\n- inferred\n", known)
+    document = (await api.get("/memory/export")).json()
+    (file,) = [file for file in document["files"] if file["path"] == NOTES["path"]]
+    assert file["sources"] == "-+"
+    copy = {**file, "path": "/memories/copy.md"}
+    answer = await api.post("/memory/import", json=exported(copy))
+    assert answer.status_code == 200, answer.text
+    read = (await api.get("/memory/file", params={"path": copy["path"]})).json()
+    assert [line["source"] for line in read["lines"]] == ["unconfirmed", "inferred", "inferred"]
 
 
 async def test_a_person_s_confirmation_raises_a_line_and_changes_no_text(

@@ -33,6 +33,7 @@ from lasting_memory.memory.controls import controls
 from lasting_memory.memory.ends import written_of
 from lasting_memory.memory.offers import Offers
 from lasting_memory.memory.proposals import Memory
+from lasting_memory.memory.sources import signs_in
 from lasting_memory.memory.stored_files import stored_file
 from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import identity
@@ -182,6 +183,7 @@ class _Files:
             "path": path,
             "content": file["content"],
             "encoding": file["encoding"],
+            "sources": signs_in(item.value),
             "revisions": revisions,
         }
         if "created_at" in file:

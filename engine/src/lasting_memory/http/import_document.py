@@ -11,11 +11,13 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from lasting_memory import days
+from lasting_memory.deployment import Source
 from lasting_memory.http import requests
 from lasting_memory.memory import journal
 from lasting_memory.memory.ends import MAX_ENDS
+from lasting_memory.memory.sources import Vouch, always, lowest, noted, sources_in
 from lasting_memory.memory.stored_files import file_bytes
-from lasting_memory.memory.validation import check_content
+from lasting_memory.memory.validation import MAX_FILE_BYTES, check_content
 from lasting_memory.plain_text import compared, plain
 
 # Of one import. What a memory may have beside what is there is checked file by file.
@@ -33,6 +35,20 @@ class DocumentFile(BaseModel, strict=True):
     content: str
     encoding: Literal["utf-8", "base64"] = "utf-8"
     written: _Times = Field(default_factory=dict)
+    sources: Annotated[str, Field(max_length=MAX_FILE_BYTES)] | None = None
+
+    def vouch(self) -> Vouch:
+        """Who vouches for what it brings. Blocks.
+
+        A document proves nothing of what a person said, so nothing of it is confirmed. An export
+        says which lines nobody vouched for; the others are as the assistant's. Without that all are
+        unconfirmed.
+        """
+        if self.sources is None:
+            return always(Source.UNCONFIRMED)
+        known = sources_in(self.path, self.content, self.sources)
+        at_most = {entry: lowest([source, Source.INFERRED]) for entry, source in known.items()}
+        return noted(at_most, always(Source.UNCONFIRMED))
 
     def times(self) -> dict[str, str]:
         """When lines of it with an end were written, in ISO format, UTC; none that is no time, or

@@ -44,7 +44,7 @@ from lasting_memory.people import identity
 from lasting_memory.platform import get_client
 
 router = requests.memory_router()
-# A document proves nothing about who said what.
+# Of what a document proposes.
 _VOUCH = always(Source.UNCONFIRMED)
 
 
@@ -98,7 +98,7 @@ def _check_file(caller: PersonRequest, file: DocumentFile, item: Item | None) ->
     merged = file.merged(before)
     text = before["content"] if before else None
     if text != merged["content"]:
-        source = source_of_write(file.path, before, merged, _VOUCH)
+        source = source_of_write(file.path, before, merged, file.vouch())
         change = Change(file.path, text, merged["content"], caller.author, source)
         check_change(caller.deployment, change)
 
@@ -108,7 +108,8 @@ async def _import_file(caller: PersonRequest, file: DocumentFile, item: Item | N
     before = stored_file(item) if item else None
     if before and file.merged(before)["content"] == before["content"]:
         return "same" if before["content"] == file.content else "keep"
-    await caller.files.arevise(key_of(file.path), file.merged, written=file.times(), vouch=_VOUCH)
+    vouch = await platform.in_thread(file.vouch)
+    await caller.files.arevise(key_of(file.path), file.merged, written=file.times(), vouch=vouch)
     return "append" if before else "create"
 
 

@@ -603,6 +603,13 @@ class ExportedFile(TypedDict):
             Field(description="when lines that end with a day were written, by a key of the line"),
         ]
     ]
+    sources: Annotated[
+        str,
+        Field(
+            description="who vouches for each line with text, or value of a JSON object, in order: "
+            "+ confirmed, - unconfirmed, . or nothing inferred"
+        ),
+    ]
     assistant_id: NotRequired[str]
     revisions: list[ExportedRevision]
 
