@@ -650,3 +650,10 @@ async def test_a_damaged_offer_is_left_out(world: World) -> None:
     assert [each["id"] for each in (await offers(alice))["offers"]] == [made["id"]]
     root = await world.operator()
     assert [each["id"] for each in (await offers(root))["to_decide"]] == [made["id"]]
+
+
+async def test_a_line_with_an_end_is_offered_as_the_page_shows_it(world: World) -> None:
+    alice = await world.api()
+    await remember(alice, "- The offer holds (until 2999-12-31)")
+    made = await offer(alice, "The offer holds")
+    assert made["text"] == "The offer holds (until 2999-12-31)"

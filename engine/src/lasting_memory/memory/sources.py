@@ -6,12 +6,11 @@ entry, so that nothing is left of a line that is deleted for good.
 """
 
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from lasting_memory.deployment import Source
-from lasting_memory.memory.facts import said
+from lasting_memory.memory.facts import END, said
 from lasting_memory.plain_text import compared
 
 # Says who vouches for an entry of a file that is written. It is given the entry as `entries` has
@@ -24,8 +23,6 @@ _SIGNS: Mapping[Source, str] = {
     Source.UNCONFIRMED: "-",
 }
 _SOURCES = {sign: source for source, sign in _SIGNS.items()}
-# The day until which a line holds.
-_END = re.compile(r" ?\(until \d{4}-\d\d-\d\d\)$")
 # From the one that counts least.
 _ORDER = (Source.UNCONFIRMED, Source.INFERRED, Source.CONFIRMED)
 
@@ -52,7 +49,7 @@ def entry_of(line: str) -> str:
     conversation and the day until which it holds; "" for a line without text.
     """
     text = line.replace(BETWEEN, " ").strip()
-    return compared(said(_END.sub("", text))).strip()
+    return compared(said(END.sub("", text).rstrip())).strip()
 
 
 def text_of(entry: str) -> str:
