@@ -49,6 +49,8 @@ _TOPICS = "/memories/topics/"
 _COUNTS = ("model_calls", "input_tokens", "output_tokens", "found", "proposed")
 # Conversations of a batch that its revisions name.
 _THREADS_NOTED = 10
+# More than a file has.
+_ALL_REVISIONS = 1_000_000
 # Records that are read to delete those beyond `records_kept`.
 _RECORDS_READ = 1_000
 
@@ -116,18 +118,21 @@ class Draft:
         return files
 
     async def taken_back(
-        self, proposals: Sequence[Proposal], revisions: Sequence[Item]
+        self, proposals: Sequence[Proposal], revisions: Sequence[Item], dropped: Sequence[Item]
     ) -> dict[Key, Dated]:
         """What the person has taken back up to now.
 
-        By the items of their files' journals, and by these proposals of theirs.
+        By the items of their files' journals, the lines that revisions took back which are no
+        longer kept, and these proposals of theirs.
         """
         declined = list[Declined]()
         for proposal in proposals:
             declined += proposal.declined
-        limits = self.memory.deployment.limits
+        # Also revisions that only wait to be deleted: what they took back is kept with that.
+        limits = replace(self.memory.deployment.limits, revisions_kept=_ALL_REVISIONS)
         histories = await platform.in_thread(journal.histories_in, revisions, limits)
-        return await platform.in_thread(taken_back, histories, declined)
+        lines = journal.taken_back_in(dropped)
+        return await platform.in_thread(taken_back, histories, declined, lines)
 
     async def since_it_began(self) -> tuple[journal.Ended, Controls]:
         """What was deleted since the run began, and the person's present controls."""

@@ -157,14 +157,19 @@ class _MemoryNow(NamedTuple):
 
 async def _memory_now(draft: Draft) -> _MemoryNow:
     memory = draft.memory
-    files, revisions, proposals = await journal.all_items_of(
+    files, revisions, dropped, proposals = await journal.all_items_of(
         memory.store,
-        [memory.files, namespaces.journals(memory.files), namespaces.proposals(memory.actor)],
+        [
+            memory.files,
+            namespaces.journals(memory.files),
+            namespaces.taken_back(memory.files),
+            namespaces.proposals(memory.actor),
+        ],
     )
     own_proposals = memory.own_proposals(await proposals_in(proposals))
     return _MemoryNow(
         files=await platform.in_thread(files_in, files),
-        taken_back=await draft.taken_back(own_proposals, revisions),
+        taken_back=await draft.taken_back(own_proposals, revisions, dropped),
         sources=sources_now(await platform.in_thread(sources_of_files, files), own_proposals),
     )
 

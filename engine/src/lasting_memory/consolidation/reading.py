@@ -62,7 +62,7 @@ async def read(draft: Draft, messages: Sequence[AnyMessage], client: LangGraphCl
     else:
         _check_room(undecided)
         draft.base = await _with_proposals(draft.memory, stored.files, undecided)
-    taken = await draft.taken_back(stored.proposals, stored.revisions)
+    taken = await draft.taken_back(stored.proposals, stored.revisions, stored.dropped)
     if draft.reading:
         talk = await _read_text(draft, draft.reading, taken)
     elif draft.record.kind == "tidy":
@@ -74,23 +74,25 @@ async def read(draft: Draft, messages: Sequence[AnyMessage], client: LangGraphCl
 
 class _Stored(NamedTuple):
     """What a run reads of the store before it reads conversations: the files, the items of their
-    journals, the memory's proposals, and what says which turns are new.
+    journals and of lines that were taken back before, the memory's proposals, and what says which turns are new.
     """
 
     files: Mapping[str, FileData]
     over: LinesOver
     revisions: Sequence[Item]
+    dropped: Sequence[Item]
     proposals: Sequence[Proposal]
     marks: Marks
 
 
 async def _read_stored(draft: Draft) -> _Stored:
     memory = draft.memory
-    files, revisions, proposals, *marks = await journal.all_items_of(
+    files, revisions, dropped, proposals, *marks = await journal.all_items_of(
         memory.store,
         [
             memory.files,
             namespaces.journals(memory.files),
+            namespaces.taken_back(memory.files),
             namespaces.proposals(memory.actor),
             *mark_places(memory.actor),
         ],
@@ -99,6 +101,7 @@ async def _read_stored(draft: Draft) -> _Stored:
         files=await platform.in_thread(files_in, files),
         over=await platform.in_thread(_over_in, memory.deployment, files),
         revisions=revisions,
+        dropped=dropped,
         proposals=memory.own_proposals(await proposals_in(proposals)),
         marks=marks_in(draft.owner, *marks),
     )

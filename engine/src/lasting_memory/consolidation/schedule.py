@@ -33,6 +33,7 @@ class Trigger(StrEnum):
     SWEEP = "sweep"  # a sweep found something, or a run that there is more
     ASKED = "asked"  # its person asked
     TIDY = "tidy"  # memory is to be tidied
+    DREAM = "dream"  # memory is built anew from all conversations
     BRING = "bring"  # its person brought a text, which is the run's input
 
 
@@ -50,7 +51,8 @@ async def start(
 
     Returns whether it did. It does not where a run waits that will do: one that was asked for; for
     a sweep, any; for a turn, one behind a run that is at work. A run at work is not taken back;
-    `inside` says that such a run calls this itself. Runs that tidy have a thread of their own.
+    `inside` says that such a run calls this itself. Runs that tidy, and those that build
+    memory anew, have a thread of their own: of the latter there is one at a time.
 
     With a `store` it queues nothing for an owner who was forgotten since this `began`. Then no run
     and no thread of theirs is left of it.
@@ -59,10 +61,13 @@ async def start(
         return False
     # Turns that end at once would each make the owner's first thread.
     async with lock_of("planning", owner):
-        consolidates = f"tidy {owner.key}" if trigger == Trigger.TIDY else owner.key
+        has_own_thread = trigger in {Trigger.TIDY, Trigger.DREAM}
+        consolidates = f"{trigger} {owner.key}" if has_own_thread else owner.key
         thread_id = await _thread_of(owner, consolidates, client)
         runs = await client.runs.list(thread_id, limit=_LISTED) if thread_id else []
         if _will_do(runs, trigger):
+            return False
+        if trigger == Trigger.DREAM and _is_running(runs) and not inside:
             return False
         can_roll_back = not inside and not _is_running(runs)
         with may_set(*RUN_METADATA):
@@ -110,7 +115,7 @@ def _will_do(runs: Sequence[Run], trigger: Trigger) -> bool:
         return True
     if trigger == Trigger.IDLE:
         return _is_running(runs)
-    return trigger in {Trigger.SWEEP, Trigger.TIDY}
+    return trigger in {Trigger.SWEEP, Trigger.TIDY, Trigger.DREAM}
 
 
 async def _withdraw(run: Run, client: LangGraphClient) -> None:

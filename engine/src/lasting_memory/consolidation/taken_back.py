@@ -2,8 +2,8 @@
 
 A line that the person, or an agent in a conversation, removed or changed, and a declined line, may
 return only if the person says it again later. The journal knows who removed what and when, the
-platform's runs when the person said what; nothing else is kept for this. A line that fell out of
-its file's history is no longer known as taken back.
+platform's runs when the person said what. Of revisions that are no longer kept the journal keeps
+the lines that they took back.
 """
 
 import re
@@ -19,12 +19,10 @@ from lasting_memory.consolidation.facts import (
     weights_of,
 )
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation
-from lasting_memory.memory.journal import Revision
+from lasting_memory.memory.journal import Revision, TakenBack
 from lasting_memory.memory.proposals import Changed, Declined
+from lasting_memory.people.identity import AT_THEIR_WORD
 
-# Authors who act at the person's word. Consolidation merges and shortens, seeds and scripts know
-# nothing of the person.
-_AT_THEIR_WORD = frozenset({"person", "operator", "agent", "subagent", "client"})
 # The newest lines that the model is shown, and characters of each.
 _SHOWN = 50
 _SHOWN_CHARS = 200
@@ -49,14 +47,18 @@ class _Edit(NamedTuple):
 
 
 def taken_back(
-    histories: Sequence[tuple[str, Sequence[Revision]]], declined: Iterable[Declined]
+    histories: Sequence[tuple[str, Sequence[Revision]]],
+    declined: Iterable[Declined],
+    dropped: Iterable[TakenBack] = (),
 ) -> dict[Key, Dated]:
     """What was taken back and not written again since.
 
-    By the files' histories, given by path with the newest revision first, and the declined changes.
-    Blocks.
+    By the files' histories, given by path with the newest revision first, the declined changes, and
+    what was taken back in revisions that are no longer kept. Blocks.
     """
     edits = list[_Edit]()
+    for path, text, at in dropped:
+        edits.append(_Edit(at, removed=facts_of([(path, text)]), added={}))
     for change, at in declined:
         _, lines = differences(change)
         edits.append(_Edit(at, removed=lines, added={}))
@@ -83,7 +85,7 @@ def _edits_of(path: str, revisions: Sequence[Revision]) -> Iterator[_Edit]:
         if revision.encoding != "utf-8":
             continue
         removed, added = differences(Changed(path, before, revision.content or ""))
-        if revision.author.kind not in _AT_THEIR_WORD:
+        if revision.author.kind not in AT_THEIR_WORD:
             removed = {}
         yield _Edit(revision.at, removed, added)
 

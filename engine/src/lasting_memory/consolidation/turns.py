@@ -66,6 +66,10 @@ class Turns:
                 self._waiting.remove(mine)
         return mine.has_place
 
+    @property
+    def is_anybody_waiting(self) -> bool:
+        return bool(self._waiting)
+
     def ended(self, person: Actor) -> None:
         """A place of this person's is free again: give it to the next."""
         self._note(person)

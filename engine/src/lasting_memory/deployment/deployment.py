@@ -65,6 +65,9 @@ class Deployment:
             Where there is no such folder, or nobody has memory of their own, there are no offers.
         ends: whether a line of memory that ends with `(until 2026-12-31)` is over after that day;
             False: it is text like any other.
+        dream: whether people may have memory built anew from all of their conversations, as a
+            proposal. Where there is no consolidation, or nobody has memory of their own, they
+            cannot.
         unconfirmed: what becomes of a line that a text from elsewhere says, and the person did not:
             "mark" writes it, and prompts and the page show it apart; "propose" has it wait for the
             person's yes; "refuse" refuses it.
@@ -85,6 +88,7 @@ class Deployment:
     offers: bool = True
     ends: bool = True
     unconfirmed: Unconfirmed = "mark"
+    dream: bool = True
 
     def __post_init__(self) -> None:
         self._check_kinds()
@@ -152,6 +156,7 @@ class Deployment:
             "consolidation": ((Consolidation, type(None)), "Consolidation(...), or None"),
             "offers": (bool, "True or False"),
             "ends": (bool, "True or False"),
+            "dream": (bool, "True or False"),
         }
         for name, (kind, fix) in kinds.items():
             value = getattr(self, name)
@@ -231,6 +236,11 @@ class Deployment:
         if not (self.offers and self.has_own_memory):
             return False
         return any(scope.claim and scope.over_http for scope in self.routes.values())
+
+    @property
+    def has_dream(self) -> bool:
+        """Whether people may have memory built anew from all of their conversations."""
+        return self.dream and self.consolidation is not None and self.has_own_memory
 
     @property
     def has_approvals(self) -> bool:

@@ -33,6 +33,11 @@ _PLATFORM = UUID("6ba7b821-9dad-11d1-80b4-00c04fd430c8")
 User = BaseUser
 
 
+# Kinds of authors who act at the person's word. Consolidation merges and shortens, seeds and
+# scripts know nothing of the person.
+AT_THEIR_WORD = frozenset({"person", "operator", "agent", "subagent", "client"})
+
+
 class IdentityError(RuntimeError):
     """The signed-in identity is missing or unusable. The message names the fix."""
 

@@ -62,6 +62,9 @@ reading = _of_person("reading")
 proposals = _of_person("proposals")
 # What of a person's own memory they offer to their groups, and what became of it; keys are ids.
 offers = _of_person("offers")
+# Memory that is built anew from all of a person's conversations (`consolidation/dreams.py`): its
+# draft, how far it is, and what is read.
+dream = _of_person("dream")
 # When each of a person's conversations, or a run of one, was deleted, as long as the run may go on;
 # keys are ids of threads and runs.
 deleted_threads = _of_person("deleted_threads")
@@ -132,6 +135,13 @@ def journal(files: Namespace, key: str) -> Namespace:
     return (*journals(files), digest[:32])
 
 
+def taken_back(files: Namespace) -> Namespace:
+    """Namespace of the lines of these files that were taken back, where the revisions that show it
+    are no longer kept.
+    """
+    return ("taken_back", *files)
+
+
 RecallPart = Literal["documents", "new", "segments", "texts", "waiting"]
 RECALL_PARTS: tuple[RecallPart, ...] = get_args(RecallPart)
 RECALL_PREFIX = "recall_"
@@ -156,6 +166,7 @@ def namespaces_of(actor: Actor, files: Iterable[Namespace]) -> list[Namespace]:
     for namespace in files:
         deleted.append(namespace)
         deleted.append(journals(namespace))
+        deleted.append(taken_back(namespace))
     deleted += [recall(actor, part) for part in RECALL_PARTS]
     others = (
         positions,
@@ -163,6 +174,7 @@ def namespaces_of(actor: Actor, files: Iterable[Namespace]) -> list[Namespace]:
         reading,
         proposals,
         offers,
+        dream,
         run_records,
         controls,
         deleted_threads,

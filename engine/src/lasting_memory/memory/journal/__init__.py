@@ -6,6 +6,7 @@ The file is a copy of the newest one. Two who began from the same one each put t
 least one sees both, and puts one that has both changes. docs/journal.md says more.
 """
 
+from lasting_memory.memory.journal.dropped import TakenBack, taken_back_in
 from lasting_memory.memory.journal.erasing import Clean, erase
 from lasting_memory.memory.journal.revisions import NOTHING, Change, Revision, line_origins
 from lasting_memory.memory.journal.texts import cut, diff, edits, lines_of, merge, undone, work
@@ -36,8 +37,8 @@ from lasting_memory.memory.journal.writing import (
 )
 
 __all__ = [
-    "ERASED", "NOTHING", "Began", "Change", "Clean", "Ended", "MovedError", "Revision", "all_items", "all_items_and",
-    "all_items_of", "began", "began_by", "change", "cut", "diff", "edits", "ended", "ended_in", "ended_ops", "erase", "forget",
+    "ERASED", "NOTHING", "Began", "Change", "Clean", "Ended", "MovedError", "Revision", "TakenBack", "all_items",
+    "all_items_and", "all_items_of", "began", "began_by", "change", "cut", "diff", "edits", "ended", "ended_in", "ended_ops", "erase", "forget",
     "histories", "histories_in", "history", "is_erased", "is_forgotten", "line_origins", "lines_of", "merge",
-    "note_deleted", "note_erased", "put_unless_forgotten", "take_back", "undone", "work",
+    "note_deleted", "note_erased", "put_unless_forgotten", "take_back", "taken_back_in", "undone", "work",
 ]  # fmt: skip

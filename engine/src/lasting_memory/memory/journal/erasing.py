@@ -41,17 +41,30 @@ async def erase(
     """
     revisions = await all_items(store, namespaces.journals(files))
     present = await all_items(store, files)
+    dropped = await all_items(store, namespaces.taken_back(files))
+    gone = await platform.in_thread(_erased, dropped, clean)
     new_revisions = await platform.in_thread(_cleaned, revisions, _of_revision, clean)
     new_files = await platform.in_thread(_cleaned, present, _of_file, clean)
-    counts = Counter(revisions=len(new_revisions), files=len(new_files))
+    counts = Counter(revisions=len(new_revisions) + len(gone), files=len(new_files))
     if dry_run or not counts.total():
         return counts
     ops = [PutOp(item.namespace, item.key, value, index=False) for item, value in new_revisions]
     ops += [PutOp(item.namespace, item.key, value) for item, value in new_files]
+    ops += [PutOp(item.namespace, item.key, None) for item in gone]
     if await put_unless_forgotten(store, ops, began):
         for item, _ in new_files:
             await _renew_copy(_File(store, files, item.key, began, heeds_erased=False))
     return counts
+
+
+def _erased(dropped: Sequence[Item], clean: Clean) -> list[Item]:
+    """The lines taken back in revisions that are gone, as items, that say what is erased. Blocks."""
+    found = list[Item]()
+    for item in dropped:
+        text = str(item.value.get("text"))
+        if clean(str(item.value.get("path")), text) != text:
+            found.append(item)
+    return found
 
 
 async def _renew_copy(file: _File) -> None:

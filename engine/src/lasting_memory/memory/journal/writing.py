@@ -28,6 +28,7 @@ from lasting_memory import platform
 from lasting_memory.deployment import DEFAULTS, Limits
 from lasting_memory.memory import ends
 from lasting_memory.memory.ends import Written
+from lasting_memory.memory.journal.dropped import dropped_ops
 from lasting_memory.memory.journal.revisions import (
     NOTHING,
     Change,
@@ -407,7 +408,7 @@ async def change(
         newest = await _publish(file, base, [*adopted, mine])
     if random.random() * limits.stored_bytes < _TRIMS * _bytes(newest.content):  # noqa: S311
         try:
-            await trim(store, files, limits)
+            await trim(store, files, limits, began)
         except Exception:  # the change is made; a later one trims
             logger.warning(
                 "No room was made after a change of %r, which is made.", path, exc_info=True
@@ -620,9 +621,11 @@ async def all_items_and(
     return [sorted(items, key=lambda item: item.key) for items in found], results
 
 
-async def trim(store: BaseStore, files: Namespace, limits: Limits) -> None:
+async def trim(
+    store: BaseStore, files: Namespace, limits: Limits, began: Began | None = None
+) -> None:
     """Delete revisions beyond those kept of a file, and beyond `stored_bytes`: deleted files'
-    first, oldest first.
+    first, oldest first. The lines that they took back stay known.
     """
     logs = defaultdict[Namespace, list[Item]](list)
     for item in reversed(await all_items(store, namespaces.journals(files))):
@@ -653,6 +656,11 @@ async def trim(store: BaseStore, files: Namespace, limits: Limits) -> None:
         room -= _size(item)
         if room < 0 and not stays:
             gone.append(item)
+    places = {(item.namespace, item.key) for item in gone}
+    kept_lines = await platform.in_thread(dropped_ops, files, logs.values(), places)
+    # Before the revisions go: a process that dies in between has lost nothing.
+    if kept_lines and not await put_unless_forgotten(store, kept_lines, began, quotes_facts=True):
+        return
     await store.abatch([PutOp(item.namespace, item.key, None) for item in gone])
 
 

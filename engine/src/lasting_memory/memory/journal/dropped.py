@@ -1,0 +1,99 @@
+"""What was taken back in revisions that are no longer kept.
+
+A history has the last revisions of a file. What an older one took back would be forgotten with it,
+and consolidation would bring it back where it reads old conversations again. So each line that goes
+with a revision is kept as an item of its own, until it is written again, its fact is deleted for
+good, or its person is forgotten.
+"""
+
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from langgraph.store.base import Item, PutOp
+
+from lasting_memory.memory.journal.revisions import Log, Revision
+from lasting_memory.memory.journal.texts import lines_of
+from lasting_memory.people import namespaces
+from lasting_memory.people.identity import AT_THEIR_WORD
+from lasting_memory.people.namespaces import Namespace
+
+
+class TakenBack(NamedTuple):
+    """A line of a file that was taken back, and when, in ISO format, UTC; of JSON an object with
+    one field.
+    """
+
+    path: str
+    text: str
+    at: str
+
+
+def dropped_ops(
+    files: Namespace, logs: Iterable[Sequence[Item]], gone: Collection[tuple[Namespace, str]]
+) -> list[PutOp]:
+    """The operations that keep what is taken back in revisions that go, given by the namespaces and
+    keys of their items. `logs` have all items of each file. Blocks.
+    """
+    ops = dict[str, PutOp]()
+    place = namespaces.taken_back(files)
+    for log in logs:
+        ids = {item.key.partition("-")[2] for item in log if (item.namespace, item.key) in gone}
+        if not ids:
+            continue
+        path = next((path for item in log if isinstance(path := item.value.get("path"), str)), "")
+        for later, earlier in reversed([*pairwise(Log(log).history())]):
+            if earlier.id in ids:
+                for op in _ops_of(place, path, earlier, later):
+                    ops[op.key] = op
+    return [*ops.values()]
+
+
+def _ops_of(place: Namespace, path: str, earlier: Revision, later: Revision) -> Iterable[PutOp]:
+    """The operations about one edit: what it takes out is kept, and what it puts in no longer."""
+    if "utf-8" not in (earlier.encoding, later.encoding):
+        return
+    before = _parts(path, earlier.content)
+    after = _parts(path, later.content)
+    known = {*before}
+    for text in after:
+        if text not in known:
+            yield PutOp(place, _key(path, text), None)
+    if later.author.kind not in AT_THEIR_WORD:
+        return
+    now = {*after}
+    for text in before:
+        if text not in now:
+            value = {"path": path, "text": text, "at": later.at}
+            yield PutOp(place, _key(path, text), value, index=False)
+
+
+def _parts(path: str, content: str | None) -> list[str]:
+    """The lines of a text, or the fields of a JSON object, each as an object."""
+    if path.endswith(".json"):
+        try:
+            fields = json.loads(content or "{}")
+        except (ValueError, RecursionError):
+            return []
+        if not isinstance(fields, dict):
+            return []
+        return [json.dumps({name: value}) for name, value in fields.items()]
+    return [line for line in lines_of(content or "") if line.strip()]
+
+
+def _key(path: str, text: str) -> str:
+    return hashlib.sha256(f"{path}\0{text}".encode(errors="replace")).hexdigest()[:32]
+
+
+def taken_back_in(items: Iterable[Item]) -> list[TakenBack]:
+    """What these items of `namespaces.taken_back` keep. A damaged one is left out."""
+    return [found for item in items if (found := _taken_back(item.value))]
+
+
+def _taken_back(value: Mapping[str, Any]) -> TakenBack | None:
+    path, text, at = (value.get(name) for name in ("path", "text", "at"))
+    if isinstance(path, str) and isinstance(text, str) and isinstance(at, str):
+        return TakenBack(path, text, at)
+    return None
