@@ -13,6 +13,10 @@ read, `kept_out.py` what of them is never read, `guard.py` and `taken_back.py` c
 what was written with the facts there are, and `kinds.py`
 leaves out what may not be done. `turns.py` says whose turn it is where places are few. `brought/`
 reads the texts that a person brings along, `bringing.py` says what becomes of them.
+
+A dream builds memory anew from all conversations: `dream_start.py` begins it, `dreams.py` keeps how
+far it is and its draft, `dreaming.py` is its part of a run, `dream_result.py` compares its draft with
+today's memory.
 """
 
 from lasting_memory.consolidation.batch import CHARS_PER_TOKEN
@@ -26,6 +30,13 @@ from lasting_memory.consolidation.brought import (
     proposal_id,
     read,
 )
+from lasting_memory.consolidation.dream_start import (
+    estimate_dream,
+    go_on_with_dream,
+    start_dream,
+)
+from lasting_memory.consolidation.dreams import Dream, dream_of, erase_from_dream, exported_dream
+from lasting_memory.consolidation.dreams import stop as stop_dream
 from lasting_memory.consolidation.idle_trigger import consolidated
 from lasting_memory.consolidation.kept_out import keep_out, saying
 from lasting_memory.consolidation.no_batch import NOTHING_TO_DO, READING, REHEARSING
@@ -38,7 +49,8 @@ from lasting_memory.consolidation.sweeping import find_backlog, sweep
 from lasting_memory.consolidation.turns import Places
 
 __all__ = [
-    "CHARS_PER_TOKEN", "NOTHING_TO_DO", "READING", "REHEARSING", "TURN_SECONDS", "Brought", "Entry", "Owner", "Part", "Places",
-    "Trigger", "UnreadableError", "build_consolidation_agent", "consolidated", "counted", "erase_from_records", "find_backlog",
-    "keep_out", "note", "parts", "proposal_id", "read", "records", "saying", "start", "sweep",
+    "CHARS_PER_TOKEN", "NOTHING_TO_DO", "READING", "REHEARSING", "TURN_SECONDS", "Brought", "Dream", "Entry", "Owner", "Part", "Places",
+    "Trigger", "UnreadableError", "build_consolidation_agent", "consolidated", "counted", "dream_of", "erase_from_dream",
+    "erase_from_records", "estimate_dream", "exported_dream", "find_backlog", "go_on_with_dream", "keep_out", "note", "parts",
+    "proposal_id", "read", "records", "saying", "start", "start_dream", "stop_dream", "sweep",
 ]  # fmt: skip

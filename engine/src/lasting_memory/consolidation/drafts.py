@@ -23,6 +23,7 @@ from lasting_memory.agent.file_sections import sections
 from lasting_memory.consolidation.batch import Due
 from lasting_memory.consolidation.bringing import Reading
 from lasting_memory.consolidation.brought import Part
+from lasting_memory.consolidation.dreams import DreamDraft
 from lasting_memory.consolidation.facts import Key
 from lasting_memory.consolidation.lines_over import LinesOver
 from lasting_memory.consolidation.no_batch import NothingToDoError
@@ -76,6 +77,7 @@ class Draft:
     # Path and text of all that its new lines may say; None: anything.
     source: Sequence[tuple[str, str]] | None = None
     reading: Reading | None = None  # of a text that was brought
+    dream: DreamDraft | None = None  # of memory that is built anew
     # What the person said in these conversations, and what texts from elsewhere said.
     evidence: Evidence = field(default_factory=Evidence)
     steps: int = 0  # model calls of this attempt
@@ -181,7 +183,8 @@ class Draft:
             puts.append(PutOp(self.memory.files, key, value))
         # Nothing is waited for: the copy is in this process, and has no index.
         self.copy.batch(puts)
-        kind = "task" if self.record.kind == "conversations" else self.record.kind
+        reads_talk = self.record.kind in {"conversations", "dream"}
+        kind = "task" if reads_talk else self.record.kind
         prompt = await self._prompt(f"consolidation_{kind}.md")
         task = prompt.replace("{count}", str(len(self.shown)))
         if refused:

@@ -122,7 +122,7 @@ async def due_by(
             owned_by(owner.actor, deployment.agents),
             ["thread_id", "created_at", "updated_at", "values"],
         )
-        new, old = await platform.in_thread(_new_turns, with_messages, known, kept_out)
+        new, old = await platform.in_thread(new_turns, with_messages, known, kept_out)
         if old:
             await put_positions(store, owner.actor, old, began)
         due += new
@@ -159,7 +159,7 @@ async def _changed_of(
     return changed, newest
 
 
-def _new_turns(
+def new_turns(
     threads: Sequence[Mapping[str, Any]], positions: Mapping[str, Position], kept_out: KeptOut
 ) -> tuple[list[Due], dict[str, Position]]:
     """The new turns of these threads, and the positions of threads without any. Blocks."""

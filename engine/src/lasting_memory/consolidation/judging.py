@@ -167,10 +167,15 @@ async def _memory_now(draft: Draft) -> _MemoryNow:
         ],
     )
     own_proposals = memory.own_proposals(await proposals_in(proposals))
+    present = await platform.in_thread(files_in, files)
+    sources = sources_now(await platform.in_thread(sources_of_files, files), own_proposals)
+    if draft.dream:  # it changes its own draft
+        present = dict(draft.base)
+        sources |= draft.dream.sources()
     return _MemoryNow(
-        files=await platform.in_thread(files_in, files),
+        files=present,
         taken_back=await draft.taken_back(own_proposals, revisions, dropped),
-        sources=sources_now(await platform.in_thread(sources_of_files, files), own_proposals),
+        sources=sources,
     )
 
 

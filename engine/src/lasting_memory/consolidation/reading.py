@@ -1,5 +1,5 @@
-"""What a run reads: a person's new conversations, all of their memory to tidy, or a part of a text
-that they brought.
+"""What a run reads: a person's new conversations, all of them again for a dream, all of their
+memory to tidy, or a part of a text that they brought.
 
 Each function fills a draft, or raises `NothingToDoError` where there is nothing to read.
 """
@@ -7,6 +7,7 @@ Each function fills a draft, or raises `NothingToDoError` where there is nothing
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import NamedTuple
 
 from deepagents.backends.protocol import FileData
@@ -18,6 +19,7 @@ from pydantic import ValidationError
 from lasting_memory import days, platform
 from lasting_memory.agent.backends import starting_files
 from lasting_memory.agent.file_sections import sections
+from lasting_memory.consolidation import dreaming
 from lasting_memory.consolidation.batch import CHARS_PER_TOKEN, Due, batch
 from lasting_memory.consolidation.bringing import Reading
 from lasting_memory.consolidation.brought import Part, proposal_id, shown
@@ -57,7 +59,11 @@ async def read(draft: Draft, messages: Sequence[AnyMessage], client: LangGraphCl
     stored = await _read_stored(draft)
     draft.over = stored.over
     undecided = [proposal for proposal in stored.proposals if proposal.changes]
-    if draft.record.kind == "bring":
+    if draft.record.kind == "dream":
+        # Its draft is what the model works on. Lines of old conversations may be over by now.
+        draft.over = replace(stored.over, written={})
+        await dreaming.choose(draft, stored.marks, client)
+    elif draft.record.kind == "bring":
         await _begin_reading(draft, await _part_of(messages), undecided)
     else:
         _check_room(undecided)
@@ -67,6 +73,8 @@ async def read(draft: Draft, messages: Sequence[AnyMessage], client: LangGraphCl
         talk = await _read_text(draft, draft.reading, taken)
     elif draft.record.kind == "tidy":
         talk = await _read_memory(draft)
+    elif draft.dream:
+        talk = await _transcripts(draft, taken, client)
     else:
         talk = await _read_conversations(draft, stored.marks, taken, client)
     await platform.in_thread(draft.show, talk, [*taken.values()])
@@ -159,6 +167,13 @@ async def _read_conversations(
         raise NothingToDoError(NOTHING_NEW)
     waiting = sum(not item.position.undone for item in due)
     draft.more = waiting > sum(item.whole for item in draft.shown)
+    return await _transcripts(draft, taken, client)
+
+
+async def _transcripts(draft: Draft, taken: Mapping[Key, Dated], client: LangGraphClient) -> str:
+    """The conversations of a batch as the model reads them, with what the person said in them."""
+    memory = draft.memory
+    rules = draft.rules
     if taken:
         ids = [item.conversation.thread_id for item in draft.shown]
         owned = owned_by(draft.owner.actor, memory.deployment.agents)

@@ -60,7 +60,7 @@ class Record:
     output_tokens: int = 0
     undone: int = 0
     dry_run: bool = False
-    kind: str = "conversations"  # or "tidy", "bring"
+    kind: str = "conversations"  # or "tidy", "bring", "dream"
     files: dict[str, str] = field(default_factory=dict)
     # Facts and messages in a text that was brought, and those of them that are proposed.
     found: int = 0

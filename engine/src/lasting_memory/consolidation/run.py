@@ -6,6 +6,9 @@ draft that is refused is tried once more; refused again it has changed nothing, 
 conversations stay due. If more is due, the next run is queued. A dry run ends before the commit. An
 operator's run that names nobody, such as the cron's, starts everyone's who is due.
 
+A dream builds memory anew: its runs read all conversations again, into a draft of their own in the
+store, and the last one proposes what would change (`dreaming.py`).
+
 A batch may also be all of memory, to be tidied, or a text that the person brought. Its changes are
 always proposed, and say nothing that stands neither in it nor in memory.
 """
@@ -28,8 +31,10 @@ from langgraph.runtime import Runtime
 from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory import platform
+from lasting_memory.consolidation import dreaming
 from lasting_memory.consolidation.committing import commit
 from lasting_memory.consolidation.drafts import CURRENT_DRAFT, Draft
+from lasting_memory.consolidation.dream_start import go_on_with_all
 from lasting_memory.consolidation.editor import Editor, build_editor, edit, last_answer
 from lasting_memory.consolidation.judging import Verdict, judge
 from lasting_memory.consolidation.no_batch import (
@@ -104,7 +109,7 @@ def build_consolidation_agent(
             if identity.names_nobody(d.settings, runtime):
                 return _answer(await _start_everybody(d, runtime, client))
             draft = await _begin(d, runtime, client)
-            async with _slot(draft, client):
+            async with _slot(draft, client), dreaming.failures_counted(draft, client):
                 async with draft.failure_recorded():
                     await read(draft, state["messages"], client)
                     verdict = await _edit_and_judge(editor, draft)
@@ -161,6 +166,8 @@ async def _start_everybody(
     if d.memory.is_shared:
         return SHARED
     swept = await sweep_counted(d, client, get_store())
+    if d.has_dream:
+        await go_on_with_all(client, get_store())
     logged = {
         "status": "swept",
         "run_id": identity.current_run_id(),
@@ -191,6 +198,8 @@ async def _begin(d: Deployment, runtime: Runtime[Context], client: LangGraphClie
     if in_temporary_conversation():
         raise NothingToDoError(TEMPORARY)
     if present.paused:
+        if draft.record.kind == "dream":
+            await dreaming.pause(draft)
         raise NothingToDoError(f"{PAUSED}: nothing is consolidated.")
     return draft
 
@@ -198,7 +207,7 @@ async def _begin(d: Deployment, runtime: Runtime[Context], client: LangGraphClie
 def _new_draft(d: Deployment, runtime: Runtime[Context]) -> Draft:
     metadata = get_config().get("metadata") or {}
     trigger: Any = metadata.get("trigger")  # auth.py lets only this server set it
-    kind = trigger if trigger in {"tidy", "bring"} else "conversations"
+    kind = trigger if trigger in {"tidy", "bring", "dream"} else "conversations"
     is_dry = identity.run_context(runtime).dry_run
     caller = Caller.of_run(d, runtime)
     record = Record(caller.run_id, now(), dry_run=is_dry, kind=kind)
@@ -219,7 +228,12 @@ async def _slot(draft: Draft, client: LangGraphClient) -> AsyncIterator[None]:
     seconds = TURN_SECONDS if is_asked or is_dry else 0
     at_once = draft.rules.at_once
     async with SLOTS.taken(
-        draft.owner.actor, at_once, is_asked=is_asked, is_dry=is_dry, seconds=seconds
+        draft.owner.actor,
+        at_once,
+        is_asked=is_asked,
+        is_dry=is_dry,
+        seconds=seconds,
+        is_behind=draft.trigger == Trigger.DREAM,
     ) as has_slot:
         if has_slot:
             yield
@@ -228,7 +242,7 @@ async def _slot(draft: Draft, client: LangGraphClient) -> AsyncIterator[None]:
             raise NothingToDoError(REHEARSING)
         if draft.trigger == "bring":
             raise NothingToDoError(READING)
-        least = 30 if draft.trigger in {"idle", "sweep"} else 3
+        least = 30 if draft.trigger in {"idle", "sweep", "dream"} else 3
         # So that they do not all come back at once.
         seconds_later = random.randint(least, 3 * least)  # noqa: S311
         await _plan_again(draft, seconds_later, client)
@@ -271,6 +285,8 @@ async def _edit_and_judge(editor: Editor, draft: Draft) -> Verdict:
 
 async def _commit(draft: Draft, verdict: Verdict, client: LangGraphClient) -> Record:
     async with draft.failure_recorded():
+        if draft.dream:
+            return await dreaming.keep_batch(draft, verdict, client)
         return await commit(draft, verdict, client)
 
 
@@ -279,7 +295,7 @@ async def _commit(draft: Draft, verdict: Verdict, client: LangGraphClient) -> Re
 
 async def _index_for_recall(draft: Draft, record: Record, client: LangGraphClient) -> None:
     """Bring the index of the person's conversations up to date, so that the next search need not."""
-    if draft.record.dry_run or record.status not in {"done", "proposed"}:
+    if draft.record.dry_run or draft.dream or record.status not in {"done", "proposed"}:
         return
     memory = draft.memory
     d = memory.deployment
@@ -291,7 +307,9 @@ async def _index_for_recall(draft: Draft, record: Record, client: LangGraphClien
 
 
 async def _plan_next(draft: Draft, verdict: Verdict, client: LangGraphClient) -> None:
-    """Queue the next run if more is due."""
+    """Queue the next run if more is due, or a dream is not at its end."""
+    if draft.dream:
+        await dreaming.plan_next(draft, client)
     if not draft.more:
         return
     if draft.record.dry_run or verdict.is_stopped or verdict.failure:

@@ -30,6 +30,7 @@ from lasting_memory.http import (
     consolidation,
     conversations,
     delete_for_good,
+    dreams,
     export,
     facts,
     files,
@@ -114,6 +115,7 @@ _ROUTERS = [
     importing.router,
     consolidation.router,
     bringing.router,
+    dreams.router,
     proposals.router,
     offers.router,
 ]

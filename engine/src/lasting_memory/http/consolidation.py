@@ -4,10 +4,10 @@ Operators see what is due over all people.
 """
 
 from contextlib import suppress
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import Query, Response
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 from starlette.exceptions import HTTPException
 
 from lasting_memory import consolidation, platform
@@ -15,9 +15,12 @@ from lasting_memory.auth.share import share_of
 from lasting_memory.consolidation import Trigger
 from lasting_memory.http import requests
 from lasting_memory.http.consolidation_runs import IS_ON, nothing_to_do, owner_of, run_and_wait
+from lasting_memory.http.dreams import read_again
 from lasting_memory.http.models import (
     Backlog,
     ConsolidationRecord,
+    DreamEstimate,
+    DreamState,
     NothingToDo,
     Operations,
     Queued,
@@ -33,17 +36,32 @@ router = requests.memory_router(IS_ON)
 _rehearsals = consolidation.Places()
 
 
+# Of a dream, whatever is estimated.
+MOST_TOKENS = 10_000_000_000
+
+
 class RunQuery(requests.OneMemory):
     dry_run: bool = False
     tidy: bool = False
+    beginning: Annotated[
+        Literal["beginning"] | None,
+        Field(alias="from", description="beginning: read all conversations again"),
+    ] = None
+    tokens: Annotated[
+        int | None,
+        Field(ge=1, le=MOST_TOKENS, description="with from=beginning: the confirmed estimate"),
+    ] = None
 
 
 @router.post(
     "/memory/consolidate",
     status_code=202,
-    response_model=Queued,
+    response_model=Queued | DreamState,
     responses={
-        200: {"model": ConsolidationRecord | NothingToDo, "description": "With dry_run=true"}
+        200: {
+            "model": ConsolidationRecord | NothingToDo | DreamEstimate,
+            "description": "With dry_run=true, or with from=beginning without tokens",
+        }
     },
 )
 async def consolidate(
@@ -56,9 +74,16 @@ async def consolidate(
     answer, with `status` failed and the `reason`. One runs at a time: who had one longest ago comes
     first, and whoever waits for more than a minute or two reads in `reason` that another is at
     work. With tidy=true it is all of your memory that is put in order, also when nothing is new;
-    what that would change is a proposal. 409: memory is paused or shared here, or you were
-    forgotten meanwhile. 502: the dry run failed.
+    what that would change is a proposal.
+
+    With from=beginning all of your conversations are read again, into a draft beside memory; at the
+    end what would change is a proposal. It answers (200) with an estimate in tokens; sent once more
+    with `tokens`, which is at most so many, it begins (202). GET /memory/dream tells how far it is,
+    DELETE /memory/dream stops it; one that waits goes on with the same request without tokens. 409: memory is paused or shared here, or you were
+    forgotten meanwhile, or all of it is being read again already. 502: the dry run failed.
     """
+    if query.beginning or query.tokens:
+        return await _from_beginning(caller, query)
     owner = await owner_of(caller)
     trigger = Trigger.TIDY if query.tidy else Trigger.ASKED
     if query.dry_run:
@@ -68,6 +93,15 @@ async def consolidate(
     if await journal.is_forgotten(caller.store, caller.began):
         raise HTTPException(409, "You were forgotten meanwhile; nothing is queued.")
     return json_response(Queued(queued=True), 202)
+
+
+async def _from_beginning(caller: PersonRequest, query: RunQuery) -> Response:
+    if query.dry_run or query.tidy or not query.beginning:
+        raise HTTPException(
+            422, "from=beginning goes with tokens alone, and tokens with from=beginning."
+        )
+    answer = await read_again(caller, query.tokens)
+    return json_response(answer, 200 if isinstance(answer, DreamEstimate) else 202)
 
 
 async def _rehearse(

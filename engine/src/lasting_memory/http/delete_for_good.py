@@ -246,6 +246,9 @@ class _Erasure:
         counts["consolidations"] += await consolidation.erase_from_records(
             store, actor, self.fact, began, dry_run=dry_run
         )
+        counts["files"] += await consolidation.erase_from_dream(
+            store, actor, self.fact, began, dry_run=dry_run
+        )
         counts["passages"] += await recall.drop_deleted(
             store,
             self.client.threads,

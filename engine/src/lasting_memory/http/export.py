@@ -10,7 +10,7 @@ from fastapi.responses import Response, StreamingResponse
 from langgraph.store.base import BaseStore, Item
 from langgraph_sdk.client import LangGraphClient
 
-from lasting_memory import platform
+from lasting_memory import consolidation, platform
 from lasting_memory.conversations.marks import is_temporary
 from lasting_memory.deployment import Deployment, Limits
 from lasting_memory.http import requests
@@ -73,6 +73,7 @@ async def document(
         "proposals": [proposal.model_dump() for proposal in proposals],
         "proposed_changes": changes,
         "offers": await _offers(store, actor, deployment),
+        "dream": await consolidation.exported_dream(store, actor),
         "left_out": ["temporary conversations"],
         "controls": controls_of(await controls(store, actor, deployment)).model_dump(),
     }

@@ -34,8 +34,10 @@ _AUTHORS = [
     "seed",
     "outside",
 ]
-BatchKind = Literal["conversations", "tidy", "bring"]
-ProposalKind = Literal["conversations", "tidy", "bring", "agent"]
+BatchKind = Literal["conversations", "tidy", "bring", "dream"]
+ProposalKind = Literal["conversations", "tidy", "bring", "dream", "agent"]
+DreamStatus = Literal["reading", "paused", "proposed", "ended", "failed"]
+DreamReason = Literal["", "paused", "cap", "same", "stopped", "no_answer", "undecided", "refused"]
 OfferStatus = Literal["prepared", "open", "accepted", "declined"]
 Stays = Literal["time", "traces", "groups", "shared"]
 _LEFT_OUT_REASONS: JsonDict = {
@@ -697,6 +699,19 @@ class ExportedOffer(TypedDict):
 
 
 @closed
+class ExportedDream(TypedDict):
+    """All conversations are read again, or were: how far, and the draft."""
+
+    began: str
+    status: DreamStatus
+    cap: int
+    tokens: int
+    conversations: int
+    read: int
+    files: Annotated[dict[str, str], Field(description="texts of the draft, by path")]
+
+
+@closed
 class Export(TypedDict):
     """Everything of a person's. `POST /memory/import` takes it."""
 
@@ -710,6 +725,10 @@ class Export(TypedDict):
     ]
     offers: Annotated[
         list[ExportedOffer], Field(description="to groups; an import brings none back")
+    ]
+    dream: Annotated[
+        ExportedDream | None,
+        Field(description="conversations that are read again; an import brings none back"),
     ]
     left_out: Annotated[list[str], Field(description="what of yours is not in this document")]
     controls: Controls
@@ -855,6 +874,34 @@ class NothingToDo(Answer):
 
 class Queued(Answer):
     queued: Literal[True]
+
+
+class DreamEstimate(Answer):
+    """What it would take to read all of your conversations again. Nothing has begun."""
+
+    tokens: int = Field(description="about; to begin, send them as `tokens`")
+    conversations: int
+    messages: int
+
+
+class Dream(Answer):
+    """All of your conversations are read again, or were. Times are ISO in UTC."""
+
+    began: str
+    status: DreamStatus = Field(
+        description="paused, failed: it waits for you; proposed: decide (GET /memory/proposals)"
+    )
+    reason: DreamReason = Field(description="why it waits or ended, in a word")
+    tokens: int = Field(description="used up to now")
+    cap: int = Field(description="tokens after which it ends with what it has")
+    conversations: int
+    read: int = Field(description="conversations of which nothing is left to read")
+    left_out: int = Field(description="conversations that could not be read")
+    messages: int
+
+
+class DreamState(Answer):
+    dream: Dream | None
 
 
 class LeftOut(Answer):

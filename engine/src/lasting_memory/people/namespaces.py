@@ -65,6 +65,7 @@ offers = _of_person("offers")
 # Memory that is built anew from all of a person's conversations (`consolidation/dreams.py`): its
 # draft, how far it is, and what is read.
 dream = _of_person("dream")
+DREAMS: Namespace = ("dream",)  # above all of them
 # When each of a person's conversations, or a run of one, was deleted, as long as the run may go on;
 # keys are ids of threads and runs.
 deleted_threads = _of_person("deleted_threads")
@@ -74,6 +75,12 @@ FORGOTTEN = "last"  # its key
 # A person's tokens by day and run. It stays when they are forgotten: otherwise forgetting would
 # renew the day's budget.
 usage = _of_person("usage")
+
+
+def dreamer(place: Namespace) -> Actor:
+    """The person of a namespace of `dream`. Raises `ValueError` for a namespace of something else."""
+    org_id, _, user_id = place[-1].partition(":")
+    return Actor(user_id=part_of(user_id), org_id=part_of(org_id))
 
 
 def group_files(org_id: str, claim: str, value: str) -> Namespace:
