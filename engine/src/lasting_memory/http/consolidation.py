@@ -79,8 +79,9 @@ async def consolidate(
     With from=beginning all of your conversations are read again, into a draft beside memory; at the
     end what would change is a proposal. It answers (200) with an estimate in tokens; sent once more
     with `tokens`, which is at most so many, it begins (202). GET /memory/dream tells how far it is,
-    DELETE /memory/dream stops it; one that waits goes on with the same request without tokens. 409: memory is paused or shared here, or you were
-    forgotten meanwhile, or all of it is being read again already. 502: the dry run failed.
+    DELETE /memory/dream stops it; one that waits goes on with the same request without tokens.
+
+    409: memory is paused or shared here, you were forgotten meanwhile, or all of it is being read again already. 502: the dry run failed.
     """
     if query.beginning or query.tokens:
         return await _from_beginning(caller, query)

@@ -1,0 +1,458 @@
+"""Dreams: memory is built anew from all conversations in a draft, and what would change of today's
+memory is one proposal.
+"""
+
+import json
+import re
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from langgraph.store.base import BaseStore
+
+from lasting_memory.consolidation import (
+    Owner,
+    Trigger,
+    dream_of,
+    estimate_dream,
+    exported_dream,
+    go_on_with_dream,
+    records,
+    start_dream,
+    stop_dream,
+)
+from lasting_memory.consolidation import run as run_module
+from lasting_memory.consolidation.dreams import Dream
+from lasting_memory.consolidation.run import build_consolidation_agent
+from lasting_memory.consolidation.slots import Slots
+from lasting_memory.deployment import Consolidation, Deployment
+from lasting_memory.memory import journal
+from lasting_memory.memory.controls import set_controls
+from lasting_memory.memory.journal import writing
+from lasting_memory.memory.one_fact import fact_of
+from lasting_memory.memory.proposals import Proposal
+from lasting_memory.people import namespaces
+from lasting_memory.people.identity import Actor, Author, Context
+from lasting_memory.settings import CONSOLIDATION_GRAPH, SettingsError
+from lasting_memory.testing.deployed import PROJECT, deployed
+from lasting_memory.testing.people import SignedIn
+from lasting_memory.testing.platform import Platform
+from lasting_memory.testing.scripted_anthropic import Body, ScriptedAnthropic, tool_results
+from tests.conftest import BuildGraph
+from tests.consolidation.conftest import ALICE, FILES, FOOD, MY_FOOD, READY, Hers, append
+
+OWNER = Owner(ALICE)
+SAID = re.compile(r"^user: (Fact: .+)$", re.MULTILINE)
+
+
+def notes_facts(body: Body) -> Any:
+    """A model that notes each fact that its batch says and its files do not, once."""
+    results = tool_results(body)
+    if len(results) > 1:
+        return READY
+    talk, _, known = results[0].partition("# Files about the same")
+    known = known.partition("# Taken back")[0]
+    new = [f"- {fact}" for fact in SAID.findall(talk.partition("# Taken back")[0])]
+    lines = [line for line in dict.fromkeys(new) if line not in known]
+    return [append("\n".join(lines))] if lines else READY
+
+
+@dataclass
+class Dreaming(Hers):
+    """Alice's dreams on a graph of her own, called as a server would."""
+
+    built: Any
+    model: ScriptedAnthropic
+    platform: Platform
+    deployment: Deployment
+
+    @property
+    def own_memory(self) -> Any:
+        return replace(self.memory, deployment=self.deployment, began=journal.Began(ALICE))
+
+    def says(self, thread_id: str, *texts: str, minutes: int = 0, **metadata: bool) -> None:
+        """She has said this in a conversation."""
+        messages = [
+            {"type": "human", "id": f"{thread_id}-{number}", "content": text}
+            for number, text in enumerate(texts)
+        ]
+        at = (self.platform.now + timedelta(minutes=minutes)).isoformat()
+        thread = self.platform.put(ALICE, thread_id, at, messages)
+        thread["metadata"] |= metadata
+
+    async def begins(self, cap: int = 10_000_000) -> None:
+        assert await start_dream(self.own_memory, self.platform, OWNER, cap)  # type: ignore[arg-type]
+
+    async def run(self, store: BaseStore | None = None) -> str:
+        """One run of her dream. What it says."""
+        ids = {"thread_id": str(uuid4()), "run_id": str(uuid4()), "graph_id": CONSOLIDATION_GRAPH}
+        user = SignedIn(identity="alice", org_id="acme")
+        self.built.store = store or self.store
+        result = await self.built.ainvoke(
+            {"messages": []},
+            {
+                "configurable": {**ids, "langgraph_auth_user": user},
+                "metadata": {"trigger": "dream"},
+            },
+            context=Context(),
+        )
+        return str(result["messages"][-1].text)
+
+    async def runs_to_its_end(self, most: int = 400) -> Dream:
+        """All runs of her dream."""
+        for _ in range(most):
+            await self.run()
+            dream = await self.dream()
+            if dream.status != "reading":
+                return dream
+        raise AssertionError("it did not end")
+
+    async def dream(self) -> Dream:
+        dream = await dream_of(self.store, ALICE)
+        assert dream
+        return dream
+
+    async def draft(self) -> str:
+        exported = await exported_dream(self.store, ALICE)
+        return json.dumps(exported["files"]) if exported else ""
+
+    async def kept(self) -> set[str]:
+        """The keys of all that is kept of the dream."""
+        items = await journal.all_items(self.store, namespaces.dream(ALICE))
+        return {item.key for item in items}
+
+    async def proposal(self) -> Proposal:
+        (proposal,) = [each for each in await self.memory.proposals() if each.kind == "dream"]
+        return proposal
+
+    async def lines(self) -> dict[str, str]:
+        """The signs of the proposed lines, by their text."""
+        found = dict[str, str]()
+        for change in (await self.proposal()).changes:
+            found |= {text.removeprefix("- "): sign for sign, text in change.lines()}
+        return found
+
+    async def noted(self, content: str, thread_id: str, key: str = FOOD) -> None:
+        """Consolidation wrote a file from this conversation."""
+        file: Any = {"content": content, "encoding": "utf-8"}
+        author = Author("consolidation", "alice", "r", thread_id)
+        await journal.change(self.store, FILES, key, lambda _: file, author)
+
+
+@pytest.fixture
+def dreaming(
+    graph: BuildGraph,
+    store: BaseStore,
+    model: ScriptedAnthropic,
+    platform: Platform,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Dreaming:
+    monkeypatch.setattr(run_module, "get_client", lambda: platform)
+    monkeypatch.setattr(run_module, "SLOTS", Slots())
+    few = Consolidation(at_once=1_000, batch_tokens=60)
+    deployment = replace(deployed(), consolidation=few)
+    built = graph(deployment, build=build_consolidation_agent).graph
+    model.script(lambda _: True, *[notes_facts] * 5_000)
+    return Dreaming(store, built, model, platform, deployment)
+
+
+async def plants(dreaming: Dreaming, facts: int, conversations: int) -> list[str]:
+    """Facts in conversations, among others that say nothing."""
+    planted = list[str]()
+    apart = conversations // facts
+    for number in range(conversations):
+        texts = ["How is the weather today?"]
+        if number % apart == 0 and len(planted) < facts:
+            planted.append(f"Fact: locker k{number}q has the code z{number * 7}w")
+            texts.append(planted[-1])
+        dreaming.says(f"t{number}", *texts, minutes=number - conversations)
+    return planted
+
+
+async def proves(dreaming: Dreaming, facts: int, conversations: int) -> None:
+    planted = await plants(dreaming, facts, conversations)
+    await dreaming.saved("- Fact: written by hand\n")
+    await dreaming.begins()
+    dream = await dreaming.runs_to_its_end()
+    assert (dream.status, dream.read) == ("proposed", conversations)
+    lines = await dreaming.lines()
+    assert {text for text, sign in lines.items() if sign == "+"} == {*planted}
+    assert "-" not in lines.values()
+
+
+async def test_all_that_consolidation_would_find_once_is_proposed(dreaming: Dreaming) -> None:
+    await proves(dreaming, 10, 20)
+    assert await dreaming.kept() == {"state"}
+    (record,) = await records(dreaming.store, ALICE)
+    assert (record["kind"], record["status"], record["conversations"]) == ("dream", "proposed", 20)
+
+
+@pytest.mark.proof
+async def test_of_100_facts_in_200_conversations_all_are_proposed(dreaming: Dreaming) -> None:
+    await proves(dreaming, 100, 200)
+
+
+async def test_memory_and_what_is_new_are_left_alone_meanwhile(dreaming: Dreaming) -> None:
+    await dreaming.saved("- Likes tea\n")
+    dreaming.says("t1", "Fact: likes leek")
+    await dreaming.begins()
+    await dreaming.run()
+    assert "likes leek" in await dreaming.draft()
+    assert await dreaming.text() == "- Likes tea\n"
+    assert not await journal.all_items(dreaming.store, namespaces.positions(ALICE))
+    assert not await dreaming.memory.proposals()
+
+
+async def test_what_was_not_found_again_would_go_and_what_was_written_by_hand_stays(
+    dreaming: Dreaming,
+) -> None:
+    dreaming.says("t1", "Fact: likes leek")
+    await dreaming.noted("- Fact: likes leek\n- Fact: hates zeppelins\n", "t1")
+    text = await dreaming.text()
+    await dreaming.saved(f"{text}- Owns a tractor\n")
+    await dreaming.noted("- From another conversation\n", "gone", "/topics/other.md")
+    await dreaming.begins()
+    await dreaming.runs_to_its_end()
+    assert await dreaming.lines() == {"Fact: hates zeppelins": "-"}
+    proposal = await dreaming.proposal()
+    assert proposal.reasons == {MY_FOOD: {"- Fact: hates zeppelins": "not_again"}}
+    await dreaming.decided(proposal.id, accept=True)
+    assert await dreaming.text() == "- Fact: likes leek\n- Owns a tractor\n"
+
+
+async def test_fields_that_the_person_wrote_stay(dreaming: Dreaming) -> None:
+    dreaming.says("t1", "Fact: likes leek")
+    profile = "/profile.json"
+    await dreaming.noted('{"role": "baker"}', "t1", profile)
+    await dreaming.saved('{"role": "baker", "name": "Alice"}', profile)
+    await dreaming.begins()
+    await dreaming.runs_to_its_end()
+    (change,) = [each for each in (await dreaming.proposal()).changes if each.key == profile]
+    assert json.loads(change.after) == {"name": "Alice"}
+
+
+@pytest.mark.parametrize("revisions", [1, 60])
+async def test_what_was_taken_back_stays_away_however_long_ago(
+    dreaming: Dreaming, revisions: int
+) -> None:
+    dreaming.says("t1", "Fact: likes leek", "Fact: owns a red tractor")
+    await dreaming.noted("- Fact: likes leek\n- Fact: owns a red tractor\n", "t1")
+    await dreaming.saved("- Fact: likes leek\n")
+    for number in range(revisions):
+        await dreaming.saved(f"- Fact: likes leek\n- Counted to {number}\n")
+    await writing.trim(dreaming.store, FILES, dreaming.deployment.limits)
+    shown = str(await journal.histories(dreaming.store, FILES))
+    assert ("tractor" in shown) == (revisions == 1)
+    await dreaming.begins()
+    dream = await dreaming.runs_to_its_end()
+    assert (dream.status, dream.reason) == ("ended", "same")
+    assert not await dreaming.memory.proposals()
+
+
+async def test_what_was_deleted_for_good_is_taken_out_of_what_was_taken_back_and_of_the_draft(
+    dreaming: Dreaming,
+) -> None:
+    dreaming.says("t1", "Fact: likes leek", "Fact: owns a red tractor")
+    await dreaming.saved("- Fact: owns a red tractor\n")
+    for number in range(60):
+        await dreaming.saved(f"- Counted to {number}\n")
+    await writing.trim(dreaming.store, FILES, dreaming.deployment.limits)
+    place = namespaces.taken_back(FILES)
+    assert "tractor" in str(await journal.all_items(dreaming.store, place))
+    fact = fact_of("- Fact: owns a red tractor", [], [])
+    await journal.erase(dreaming.store, FILES, fact.cleaned, journal.Began(ALICE))
+    assert "tractor" not in str(await journal.all_items(dreaming.store, place))
+    await dreaming.begins()
+    await dreaming.run()
+    from lasting_memory.consolidation import erase_from_dream  # noqa: PLC0415
+
+    assert "tractor" in await dreaming.draft()
+    erased = await erase_from_dream(dreaming.store, ALICE, fact, journal.Began(ALICE))
+    assert erased == 1
+    draft = await dreaming.draft()
+    assert "tractor" not in draft
+    assert "likes leek" in draft
+
+
+async def test_what_is_taken_back_while_it_dreams_is_not_proposed(dreaming: Dreaming) -> None:
+    dreaming.says("t1", "Fact: likes leek")
+    dreaming.says("t2", "Fact: owns a red tractor")
+    await dreaming.noted("- Fact: owns a red tractor\n", "t2")
+    await dreaming.begins()
+    await dreaming.run()
+    await dreaming.run()
+    await dreaming.saved("")
+    await dreaming.runs_to_its_end()
+    assert await dreaming.lines() == {"Fact: likes leek": "+"}
+
+
+async def test_a_run_that_is_killed_is_gone_on_with_where_it_was(dreaming: Dreaming) -> None:
+    planted = await plants(dreaming, 6, 6)
+    await dreaming.begins()
+    await dreaming.run()
+    read = (await dreaming.dream()).read
+    assert 0 < read < 6
+
+    class KilledError(BaseException):
+        pass
+
+    async def kill(name: str, options: Any) -> None:
+        if name == "threads.search" and "created_at" in str(options):
+            raise KilledError
+        if name == "threads.search" and options.get("ids"):
+            raise KilledError
+
+    dreaming.platform.before = kill
+    with pytest.raises(KilledError):
+        await dreaming.run()
+    dreaming.platform.before = None
+    assert (await dreaming.dream()).read == read
+    dreaming.platform.runs.kept.clear()  # of a process that died nothing is planned
+    dream = await dreaming.dream()
+    going = go_on_with_dream(dreaming.own_memory, dreaming.platform, OWNER, dream)  # type: ignore[arg-type]
+    assert await going
+    before = len(dreaming.model.requests)
+    await dreaming.runs_to_its_end()
+    assert {*await dreaming.lines()} == {*planted}
+    said = str(dreaming.model.requests[before:])
+    assert f"user: {planted[0]}" not in said
+
+
+async def test_one_run_of_it_is_planned_at_a_time(dreaming: Dreaming) -> None:
+    dreaming.says("t1", "Fact: likes leek")
+    await dreaming.begins()
+    dream = await dreaming.dream()
+    assert not await go_on_with_dream(dreaming.own_memory, dreaming.platform, OWNER, dream)  # type: ignore[arg-type]
+    (run,) = dreaming.platform.runs.all()
+    assert run["metadata"]["trigger"] == Trigger.DREAM
+
+
+async def test_pausing_has_it_wait_and_resuming_has_it_go_on(dreaming: Dreaming) -> None:
+    planted = await plants(dreaming, 4, 4)
+    await dreaming.begins()
+    await dreaming.run()
+    await set_controls(dreaming.store, ALICE, {"paused": True}, journal.Began(ALICE))
+    await dreaming.run()
+    dream = await dreaming.dream()
+    assert (dream.status, dream.reason) == ("paused", "paused")
+    await set_controls(dreaming.store, ALICE, {"paused": False}, journal.Began(ALICE))
+    dreaming.platform.runs.kept.clear()
+    assert await go_on_with_dream(dreaming.own_memory, dreaming.platform, OWNER, dream)  # type: ignore[arg-type]
+    await dreaming.runs_to_its_end()
+    assert {*await dreaming.lines()} == {*planted}
+
+
+async def test_stopping_leaves_nothing_of_the_draft(dreaming: Dreaming) -> None:
+    await plants(dreaming, 4, 4)
+    await dreaming.begins()
+    await dreaming.run()
+    dream = await dreaming.dream()
+    assert await stop_dream(dreaming.store, ALICE, dream, journal.Began(ALICE))
+    assert await dreaming.kept() == {"state", "stopped"}
+    assert "No conversations" in await dreaming.run()
+    assert (await dreaming.dream()).status == "ended"
+    assert not await dreaming.memory.proposals()
+
+
+async def test_a_forgetting_deletes_it(dreaming: Dreaming) -> None:
+    files = [FILES]
+    for place in (namespaces.dream(ALICE), namespaces.taken_back(FILES)):
+        assert place in namespaces.namespaces_of(ALICE, files)
+    dreaming.says("t1", "Fact: likes leek")
+    await dreaming.begins()
+    dream = await dreaming.dream()
+    await journal.forget(dreaming.store, ALICE)
+    old = replace(
+        dreaming.own_memory, began=journal.Began(ALICE, "2026-01-01T00:00:00.000000+00:00")
+    )
+    assert not await start_dream(old, dreaming.platform, OWNER, 5)  # type: ignore[arg-type]
+    assert (await dreaming.dream()).id == dream.id
+
+
+async def test_deleting_a_conversation_drops_what_came_of_it_and_reads_the_others_again(
+    dreaming: Dreaming,
+) -> None:
+    dreaming.says("t1", "Fact: owns a red tractor", minutes=-3)
+    dreaming.says("t2", "Fact: likes leek", minutes=-2)
+    dreaming.says("t3", "Fact: " + "plays the cello " * 30, minutes=-1)
+    await dreaming.begins()
+    await dreaming.run()
+    draft = await dreaming.draft()
+    assert "tractor" in draft
+    assert "leek" in draft
+    dreaming.platform.remove("t1")
+    await dreaming.runs_to_its_end()
+    lines = await dreaming.lines()
+    assert "Fact: likes leek" in lines
+    assert "tractor" not in str(lines)
+
+
+async def test_temporary_and_marked_conversations_are_left_out(dreaming: Dreaming) -> None:
+    dreaming.says("t1", "Fact: likes leek")
+    dreaming.says("t2", "Fact: likes fennel", temporary=True)
+    dreaming.says("t3", "Fact: likes dill", held_while_paused=True)
+    dreaming.says("t4", "Fact: likes kale", imported=True)
+    dreaming.platform.put(Actor("bob", "acme"), "t5", dreaming.platform.now.isoformat())
+    await dreaming.begins()
+    await dreaming.runs_to_its_end()
+    assert await dreaming.lines() == {"Fact: likes leek": "+"}
+
+
+async def test_at_its_cap_it_ends_with_what_it_has_and_takes_nothing_away(
+    dreaming: Dreaming,
+) -> None:
+    planted = await plants(dreaming, 6, 6)
+    await dreaming.noted("- Fact: hates zeppelins\n", "t5")
+    await dreaming.begins(cap=1)
+    dream = await dreaming.runs_to_its_end()
+    assert (dream.status, dream.reason) == ("proposed", "cap")
+    assert 0 < dream.read < dream.conversations
+    lines = await dreaming.lines()
+    assert {*lines.values()} == {"+"}
+    assert {*lines} < {*planted}
+
+
+async def test_the_estimate_counts_what_would_be_read(dreaming: Dreaming) -> None:
+    await plants(dreaming, 5, 10)
+    dreaming.says("x", "Fact: likes fennel", temporary=True)
+    estimate = await estimate_dream(dreaming.deployment, dreaming.platform, dreaming.store, OWNER)  # type: ignore[arg-type]
+    assert (estimate.conversations, estimate.messages) == (10, 15)
+    assert estimate.tokens > 0
+    assert await dream_of(dreaming.store, ALICE) is None
+
+
+async def test_it_takes_no_slot_while_somebody_else_waits() -> None:
+    slots = Slots()
+    bob = Actor("bob", "acme")
+    how: dict[str, Any] = {"is_asked": False, "is_dry": False, "seconds": 0}
+    async with slots.taken(Actor("carl", "acme"), 1, **how) as has_slot:
+        assert has_slot
+        async with slots.taken(bob, 1, **how) as has_slot:
+            assert not has_slot
+    async with slots.taken(ALICE, 1, **how, is_behind=True) as has_slot:
+        assert not has_slot
+    async with slots.taken(bob, 1, **how) as has_slot:
+        assert has_slot
+    async with slots.taken(ALICE, 1, **how, is_behind=True) as has_slot:
+        assert has_slot
+
+
+def test_one_argument_turns_it_off() -> None:
+    d = deployed()
+    assert d.has_dream
+    assert not replace(d, dream=False).has_dream
+    assert not replace(d, consolidation=None).has_dream
+    odd: Any = "yes"
+    with pytest.raises(SettingsError, match="dream is 'yes'; use True or False"):
+        Deployment(PROJECT, d.settings, dream=odd)
+
+
+async def test_turned_off_no_run_goes_on(dreaming: Dreaming, graph: BuildGraph) -> None:
+    dreaming.says("t1", "Fact: likes leek")
+    await dreaming.begins()
+    off = replace(dreaming.deployment, dream=False)
+    dreaming.built = graph(off, build=build_consolidation_agent).graph
+    assert "No conversations" in await dreaming.run()
+    assert not dreaming.model.requests
