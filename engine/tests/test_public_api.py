@@ -34,7 +34,7 @@ FIELDS = {
     "may=..., records_kept=..., at_once=..., tidy_days=...)",
     "Context": "(user_id=..., org_id=..., assistant_id=..., dry_run=...)",
     "Deployment": "(folder, settings=..., schemas=..., checks=..., routes=..., limits=..., consolidation=..., "
-    "offline_model=..., first_files=..., offers=..., ends=..., unconfirmed=...)",
+    "offline_model=..., first_files=..., offers=..., ends=..., unconfirmed=..., dream=...)",
     "FoundMemory": "(path, text, lines=...)",
     "Limits": "(*, memory_files=..., memory_block_bytes=..., policy_block_bytes=..., skills_block_bytes=..., max_files=..., "
     "max_bytes=..., revisions_kept=..., temporary_hours=..., conversation_days=..., search_result_chars=..., "

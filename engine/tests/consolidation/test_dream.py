@@ -429,8 +429,8 @@ async def test_it_takes_no_slot_while_somebody_else_waits() -> None:
     how: dict[str, Any] = {"is_asked": False, "is_dry": False, "seconds": 0}
     async with slots.taken(Actor("carl", "acme"), 1, **how) as has_slot:
         assert has_slot
-        async with slots.taken(bob, 1, **how) as has_slot:
-            assert not has_slot
+        async with slots.taken(bob, 1, **how) as has_another:
+            assert not has_another
     async with slots.taken(ALICE, 1, **how, is_behind=True) as has_slot:
         assert not has_slot
     async with slots.taken(bob, 1, **how) as has_slot:

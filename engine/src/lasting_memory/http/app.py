@@ -291,6 +291,8 @@ def _index(deployment: Deployment) -> str:
     off = set[str]()
     if not deployment.consolidation:
         off.add("consolidation")
+    if not deployment.has_dream:
+        off.add("dream")
     if not deployment.has_offers:
         off.add("offers")
     parts = list[str]()

@@ -81,7 +81,8 @@ async def consolidate(
     with `tokens`, which is at most so many, it begins (202). GET /memory/dream tells how far it is,
     DELETE /memory/dream stops it; one that waits goes on with the same request without tokens.
 
-    409: memory is paused or shared here, you were forgotten meanwhile, or all of it is being read again already. 502: the dry run failed.
+    409: memory is paused or shared here, you were forgotten meanwhile, or all of it is being read
+    again already. 502: the dry run failed.
     """
     if query.beginning or query.tokens:
         return await _from_beginning(caller, query)

@@ -176,5 +176,5 @@ export function reasons(notes) {
 export const reasonOf = (kind) => (Object.hasOwn(REASONS, kind ?? "") ? REASONS[kind]("") : undefined);
 
 // Why a line goes: what consolidation says where the model gave no words of its own.
-const GIVEN_UP = { outdated: t("proposals.outdated"), contradicted: t("proposals.contradicted"), over: t("proposals.over") };
+const GIVEN_UP = { outdated: t("proposals.outdated"), contradicted: t("proposals.contradicted"), over: t("proposals.over"), not_again: t("proposals.not_again"), reworded: t("proposals.reworded") };
 export const givenUp = (reason) => GIVEN_UP[reason] ?? reason;

@@ -39,6 +39,7 @@ const FROM = {
   agent: (at) => t("proposals.from_agent", { when: at }),
   tidy: (at) => t("proposals.from_tidy", { when: at }),
   bring: (at) => t("proposals.from_bring", { when: at }),
+  dream: (at) => t("proposals.from_dream", { when: at }),
 };
 
 /** Proposals, of which one accepts files, or lines of them, also with another text. */
@@ -192,7 +193,7 @@ function Consolidation({ session: { client, memory, me }, onClose }) {
   <//>`;
 }
 
-const READ = { tidy: t("consolidation.read_tidy"), bring: t("consolidation.read_bring") };
+const READ = { tidy: t("consolidation.read_tidy"), bring: t("consolidation.read_bring"), dream: t("consolidation.read_dream") };
 
 const STATUS = {
   running: t("consolidation.status_running"),
