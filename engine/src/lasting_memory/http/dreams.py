@@ -61,25 +61,15 @@ async def read_again(caller: PersonRequest, tokens: int | None) -> DreamEstimate
     check_dreams(caller.http)
     caller.check_own()
     owner = await owner_of(caller)
-    async with (
-        platform.lock_of("dream", caller.actor),
-        platform.acting_as_caller(caller.http),
-        get_client() as client,
-    ):
+    async with platform.lock_of("dream", caller.actor):
         dream = await consolidation.dream_of(caller.store, caller.actor)
         if dream is not None and dream.may_go_on:
-            if dream.memory != caller.namespace[-1] or not await consolidation.go_on_with_dream(
-                caller.memory, client, owner, dream
-            ):
-                raise HTTPException(
-                    409,
-                    "Your conversations are being read again already; wait, or stop it "
-                    "(DELETE /memory/dream).",
-                )
+            await _go_on(caller, owner, dream)
             return _state(await consolidation.dream_of(caller.store, caller.actor))
-        estimate = await consolidation.estimate_dream(
-            caller.deployment, client, caller.store, owner
-        )
+        async with get_client() as client:
+            estimate = await consolidation.estimate_dream(
+                caller.deployment, client, caller.store, owner
+            )
         if tokens is None:
             return DreamEstimate(
                 tokens=estimate.tokens,
@@ -92,9 +82,25 @@ async def read_again(caller: PersonRequest, tokens: int | None) -> DreamEstimate
                 f"'query.tokens' is {tokens}; use at most {_MOST * estimate.tokens}, or ask again "
                 "without it for the estimate.",
             )
-        if not await consolidation.start_dream(caller.memory, client, owner, tokens):
+        async with platform.acting_as_caller(caller.http), get_client() as client:
+            has_begun = await consolidation.start_dream(caller.memory, client, owner, tokens)
+        if not has_begun:
             raise HTTPException(409, FORGOTTEN)
         return _state(await consolidation.dream_of(caller.store, caller.actor))
+
+
+async def _go_on(
+    caller: PersonRequest, owner: consolidation.Owner, dream: consolidation.Dream
+) -> None:
+    """Go on with a dream. Raises `HTTPException` 409 where it is going, or another memory's."""
+    if dream.memory == caller.namespace[-1]:
+        async with platform.acting_as_caller(caller.http), get_client() as client:
+            if await consolidation.go_on_with_dream(caller.memory, client, owner, dream):
+                return
+    raise HTTPException(
+        409,
+        "Your conversations are being read again already; wait, or stop it (DELETE /memory/dream).",
+    )
 
 
 def _state(dream: consolidation.Dream | None) -> DreamState:
