@@ -22,6 +22,7 @@ from lasting_memory.http.models import (
     ExportedOffer,
     ExportedProposal,
     ExportedRevision,
+    ExportedTakenBack,
     ExportedValue,
     author_of,
     controls_of,
@@ -36,7 +37,7 @@ from lasting_memory.memory.proposals import Memory
 from lasting_memory.memory.sources import signs_in
 from lasting_memory.memory.stored_files import stored_file
 from lasting_memory.memory.validation import RefusedWrite
-from lasting_memory.people import identity
+from lasting_memory.people import identity, namespaces
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.platform import get_client
 from lasting_memory.recall import owned_by
@@ -74,6 +75,7 @@ async def document(
         "proposed_changes": changes,
         "offers": await _offers(store, actor, deployment),
         "dream": await consolidation.exported_dream(store, actor),
+        "taken_back": await _taken_back(store, memories),
         "left_out": ["temporary conversations"],
         "controls": controls_of(await controls(store, actor, deployment)).model_dump(),
     }
@@ -113,6 +115,19 @@ async def _proposals(
         for proposal_id, of_proposal in changes_of.items():
             changes[proposal_id] = [_change(change) for change in of_proposal]
     return proposals, changes
+
+
+async def _taken_back(
+    store: BaseStore, memories: Mapping[Namespace, str]
+) -> list[ExportedTakenBack]:
+    """The lines that were taken back in revisions that are no longer kept."""
+    exported = list[ExportedTakenBack]()
+    for place in memories:
+        items = await journal.all_items(store, namespaces.taken_back(place))
+        for line in journal.taken_back_in(items):
+            path = f"{ROUTE}{line.path}"
+            exported.append({"path": path, "text": line.text, "at": line.at})
+    return exported
 
 
 async def _offers(

@@ -699,6 +699,15 @@ class ExportedOffer(TypedDict):
 
 
 @closed
+class ExportedTakenBack(TypedDict):
+    """A line that was taken back, in a revision that is no longer kept; of JSON one field."""
+
+    path: str
+    text: str
+    at: str
+
+
+@closed
 class ExportedDream(TypedDict):
     """All conversations are read again, or were: how far, and the draft."""
 
@@ -729,6 +738,9 @@ class Export(TypedDict):
     dream: Annotated[
         ExportedDream | None,
         Field(description="conversations that are read again; an import brings none back"),
+    ]
+    taken_back: Annotated[
+        list[ExportedTakenBack], Field(description="lines, in revisions that are no longer kept")
     ]
     left_out: Annotated[list[str], Field(description="what of yours is not in this document")]
     controls: Controls
