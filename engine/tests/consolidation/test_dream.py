@@ -16,6 +16,7 @@ from lasting_memory.consolidation import (
     Owner,
     Trigger,
     dream_of,
+    erase_from_dream,
     estimate_dream,
     exported_dream,
     go_on_with_dream,
@@ -189,7 +190,6 @@ async def test_all_that_consolidation_would_find_once_is_proposed(dreaming: Drea
     assert (record["kind"], record["status"], record["conversations"]) == ("dream", "proposed", 20)
 
 
-@pytest.mark.proof
 async def test_of_100_facts_in_200_conversations_all_are_proposed(dreaming: Dreaming) -> None:
     await proves(dreaming, 100, 200)
 
@@ -266,8 +266,6 @@ async def test_what_was_deleted_for_good_is_taken_out_of_what_was_taken_back_and
     assert "tractor" not in str(await journal.all_items(dreaming.store, place))
     await dreaming.begins()
     await dreaming.run()
-    from lasting_memory.consolidation import erase_from_dream  # noqa: PLC0415
-
     assert "tractor" in await dreaming.draft()
     erased = await erase_from_dream(dreaming.store, ALICE, fact, journal.Began(ALICE))
     assert erased == 1
@@ -369,6 +367,8 @@ async def test_a_forgetting_deletes_it(dreaming: Dreaming) -> None:
     )
     assert not await start_dream(old, dreaming.platform, OWNER, 5)  # type: ignore[arg-type]
     assert (await dreaming.dream()).id == dream.id
+    assert "forgotten" in await dreaming.run()  # its run began before
+    assert await dreaming.draft() == "{}"
 
 
 async def test_deleting_a_conversation_drops_what_came_of_it_and_reads_the_others_again(

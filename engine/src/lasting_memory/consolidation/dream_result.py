@@ -148,10 +148,10 @@ class _Comparison:
         # stays then.
         self._pinned = set[Key]()
         self._new = set[Key]()
-        for key in self._draft:
-            holder = key if key in self._today else self._holder(key)
+        for fact in self._draft:
+            holder = fact if fact in self._today else self._holder(fact)
             if holder is None:
-                self._new.add(key)
+                self._new.add(fact)
             else:
                 self._pinned.add(holder)
 
