@@ -14,8 +14,13 @@ from lasting_memory import consolidation, platform
 from lasting_memory.auth.share import share_of
 from lasting_memory.consolidation import Trigger
 from lasting_memory.http import requests
-from lasting_memory.http.consolidation_runs import IS_ON, nothing_to_do, owner_of, run_and_wait
-from lasting_memory.http.dreams import read_again
+from lasting_memory.http.consolidation_runs import (
+    IS_ON,
+    nothing_to_do,
+    owner_of,
+    read_again,
+    run_and_wait,
+)
 from lasting_memory.http.models import (
     Backlog,
     ConsolidationRecord,
