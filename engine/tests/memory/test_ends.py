@@ -283,6 +283,19 @@ async def test_what_is_read_is_marked_and_can_be_edited_as_it_is_shown(
     assert "- The offer holds" in await agent.shown()
 
 
+async def test_a_line_that_grep_finds_says_that_it_is_over(agent: Scripted, clock: Clock) -> None:
+    await put(agent.store, f"# Offers\n\n{OFFER}\n{ACME}\n", "/topics/offers.md")
+    everywhere = {"pattern": "- ", "output_mode": "content"}
+    here = {**everywhere, "path": "/memories/topics/"}
+    (before,) = await agent.called(ToolCall("grep", here))
+    assert "over:" not in before
+    clock.set("2026-07-01")
+    for args in (here, everywhere):
+        (answer,) = await agent.called(ToolCall("grep", args))
+        assert f"{OFFER}  [over: its day has passed]" in answer
+        assert answer.count("over:") == 1
+
+
 async def test_a_file_that_an_agent_writes_anew_keeps_the_lines_that_it_was_not_shown(
     agent: Scripted, clock: Clock
 ) -> None:

@@ -481,6 +481,25 @@ class RouteFiles(ScopedFiles):
         own = profile if isinstance(profile, Item) and self._is_memory else None
         return await platform.in_thread(_over, self._deployment, item, own)
 
+    async def agrep(
+        self,
+        pattern: str,
+        path: str | None = None,
+        glob: str | None = None,
+        *,
+        max_count: int | None = None,
+    ) -> protocol.GrepResult:
+        """Matches as deepagents finds them. One in a line that is over says so behind the line."""
+        result = await super().agrep(pattern, path, glob, max_count=max_count)
+        over_by_path = dict[str, Over]()
+        for match in result.matches or []:
+            file_path = match["path"]
+            if file_path not in over_by_path:
+                over_by_path[file_path] = await self.aover(file_path)
+            if match["line"] - 1 in over_by_path[file_path].numbers:
+                match["text"] += f"  {ends.OVER_MARK}"
+        return result
+
     async def awrite(self, file_path: str, content: str) -> protocol.WriteResult:
         """Replaces a file, but for its lines that are over: the model was not shown them."""
         over = await self.aover(file_path)

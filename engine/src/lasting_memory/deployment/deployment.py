@@ -154,6 +154,7 @@ class Deployment:
             "checks": ((list, tuple), "a list of functions"),
             "limits": (Limits, "Limits(...)"),
             "consolidation": ((Consolidation, type(None)), "Consolidation(...), or None"),
+            "offline_model": (bool, "True or False"),
             "offers": (bool, "True or False"),
             "ends": (bool, "True or False"),
             "dream": (bool, "True or False"),

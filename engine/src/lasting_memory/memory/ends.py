@@ -39,6 +39,8 @@ _NAMED_CHARS = 80
 # Lines that are named to a model.
 _NAMED_LINES = 20
 _OPENING = "(until "
+# What stands behind a line that is over where a search of files shows it alone.
+OVER_MARK = "[over: its day has passed]"
 
 
 class Day(NamedTuple):
