@@ -358,6 +358,30 @@ async def test_a_token_that_is_over_says_nothing_of_who_left(world: World) -> No
     assert len((await offers(bob))["to_decide"]) == 1
 
 
+async def test_a_sixth_offer_that_another_process_lets_in_is_taken_back(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two processes know nothing of each other's locks."""
+    alice = await world.api()
+    names = [f"number {number}" for number in range(offers_module.MAX_OPEN + 1)]
+    await remember(alice, *[f"- {name}" for name in names])
+    for name in names[1:]:
+        await offer(alice, name)
+    monkeypatch.setattr(offers_module, "MAX_OPEN", offers_module.MAX_OPEN + 1)
+    put_all = offers_module.Offers._put
+
+    async def put(own: Any, ops: Any) -> None:
+        """This process has looked before the other's offer was put, and looks again."""
+        await put_all(own, ops)
+        monkeypatch.setattr(offers_module, "MAX_OPEN", 5)
+
+    monkeypatch.setattr(offers_module.Offers, "_put", put)
+    answer = await alice.post("/memory/offers", json=body(names[0]))
+    assert (answer.status_code, "5 offers of yours wait" in answer.text) == (422, True)
+    assert len((await offers(alice))["offers"]) == 5
+    assert len(world.store.search(("offered",))) == 5
+
+
 async def test_an_offer_goes_when_its_author_was_not_seen_in_the_group_for_long(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

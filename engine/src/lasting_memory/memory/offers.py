@@ -231,23 +231,38 @@ class Offers:
         await self._check(folder, source.text)
         async with lock_of("offers", self.author):
             known, gone = await self._shown_and_gone()
-            opened = [offer for offer in known if offer.status == "open"]
-            opened = [offer for offer in opened if offer.place(self.author)[-1] == folder.files[-1]]
+            opened = self._open_to(folder, known)
             same = _same(opened, folder, source)
             if same:
                 return same[0]
             if len(opened) >= MAX_OPEN:
-                raise RefusedWrite(
-                    f"{len(opened)} offers of yours wait for {folder.group}, and {MAX_OPEN} may; withdraw one, or wait.",
-                    kind="too_many_offers",
-                )
+                raise _too_many(folder)
             offer = _offer(folder, source, "open", keep=keep)
             offered = Offered(offer.id, self.author.user_id, offer.text, offer.at[:10])
             # The person's own first: what is offered does not count without it.
             ops = [put_own(self.author, offer), put_offered(offer.place(self.author), offered)]
             gone += _replaced(known, folder, source)
             await self._put([*ops, *self._deletions(gone)])
+            await self._take_back_if_too_many(folder, offer)
             return offer
+
+    def _open_to(self, folder: GroupFolder, offers: Iterable[Offer]) -> list[Offer]:
+        """Those of these offers that wait for a group."""
+        waiting = list[Offer]()
+        for offer in offers:
+            if offer.status == "open" and offer.place(self.author)[-1] == folder.files[-1]:
+                waiting.append(offer)
+        return waiting
+
+    async def _take_back_if_too_many(self, folder: GroupFolder, offer: Offer) -> None:
+        """Delete an offer that was just put, and raise `RefusedWrite`, if another process put the
+        last one that may wait meanwhile.
+        """
+        known, _ = await self._shown_and_gone()
+        first = self._open_to(folder, known)[:MAX_OPEN]
+        if len(first) == MAX_OPEN and offer.id not in {other.id for other in first}:
+            await self.store.abatch(self._deletions([offer]))
+            raise _too_many(folder)
 
     async def withdraw(self, offer_id: str) -> Offer:
         """Withdraw an open offer, or drop a prepared one.
@@ -349,6 +364,13 @@ async def note_groups(
     membership = membership_of(user)
     if not membership.is_over:
         await Offers(store, author, deployment, began).prove(membership.claims)
+
+
+def _too_many(folder: GroupFolder) -> RefusedWrite:
+    return RefusedWrite(
+        f"{MAX_OPEN} offers of yours wait for {folder.group}, and no more may; withdraw one, or wait.",
+        kind="too_many_offers",
+    )
 
 
 def _offer(folder: GroupFolder, source: Source, status: Status, *, keep: bool) -> Offer:
