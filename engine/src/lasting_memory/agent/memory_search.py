@@ -203,14 +203,17 @@ def _ranked_lines(query: str, lines: Sequence[str]) -> list[int]:
     if block_size <= 1:
         return [number for number, _ in rank(query, lines)]
     starts = range(0, len(lines), block_size)
-    blocks = ["\n".join(lines[start : start + block_size]) for start in starts]
-    near = list[int]()
-    for block, _ in rank(query, blocks)[:_LINES]:
-        start = starts[block]
+    blocks = list[str]()
+    for start in starts:
+        block = lines[start : start + block_size]
+        blocks.append("\n".join(block))
+    numbers = list[int]()
+    for place, _ in rank(query, blocks)[:_LINES]:
+        start = starts[place]
         end = min(start + block_size, len(lines))
-        near += range(start, end)
-    ranked = rank(query, [lines[number] for number in near])
-    return [near[place] for place, _ in ranked]
+        numbers += range(start, end)
+    near = [lines[number] for number in numbers]
+    return [numbers[place] for place, _ in rank(query, near)]
 
 
 def _shown(query: str, passage: str) -> str:

@@ -82,22 +82,37 @@ class LinesOver:
         """What a tidy changes of the base if it takes out the lines that are over, too; and by path
         the lines that it takes out, each with the reason. Blocks.
         """
-        over = dict[str, set[str]]()
-        for key, file in base.items():
-            lines = file["content"].split("\n")
-            is_text = file["encoding"] == "utf-8"
-            numbers = self.numbers(key, file["content"]) if is_text else frozenset[int]()
-            over[key] = {lines[number].strip() for number in numbers}
+        over = self._lines_over(base)
         everywhere = set[str]().union(*over.values())
         cleaned = dict[str, FileData]()
         for key, file in files.items():
-            before = base[key]["content"] if key in base else ""
-            moved_here = everywhere - {line.strip() for line in before.split("\n")}
-            cleaned[key] = _without(file, over.get(key, set()) | moved_here)
-        reasons = {
-            f"/memories{key}": dict.fromkeys(gone, OVER) for key, gone in over.items() if gone
-        }
+            there_before = set[str]()
+            if key in base:
+                there_before = _stripped_lines(base[key]["content"])
+            moved_here = everywhere - there_before
+            over_here = over.get(key, set())
+            cleaned[key] = _without(file, over_here | moved_here)
+        reasons = dict[str, dict[str, str]]()
+        for key, lines in over.items():
+            if lines:
+                reasons[f"/memories{key}"] = dict.fromkeys(lines, OVER)
         return changes(base, cleaned), reasons
+
+    def _lines_over(self, files: Mapping[str, FileData]) -> dict[str, set[str]]:
+        """The lines of these files that are over, by key. Blocks."""
+        over = dict[str, set[str]]()
+        for key, file in files.items():
+            over[key] = set()
+            if file["encoding"] != "utf-8":
+                continue
+            lines = file["content"].split("\n")
+            for number in self.numbers(key, file["content"]):
+                over[key].add(lines[number].strip())
+        return over
+
+
+def _stripped_lines(text: str) -> set[str]:
+    return {line.strip() for line in text.split("\n")}
 
 
 def _without(file: FileData, gone: Collection[str]) -> FileData:

@@ -127,12 +127,17 @@ def fact_of(text: str, revisions: Sequence[Revision], present: Collection[str]) 
     for new, old in itertools.pairwise(revisions):
         before = lines_of(old.content or "")
         after = lines_of(new.content or "")
-        for i, i_end, j, j_end in edits(before, after):
-            came = [wording(line) for line in after[j:j_end] if wording(line) in wordings]
-            for line in map(wording, before[i:i_end]):
-                if line not in present and any(_is_like(line, known) for known in came):
+        for place in edits(before, after):
+            put_in = map(wording, after[place.new_start : place.new_end])
+            came = wordings.intersection(put_in)
+            for line in map(wording, before[place.old_start : place.old_end]):
+                if line not in present and _is_like_one_of(line, came):
                     wordings.add(line)
     return Fact(frozenset(wordings))
+
+
+def _is_like_one_of(line: str, others: Iterable[str]) -> bool:
+    return any(_is_like(line, other) for other in others)
 
 
 def _is_like(one: str, other: str) -> bool:

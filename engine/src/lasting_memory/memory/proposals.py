@@ -19,7 +19,7 @@ from langgraph.store.base import BaseStore, Item, PutOp
 from pydantic import TypeAdapter, ValidationError
 
 from lasting_memory import platform
-from lasting_memory.deployment import Deployment, Source
+from lasting_memory.deployment import Deployment, Limits, Source
 from lasting_memory.memory import ends, journal
 from lasting_memory.memory.folder import Folder, check_write, vouch_of
 from lasting_memory.memory.journal import Began, Change
@@ -107,14 +107,21 @@ class Changed:
         new = self.after.split("\n")
         at = 0
         number = 0
-        for i, i_end, j, j_end in [*journal.edits(old, new), (len(old), len(old), 0, 0)]:
-            yield from ((" ", line, -1) for line in old[at:i])
-            for sign, lines in (("-", old[i:i_end]), ("+", new[j:j_end])):
-                last = number + sum(bool(line.strip()) for line in lines) - 1
+        for edit in journal.edits(old, new):
+            for line in old[at : edit.old_start]:
+                yield " ", line, -1
+            taken_out = old[edit.old_start : edit.old_end]
+            put_in = new[edit.new_start : edit.new_end]
+            for sign, lines in (("-", taken_out), ("+", put_in)):
+                with_text = [line for line in lines if line.strip()]
+                last = number + len(with_text) - 1
                 for line in lines:
                     yield sign, line, min(number, last)
-                    number += bool(line.strip())
-            at = i_end
+                    if line.strip():
+                        number += 1
+            at = edit.old_end
+        for line in old[at:]:
+            yield " ", line, -1
 
     def without(self, fact: Fact) -> "Changed":
         """This change without what it does to a fact that is deleted for good. Blocks."""
@@ -222,6 +229,13 @@ class Proposal:
     )  # why a line goes, by path and line
     # Who vouches for what it adds, by path and entry. To accept it does not raise that.
     sources: dict[str, dict[str, Source]] = field(default_factory=dict)
+
+    def fits(self, limits: Limits) -> bool:
+        """Whether its changes are no more than a memory may hold."""
+        size = 0
+        for change in self.changes:
+            size += len(change.after.encode())
+        return len(self.changes) <= limits.max_files and size <= limits.max_bytes
 
     def work(self) -> int:
         """How much is compared to show it, as `journal.work` counts it. Blocks."""
@@ -430,13 +444,16 @@ class Memory:
         `files` are the present ones. None: they are read. `sources` say who vouches for what is
         new.
         """
-        before = await self.read() if files is None else files
+        before = files
+        if before is None:
+            before = await self.read()
         limits = self.deployment.limits
         after = await platform.in_thread(self.applied, before, changes, author, sources=sources)
+        # What was too much before may stay, and not grow.
+        most_bytes = max(_size(before), limits.max_bytes)
+        most_files = max(len(before), limits.max_files)
         size = _size(after)
-        is_too_large = size > max(_size(before), limits.max_bytes)
-        has_too_many = len(after) > max(len(before), limits.max_files)
-        if is_too_large or has_too_many:
+        if size > most_bytes or len(after) > most_files:
             count = f"{len(after)} files of {limits.max_files}"
             room = f"{size:,} bytes of {limits.max_bytes:,}"
             raise RefusedWrite(f"{count}, {room}; shorten it.", kind="memory_full")
@@ -597,17 +614,21 @@ class Memory:
         limits = self.deployment.limits
         async with lock_of("deciding", proposal_id):
             others = {proposal.id: proposal for proposal in await self.proposals()}
-            proposal = others.pop(proposal_id, None) or self._new_proposal(proposal_id, author)
+            proposal = others.pop(proposal_id, None)
+            if proposal is None:
+                proposal = self._new_proposal(proposal_id, author)
             undecided = [other for other in others.values() if other.changes]
             if len(undecided) >= MAX_PROPOSALS:
                 raise RefusedWrite(_TOO_MANY)
             waiting = [earlier for earlier in proposal.changes if earlier.key == key]
             changed = await self._changed(key, waiting, change, author)
-            known = noted(proposal.sources.get(f"/memories{key}", {}), vouch or vouch_of(author))
-            added = await platform.in_thread(added_sources, changed, known) if changed else {}
+            added = dict[str, Source]()
+            if changed:
+                known = proposal.sources.get(f"/memories{key}", {})
+                who_vouches = noted(known, vouch or vouch_of(author))
+                added = await platform.in_thread(added_sources, changed, who_vouches)
             proposal = proposal.with_change(key, changed, added)
-            size = sum(len(waits.after.encode()) for waits in proposal.changes)
-            if len(proposal.changes) > limits.max_files or size > limits.max_bytes:
+            if not proposal.fits(limits):
                 raise RefusedWrite(
                     f"More than {limits.max_files} files or {limits.max_bytes:,} bytes would wait."
                 )

@@ -155,15 +155,21 @@ def outside(base: Revision, item: Item | None) -> Revision | None:
     None for nothing.
     """
     file = stored_file(item) if item else None
-    if (file and file["content"]) == base.content:
+    content = file["content"] if file else None
+    if content == base.content:
         return None
-    text = json.dumps([base.id, file and file["content"], str(item and item.updated_at)])
-    revision_id = hashlib.sha256(text.encode()).hexdigest()[:32]
-    known = ends.written_of(item) if item else {}
-    path = item.key if item else ""
-    vouched = sources.sources_in(path, base.content, base.sources) if base.sources else {}
-    signs = sources.signs_of(path, file and file["content"], vouched)
-    return made_of(base, file, NOTHING.author, revision_id, known=known, signs=signs)
+    put_at = item.updated_at if item else None
+    # Who notices it next makes the same id of it.
+    noticed = json.dumps([base.id, content, str(put_at)])
+    revision_id = hashlib.sha256(noticed.encode()).hexdigest()[:32]
+    if item is None:
+        return made_of(base, file, NOTHING.author, revision_id)
+    signs = ""
+    if base.sources:
+        known_sources = sources.sources_in(item.key, base.content, base.sources)
+        signs = sources.signs_of(item.key, content, known_sources)
+    written = ends.written_of(item)
+    return made_of(base, file, NOTHING.author, revision_id, known=written, signs=signs)
 
 
 def _name(files: Namespace, path: str) -> str:

@@ -189,12 +189,18 @@ async def search_threads(wanted: Wanted, user: Any = _User) -> list[dict[str, An
         build_auth_context(user, "threads", "search"), wanted.model_dump(exclude_none=True)
     )
     column = _SORTED[wanted.sort_by or "created_at"]
-    order = column.asc() if wanted.sort_order == "asc" else column.desc()
-    query = _matching(select(Thread), wanted, user, found).order_by(order, Thread.thread_id.asc())
+    order = column.desc()
+    if wanted.sort_order == "asc":
+        order = column.asc()
+    query = _matching(select(Thread), wanted, user, found)
+    query = query.order_by(order, Thread.thread_id.asc())
+    page = query.offset(wanted.offset).limit(wanted.limit)
     async with get_session_maker()() as session:
-        rows = (await session.scalars(query.offset(wanted.offset).limit(wanted.limit))).all()
+        found_rows = await session.scalars(page)
+        rows = found_rows.all()
     reading = asyncio.Semaphore(_READ)
-    return [*await asyncio.gather(*(_selected(row, wanted, reading) for row in rows))]
+    selections = [_selected(row, wanted, reading) for row in rows]
+    return list(await asyncio.gather(*selections))
 
 
 @router.post("/threads/count")
