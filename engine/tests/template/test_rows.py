@@ -394,6 +394,13 @@ ROWS: dict[str, list[Change]] = {
             " == 'Take it with you'",
         )
     ],
+    "what memory takes on": [
+        Change([decided('unconfirmed="propose"')], "d.unconfirmed == 'propose'"),
+        Change(
+            [decided("ends=False, offers=False, dream=False")],
+            "not (d.ends or d.has_offers or d.has_dream) and 'prepare_offer' not in tools",
+        ),
+    ],
     "no page": [
         Change(
             [
