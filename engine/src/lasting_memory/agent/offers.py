@@ -13,7 +13,7 @@ from lasting_memory.memory import journal
 from lasting_memory.memory.controls import PAUSED, controls
 from lasting_memory.memory.group_folders import GroupFolder, group_folders
 from lasting_memory.memory.offered_text import without_sources
-from lasting_memory.memory.offers import Offers, Source
+from lasting_memory.memory.offers import Offers, OwnLine
 from lasting_memory.memory.stored_files import text_of
 from lasting_memory.memory.validation import RefusedWrite, check_path
 from lasting_memory.people.caller import Caller
@@ -51,9 +51,9 @@ async def _prepare(d: Deployment, path: str, line: str, folder: str) -> str:
         raise RefusedWrite(f"{PAUSED}, so no offer is prepared until they resume it.")
     group = _folder_named(group_folders(d, caller.actor, caller.claims), folder)
     memory = d.memory.namespace(caller.actor, caller.assistant)
-    source = await source_of(store, memory, path, line)
+    own_line = await own_line_of(store, memory, path, line)
     offers = Offers(store, caller.actor, d, journal.began_by(caller))
-    offer = await offers.prepare(group, source)
+    offer = await offers.prepare(group, own_line)
     return (
         f"Prepared for {group.route} ({group.claim} {group.group!r}), and not shared: {offer.text!r}. "
         "Only the user can offer it, on their page, under Changes. Tell them so."
@@ -72,7 +72,7 @@ def _folder_named(folders: list[GroupFolder], name: str) -> GroupFolder:
     raise RefusedWrite(f"{name[:80]!r} is no folder of a group of theirs; use {routes}.")
 
 
-async def source_of(store: BaseStore, memory: Namespace, path: str, text: str) -> Source:
+async def own_line_of(store: BaseStore, memory: Namespace, path: str, text: str) -> OwnLine:
     """The line of a file of a person's memory that says a text, or stands there so.
 
     `path` is as the agent sees it. Raises `RefusedWrite` if there is no such file or line, or it is
@@ -91,4 +91,4 @@ async def source_of(store: BaseStore, memory: Namespace, path: str, text: str) -
     if line is None:
         raise RefusedWrite(f"No line of {path[:80]} says {text[:120]!r}; read the file again.")
     raw = journal.lines_of(content)[line.number]
-    return Source(memory, key, raw, without_sources(line.text))
+    return OwnLine(memory, key, raw, without_sources(line.text))

@@ -7,7 +7,7 @@ from fastapi import Depends, Request
 from pydantic import Field
 from starlette.exceptions import HTTPException
 
-from lasting_memory.agent.offers import source_of
+from lasting_memory.agent.offers import own_line_of
 from lasting_memory.http import requests
 from lasting_memory.http.models import (
     DecidedOffer,
@@ -93,10 +93,10 @@ async def offer_line(caller: Caller, query: MemoryQuery, body: LineToOffer) -> O
     caller.check_not_shared()
     folder = _folder_named(caller, body.folder, body.group)
     try:
-        source = await source_of(caller.store, caller.namespace, body.path, body.text)
+        own_line = await own_line_of(caller.store, caller.namespace, body.path, body.text)
     except RefusedWrite as error:
         raise HTTPException(404, str(error)) from None
-    offer = await _own(caller).offer(folder, source, keep=body.keep)
+    offer = await _own(caller).offer(folder, own_line, keep=body.keep)
     _audit(caller, "made", folder, offer.id)
     return _own_shown(offer)
 

@@ -55,7 +55,7 @@ class UnknownOfferError(UnknownProposalError):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class OwnLine:
     """A line of a person's own memory."""
 
     files: Namespace  # of the memory
@@ -201,47 +201,47 @@ class Offers:
     async def _known(self) -> list[Offer]:
         return offers_in(await journal.all_items(self.store, namespaces.offers(self.author)))
 
-    async def prepare(self, folder: GroupFolder, source: Source) -> Offer:
+    async def prepare(self, folder: GroupFolder, own_line: OwnLine) -> Offer:
         """Keep an offer for the person to confirm. Nothing crosses.
 
         The same one is kept once. Raises `RefusedWrite` for what may not be offered, and if too many
         wait for the person.
         """
-        await self._check(folder, source.text)
+        await self._check(folder, own_line.text)
         async with lock_of("offers", self.author):
             prepared = [offer for offer in await self._known() if offer.status == "prepared"]
-            same = _same(prepared, folder, source)
+            same = _same(prepared, folder, own_line)
             if same:
                 return same[0]
             if len(prepared) >= MAX_PREPARED:
                 raise RefusedWrite(
                     f"{len(prepared)} prepared offers wait for the person, and {MAX_PREPARED} may; tell them so."
                 )
-            offer = _offer(folder, source, "prepared", keep=True)
+            offer = _offer(folder, own_line, "prepared", keep=True)
             await self._put([put_own(self.author, offer)])
             return offer
 
-    async def offer(self, folder: GroupFolder, source: Source, *, keep: bool) -> Offer:
+    async def offer(self, folder: GroupFolder, own_line: OwnLine, *, keep: bool) -> Offer:
         """Offer a line to a group. The person has confirmed the text and the group.
 
         With `keep` their own line stays when it is accepted. The same text is offered once: the open
         offer is returned. Raises `RefusedWrite` for what may not be offered, and if too many wait for
         the group.
         """
-        await self._check(folder, source.text)
+        await self._check(folder, own_line.text)
         async with lock_of("offers", self.author):
             known, gone = await self._shown_and_gone()
             opened = self._open_to(folder, known)
-            same = _same(opened, folder, source)
+            same = _same(opened, folder, own_line)
             if same:
                 return same[0]
             if len(opened) >= MAX_OPEN:
                 raise _too_many(folder)
-            offer = _offer(folder, source, "open", keep=keep)
+            offer = _offer(folder, own_line, "open", keep=keep)
             offered = Offered(offer.id, self.author.user_id, offer.text, offer.at[:10])
             # The person's own first: what is offered does not count without it.
             ops = [put_own(self.author, offer), put_offered(offer.place(self.author), offered)]
-            gone += _replaced(known, folder, source)
+            gone += _replaced(known, folder, own_line)
             await self._put([*ops, *self._deletions(gone)])
             await self._take_back_if_too_many(folder, offer)
             return offer
@@ -373,16 +373,16 @@ def _too_many(folder: GroupFolder) -> RefusedWrite:
     )
 
 
-def _offer(folder: GroupFolder, source: Source, status: Status, *, keep: bool) -> Offer:
+def _offer(folder: GroupFolder, own_line: OwnLine, status: Status, *, keep: bool) -> Offer:
     at = _iso(datetime.now(UTC))
     return Offer(
         id=str(uuid4()),
         at=at,
         status=status,
-        text=source.text,
-        line=source.line,
-        memory=source.files,
-        key=source.key,
+        text=own_line.text,
+        line=own_line.line,
+        memory=own_line.files,
+        key=own_line.key,
         route=folder.route,
         claim=folder.claim,
         group=folder.group,
@@ -391,17 +391,17 @@ def _offer(folder: GroupFolder, source: Source, status: Status, *, keep: bool) -
     )
 
 
-def _replaced(known: Sequence[Offer], folder: GroupFolder, source: Source) -> list[Offer]:
+def _replaced(known: Sequence[Offer], folder: GroupFolder, own_line: OwnLine) -> list[Offer]:
     """Those of these offers that a new one takes the place of, and the oldest decided ones."""
     prepared = [offer for offer in known if offer.status == "prepared"]
     decided = [offer for offer in known if offer.status in ("accepted", "declined")]
-    return [*_same(prepared, folder, source), *decided[:-_DECIDED_KEPT]]
+    return [*_same(prepared, folder, own_line), *decided[:-_DECIDED_KEPT]]
 
 
-def _same(offers: Iterable[Offer], folder: GroupFolder, source: Source) -> list[Offer]:
+def _same(offers: Iterable[Offer], folder: GroupFolder, own_line: OwnLine) -> list[Offer]:
     """Those of these offers that have the text of a line, for a group."""
     group = (folder.claim, folder.group)
-    said = wording(source.text)
+    said = wording(own_line.text)
     return [
         offer
         for offer in offers
