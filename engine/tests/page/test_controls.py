@@ -305,6 +305,28 @@ def test_memory_is_tidied_and_one_decides_line_by_line(
     )
 
 
+def test_all_conversations_are_read_again_and_one_decides(visit: Visit, me: str) -> None:
+    visitor = visit()
+    page = visitor.sign_in(me)
+    visitor.say("I play the cello.")
+    visitor.button("Read all my conversations again").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="How much would that take?").click()
+    expect(dialog).to_contain_text("1 conversation")
+    assert visitor.inaccessible() == []
+    dialog.get_by_role("button", name="Begin", exact=True).click()
+    proposed = page.get_by_role("button", name="Proposed changes 1", include_hidden=True)
+    expect(proposed).to_be_attached()
+    page.keyboard.press("Escape")
+    proposed.click()
+    expect(dialog).to_contain_text("cello")
+    dialog.get_by_role("button", name="Accept", exact=True).click()
+    expect(dialog).to_contain_text("Nothing waits for you any more.")
+    page.keyboard.press("Escape")
+    visitor.go("Facts")
+    expect(page.get_by_text("cello").last).to_be_visible()
+
+
 @pytest.mark.parametrize(("path", "opens", "says"), [
     ("/memory/changes", "", "3 older changes are not shown here"),
     ("/memory/proposals", "Proposed changes 4", "3 more proposals will be shown once"),

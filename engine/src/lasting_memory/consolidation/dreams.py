@@ -167,13 +167,21 @@ def ops(
     place = namespaces.dream(actor)
     puts = list[PutOp]()
     for key, file in (files or {}).items():
-        value = None if file is None else _FILES.dump_python(file, mode="json")
+        value = _dumped(_FILES, file)
         puts.append(PutOp(place, f"{_FILE}{key}", value, index=False))
     for thread_id, thread in (threads or {}).items():
-        value = None if thread is None else _THREADS.dump_python(thread, mode="json")
+        value = _dumped(_THREADS, thread)
         puts.append(PutOp(place, f"{_THREAD}{thread_id}", value, index=False))
-    puts.append(PutOp(place, _STATE, _DREAMS.dump_python(dream, mode="json"), index=False))
+    puts.append(PutOp(place, _STATE, _dumped(_DREAMS, dream), index=False))
     return puts
+
+
+def _dumped(kind: "TypeAdapter[_Kept]", value: _Kept | None) -> dict[str, Any] | None:
+    """A value as it is stored; None deletes what is stored."""
+    if value is None:
+        return None
+    stored: dict[str, Any] = kind.dump_python(value, mode="json")
+    return stored
 
 
 async def put(
