@@ -31,7 +31,7 @@ from lasting_memory.consolidation.slots import Slots
 from lasting_memory.deployment import Consolidation, Deployment
 from lasting_memory.memory import journal
 from lasting_memory.memory.controls import set_controls
-from lasting_memory.memory.journal import writing
+from lasting_memory.memory.journal import dropped, writing
 from lasting_memory.memory.one_fact import fact_of
 from lasting_memory.memory.proposals import Proposal
 from lasting_memory.people import namespaces
@@ -249,6 +249,33 @@ async def test_what_was_taken_back_stays_away_however_long_ago(
     dream = await dreaming.runs_to_its_end()
     assert (dream.status, dream.reason) == ("ended", "same")
     assert not await dreaming.memory.proposals()
+
+
+async def test_a_line_that_was_moved_to_another_file_was_not_taken_back(
+    dreaming: Dreaming,
+) -> None:
+    fact = "Fact: the spare key is with Ottilie"
+    dreaming.says("t", fact)
+    for key, text in ((FOOD, f"- {fact}\n"), ("/topics/home.md", f"- {fact}\n"), (FOOD, "\n")):
+        file: Any = {"content": text, "encoding": "utf-8"}
+        author = Author("agent", "alice", "r", "t")
+        await journal.change(dreaming.store, FILES, key, lambda _, file=file: file, author)
+    await dreaming.begins()
+    await dreaming.runs_to_its_end()
+    assert [each for each in await dreaming.memory.proposals() if each.changes] == []
+
+
+async def test_of_what_was_taken_back_long_ago_the_newest_lines_are_kept(
+    dreaming: Dreaming, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dropped, "MAX_LINES", 3)
+    limits = replace(dreaming.deployment.limits, revisions_kept=1)
+    for number in range(8):
+        await dreaming.saved(f"- line {number}\n")
+        await writing.trim(dreaming.store, FILES, limits)
+    items = await journal.all_items(dreaming.store, namespaces.taken_back(FILES))
+    texts = sorted(line.text for line in journal.taken_back_in(items))
+    assert texts == ["- line 4", "- line 5", "- line 6"]
 
 
 async def test_what_was_deleted_for_good_is_taken_out_of_what_was_taken_back_and_of_the_draft(

@@ -20,7 +20,7 @@ from lasting_memory.consolidation.kinds import Beyond, listed, within
 from lasting_memory.consolidation.no_batch import FORGOTTEN, NothingToDoError
 from lasting_memory.consolidation.record import Note, note
 from lasting_memory.consolidation.sources import sources_now, sources_of_changes, unconfirmed
-from lasting_memory.consolidation.taken_back import Dated
+from lasting_memory.consolidation.taken_back import Dated, still_gone
 from lasting_memory.consolidation.taken_back import returning as lines_returning
 from lasting_memory.deployment import Source
 from lasting_memory.memory import journal
@@ -169,12 +169,14 @@ async def _memory_now(draft: Draft) -> _MemoryNow:
     own_proposals = memory.own_proposals(await proposals_in(proposals))
     present = await platform.in_thread(files_in, files)
     sources = sources_now(await platform.in_thread(sources_of_files, files), own_proposals)
+    taken_back = await draft.taken_back(own_proposals, revisions, dropped)
     if draft.dream:  # it changes its own draft
+        taken_back = await platform.in_thread(still_gone, taken_back, texts(present))
         present = dict(draft.base)
         sources |= draft.dream.sources()
     return _MemoryNow(
         files=present,
-        taken_back=await draft.taken_back(own_proposals, revisions, dropped),
+        taken_back=taken_back,
         sources=sources,
     )
 

@@ -35,7 +35,7 @@ from lasting_memory.consolidation.no_batch import (
     NothingToDoError,
 )
 from lasting_memory.consolidation.said_since import said_since
-from lasting_memory.consolidation.taken_back import Dated
+from lasting_memory.consolidation.taken_back import Dated, still_gone
 from lasting_memory.days import zone_of
 from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.memory import ends, journal
@@ -45,6 +45,7 @@ from lasting_memory.memory.proposals import (
     Proposal,
     files_in,
     proposals_in,
+    texts,
 )
 from lasting_memory.memory.stored_files import text_of
 from lasting_memory.people import namespaces
@@ -74,6 +75,7 @@ async def read(draft: Draft, messages: Sequence[AnyMessage], client: LangGraphCl
     elif draft.record.kind == "tidy":
         talk = await _read_memory(draft)
     elif draft.dream:
+        taken = await platform.in_thread(still_gone, taken, texts(stored.files))
         talk = await _transcripts(draft, taken, client)
     else:
         talk = await _read_conversations(draft, stored.marks, taken, client)

@@ -90,6 +90,14 @@ def _edits_of(path: str, revisions: Sequence[Revision]) -> Iterator[_Edit]:
         yield _Edit(revision.at, removed, added)
 
 
+def still_gone(taken: Mapping[Key, Dated], now: Mapping[str, str]) -> dict[Key, Dated]:
+    """What was taken back and stands nowhere in these texts, given by key: a line that was moved to
+    another file was not taken back. Blocks.
+    """
+    present = facts_of([(f"/memories{key}", text) for key, text in now.items()])
+    return {key: line for key, line in taken.items() if key not in present}
+
+
 def returning(
     changes: Sequence[Changed],
     now: Mapping[str, str],

@@ -20,6 +20,9 @@ from lasting_memory.people import namespaces
 from lasting_memory.people.identity import AT_THEIR_WORD
 from lasting_memory.people.namespaces import Namespace
 
+# Lines of one memory that are kept: the newest.
+MAX_LINES = 2_000
+
 
 class TakenBack(NamedTuple):
     """A line of a file that was taken back, and when, in ISO format, UTC; of JSON an object with
@@ -49,6 +52,22 @@ def dropped_ops(
                 for op in _ops_of(place, path, earlier, later):
                     ops[op.key] = op
     return [*ops.values()]
+
+
+def within_bounds(ops: Sequence[PutOp], known: Sequence[Item]) -> list[PutOp]:
+    """These operations, beside the items that there are, so that no more than `MAX_LINES` are kept:
+    the newest.
+    """
+    times = {item.key: str(item.value.get("at", "")) for item in known}
+    for op in ops:
+        times.pop(op.key, None)
+        if op.value is not None:
+            times[op.key] = str(op.value["at"])
+    newest_first = sorted(times, key=lambda key: (times[key], key), reverse=True)
+    too_many = {*newest_first[MAX_LINES:]}
+    bounded = [op for op in ops if op.key not in too_many]
+    gone = [item for item in known if item.key in too_many]
+    return bounded + [PutOp(item.namespace, item.key, None) for item in gone]
 
 
 def _ops_of(place: Namespace, path: str, earlier: Revision, later: Revision) -> Iterable[PutOp]:

@@ -28,7 +28,7 @@ from lasting_memory import platform
 from lasting_memory.deployment import DEFAULTS, Limits
 from lasting_memory.memory import ends
 from lasting_memory.memory.ends import Written
-from lasting_memory.memory.journal.dropped import dropped_ops
+from lasting_memory.memory.journal.dropped import dropped_ops, within_bounds
 from lasting_memory.memory.journal.revisions import (
     NOTHING,
     Change,
@@ -658,6 +658,9 @@ async def trim(
             gone.append(item)
     places = {(item.namespace, item.key) for item in gone}
     kept_lines = await platform.in_thread(dropped_ops, files, logs.values(), places)
+    if kept_lines:
+        known = await all_items(store, namespaces.taken_back(files))
+        kept_lines = await platform.in_thread(within_bounds, kept_lines, known)
     # Before the revisions go: a process that dies in between has lost nothing.
     if kept_lines and not await put_unless_forgotten(store, kept_lines, began, quotes_facts=True):
         return
