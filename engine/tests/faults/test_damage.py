@@ -71,6 +71,8 @@ DOORS: list[tuple[str, str, Any]] = [
     ("DELETE", ANOTHER, None),
     ("PUT", NOTES, {"content": "- z\n"}),
     ("POST", "/memory/import", {"version": 1, "files": []}),
+    ("GET", "/memory/dream", None),
+    ("POST", "/memory/consolidate?from=beginning", None),
     ("POST", "/memory/consolidate", None),
     ("DELETE", "/memory", None),
 ]
@@ -104,6 +106,9 @@ async def test_somebody_whose_every_item_is_damaged_is_alone_with_it_and_is_forg
     await person.made("PUT", "/memory/controls", {"review": True})
     await run_both(person)
     await person.made("GET", "/memory/search?q=units")
+    again = "/memory/consolidate?from=beginning"
+    tokens = (await person.made("POST", again))["tokens"]
+    await person.made("POST", f"{again}&tokens={tokens}")
     damaged = await items()
     assert len({tuple(item["namespace"]) for item in damaged}) > len(places) // 2
     for item in damaged:  # the in-memory store sorts by the slot, and fails without

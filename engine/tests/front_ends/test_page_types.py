@@ -99,7 +99,7 @@ def errors(folder: Path, change: tuple[str, str] = ("", "")) -> list[str]:
     shutil.copytree(FOLDER, folder / "page", dirs_exist_ok=True)
     (folder / "page/answers.d.ts").write_text(declarations())
     files = list((folder / "page").glob("*.js"))
-    for part in ("consolidation", "offers"):
+    for part in ("consolidation", "dream", "offers"):
         files += (folder / "page" / part).glob("*.js")
     for file in files:
         text = file.read_text().replace(*change)

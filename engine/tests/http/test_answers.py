@@ -4,8 +4,10 @@ The fixture of `tests/conftest.py` holds what other tests are answered to that a
 """
 
 import json
+from collections.abc import Awaitable, Callable
 from importlib import metadata
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import httpx
@@ -21,6 +23,8 @@ from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, T
 from tests.http.answers import JSON, check, operation_of, operations, spec
 
 ROUTES = sorted(operations())
+# In what a model is asked about a batch.
+CONSOLIDATING = "Conversations with something new"
 # What is an object of anything: a profile's fields, and what is the platform's or other code's.
 FREE = {
     "ProfileField.schema",
@@ -86,6 +90,28 @@ def test_the_check_sees_what_a_schema_does_not_have(status: int, answer: Any) ->
         check(httpx.Response(status, json=answer, request=request))
 
 
+async def read_again(
+    made: Callable[..., Awaitable[Any]],
+    model: ScriptedAnthropic,
+) -> None:
+    """All conversations are read again, until that is stopped while the model reads the first."""
+    may_go_on = Event()
+
+    def waits(_: object) -> list[Text]:
+        may_go_on.wait(300)
+        return [Text("done")]
+
+    model.script(CONSOLIDATING, waits)
+    beginning: dict[str, Any] = {"from": "beginning"}
+    tokens = (await made("POST", "/memory/consolidate", **beginning))["tokens"]
+    begun = await made("POST", "/memory/consolidate", **beginning, tokens=tokens)
+    assert begun["dream"]["status"] == "reading"
+    await model.asked(CONSOLIDATING)
+    assert (await made("GET", "/memory/dream"))["dream"]["cap"] == tokens
+    assert (await made("DELETE", "/memory/dream"))["dream"]["status"] == "ended"
+    may_go_on.set()
+
+
 @pytest.mark.server
 async def test_a_person_s_answers_are_as_the_server_describes_them(
     server: DevServer, model: ScriptedAnthropic, alice: str
@@ -123,8 +149,8 @@ async def test_a_person_s_answers_are_as_the_server_describes_them(
     await made("PUT", "/memory/seen", {"until": "2026-01-01T00:00:00Z"})
 
     added = ToolCall("append_memory", {"path": "/memories/topics/air.md", "text": "- flies"})
-    consolidating = "Conversations with something new"
-    model.script(consolidating, [added], [Text("done")])
+    await read_again(made, model)
+    model.script(CONSOLIDATING, [added], [Text("done")])
     assert (await made("POST", "/memory/consolidate", dry_run=True))["files"]
     model.script("brought a text along", [added], [Text("done")])
     assert (await made("POST", "/memory/bring", {"text": "- flies"}))["proposal"]

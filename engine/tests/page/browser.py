@@ -52,6 +52,7 @@ MISSING = "no Chromium is found; `apt-get install chromium`, or `.venv/bin/playw
 _PLACE_OF = {
     **dict.fromkeys(("Say who you are", "Edit profile"), "Facts"),
     **dict.fromkeys(("Undo", "Seen", "Trash", "Consolidation"), "Changes"),
+    "Read all my conversations again": "Changes",
     **dict.fromkeys(("Files", "Policies", "What the model sees", "Operations"), "Settings"),
     **dict.fromkeys(("Bring your memory", "Export", "Import", "Forget me"), "Settings"),
 }
