@@ -251,15 +251,20 @@ async def test_what_was_taken_back_stays_away_however_long_ago(
     assert not await dreaming.memory.proposals()
 
 
+async def written_by_agent(dreaming: Dreaming, key: str, text: str) -> None:
+    """The agent wrote a file in the conversation t."""
+    file: Any = {"content": text, "encoding": "utf-8"}
+    author = Author("agent", "alice", "r", "t")
+    await journal.change(dreaming.store, FILES, key, lambda _: file, author)
+
+
 async def test_a_line_that_was_moved_to_another_file_was_not_taken_back(
     dreaming: Dreaming,
 ) -> None:
     fact = "Fact: the spare key is with Ottilie"
     dreaming.says("t", fact)
     for key, text in ((FOOD, f"- {fact}\n"), ("/topics/home.md", f"- {fact}\n"), (FOOD, "\n")):
-        file: Any = {"content": text, "encoding": "utf-8"}
-        author = Author("agent", "alice", "r", "t")
-        await journal.change(dreaming.store, FILES, key, lambda _, file=file: file, author)
+        await written_by_agent(dreaming, key, text)
     await dreaming.begins()
     await dreaming.runs_to_its_end()
     assert [each for each in await dreaming.memory.proposals() if each.changes] == []
