@@ -58,16 +58,26 @@ def within_bounds(ops: Sequence[PutOp], known: Sequence[Item]) -> list[PutOp]:
     """These operations, beside the items that there are, so that no more than `MAX_LINES` are kept:
     the newest.
     """
-    times = {item.key: str(item.value.get("at", "")) for item in known}
-    for op in ops:
-        times.pop(op.key, None)
-        if op.value is not None:
-            times[op.key] = str(op.value["at"])
+    times = _times_after(ops, known)
     newest_first = sorted(times, key=lambda key: (times[key], key), reverse=True)
-    too_many = {*newest_first[MAX_LINES:]}
-    bounded = [op for op in ops if op.key not in too_many]
+    too_many = frozenset(newest_first[MAX_LINES:])
+    kept = [op for op in ops if op.key not in too_many]
     gone = [item for item in known if item.key in too_many]
-    return bounded + [PutOp(item.namespace, item.key, None) for item in gone]
+    deletions = [PutOp(item.namespace, item.key, None) for item in gone]
+    return [*kept, *deletions]
+
+
+def _times_after(ops: Sequence[PutOp], known: Sequence[Item]) -> dict[str, str]:
+    """When each line was taken back, by its key, once these operations are carried out."""
+    times = dict[str, str]()
+    for item in known:
+        times[item.key] = str(item.value.get("at", ""))
+    for op in ops:
+        if op.value is None:
+            times.pop(op.key, None)
+        else:
+            times[op.key] = str(op.value["at"])
+    return times
 
 
 def _ops_of(place: Namespace, path: str, earlier: Revision, later: Revision) -> Iterable[PutOp]:
