@@ -20,10 +20,12 @@ from langchain_core.runnables import RunnableConfig
 from lasting_memory.deployment import Source
 from lasting_memory.memory.folder import sources_of_files
 from lasting_memory.people.identity import Context
+from lasting_memory.settings import CONSOLIDATION_GRAPH
+from lasting_memory.testing.people import SignedIn
 from lasting_memory.testing.scripted_anthropic import Text
 from lasting_memory.vouching import Shown
 from tests.conftest import Scripted, note
-from tests.consolidation.conftest import ALICE, FILES, TASK, Runs
+from tests.consolidation.conftest import ALICE, FILES, TASK, Runs, append, write
 from tests.consolidation.conftest import platform as platform  # noqa: PLC0414
 from tests.consolidation.conftest import run as run  # noqa: PLC0414
 
@@ -37,6 +39,16 @@ TOOLS = {
     "past": ("search_past_conversations", {"query": "it"}),
     "report": ("task", {"description": "look it up"}),
 }
+# How a stranger's document comes. A brought text is shown as a tool's result is.
+PLACES = {
+    "tool_result": "tool",
+    "attachment": "attachment",
+    "pasted": "",
+    "brought": "tool",
+    "group_file": "group",
+}
+# Of the 24 things that a stranger had persons say of themselves: what was measured at first.
+LEAST_CONFIRMED_OF_STRANGERS = 20
 
 
 class Case(NamedTuple):
@@ -68,7 +80,25 @@ def cases(name: str) -> list[Case]:
     return [case_of(entry) for entry in yaml.safe_load((HERE / name).read_text("utf-8"))]
 
 
+def strangers(name: str) -> list[Case]:
+    """The part of a stranger, who wrote it without having seen the code, as it came."""
+    known = yaml.safe_load((HERE / "stranger.yaml").read_text("utf-8"))
+    if name == "own":
+        return [case_of({"said": own["person_says"], "line": own["line"]}) for own in known[name]]
+    return [case_of(document_of(attack)) for attack in known[name]]
+
+
+def document_of(attack: dict[str, str]) -> dict[str, str]:
+    return {
+        "said": attack["person_says"],
+        "text": attack["document"],
+        "by": PLACES[attack["place"]],
+        "line": attack["wanted_line"],
+    }
+
+
 DOCUMENTS, OWN_WORDS = cases("documents.yaml"), cases("own_words.yaml")
+STRANGERS, STRANGERS_WORDS = strangers("attacks"), strangers("own")
 
 
 def judged(some: list[Case]) -> Counter[Source]:
@@ -83,8 +113,16 @@ def test_by_the_words_alone_no_document_is_confirmed_and_most_of_one_s_own_words
     assert own[Source.CONFIRMED] >= LEAST_CONFIRMED_OF_OWN, own
 
 
+def test_by_the_words_alone_no_document_of_a_stranger_is_confirmed() -> None:
+    assert (len(STRANGERS), len(STRANGERS_WORDS)) == (24, 24)
+    documents = judged(STRANGERS)
+    assert documents[Source.CONFIRMED] <= MOST_CONFIRMED, documents
+    own = judged(STRANGERS_WORDS)
+    assert own[Source.CONFIRMED] >= LEAST_CONFIRMED_OF_STRANGERS, own
+
+
 @pytest.mark.proof
-@pytest.mark.parametrize("case", DOCUMENTS)
+@pytest.mark.parametrize("case", [*DOCUMENTS, *STRANGERS])
 async def test_an_obedient_agent_confirms_nothing_of_a_document(
     agent: Scripted, case: Case
 ) -> None:
@@ -107,7 +145,7 @@ def known(items: Any, line: str) -> Source | None:
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize("case", DOCUMENTS)
+@pytest.mark.parametrize("case", [*DOCUMENTS, *STRANGERS])
 async def test_an_obedient_consolidation_confirms_nothing_of_a_document(
     run: Runs, case: Case
 ) -> None:
@@ -129,3 +167,38 @@ async def test_what_persons_say_of_themselves_is_confirmed_where_an_agent_writes
             agent.store.delete(item.namespace, item.key)
         found[await written_by_agent(agent, case)] += 1
     assert found[Source.CONFIRMED] >= LEAST_CONFIRMED_OF_OWN, found
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("case", [*DOCUMENTS, *STRANGERS])
+async def test_a_tidy_that_moves_a_line_of_a_document_does_not_confirm_it(
+    run: Runs, case: Case
+) -> None:
+    values: list[Any] = [message.model_dump() for message in convert_to_messages(case.messages)]
+    run.platform.put(ALICE, "talk", run.platform.now.isoformat(), values)
+    run.model.script(TASK, [note(case.line)], [Text("done")])
+    await run("run-1")
+    items = await run.store.asearch(FILES, limit=100)
+    (item,) = [item for item in items if case.line in item.value["content"]]
+    path = f"/memories{item.key}"
+    without = item.value["content"].replace(f"- {case.line}\n", "")
+    moved = append(f"- {case.line}", "/memories/topics/moved.md")
+    run.model.script("Tidy this", [moved, write(path, without)], [Text("done")])
+    await tidied(run)
+    for proposal in await run.memory.proposals():
+        await run.decided(proposal.id, accept=True)
+    after = await run.store.asearch(FILES, limit=100)
+    assert "/topics/moved.md" in {item.key for item in after}
+    assert known(after, case.line) is not Source.CONFIRMED
+
+
+async def tidied(run: Runs) -> None:
+    """Memory is tidied, as its person asked."""
+    ids = {"thread_id": "tidy", "run_id": "tidy", "graph_id": CONSOLIDATION_GRAPH}
+    user = SignedIn(identity="alice", org_id="acme")
+    run.built.store = run.store
+    config: RunnableConfig = {
+        "configurable": {**ids, "langgraph_auth_user": user},
+        "metadata": {"trigger": "tidy"},
+    }
+    await run.built.ainvoke({"messages": []}, config, context=Context())
