@@ -16,9 +16,11 @@ from langchain_core.messages import (
     convert_to_messages,
 )
 from langchain_core.runnables import RunnableConfig
+from langgraph.store.base import Item
 
 from lasting_memory.deployment import Source
 from lasting_memory.memory.folder import sources_of_files
+from lasting_memory.memory.sources import entry_of
 from lasting_memory.people.identity import Context
 from lasting_memory.settings import CONSOLIDATION_GRAPH
 from lasting_memory.testing.people import SignedIn
@@ -139,9 +141,18 @@ async def written_by_agent(agent: Scripted, case: Case) -> Source | None:
 
 
 def known(items: Any, line: str) -> Source | None:
-    """Who vouches for a line; None if it is not there."""
+    """Who vouches for a line that was written; None where nothing is known of its file."""
     assert any(line in str(item.value["content"]) for item in items)
-    return sources_of_files(items).get(line)
+    return sources_of_files(items).get(entry_of(f"- {line}"))
+
+
+async def written_by_consolidation(run: Runs, case: Case) -> list[Item]:
+    """The files after a consolidation of the conversation, in which a model writes the line."""
+    values: list[Any] = [message.model_dump() for message in convert_to_messages(case.messages)]
+    run.platform.put(ALICE, "talk", run.platform.now.isoformat(), values)
+    run.model.script(TASK, [note(case.line)], [Text("done")])
+    await run("run-1")
+    return [*await run.store.asearch(FILES, limit=100)]
 
 
 @pytest.mark.proof
@@ -149,11 +160,7 @@ def known(items: Any, line: str) -> Source | None:
 async def test_an_obedient_consolidation_confirms_nothing_of_a_document(
     run: Runs, case: Case
 ) -> None:
-    values: list[Any] = [message.model_dump() for message in convert_to_messages(case.messages)]
-    run.platform.put(ALICE, "talk", run.platform.now.isoformat(), values)
-    run.model.script(TASK, [note(case.line)], [Text("done")])
-    await run("run-1")
-    items = await run.store.asearch(FILES, limit=100)
+    items = await written_by_consolidation(run, case)
     assert known(items, case.line) is not Source.CONFIRMED
 
 
@@ -174,11 +181,7 @@ async def test_what_persons_say_of_themselves_is_confirmed_where_an_agent_writes
 async def test_a_tidy_that_moves_a_line_of_a_document_does_not_confirm_it(
     run: Runs, case: Case
 ) -> None:
-    values: list[Any] = [message.model_dump() for message in convert_to_messages(case.messages)]
-    run.platform.put(ALICE, "talk", run.platform.now.isoformat(), values)
-    run.model.script(TASK, [note(case.line)], [Text("done")])
-    await run("run-1")
-    items = await run.store.asearch(FILES, limit=100)
+    items = await written_by_consolidation(run, case)
     (item,) = [item for item in items if case.line in item.value["content"]]
     path = f"/memories{item.key}"
     without = item.value["content"].replace(f"- {case.line}\n", "")
