@@ -25,7 +25,9 @@ from lasting_memory.consolidation import (
     stop_dream,
 )
 from lasting_memory.consolidation import run as run_module
-from lasting_memory.consolidation.dreams import Dream
+from lasting_memory.consolidation.dreaming import tokens_spent
+from lasting_memory.consolidation.dreams import CALL_TOKENS, Dream
+from lasting_memory.consolidation.record import Record
 from lasting_memory.consolidation.run import build_consolidation_agent
 from lasting_memory.consolidation.slots import Slots
 from lasting_memory.deployment import Consolidation, Deployment
@@ -444,6 +446,13 @@ async def test_at_its_cap_it_ends_with_what_it_has_and_takes_nothing_away(
     lines = await dreaming.lines()
     assert {*lines.values()} == {"+"}
     assert {*lines} < {*planted}
+
+
+def test_where_a_provider_counts_no_tokens_an_estimate_counts_for_the_cap() -> None:
+    record = Record("run", "2026-01-01T00:00:00+00:00", model_calls=2)
+    assert tokens_spent(record, "x" * 400) == 2 * (CALL_TOKENS + 100)
+    assert tokens_spent(replace(record, input_tokens=7, output_tokens=3), "x" * 400) == 10
+    assert tokens_spent(replace(record, model_calls=0), "x" * 400) == 0
 
 
 async def test_the_estimate_counts_what_would_be_read(dreaming: Dreaming) -> None:

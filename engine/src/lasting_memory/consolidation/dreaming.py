@@ -11,10 +11,11 @@ from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory import platform
 from lasting_memory.consolidation import dreams, guard
-from lasting_memory.consolidation.batch import batch
+from lasting_memory.consolidation.batch import CHARS_PER_TOKEN, batch
 from lasting_memory.consolidation.drafts import Draft
 from lasting_memory.consolidation.dream_result import Result, result_of
 from lasting_memory.consolidation.dreams import (
+    CALL_TOKENS,
     MOST_SHOWN,
     Dream,
     DreamDraft,
@@ -151,7 +152,7 @@ async def keep_batch(draft: Draft, verdict: Verdict, client: LangGraphClient) ->
     """
     mine = draft.dream
     assert mine is not None  # noqa: S101  # `choose` set it
-    spent = draft.record.input_tokens + draft.record.output_tokens
+    spent = tokens_spent(draft.record, draft.text)
     dream = replace(mine.dream, tokens=mine.dream.tokens + spent)
     if verdict.problem.startswith(PAUSED):
         await _put(draft, dream, {}, {})
@@ -175,6 +176,16 @@ async def keep_batch(draft: Draft, verdict: Verdict, client: LangGraphClient) ->
     return _logged(
         draft.record.ended("done", conversations=len(draft.shown), messages=draft.messages_shown)
     )
+
+
+def tokens_spent(record: Record, text: str) -> int:
+    """The tokens of a run that read this text; where its provider counts none, about so many as an
+    estimate counts: without that no cap would ever be reached.
+    """
+    counted = record.input_tokens + record.output_tokens
+    if counted:
+        return counted
+    return record.model_calls * (CALL_TOKENS + len(text) // CHARS_PER_TOKEN)
 
 
 def _read_before(mine: DreamDraft) -> dict[str, ReadThread | None]:
@@ -275,7 +286,7 @@ async def _note_failure(draft: Draft, client: LangGraphClient) -> None:
     dream = await dreams.dream_of(memory.store, memory.actor)
     if dream is None or dream.status != "reading":
         return
-    spent = draft.record.input_tokens + draft.record.output_tokens
+    spent = tokens_spent(draft.record, draft.text)
     dream = _failed(replace(dream, tokens=dream.tokens + spent))
     puts = dreams.ops(memory.actor, dream)
     await dreams.put(memory.store, memory.actor, dream, puts, memory.began)

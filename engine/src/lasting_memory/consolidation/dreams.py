@@ -45,7 +45,7 @@ _READ_AT_ONCE = 20
 # For the estimate: model calls of a batch, and tokens that each sends beside the conversations
 # (instructions, tools and files).
 _CALLS = 4
-_CALL_TOKENS = 6_000
+CALL_TOKENS = 6_000
 _STATE = "state"
 _STOPPED = "stopped"
 _FILE = "file "
@@ -377,7 +377,7 @@ async def estimate(
     by_size = -(-said // rules.batch_tokens)
     by_number = -(-len(ids) // MOST_SHOWN)
     batches = by_size + by_number
-    return Estimate(_CALLS * (batches * _CALL_TOKENS + said), len(ids), messages)
+    return Estimate(_CALLS * (batches * CALL_TOKENS + said), len(ids), messages)
 
 
 # --- The draft
