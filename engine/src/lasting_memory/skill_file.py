@@ -7,6 +7,8 @@ deviates is named with its line, as the file counts lines.
 """
 
 import re
+from copy import deepcopy
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import yaml
@@ -16,6 +18,8 @@ from lasting_memory.plain_text import plain
 
 # Characters of the front matter.
 MAX_FRONT_MATTER = 8_192
+# How many skills' fields are kept in this process: 2 MB at most.
+_KEPT_FIELDS = 256
 # Depth of lists and mappings in it.
 _MAX_DEPTH = 8
 # Of a line or a field's name in an error, and how many fields an error names.
@@ -52,8 +56,13 @@ def parse_skill(path: str, text: str) -> SkillMetadata:
     One person writes it, and every run of everyone who shares it reads it: of YAML only a small
     part is accepted, because a few hundred bytes of aliases can expand to gigabytes.
     """
+    return deepcopy(_parse_fields(path, find_front_matter(text)))
+
+
+@lru_cache(maxsize=_KEPT_FIELDS)
+def _parse_fields(path: str, front: FrontMatter) -> SkillMetadata:
+    """As `parse_skill`: every run reads the same few skills, and YAML is slow."""
     folder = path.split("/")[-2]
-    front = find_front_matter(text)
     _check_fields(front, folder)
     try:
         skill = _parse_skill_metadata(f"---\n{front.text}\n---\n", path, folder)

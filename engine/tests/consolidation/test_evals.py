@@ -102,6 +102,13 @@ DECISION, OTHER_WORDS = (
     "a decision with its reason, its date and its thread",
     "one fact in other words",
 )
+HOP = "whose tent it is"
+LENDER = [
+    ToolCall("search_past_conversations", {"query": "lent me a tent", "alternatives": ["borrowed"]})
+]
+BIRTHDAY = [
+    ToolCall("search_past_conversations", {"query": "Ilka birthday", "alternatives": ["born"]})
+]
 TWICE = "what stands twice, in the wrong place, or is over"
 
 
@@ -128,6 +135,8 @@ MODELS: list[tuple[str, Sequence[Answer], int]] = [
     (DECISION, [decide_well] * 5, 0),
     (OTHER_WORDS, [[ToolCall("search_past_conversations", {"query": "Mira", "alternatives": ["hired", "office"]})], quote], 0),
     (OTHER_WORDS, [[Text("At the harbour office, I guess.")]], 2),
+    (HOP, [LENDER, BIRTHDAY, [Text("On 3 October.")]], 0),
+    (HOP, [LENDER, [Text("On 3 October, I guess.")]], 1),
     (TWICE, [[
         forget(HOME, "- The viewing of the flat is on 3 March 2021", "2021 is over"),
         forget(PREFERENCES, "- Keep answers short", "said above"), *starmap(write, BY_NAME[TWICE].right.items()),

@@ -18,10 +18,21 @@ from lasting_memory.recall import language, results_text, search, search_stems
 from lasting_memory.testing.platform import Platform
 from tests.recall.talks import ALICE, NOW
 
-_LANGUAGES = Path(__file__).parents[1] / "languages"
-SETS: dict[str, Any] = {
-    path.stem: yaml.safe_load(path.read_text("utf-8")) for path in sorted(_LANGUAGES.glob("*.yaml"))
-}
+_TESTS = Path(__file__).parents[1]
+
+
+def _sets(folder: str) -> dict[str, Any]:
+    """The sets of a folder, by the code of their language."""
+    sets = dict[str, Any]()
+    for path in sorted((_TESTS / folder).glob("*.yaml")):
+        sets[path.stem] = yaml.safe_load(path.read_text("utf-8"))
+    return sets
+
+
+SETS = _sets("languages")
+# By somebody who had not seen how search ranks: with long turns, and with paragraphs of everyday
+# talk from which further conversations are made.
+STRANGERS_SETS = _sets("histories")
 # Conversations of a long history, and sentences around what is said in each of their turns.
 MANY, AROUND = 100, 12
 
@@ -62,9 +73,30 @@ def long_history(name: str) -> list[list[str]]:
     return [*told, *others]
 
 
-async def found_by_us(name: str, history: Sequence[Sequence[str]]) -> Found:
-    """What a search finds in this history."""
-    threads, store, questions = Platform(), InMemoryStore(), SETS[name]["questions"]
+def strangers_history(name: str) -> list[list[str]]:
+    """The conversations of a stranger's set, and others of everyday talk: 100 in all."""
+    of_set = STRANGERS_SETS[name]
+    chance = random.Random(7)
+    history: list[list[str]] = list(of_set["conversations"])
+    while len(history) < MANY:
+        talk = list[str]()
+        for paragraphs in (of_set["daily"], of_set["replies"], of_set["daily"]):
+            paragraph = chance.choice(paragraphs)
+            talk.append(
+                paragraph.format(
+                    name=chance.choice(of_set["names"]),
+                    place=chance.choice(of_set["places"]),
+                    thing=chance.choice(of_set["things"]),
+                    number=chance.randrange(9, 21),
+                )
+            )
+        history.append(talk)
+    return history
+
+
+async def found_by_us(of_set: Any, history: Sequence[Sequence[str]]) -> Found:
+    """What a search finds of a set's questions in this history."""
+    threads, store, questions = Platform(), InMemoryStore(), of_set["questions"]
     for number, said in enumerate(history, 1):
         spoken = [
             {"type": "ai" if n % 2 else "human", "id": str(n), "content": text}
@@ -77,16 +109,16 @@ async def found_by_us(name: str, history: Sequence[Sequence[str]]) -> Found:
             store, threads, ALICE, question, 3, agents=["agent"], today=NOW.date()
         )
         ranked = [match.conversation.thread_id for match in results.matches]
-        said = SETS[name]["conversations"][expected - 1][turn - 1]
+        said = of_set["conversations"][expected - 1][turn - 1]
         found.add(
             question, ranked, str(expected), is_quoted=said in results_text(question, results)
         )
     return found
 
 
-def found_by_bm25(name: str, history: Sequence[Sequence[str]]) -> Found:
+def found_by_bm25(of_set: Any, history: Sequence[Sequence[str]]) -> Found:
     """What BM25 finds over whole conversations, with the same terms."""
-    questions, corpus = SETS[name]["questions"], list[list[str]]()
+    questions, corpus = of_set["questions"], list[list[str]]()
     spoken = language(" ".join(history[0]))
     for said in history:
         corpus.append([term.text for term in search_stems(" ".join(said), spoken)])

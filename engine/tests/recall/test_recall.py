@@ -417,8 +417,8 @@ def test_every_language_has_a_floor() -> None:
 @pytest.mark.parametrize("language", FLOORS)
 async def test_the_right_conversation_and_turn_are_found_in_this_language(language: str) -> None:
     conversations = SETS[language]["conversations"]
-    found = await found_by_us(language, conversations)
-    plain = found_by_bm25(language, conversations)
+    found = await found_by_us(SETS[language], conversations)
+    plain = found_by_bm25(SETS[language], conversations)
     assert found.questions == (30 if language in {"de", "es", "ja", "zh"} else 20)
     assert found.first >= max(FLOORS[language][0], plain.first), found.missed
     assert found.first_three >= plain.first_three, found.missed
@@ -432,7 +432,8 @@ async def test_among_a_hundred_conversations_of_long_turns_they_are_found_too(
 ) -> None:
     """One question of a floor is left to chance: it has no word that only its conversation has."""
     history = long_history(language)
-    found, plain = await found_by_us(language, history), found_by_bm25(language, history)
+    found = await found_by_us(SETS[language], history)
+    plain = found_by_bm25(SETS[language], history)
     assert found.first >= plain.first, found.missed
     assert found.first_three >= plain.first_three, found.missed
     assert found.first >= FLOORS[language][0] - 1, found.missed

@@ -477,6 +477,9 @@ class RouteFiles(ScopedFiles):
         item, profile = await self._get_store().abatch(gets)
         if not isinstance(item, Item):
             return Over()
+        text = stored_files.text_of(item) or ""
+        if not ends.may_have_ends(text):
+            return Over(text)
         # A group's file of that name is nobody's profile.
         own = profile if isinstance(profile, Item) and self._is_memory else None
         return await platform.in_thread(_over, self._deployment, item, own)

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage
@@ -40,9 +41,16 @@ class ToolDescription:
     arguments: Mapping[str, str]
 
 
+_AS_IT_IS = ToolDescription("", MappingProxyType({}))
+
+
 class ShownTools:
     """The tools of an agent as its model is shown them: with the descriptions of
     `prompts/file_tools.md`, which may be a fork's own, where it has some.
+
+    Their arguments are JSON schemas, made once. LangChain makes the schema of a Pydantic model anew
+    in each call of the model: a copy of the last tool is marked for the provider's cache, and the
+    profile's fields are a model in a model.
     """
 
     def __init__(self, d: Deployment) -> None:
@@ -51,13 +59,13 @@ class ShownTools:
         self._copies = dict[str, tuple[BaseTool, BaseTool]]()
 
     def of(self, tools: Sequence[Any]) -> list[Any]:
-        """The tools of a request. One that is no `BaseTool`, or not described, stays as it is."""
+        """The tools of a request. One that is no `BaseTool` stays as it is."""
         return [self._shown(tool) for tool in tools]
 
     def _shown(self, tool: Any) -> Any:
-        description = self._descriptions.get(getattr(tool, "name", ""))
-        if description is None or not isinstance(tool, BaseTool):
+        if not isinstance(tool, BaseTool):
             return tool
+        description = self._descriptions.get(tool.name, _AS_IT_IS)
         known = self._copies.get(tool.name)
         if known is None or not _is_same(known[0], tool):
             known = (tool, _described(tool, description))
@@ -103,7 +111,10 @@ def _described(tool: BaseTool, description: ToolDescription) -> BaseTool:
         if helpers is None:
             return tool
         text = text.replace(HELPERS, helpers[0].strip())
-    schema = convert_to_openai_tool(tool)["function"].get("parameters", {})
+    converted = convert_to_openai_tool(tool)
+    if "function" not in converted:  # a tool of one provider's own kind
+        return tool
+    schema = converted["function"].get("parameters", {})
     shown = _with_arguments(schema, description.arguments)
     return tool.model_copy(update={"description": text, "args_schema": shown})
 

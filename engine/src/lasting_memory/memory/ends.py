@@ -101,12 +101,17 @@ def without_end(line: str) -> str:
     return END.sub("", text).rstrip() if end_of(text) else line
 
 
+def may_have_ends(text: str) -> bool:
+    """Whether a line of a text may have an end: a look that does not block."""
+    return _OPENING in text
+
+
 def dated_lines(text: str) -> list[DatedLine]:
     """The lines of a text that end with a day, at most `MAX_ENDS`. Blocks.
 
     Titles, rows of tables, code and comments are none, nor is a day without words before it.
     """
-    if _OPENING not in text:
+    if not may_have_ends(text):
         return []
     dated = list[DatedLine]()
     lines = without_comments(text, line_breaks=True).split("\n")

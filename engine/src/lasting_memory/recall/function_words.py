@@ -7,6 +7,13 @@ texts. Negations are none.
 
 # ruff: noqa: RUF001  # letters of other scripts are meant
 
+# Those that the list of a library lacks: prepositions with an article, and words that ask.
+MORE_FUNCTION_WORDS = {
+    "german": (
+        "beim ans fürs aufs übers durchs ums unters vors hinterm überm unterm warum wieso weshalb"
+        " wann wohin woher wer"
+    ),
+}
 FUNCTION_WORDS = {
     "arabic": (
         "في من على إلى عن مع هو هي هم أنا أنت نحن هذا هذه ذلك تلك الذي التي ما ماذا"
@@ -22,7 +29,8 @@ FUNCTION_WORDS = {
         "का के की को से में पर है हैं था थी थे हूँ हूं हो ने और या तो भी ही यह वह ये"
         " वे मैं मैंने हम हमने तुम आप मेरा मेरी मेरे मुझे हमारा हमारी हमारे उस इस"
         " उसका उसकी उसके क्या कौन कब कहाँ कहां क्यों कैसे कितना कितनी कितने किस"
-        " किसने कर एक जो कि लिए रहा रही रहे गया गई गए"
+        " किसने कर एक जो कि लिए रहा रही रहे गया गई गए किया किए किये करना करता करती"
+        " करते हुआ हुई हुए होता होती होते जाता जाती जाते"
     ),
     "bengali": (
         "আমি আমার আমাদের আমাকে তুমি তোমার সে তার তাকে তারা এই ওই এটা সেটা কি কী কে"

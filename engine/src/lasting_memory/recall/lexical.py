@@ -25,7 +25,7 @@ import regex
 import Stemmer
 
 from lasting_memory.recall import bengali
-from lasting_memory.recall.function_words import FUNCTION_WORDS
+from lasting_memory.recall.function_words import FUNCTION_WORDS, MORE_FUNCTION_WORDS
 from lasting_memory.words import Term, ascii_terms, comparable, is_unspaced, search_terms, words
 
 Array = npt.NDArray[Any]
@@ -41,6 +41,8 @@ _WORDS = {
     for name, which in _LISTS.items()
 }
 _WORDS |= {name: text.split() for name, text in FUNCTION_WORDS.items()}
+for _name, _text in MORE_FUNCTION_WORDS.items():
+    _WORDS[_name] = [*_WORDS[_name], *_text.split()]
 STOP_WORDS = {name: frozenset(map(comparable, found)) for name, found in _WORDS.items()}
 # What stems the words of a search; of facts only those whose endings do not tell a son from a
 # daughter. Ukrainian has the endings of Russian; what stems Hindi drops the vowels at the end.

@@ -1,4 +1,4 @@
-"""The cases of `cases.yaml`, and what it means that one is met. No model, no server."""
+"""The cases of `cases.yaml` and `searches.yaml`, and what it means that one is met. No model, no server."""
 
 from __future__ import annotations
 
@@ -15,9 +15,22 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 from lasting_memory.agent.shown_text import shown
 
 Category = Literal[
-    "keep", "update", "drop", "never_store", "taken_back", "search", "tidy", "imported", "in_turn"
+    "keep",
+    "update",
+    "drop",
+    "never_store",
+    "taken_back",
+    "search",
+    "search_several",
+    "search_hop",
+    "search_order",
+    "search_count",
+    "tidy",
+    "imported",
+    "in_turn",
 ]
-_OURS = Path(__file__).parent / "cases.yaml"
+_HERE = Path(__file__).parent
+_OURS = (_HERE / "cases.yaml", _HERE / "searches.yaml")
 Turns = list[dict[Literal["user", "assistant"], str]]
 # Text by path as the agent sees it.
 Files = Mapping[str, str]
@@ -238,13 +251,16 @@ def messages(turns: Turns) -> list[dict[str, str]]:
     return [{"role": role, "content": text} for turn in turns for role, text in turn.items()]
 
 
-def load_cases(path: Path = _OURS) -> list[Case]:
-    """All cases of a file: the engine's own, if none is named.
+def load_cases(*paths: Path) -> list[Case]:
+    """All cases of these files: the engine's own, if none is named.
 
     Raises:
         ValidationError: one is not well-formed.
     """
-    return TypeAdapter(list[Case]).validate_python(yaml.safe_load(path.read_text("utf-8")))
+    cases = list[Case]()
+    for path in paths or _OURS:
+        cases += TypeAdapter(list[Case]).validate_python(yaml.safe_load(path.read_text("utf-8")))
+    return cases
 
 
 def _lines(files: Files, place: str) -> list[str]:

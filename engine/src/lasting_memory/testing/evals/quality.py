@@ -189,13 +189,11 @@ def judged(*files: Path) -> list[Any]:
     """Parameters for a test: the engine's cases, and those of further files. Raises
     `ValidationError` for one that is none.
     """
-    cases = [
-        case for path in (None, *files) for case in (load_cases(path) if path else load_cases())
-    ]
-    return [
-        pytest.param(case, id=case.name, marks=[pytest.mark.langsmith] if REPORTED else [])
-        for case in cases
-    ]
+    cases = load_cases()
+    if files:
+        cases += load_cases(*files)
+    marks = [pytest.mark.langsmith] if REPORTED else []
+    return [pytest.param(case, id=case.name, marks=marks) for case in cases]
 
 
 async def judge(server: DevServer, case: Case) -> None:
