@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from lasting_memory import platform
 from lasting_memory.consolidation.batch import Due
-from lasting_memory.consolidation.due import new_turns
+from lasting_memory.consolidation.due import read_new_turns
 from lasting_memory.consolidation.kept_out import KeptOut
 from lasting_memory.consolidation.owners import Owner, owner_of
 from lasting_memory.consolidation.positions import Position
@@ -30,7 +30,7 @@ from lasting_memory.memory.proposals import Changed, Sources
 from lasting_memory.memory.sources import entries, text_of
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor
-from lasting_memory.recall import changed_since, owned_by, threads_by_id
+from lasting_memory.recall import changed_since, owned_by
 
 Status = Literal["reading", "paused", "proposed", "ended", "failed"]
 # Why it ended, or does not go on, in a word for which the page has a sentence.
@@ -322,10 +322,9 @@ async def unread_turns(
     due = list[Due]()
     old = dict[str, Position]()
     owned = owned_by(owner.actor, deployment.agents)
-    fields = ["thread_id", "created_at", "updated_at", "values"]
     for ids in _pages([*known]):
-        page = await threads_by_id(threads, ids, owned, fields)
-        new, read = await platform.in_thread(new_turns, page, known, kept_out)
+        page = {thread_id: known[thread_id] for thread_id in ids}
+        new, read = await read_new_turns(threads, owned, page, kept_out)
         due += new
         old |= read
     return due, old

@@ -36,7 +36,7 @@ async def delete_old(
             thread for thread in threads if time_of(thread["updated_at"]) >= before - LOOK_BACK
         ]
         due = await changed_in(may_wait, deployment, store)
-        return {str(item.thread["thread_id"]) for item in due}
+        return {item.thread_id for item in due}
 
     deleted = list[Any]()
     for graph in deployment.agents:
