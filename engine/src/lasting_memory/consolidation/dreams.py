@@ -271,8 +271,9 @@ async def begin(
     `journal.put_unless_forgotten`.
     """
     stored = await stored_dream(store, actor)
-    gone = stored.files.keys() - files.keys()
-    all_files: dict[str, DraftFile | None] = {**dict.fromkeys(gone), **files}
+    all_files = dict[str, DraftFile | None](files)
+    for key in stored.files:
+        all_files.setdefault(key)  # it goes
     threads = dict.fromkeys(stored.threads)
     puts = ops(actor, dream, all_files, threads)
     return await journal.put_unless_forgotten(store, puts, began, quotes_facts=True)
@@ -350,14 +351,22 @@ class DreamDraft:
     def unread(self) -> dict[str, Position]:
         """The conversations that are not read whole, those without setbacks and the oldest first."""
         positions = dict[str, Position]()
-        for thread_id, changed_at in self.there.items():
+        for thread_id in self._ids_in_order():
             position = self.stored.thread(thread_id).position
-            is_read = position.updated_at == changed_at
+            is_read = position.updated_at == self.there[thread_id]
             is_given_up = position.setbacks >= MOST_SETBACKS
             if not is_read and not is_given_up:
                 positions[thread_id] = position
-        ids = sorted(positions, key=lambda each: (positions[each].setbacks, self.there[each]))
-        return {thread_id: positions[thread_id] for thread_id in ids}
+        return positions
+
+    def _ids_in_order(self) -> list[str]:
+        """The ids of all conversations, those without setbacks and the oldest first."""
+
+        def order(thread_id: str) -> tuple[int, str]:
+            position = self.stored.thread(thread_id).position
+            return position.setbacks, self.there[thread_id]
+
+        return sorted(self.there, key=order)
 
     def read_whole(self) -> set[str]:
         """The conversations of which nothing is left to read."""
