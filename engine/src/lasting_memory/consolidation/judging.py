@@ -3,7 +3,7 @@
 The verdict says what may be committed, what is left out, and why nothing may be committed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import NamedTuple
@@ -24,7 +24,7 @@ from lasting_memory.consolidation.sources import sources_now, sources_of_changes
 from lasting_memory.consolidation.stored_memory import read_stored_memory
 from lasting_memory.consolidation.taken_back import Dated, still_gone
 from lasting_memory.consolidation.taken_back import returning as lines_returning
-from lasting_memory.deployment import Source
+from lasting_memory.deployment import Consolidation, Source
 from lasting_memory.memory.controls import PAUSED
 from lasting_memory.memory.folder import sources_of_files
 from lasting_memory.memory.proposals import Changed, Sources, changes, files_in, texts
@@ -70,6 +70,26 @@ class Verdict:
         return self.problem or self.left_out
 
 
+class _MemoryNow(NamedTuple):
+    """The person's files as they are now, and what the person has taken back up to now."""
+
+    files: Mapping[str, FileData]
+    taken_back: Mapping[Key, Dated]
+    sources: Mapping[str, Source]  # who vouches for their entries, and for what is proposed
+
+
+@dataclass(slots=True)
+class _LeftOut:
+    """What is left out of a draft: what comes back, what nobody said, what may not be done, and what
+    nobody vouches for.
+    """
+
+    returning: Findings = field(default_factory=Findings)
+    invented: Findings = field(default_factory=Findings)
+    beyond: Sequence[Beyond] = ()
+    doubtful: Findings = field(default_factory=Findings)
+
+
 async def judge(draft: Draft, ending: Ending) -> Verdict:
     """What becomes of a draft, once the model has ended.
 
@@ -98,7 +118,7 @@ def _stopped(problem: str, kind: str) -> Verdict:
 
 async def _is_doubtful(draft: Draft, verdict: Verdict) -> bool:
     """Whether the deployment has the person decide what nobody vouches for, and there is such."""
-    if draft.memory.deployment.unconfirmed != "propose":
+    if draft.deployment.unconfirmed != "propose":
         return False
     doubtful = await platform.in_thread(unconfirmed, verdict.changed, verdict.sources)
     return bool(doubtful)
@@ -126,46 +146,45 @@ async def _judge_changes(draft: Draft) -> Verdict:
     memory_of_copy = replace(draft.memory, store=draft.copy)
     edited = await memory_of_copy.read()
     changed = await platform.in_thread(_settled, draft, edited)
-    left_out = _LeftOut()
     if not changed:
-        return _verdict(draft, left_out)
+        return _verdict(draft, _LeftOut())
     memory = await _memory_now(draft)
+    allowed, left_out = await _allowed(draft, changed, memory)
+    sources = await platform.in_thread(sources_of_changes, draft, allowed, memory.sources)
+    if draft.deployment.unconfirmed == "refuse":
+        left_out.doubtful = await platform.in_thread(unconfirmed, allowed, sources)
+        allowed = await platform.in_thread(guard.without, allowed, left_out.doubtful)
+    verdict = _verdict(draft, left_out)
+    objection = await _objection(draft, allowed, memory, sources)
+    if objection:
+        verdict = replace(verdict, problem=objection.problem, notes=objection.notes)
+    return replace(verdict, changed=allowed, sources=sources)
+
+
+async def _allowed(
+    draft: Draft, changed: Sequence[Changed], memory: _MemoryNow
+) -> tuple[list[Changed], _LeftOut]:
+    """The changes without lines that come back, that nobody said, or that may not be changed so."""
+    left_out = _LeftOut()
     left_out.returning = await _returning(draft, changed, memory)
     left_out.invented = await _invented(draft, changed)
     found = {**left_out.returning, **left_out.invented}
-    changed = await platform.in_thread(guard.without, changed, found)
-    changed, left_out.beyond = await platform.in_thread(within, changed, draft.rules.may)
-    sources = await platform.in_thread(sources_of_changes, draft, changed, memory.sources)
-    if draft.memory.deployment.unconfirmed == "refuse":
-        left_out.doubtful = await platform.in_thread(unconfirmed, changed, sources)
-        changed = await platform.in_thread(guard.without, changed, left_out.doubtful)
-    verdict = _verdict(draft, left_out)
-    objection = await _objection(draft, changed, memory, sources)
-    if objection:
-        verdict = replace(verdict, problem=objection.problem, notes=objection.notes)
-    return replace(verdict, changed=changed, sources=sources)
+    given = await platform.in_thread(guard.without, changed, found)
+    allowed, left_out.beyond = await platform.in_thread(within, given, draft.rules.may)
+    return allowed, left_out
 
 
 def _settled(draft: Draft, edited: Mapping[str, FileData]) -> list[Changed]:
     """What a draft changes, with what becomes of lines that are over: a tidy takes them out, where
     it may remove something, and other runs leave them. Blocks.
     """
-    may_remove = "remove" in draft.rules.may
-    if draft.record.kind != "tidy" or not may_remove:
-        changed = changes(draft.base, edited)
-        return draft.over.kept(changed, draft.contradicted)
-    changed, reasons = draft.over.taken_out(draft.base, edited)
-    for path, lines in reasons.items():
-        draft.given_up[path] |= lines
-    return changed
-
-
-class _MemoryNow(NamedTuple):
-    """The person's files as they are now, and what the person has taken back up to now."""
-
-    files: Mapping[str, FileData]
-    taken_back: Mapping[Key, Dated]
-    sources: Mapping[str, Source]  # who vouches for their entries, and for what is proposed
+    if draft.record.kind == "tidy" and "remove" in draft.rules.may:
+        changed, reasons = draft.over.taken_out(draft.base, edited)
+        for path, lines in reasons.items():
+            draft.given_up[path] |= lines
+        return changed
+    changed = changes(draft.base, edited)
+    return draft.over.kept(changed, draft.contradicted)
 
 
 async def _memory_now(draft: Draft) -> _MemoryNow:
@@ -198,56 +217,53 @@ async def _invented(draft: Draft, changed: Sequence[Changed]) -> Findings:
     return await platform.in_thread(guard.invented, changed, draft.source, draft.rules)
 
 
-@dataclass(slots=True)
-class _LeftOut:
-    """What is left out of a draft: what comes back, what nobody said, what may not be done, and what
-    nobody vouches for.
-    """
-
-    returning: Findings = field(default_factory=Findings)
-    invented: Findings = field(default_factory=Findings)
-    beyond: Sequence[Beyond] = ()
-    doubtful: Findings = field(default_factory=Findings)
-
-
 def _verdict(draft: Draft, left_out: _LeftOut) -> Verdict:
     """What is left out of a draft, and why, for the model and for people. A reading notes it, too."""
     reasons = list[str]()
     notes = list[Note]()
     if left_out.returning:
-        reason = RETURNS.format(_first_lines(left_out.returning))
-        reasons.append(reason)
+        first = _first_lines(left_out.returning)
+        reasons.append(RETURNS.format(first))
         lines = [_without_time(line) for line in left_out.returning.values()]
         notes.append(note("taken_back", *lines))
     if left_out.invented:
-        reason = INVENTED.format(_first_lines(left_out.invented))
-        reasons.append(reason)
+        first = _first_lines(left_out.invented)
+        reasons.append(INVENTED.format(first))
         notes.append(note("not_given", *left_out.invented.values()))
-    kinds = listed(draft.rules.may)
-    lines_beyond = [str(change) for change in left_out.beyond]
-    first_beyond = "; ".join(lines_beyond[:_LINES_TOLD])
-    if lines_beyond:
-        reason = BEYOND.format(kinds, first_beyond)
-        reasons.append(reason)
-        notes.append(note("not_allowed", *lines_beyond))
+    if left_out.beyond:
+        kinds = listed(draft.rules.may)
+        lines = [str(change) for change in left_out.beyond]
+        first = _first_beyond(left_out.beyond)
+        reasons.append(BEYOND.format(kinds, first))
+        notes.append(note("not_allowed", *lines))
     if left_out.doubtful:
-        reason = DOUBTFUL.format(_first_lines(left_out.doubtful))
-        reasons.append(reason)
+        first = _first_lines(left_out.doubtful)
+        reasons.append(DOUBTFUL.format(first))
         notes.append(note("unconfirmed", *left_out.doubtful.values()))
     if draft.reading:
-        _note_for_reading(draft.reading, left_out)
-        if lines_beyond:
-            draft.reading.beyond = NOT_DONE.format(kinds, first_beyond)
-    return Verdict(left_out=" ".join(reasons), notes=notes)
+        _note_for_reading(draft.reading, left_out, draft.rules)
+    text = " ".join(reasons)
+    return Verdict(left_out=text, notes=notes)
 
 
-def _note_for_reading(reading: Reading, left_out: _LeftOut) -> None:
+def _note_for_reading(reading: Reading, left_out: _LeftOut, rules: Consolidation) -> None:
+    """Note in a reading what its person is told of this attempt."""
     returning = dict[Key, str]()
     for _, key in left_out.returning:
         returning[key] = " ".join(key)
     reading.returning = returning
     reading.invented = list(left_out.invented.values())
     reading.beyond = ""
+    if left_out.beyond:
+        kinds = listed(rules.may)
+        lines = _first_beyond(left_out.beyond)
+        reading.beyond = NOT_DONE.format(kinds, lines)
+
+
+def _first_beyond(beyond: Sequence[Beyond]) -> str:
+    """The first of these changes, as the model and the person are told."""
+    lines = [str(change) for change in beyond[:_LINES_TOLD]]
+    return "; ".join(lines)
 
 
 def _without_time(finding: str) -> str:
@@ -271,12 +287,13 @@ async def _objection(
 ) -> Verdict | None:
     """Why none of the changes may be committed, if there is a reason."""
     rules = draft.rules
+    given_up: Mapping[str, Collection[str]] = draft.given_up
     unchanged = list[tuple[str, str]]()
     if draft.source:
         rules = replace(rules, removable_share=0)  # each line that goes needs a reason
         unchanged = _unchanged_source(draft.source, changed)
-    # A text that was brought takes no line away.
-    given_up = {} if draft.reading else draft.given_up
+    if draft.reading:
+        given_up = {}  # a text that was brought takes no line away
     found = await platform.in_thread(guard.objection, changed, given_up, rules, unchanged)
     if found:
         why = note(found.kind, *found.lines)
@@ -286,7 +303,8 @@ async def _objection(
         await draft.memory.check(whole, draft.author, memory.files, sources)
     except ValueError as error:
         kind = getattr(error, "kind", "") or "refused"
-        return Verdict(problem=str(error), notes=[note(kind)])
+        why = note(kind)
+        return Verdict(problem=str(error), notes=[why])
     return None
 
 
