@@ -226,13 +226,9 @@ async def _keep_failed(draft: Draft, failure: str) -> Record:
 
 async def _look(draft: Draft, client: LangGraphClient) -> tuple[str, list[Position]]:
     """Why nothing of the batch may be kept, or "", and the present positions of its conversations."""
-    memory = draft.memory
-    reads_of_marks = journal.ended_ops(memory.began)
-    reads_of_positions = position_gets(memory.actor, draft.thread_ids)
-    found = await memory.store.abatch([*reads_of_marks, *reads_of_positions])
-    number_of_marks = len(reads_of_marks)
-    since = journal.ended_in(found[:number_of_marks], memory.began)
-    positions = positions_in(found[number_of_marks:])
+    gets = position_gets(draft.memory.actor, draft.thread_ids)
+    since, items = await draft.since_it_began_and(gets)
+    positions = positions_in(items)
     if since.fact and not draft.record.dry_run:
         return ERASED, positions
     if await draft.is_any_deleted(client.threads):

@@ -11,11 +11,11 @@ from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any
 
 from deepagents.backends.protocol import FileData
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
-from langgraph.store.base import BaseStore, Item, PutOp, SearchOp
+from langgraph.store.base import BaseStore, Item, Op, PutOp, SearchOp
 from langgraph.store.memory import InMemoryStore
 from langgraph_sdk.client import ThreadsClient
 
@@ -34,7 +34,7 @@ from lasting_memory.consolidation.record import Record, note
 from lasting_memory.consolidation.schedule import Trigger
 from lasting_memory.consolidation.stored_memory import StoredMemory
 from lasting_memory.consolidation.taken_back import Dated, shown_lines, taken_back
-from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation
+from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation, Deployment
 from lasting_memory.memory import journal
 from lasting_memory.memory.controls import Controls, controls_of, read_controls
 from lasting_memory.memory.ends import WRITTEN
@@ -48,6 +48,7 @@ logger = logging.getLogger(__name__)
 # The model is given its batch as the answer to a call of this tool.
 READ_TOOL = "search_recent_conversations"
 _TOPICS = "/memories/topics/"
+_INDEX = "/memories/topics/index.md"
 # Of a record, what adds up over the parts of a text.
 _COUNTS = ("model_calls", "input_tokens", "output_tokens", "found", "proposed")
 # Conversations of a batch that its revisions name.
@@ -90,14 +91,17 @@ class Draft:
     copy: BaseStore = field(default_factory=InMemoryStore)
 
     @property
+    def deployment(self) -> Deployment:
+        return self.memory.deployment
+
+    @property
     def rules(self) -> Consolidation:
-        deployment = self.memory.deployment
-        return deployment.consolidation or DEFAULT_CONSOLIDATION
+        rules = self.deployment.consolidation
+        return rules or DEFAULT_CONSOLIDATION
 
     @property
     def assistant(self) -> str:
-        deployment = self.memory.deployment
-        return self.owner.assistant_id or deployment.default_assistant
+        return self.owner.assistant_id or self.deployment.default_assistant
 
     @property
     def author(self) -> identity.Author:
@@ -115,8 +119,7 @@ class Draft:
     @property
     def owned(self) -> list[dict[str, str]]:
         """The metadata of the owner's conversations, of which each has one."""
-        agents = self.memory.deployment.agents
-        return owned_by(self.owner.actor, agents)
+        return owned_by(self.owner.actor, self.deployment.agents)
 
     async def is_any_deleted(self, threads: ThreadsClient) -> bool:
         """Whether a conversation of the batch was deleted since it was read, also where another one has
@@ -167,23 +170,27 @@ class Draft:
         for proposal in stored.proposals:
             declined += proposal.declined
         # Also revisions that only wait to be deleted: what they took back is kept with that.
-        limits = replace(self.memory.deployment.limits, revisions_kept=_ALL_REVISIONS)
+        limits = replace(self.deployment.limits, revisions_kept=_ALL_REVISIONS)
         histories = await platform.in_thread(journal.histories_in, stored.revisions, limits)
         lines = journal.taken_back_in(stored.dropped)
         return await platform.in_thread(taken_back, histories, declined, lines)
 
     async def since_it_began(self) -> tuple[journal.Ended, Controls]:
         """What was deleted since the run began, and the person's present controls."""
-        memory = self.memory
-        reads_of_marks = journal.ended_ops(memory.began)
-        reads_of_controls = read_controls(memory.actor)
-        found = await memory.store.abatch([*reads_of_marks, *reads_of_controls])
-        number_of_marks = len(reads_of_marks)
-        marks = found[:number_of_marks]
-        stored_controls = found[number_of_marks:]
-        since = journal.ended_in(marks, memory.began)
-        controls = controls_of(stored_controls, memory.deployment)
+        reads = read_controls(self.memory.actor)
+        since, stored = await self.since_it_began_and(reads)
+        controls = controls_of(stored, self.deployment)
         return since, controls
+
+    async def since_it_began_and(self, ops: Sequence[Op]) -> tuple[journal.Ended, list[Any]]:
+        """What was deleted since the run began, and the results of other operations, all at once."""
+        began = self.memory.began
+        marks = journal.ended_ops(began)
+        number_of_marks = len(marks)
+        found = await self.memory.store.abatch([*marks, *ops])
+        since = journal.ended_in(found[:number_of_marks], began)
+        results = found[number_of_marks:]
+        return since, results
 
     def show(self, talk: str, taken: Sequence[Dated]) -> None:
         """Have the model read this text. Blocks.
@@ -195,7 +202,7 @@ class Draft:
         if self.record.kind != "tidy":
             files = self._topics_about(talk)
         if files:
-            max_bytes = self.memory.deployment.limits.memory_block_bytes
+            max_bytes = self.deployment.limits.memory_block_bytes
             block, _ = sections(files, max_bytes)
             self.text += f"\n\n# Files about the same\n\n{block}"
         if taken:
@@ -205,15 +212,16 @@ class Draft:
     def _topics_about(self, talk: str) -> list[tuple[str, str]]:
         """The topic files that have most words in common with a text. Blocks."""
         topics = list[tuple[str, str]]()
-        searchable = list[str]()
         for path, text in self.current_files():
-            is_index = path == f"{_TOPICS}index.md"
-            if path.startswith(_TOPICS) and not is_index:
+            if path.startswith(_TOPICS) and path != _INDEX:
                 topics.append((path, text))
-                searchable.append(f"{path} {text}")
+        searchable = [f"{path} {text}" for path, text in topics]
         ranked = rank(talk, searchable)
-        most = self.rules.topic_files_shown
-        return [topics[number] for number, _ in ranked[:most]]
+        shown = list[tuple[str, str]]()
+        for number, _ in ranked[: self.rules.topic_files_shown]:
+            topic = topics[number]
+            shown.append(topic)
+        return shown
 
     async def begin(self, refused: str = "") -> list[AnyMessage]:
         """Make a new copy, and return the first messages of an attempt.
@@ -261,8 +269,7 @@ class Draft:
         return task
 
     async def _prompt(self, name: str) -> str:
-        deployment = self.memory.deployment
-        return await platform.in_thread(deployment.prompt, name)
+        return await platform.in_thread(self.deployment.prompt, name)
 
     def with_earlier_parts(self, changed: Sequence[Changed]) -> list[Changed]:
         """What a proposal changes: of a text that was brought also what its earlier parts change."""
@@ -303,22 +310,21 @@ class Draft:
         if record.dry_run:
             return
         memory = self.memory
-        namespace = namespaces.run_records(memory.actor)
-        reads_of_marks = journal.ended_ops(memory.began)
-        search = SearchOp(namespace, limit=_RECORDS_READ)
-        found = cast("list[Any]", await memory.store.abatch([search, *reads_of_marks]))
-        records, *marks = found
-        since = journal.ended_in(marks, memory.began)
-        if since.all_of_it or since.conversation or (quotes_facts and since.fact):
+        place = namespaces.run_records(memory.actor)
+        search = SearchOp(place, limit=_RECORDS_READ)
+        since, (records,) = await self.since_it_began_and([search])
+        if since.all_of_it or since.conversation:
+            return
+        if quotes_facts and since.fact:
             return
         key = f"{record.started_at}-{record.run_id}"
+        too_old = self._too_old(records, key)
         ops = [
             *self.reading_ops,
             *position_ops(memory.actor, positions),
-            PutOp(namespace, key, asdict(record), index=False),
+            PutOp(place, key, asdict(record), index=False),
+            *[PutOp(place, old_key, None) for old_key in too_old],
         ]
-        too_old = self._too_old(records, key)
-        ops += [PutOp(namespace, old_key, None) for old_key in too_old]
         await journal.put_unless_forgotten(
             memory.store, ops, memory.began, quotes_facts=quotes_facts, is_checked=True
         )
@@ -337,9 +343,9 @@ class Draft:
     async def _with_earlier_record(self, record: Record, part: Part) -> Record:
         """The record of a text so far: of all runs that read parts of it there is one."""
         record = replace(record, run_id=part.text_id, started_at=part.began)
-        namespace = namespaces.run_records(self.memory.actor)
+        place = namespaces.run_records(self.memory.actor)
         key = f"{part.began}-{part.text_id}"
-        item = await self.memory.store.aget(namespace, key)
+        item = await self.memory.store.aget(place, key)
         if item is None:
             return record
         empty = Record("", "")
@@ -348,9 +354,8 @@ class Draft:
         for name in _COUNTS:
             count = getattr(record, name)
             counts[name] = count + earlier[name]
-        status = record.status
-        if earlier["status"] == "proposed":
-            status = "proposed"
+        was_proposed = earlier["status"] == "proposed"
+        status = "proposed" if was_proposed else record.status
         files = {**earlier["files"], **record.files}
         return replace(record, status=status, files=files, **counts)
 

@@ -374,7 +374,7 @@ async def _check_room(draft: Draft, known: Sequence[Proposal]) -> None:
 async def _result(draft: Draft, mine: DreamDraft, stored: StoredMemory) -> Result:
     """What the draft would change of today's memory, without what was taken back meanwhile."""
     present = await platform.in_thread(files_in, stored.files)
-    limits = draft.memory.deployment.limits
+    limits = draft.deployment.limits
     histories = await platform.in_thread(journal.histories_in, stored.revisions, limits)
     result = await platform.in_thread(
         result_of,

@@ -77,7 +77,9 @@ class Marks(NamedTuple):
 
 def mark_places(actor: Actor) -> list[Namespace]:
     """The namespaces whose items `marks_in` takes."""
-    return [namespaces.reading(actor), namespaces.kept_out(actor)]
+    reading = namespaces.reading(actor)
+    kept_out = namespaces.kept_out(actor)
+    return [reading, kept_out]
 
 
 def marks_in(owner: Owner, reading: Sequence[Item], kept_out: Sequence[Item]) -> Marks:
@@ -116,12 +118,13 @@ async def due_by(
     kept_out = await kept_out_in(marks.kept_out, runs)
     due = list[Due]()
     tokens = 0
-    number_read = 0
-    while number_read < len(changed):
-        if tokens > rules.batch_tokens and len(due) >= _ENOUGH_CONVERSATIONS:
+    unread = changed
+    while unread:
+        is_batch_full = tokens > rules.batch_tokens
+        if is_batch_full and len(due) >= _ENOUGH_CONVERSATIONS:
             break
-        page = changed[number_read : number_read + _READ_AT_ONCE]
-        number_read += len(page)
+        page = unread[:_READ_AT_ONCE]
+        unread = unread[_READ_AT_ONCE:]
         known = {item.thread_id: item.position for item in page}
         new, old = await read_new_turns(threads, owned, known, kept_out)
         if old:
@@ -129,10 +132,11 @@ async def due_by(
         for item in new:
             due.append(item)
             tokens += item.tokens
-    is_anything_left = bool(due) or number_read < len(changed)
-    oldest = min(item.updated_at for item in changed)
-    read_to = oldest if is_anything_left else newest
-    return due, [_read_to_op(owner, read_to)]
+    read_to = newest
+    if due or unread:
+        read_to = min(item.updated_at for item in changed)
+    note = _read_to_op(owner, read_to)
+    return due, [note]
 
 
 def _read_to_op(owner: Owner, stamp: str) -> PutOp:

@@ -263,7 +263,7 @@ async def _begin_reading(draft: Draft, part: Part, undecided: Sequence[Proposal]
 async def _read_text(draft: Draft, reading: Reading, taken: Mapping[Key, Dated]) -> str:
     """The entries that a model may read."""
     files = draft.base_files()
-    deployment = draft.memory.deployment
+    deployment = draft.deployment
     known = await platform.in_thread(facts_of, files)
     await platform.in_thread(reading.sort_out, known, taken, deployment, draft.author)
     if not reading.entries:
