@@ -92,22 +92,30 @@ def base64_of(block: Mapping[str, Any]) -> str | None:
         data = block.get("base64")
         return data if isinstance(data, str) else None
     match = _data_address(block)
-    return match.string[match.end() :] if match else None
+    if match is None:
+        return None
+    address = match.string
+    return address[match.end() :]
 
 
 def _data_address(block: Mapping[str, Any]) -> re.Match[str] | None:
     """The beginning of the address in a block of OpenAI's form that is a picture itself."""
     if block.get("type") != "image_url":
         return None
-    address = block.get("image_url")
-    url = address.get("url") if isinstance(address, Mapping) else address
-    return _DATA.match(url) if isinstance(url, str) else None
+    url = block.get("image_url")
+    if isinstance(url, Mapping):
+        url = url.get("url")
+    if not isinstance(url, str):
+        return None
+    return _DATA.match(url)
 
 
 def _media_type(block: Mapping[str, Any]) -> Any:
     """What a block with a picture says that it is."""
     match = _data_address(block)
-    return match[1] if match else block.get("mime_type")
+    if match is None:
+        return block.get("mime_type")
+    return match[1]
 
 
 def refusal(block: Mapping[str, Any], *, of_person: bool) -> str:
@@ -182,7 +190,11 @@ def has_attachments(message: Mapping[str, Any]) -> bool:
         return True
     content = message.get("content")
     blocks = content if isinstance(content, list) else []
-    return any(isinstance(block, Mapping) and base64_of(block) is not None for block in blocks)
+    return any(map(_has_picture, blocks))
+
+
+def _has_picture(block: object) -> bool:
+    return isinstance(block, Mapping) and base64_of(block) is not None
 
 
 def own_content(message: Mapping[str, Any]) -> object:
@@ -191,7 +203,11 @@ def own_content(message: Mapping[str, Any]) -> object:
     if not isinstance(content, list):
         return content
     attached = _attached_names(message)
-    return [block for number, block in enumerate(content) if number not in attached]
+    own = list[Any]()
+    for number, block in enumerate(content):
+        if number not in attached:
+            own.append(block)
+    return own
 
 
 def words_of(block: object) -> str:
@@ -202,7 +218,10 @@ def words_of(block: object) -> str:
     block = unwrapped(block)
     if isinstance(block, str):
         return block
-    if not isinstance(block, Mapping) or block.get("type") not in _WORDS or block.get("thought"):
+    if not isinstance(block, Mapping):
+        return ""
+    is_of_writer = block.get("type") in _WORDS and not block.get("thought")
+    if not is_of_writer:
         return ""
     text = block.get("text", block.get("refusal"))
     return text if isinstance(text, str) else ""
@@ -217,16 +236,17 @@ def own_text(message: Mapping[str, Any], *, files: bool = True) -> str:
     parts = list[str]()
     for number, block in enumerate(_blocks_of(message)):
         name = names.get(number) or _file_name(block)
-        if name:
-            part = f"[attachment {name}]" if files else ""
-        elif number in names:
-            part = ""
-        else:
+        part = ""
+        if name and files:
+            part = f"[attachment {name}]"
+        elif not name and number not in names:
             part = words_of(block)
         if part:
             parts.append(part)
     text = "\n".join(parts).strip()
-    return without_thoughts(text) if message.get("type") == "ai" else text
+    if message.get("type") == "ai":
+        return without_thoughts(text)
+    return text
 
 
 def file_names(message: Mapping[str, Any]) -> list[str]:
@@ -243,7 +263,9 @@ def file_names(message: Mapping[str, Any]) -> list[str]:
 def _blocks_of(message: Mapping[str, Any]) -> list[Any]:
     """The blocks of a message's content; a text is one."""
     content = message.get("content")
-    return content if isinstance(content, list) else [content]
+    if isinstance(content, list):
+        return content
+    return [content]
 
 
 def without_thoughts(text: str) -> str:
@@ -251,7 +273,8 @@ def without_thoughts(text: str) -> str:
     text = _INNER_CHANNEL.sub("", text)
     for begins, ends in _THOUGHTS:
         text = _without_thoughts_between(text, begins, ends)
-    return _ANSWER_MARKS.sub("", text).strip()
+    answer = _ANSWER_MARKS.sub("", text)
+    return answer.strip()
 
 
 def _without_thoughts_between(text: str, begins: re.Pattern[str], ends: re.Pattern[str]) -> str:
@@ -267,10 +290,14 @@ def _without_thoughts_between(text: str, begins: re.Pattern[str], ends: re.Patte
         if start is None:
             kept.clear()
         else:
-            kept.append(text[at : start.start()])
+            said = text[at : start.start()]
+            kept.append(said)
         at = end.end()
+    rest = text[at:]
     start = begins.search(text, at)
-    kept.append(text[at : start.start()] if start else text[at:])
+    if start:
+        rest = text[at : start.start()]
+    kept.append(rest)
     return "".join(kept)
 
 
@@ -314,7 +341,8 @@ def _file_name(block: object) -> str:
 
 def _values_in(block: Mapping[str, Any], keys: Sequence[str]) -> Iterator[Any]:
     """What a block has under these keys, in itself and in the places where providers put them."""
-    for place in (block, *map(block.get, _PLACES)):
+    places = [block, *map(block.get, _PLACES)]
+    for place in places:
         if isinstance(place, Mapping):
             yield from map(place.get, keys)
 
@@ -323,7 +351,10 @@ def _line(name: object) -> str:
     """A name that cannot end its brackets or its line."""
     if not isinstance(name, str):
         return ""
-    return " ".join(re.sub(r"[\[\]]", " ", name).split())[:_NAME_CHARS]
+    without_brackets = re.sub(r"[\[\]]", " ", name)
+    words = without_brackets.split()
+    line = " ".join(words)
+    return line[:_NAME_CHARS]
 
 
 def noun_of(block: object) -> str:
@@ -349,5 +380,6 @@ def noun_of(block: object) -> str:
 def _has_file(block: Mapping[str, Any]) -> bool:
     kind = block.get("type")
     if kind is None:
-        return any(isinstance(block.get(key), Mapping) for key in _UNTYPED)
+        values = map(block.get, _UNTYPED)
+        return any(isinstance(value, Mapping) for value in values)
     return isinstance(kind, str) and kind in _FILES

@@ -72,7 +72,10 @@ _CARD_WORD = re.compile(
     r"|credit|kredit|debit)(?:[ _-]?(?:number|num|no|nr))?[_-]{0,3}\Z",
     re.IGNORECASE,
 )
-_BEFORE = 24  # characters, in which such a word is looked for
+# Characters before a number in which such a word is looked for, and those after it that may be of
+# the same word.
+_BEFORE = 24
+_AFTER = 4
 # A product's number, which has 13 or 14 digits.
 _PRODUCT_WORD = re.compile(
     r"\b(?:EAN|GTIN|ISBN|UPC|JAN|bar ?code)(?:-?\d\d)?\W{0,4}\Z", re.IGNORECASE
@@ -105,18 +108,29 @@ def has_card_number(text: str) -> bool:
     """Whether a number of a payment card stands in a text. In time proportional to its length."""
     if not _NUMBERS.search(text) and not _SHOWN.search(text):
         return False
-    text = _IBAN.sub(_without_iban, _ADDRESS.sub("/", text))
-    if any(_is_shown_card(text, match) for match in _SHOWN.finditer(text)):
-        return True
+    without_addresses = _ADDRESS.sub("/", text)
+    text = _IBAN.sub(_without_iban, without_addresses)
+    for match in _SHOWN.finditer(text):
+        if _is_shown_card(text, match):
+            return True
     text = _DATE.sub("/", text)
     return any(_has_card_in(text, run) for run in _NUMBERS.finditer(text))
 
 
+def _text_before(text: str, match: re.Match[str]) -> str:
+    """The characters before a match, in which a word may say what it is."""
+    start = match.start()
+    first = max(start - _BEFORE, 0)
+    return text[first:start]
+
+
 def _has_card_in(text: str, run: re.Match[str]) -> bool:
     """Whether a card's number is among the groups of digits of a run in a text."""
-    before = text[max(run.start() - _BEFORE, 0) : run.start()]
+    before = _text_before(text, run)
     is_product = _PRODUCT_WORD.search(before) is not None
-    for number in _candidates(_groups(text, run), _separators(run)):
+    groups = _groups(text, run)
+    separators = set(_between(run))
+    for number in _candidates(groups, separators):
         if is_product and len(number) in _PRODUCT_DIGITS:
             continue
         if _is_card_number(number):
@@ -147,19 +161,22 @@ def whole_numbers(text: str) -> list[str]:
 
 def _is_shown_card(text: str, match: re.Match[str]) -> bool:
     """Whether groups of a card's sizes are a card's number, and no part of an identifier."""
-    before = text[max(match.start() - _BEFORE, 0) : match.start()]
-    after = text[match.end() : match.end() + 1]
-    is_hyphenated = "-" in (match["four"], match["six"])
+    before = _text_before(text, match)
     if before.endswith("+") or _CODE_BEFORE.search(before):
         return False
+    end = match.end()
+    after = text[end : end + 1]
+    is_hyphenated = match["four"] == "-" or match["six"] == "-"
     if is_hyphenated and (after.isalnum() or after == "-"):  # such as a UUID
         return False
-    return _is_card_number("".join(_GROUP.findall(match[0])))
+    groups = _GROUP.findall(match[0])
+    return _is_card_number("".join(groups))
 
 
-def _separators(run: re.Match[str]) -> set[str]:
+def _between(run: re.Match[str]) -> list[str]:
     """What stands between the groups of a run."""
-    return {*_GROUP.split(run[0])[1:-1]}
+    parts = _GROUP.split(run[0])
+    return parts[1:-1]
 
 
 def _groups(text: str, run: re.Match[str]) -> list[str]:
@@ -168,9 +185,10 @@ def _groups(text: str, run: re.Match[str]) -> list[str]:
     That is a word, a fraction or a telephone number.
     """
     groups = _GROUP.findall(run[0])
-    between = _GROUP.split(run[0])[1:-1]
-    before = text[max(run.start() - _BEFORE, 0) : run.start()]
-    after = text[run.end() : run.end() + 4]
+    between = _between(run)
+    before = _text_before(text, run)
+    end = run.end()
+    after = text[end : end + _AFTER]
     first = 0
     last = len(groups)
     if before.endswith("+"):
@@ -211,7 +229,8 @@ def _candidates(groups: list[str], separators: set[str]) -> Iterator[str]:
             yield groups[start]
         for count in _GROUPS_OF_A_CARD:
             end = start + count
-            if tuple(sizes[start:end]) in _GROUPINGS:
+            grouping = tuple(sizes[start:end])
+            if grouping in _GROUPINGS:
                 yield "".join(groups[start:end])
 
 
@@ -223,17 +242,19 @@ def _is_card_number(digits: str) -> bool:
     if not _FEWEST <= len(digits) <= _MOST:
         return False
     values = [int(digit) for digit in digits]  # of any script
-    issuer = _ISSUED.match("".join(map(str, values)))
+    in_ascii = "".join(map(str, values))
+    issuer = _ISSUED.match(in_ascii)
     if issuer is None:
         return False
-    lengths = _LENGTHS[(issuer.lastindex or 1) - 1]
-    if len(values) not in lengths:
+    group = issuer.lastindex or 1
+    lengths = _LENGTHS[group - 1]
+    if len(values) not in lengths or _is_product_number(values):
         return False
-    if _is_product_number(values):
-        return False
-    doubled = sum(_DOUBLED[value] for value in values[-2::-2])
-    others = sum(values[-1::-2])
-    return (doubled + others) % 10 == 0
+    every_second = values[-2::-2]
+    others = values[-1::-2]
+    doubled = [_DOUBLED[value] for value in every_second]
+    total = sum(doubled) + sum(others)
+    return total % 10 == 0
 
 
 def _is_product_number(values: list[int]) -> bool:
@@ -243,7 +264,9 @@ def _is_product_number(values: list[int]) -> bool:
     """
     if len(values) != _EAN_DIGITS:
         return False
-    weighted = 3 * sum(values[-2::-2]) + sum(values[-1::-2])
+    every_second = values[-2::-2]
+    others = values[-1::-2]
+    weighted = 3 * sum(every_second) + sum(others)
     return weighted % 10 == 0
 
 
@@ -251,16 +274,22 @@ def _without_iban(match: re.Match[str]) -> str:
     """A text without the account number (IBAN) that it begins with, if it does."""
     text = match[0]
     ends = [end for end in range(len(text), 0, -1) if not text[end - 1].isspace()]
-    longest_first = ends[: len(ends) - _SHORTEST_IBAN + 1]
+    too_short = _SHORTEST_IBAN - 1
+    longest_first = ends[: len(ends) - too_short]
     for end in longest_first:
-        compact = "".join(text[:end].split())
-        if _is_account_number(compact):
-            return "/" + text[end:]
+        words = text[:end].split()
+        if _is_account_number("".join(words)):
+            rest = text[end:]
+            return f"/{rest}"
     return text
 
 
 def _is_account_number(compact: str) -> bool:
     """Whether the check digits of an IBAN without spaces are right (ISO 13616)."""
     rearranged = compact[4:] + compact[:4]
-    digits = "".join(str(int(character, 36)) for character in rearranged)
-    return int(digits) % 97 == 1
+    digits = list[str]()
+    for character in rearranged:
+        value = int(character, 36)
+        digits.append(str(value))
+    number = int("".join(digits))
+    return number % 97 == 1

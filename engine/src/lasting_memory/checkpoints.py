@@ -39,7 +39,8 @@ async def delete_checkpoints(client: LangGraphClient, user_id: str, org_id: str)
     deleted = 0
     in_memory = list(getattr(checkpointer, "storage", ()))
     for start in range(0, len(in_memory), _IDS):
-        for thread_id in await _unlisted(client, in_memory[start : start + _IDS]):
+        end = start + _IDS
+        for thread_id in await _unlisted(client, in_memory[start:end]):
             saved = await checkpointer.aget_tuple(_config(thread_id))
             if saved and _is_of(saved, user_id, org_id):
                 await checkpointer.adelete_thread(thread_id)
@@ -49,8 +50,10 @@ async def delete_checkpoints(client: LangGraphClient, user_id: str, org_id: str)
 
 async def _unlisted(client: LangGraphClient, thread_ids: list[str]) -> set[str]:
     """Those of the threads that the platform does not list."""
-    threads = await client.threads.search(ids=thread_ids, limit=_IDS, select=["thread_id"])
-    return set(thread_ids) - {thread["thread_id"] for thread in threads}
+    unlisted = set(thread_ids)
+    for thread in await client.threads.search(ids=thread_ids, limit=_IDS, select=["thread_id"]):
+        unlisted.discard(thread["thread_id"])
+    return unlisted
 
 
 def _is_of(saved: CheckpointTuple, user_id: str, org_id: str) -> bool:
@@ -84,7 +87,8 @@ async def pending_interrupts(thread_id: str) -> tuple[str, list[PendingInterrupt
     pending = list[PendingInterrupt]()
     for interrupts in _waiting(state.saved).values():
         for interrupt in interrupts:
-            pending.append(PendingInterrupt(interrupt, state.nodes.get(interrupt.id, "")))
+            node = state.nodes.get(interrupt.id, "")
+            pending.append(PendingInterrupt(interrupt, node))
     return _id_of(state.saved), pending
 
 
@@ -97,13 +101,18 @@ async def calls_to_make(thread_id: str, checkpoint_id: str | None) -> tuple[set[
     named, those without a result are, also inside of subagents.
     """
     state = await _latest_state(thread_id)
-    if state.saved is None or checkpoint_id in (None, _id_of(state.saved)):
+    if state.saved is None or checkpoint_id is None:
+        return state.unfinished, True
+    is_latest = checkpoint_id == _id_of(state.saved)
+    if is_latest:
         return state.unfinished, True
     checkpointer = await platform.checkpointer()
-    saved = await checkpointer.aget_tuple(_config(thread_id, checkpoint_id=checkpoint_id))
+    config = _config(thread_id, checkpoint_id=checkpoint_id)
+    saved = await checkpointer.aget_tuple(config)
     if saved is None:
         return set(), False
-    return _called_tools(_sent(saved)), False
+    sent = _sent(saved)
+    return _called_tools(sent), False
 
 
 def _config(thread_id: str, place: str = "", *, checkpoint_id: str | None = None) -> dict[str, Any]:
@@ -167,25 +176,35 @@ def _read_interrupts(saved: CheckpointTuple, place: str, state: _LatestState) ->
         ids = {interrupt.id for interrupt in interrupts}
         raised = _raised(saved, place, task, ids)
         state.nodes |= raised
-        if len(raised) < len(interrupts):  # graphs inside of this task raised the others
-            places = [_place(place, node, task) for node in _nodes(saved)]
-            if places:
-                inner_graphs.append(places)
+        if len(raised) >= len(interrupts):
+            continue
+        # Graphs inside of this task raised the others.
+        places = [_place(place, node, task) for node in _nodes(saved)]
+        if places:
+            inner_graphs.append(places)
     return inner_graphs
 
 
 def _sent(saved: CheckpointTuple) -> list[Send]:
     """What was sent to nodes before a checkpoint, and waits for them there."""
-    sent = saved.checkpoint["channel_values"].get(_SENT) or ()
-    return [send for send in sent if isinstance(send, Send)]
+    values = saved.checkpoint["channel_values"]
+    sent = list[Send]()
+    for value in values.get(_SENT) or ():
+        if isinstance(value, Send):
+            sent.append(value)
+    return sent
 
 
 def _called_tools(sent: Iterable[Send]) -> set[str]:
     """Names of the tools that are called by what was sent; "" for what is no call of a tool."""
     names = set[str]()
     for send in sent:
-        call = send.arg.get("tool_call") if isinstance(send.arg, Mapping) else None
-        names.add(str(call.get("name", "")) if isinstance(call, Mapping) else "")
+        name = ""
+        if isinstance(send.arg, Mapping):
+            call = send.arg.get("tool_call")
+            if isinstance(call, Mapping):
+                name = str(call.get("name", ""))
+        names.add(name)
     return names
 
 
@@ -200,7 +219,9 @@ def _unfinished(saved: CheckpointTuple) -> set[str]:
         if channel not in (RESUME, INTERRUPT):
             finished.add(task)
     finished.discard(NULL_TASK_ID)
-    return _called_tools(sent) if len(finished) < len(sent) else set()
+    if len(finished) >= len(sent):
+        return set()
+    return _called_tools(sent)
 
 
 def _waiting(saved: CheckpointTuple) -> dict[str, tuple[Interrupt, ...]]:
@@ -222,8 +243,9 @@ def _raised(saved: CheckpointTuple, place: str, task: str, ids: set[str]) -> dic
             answered += len(value) if isinstance(value, list) else 1
     raised = dict[str, str]()
     for node in _nodes(saved):
+        place_of_task = _place(place, node, task)
         for number in range(answered + 1):
-            interrupt_id = _interrupt_id(_place(place, node, task), number)
+            interrupt_id = _interrupt_id(place_of_task, number)
             if interrupt_id in ids:
                 raised[interrupt_id] = node
     return raised
@@ -239,10 +261,12 @@ def _nodes(saved: CheckpointTuple) -> list[str]:
         nodes[send.node] = None
     for channel in saved.checkpoint["channel_versions"]:
         if channel.startswith(_EDGE):
-            nodes[channel.removeprefix(_EDGE)] = None
+            node = channel.removeprefix(_EDGE)
+            nodes[node] = None
     return list(nodes)
 
 
 def _place(place: str, node: str, task: str) -> str:
     """The namespace of a task, inside of that of its graph."""
-    return f"{place}|{node}:{task}" if place else f"{node}:{task}"
+    own = f"{node}:{task}"
+    return f"{place}|{own}" if place else own

@@ -102,10 +102,16 @@ def _one_search() -> re.Pattern[str]:
     """A group for each kind, in the order of `_KINDS`, named after its place: `k0`, `k1` and so on."""
     anywhere = list[str]()
     in_words = list[str]()
-    for number, (kind, shape) in enumerate({**CREDENTIALS, **SERVICE_KEYS}.items()):
-        shapes = anywhere if kind in _ANYWHERE else in_words
-        shapes.append(f"(?P<k{number}>{shape})")
-    return re.compile(f"{'|'.join(anywhere)}|{_NAME_BEFORE}(?:{'|'.join(in_words)})", re.ASCII)
+    shapes_by_kind = {**CREDENTIALS, **SERVICE_KEYS}
+    for number, (kind, shape) in enumerate(shapes_by_kind.items()):
+        group = f"(?P<k{number}>{shape})"
+        if kind in _ANYWHERE:
+            anywhere.append(group)
+        else:
+            in_words.append(group)
+    any_of_words = "|".join(in_words)
+    shapes = [*anywhere, f"{_NAME_BEFORE}(?:{any_of_words})"]
+    return re.compile("|".join(shapes), re.ASCII)
 
 
 _KEY = _one_search()
@@ -142,28 +148,39 @@ def find_credential_in_json(text: str) -> str | None:
 
     Its numbers with a period or an exponent are read as whole ones.
     """
-    return find_credential(text) or find_credential("\n".join(whole_numbers(text)))
+    kind = find_credential(text)
+    if kind:
+        return kind
+    numbers = whole_numbers(text)
+    return find_credential("\n".join(numbers))
 
 
 def _kind_in(text: str) -> str | None:
     for match in _KEY.finditer(text):
         group = match.lastgroup or "k0"
-        value = match[group].split()[-1]
+        words = match[group].split()
+        value = words[-1]
         if not _FILLER.search(value) and not _WORDS.fullmatch(value):
-            return _KINDS[int(group[1:])]
+            number = int(group[1:])
+            return _KINDS[number]
     if has_card_number(text):
         return CARD_NUMBER
-    return PASSWORD if says_password(text) else None
+    if says_password(text):
+        return PASSWORD
+    return None
 
 
 def _unescaped(text: str) -> str:
     plain = _ESCAPE.sub(_character, text)
     # Two escapes may be the halves of one character.
-    return plain.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    encoded = plain.encode("utf-16-le", "surrogatepass")
+    return encoded.decode("utf-16-le", "replace")
 
 
 def _character(escape: re.Match[str]) -> str:
     code = escape[1] or escape[2]
     if code:
-        return chr(int(code, 16))
-    return _ESCAPED.get(escape[3], "\n")
+        number = int(code, 16)
+        return chr(number)
+    letter = escape[3]
+    return _ESCAPED.get(letter, "\n")

@@ -38,7 +38,9 @@ def timezone_in(profile: str | None) -> str:
     """
     with suppress(ValueError, RecursionError):
         fields = json.loads(profile or "{}")
-        name = fields.get("timezone") if isinstance(fields, Mapping) else None
+        if not isinstance(fields, Mapping):
+            return ""
+        name = fields.get("timezone")
         return name if isinstance(name, str) else ""
     return ""
 
@@ -48,7 +50,9 @@ def zone_of(profile: str | None) -> ZoneInfo:
     zone's file.
     """
     name = timezone_in(profile)
-    return ZoneInfo(name) if is_zone(name) else WORLDS
+    if is_zone(name):
+        return ZoneInfo(name)
+    return WORLDS
 
 
 def now() -> datetime:
@@ -58,7 +62,8 @@ def now() -> datetime:
 
 def today(zone: ZoneInfo) -> date:
     """The present day there."""
-    return now().astimezone(zone).date()
+    there = now().astimezone(zone)
+    return there.date()
 
 
 def day_of(at: str, zone: ZoneInfo) -> str:
@@ -71,7 +76,11 @@ def day_of(at: str, zone: ZoneInfo) -> str:
 
 def local_days(seconds: Sequence[int], zone: ZoneInfo) -> list[date]:
     """The days there of times, in seconds since 1970."""
-    return [datetime.fromtimestamp(at, zone).date() for at in seconds]
+    days = list[date]()
+    for at in seconds:
+        there = datetime.fromtimestamp(at, zone)
+        days.append(there.date())
+    return days
 
 
 def said_at(message: Mapping[str, Any]) -> str:
@@ -86,29 +95,35 @@ def said_at(message: Mapping[str, Any]) -> str:
         moment = _moment(stamp).astimezone(UTC)
     except (ValueError, OverflowError):
         return ""
-    return moment.isoformat(timespec="seconds") if moment <= datetime.now(UTC) + _AHEAD else ""
+    latest = datetime.now(UTC) + _AHEAD
+    if moment > latest:
+        return ""
+    return moment.isoformat(timespec="seconds")
 
 
 def _moment(text: str) -> datetime:
     moment = datetime.fromisoformat(text)
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    if moment.tzinfo is None:
+        return moment.replace(tzinfo=UTC)
+    return moment
 
 
 def stamped(message: object, at: str) -> object:
     """A message of a request with the time at which it was said. What cannot be read as one is left
     as it is.
     """
+    said = {SAID_AT: at}
     if isinstance(message, str):
-        return {"role": "user", "content": message, "additional_kwargs": {SAID_AT: at}}
+        return {"role": "user", "content": message, "additional_kwargs": said}
     if isinstance(message, list | tuple) and len(message) == 2 and isinstance(message[0], str):  # noqa: PLR2004  # role, content
-        return {"role": message[0], "content": message[1], "additional_kwargs": {SAID_AT: at}}
-    is_removal = (
-        isinstance(message, Mapping) and message.get("type") == "remove" and "role" not in message
-    )
-    if isinstance(message, Mapping) and ("role" in message or "type" in message) and not is_removal:
-        about = message.get("additional_kwargs")
-        return {
-            **message,
-            "additional_kwargs": {**(about if isinstance(about, Mapping) else {}), SAID_AT: at},
-        }
-    return message
+        role, content = message
+        return {"role": role, "content": content, "additional_kwargs": said}
+    if not isinstance(message, Mapping):
+        return message
+    is_removal = message.get("type") == "remove"
+    if "role" not in message and ("type" not in message or is_removal):
+        return message
+    about = message.get("additional_kwargs")
+    if isinstance(about, Mapping):
+        said = {**about, SAID_AT: at}
+    return {**message, "additional_kwargs": said}

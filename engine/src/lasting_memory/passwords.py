@@ -113,7 +113,8 @@ _WORD = re.compile(r"[^\W\d_]+(?:(?:-[^\W\d_]+){3,})?")
 def says_password(text: str) -> bool:
     """Whether a text says what a password, a passcode, a PIN or a secret is."""
     text = unicodedata.normalize("NFKC", text)  # wide colons, letters and digits become narrow ones
-    return any(_is_said(text, label) for label in _LABEL.finditer(text))
+    labels = _LABEL.finditer(text)
+    return any(_is_said(text, label) for label in labels)
 
 
 def _is_said(text: str, label: re.Match[str]) -> bool:
@@ -139,27 +140,49 @@ def _is_said_after(kind: str, text: str, label: re.Match[str]) -> bool:
 def _stands_beside(kind: str, text: str, label: re.Match[str]) -> bool:
     """Whether a value follows a label at once: `password hunter2hunter2`."""
     beside = _BESIDE.match(text, label.end())
-    if beside is None or not _looks_random(_bare(beside)):
+    if beside is None:
+        return False
+    value = _bare(beside)
+    if not _looks_random(value):
         return False
     return _is_value(kind, text, beside) and _ends_clause(text, beside)
 
 
 def _is_said_before(kind: str, text: str, label: re.Match[str]) -> bool:
     """Whether a value stands before its label: `hunter2 is my password`."""
-    before = _BEFORE.search(text[max(label.start() - _BEFORE_CHARS, 0) : label.start()])
-    if before is None or not _END.match(text, label.end()):
+    if not _END.match(text, label.end()):
         return False
-    return _looks_like(kind, _bare(before))
+    text_before = _before(text, label, _BEFORE_CHARS)
+    before = _BEFORE.search(text_before)
+    if before is None:
+        return False
+    value = _bare(before)
+    return _looks_like(kind, value)
+
+
+def _before(text: str, label: re.Match[str], chars: int) -> str:
+    """So many characters before a label."""
+    end = label.start()
+    start = max(end - chars, 0)
+    return text[start:end]
 
 
 def _bare(match: re.Match[str]) -> str:
     """The value without what ends its clause."""
-    return match["value"].rstrip(_TRAILING)
+    value: str = match["value"]
+    return value.rstrip(_TRAILING)
 
 
 def _ends_clause(text: str, match: re.Match[str]) -> bool:
     """Whether nothing of the same clause follows the value."""
-    return _END.match(text, match.start("value") + len(_bare(match))) is not None
+    end = _end_of_value(match)
+    return _END.match(text, end) is not None
+
+
+def _end_of_value(match: re.Match[str]) -> int:
+    """Where a value ends, without what ends its clause."""
+    value = _bare(match)
+    return match.start("value") + len(value)
 
 
 def _is_value(kind: str, text: str, match: re.Match[str]) -> bool:
@@ -175,15 +198,16 @@ def _looks_like(kind: str, value: str) -> bool:
     """Whether a text looks like a password, a PIN or a secret, and like no word."""
     if _NO_VALUE.match(value) or _NAMES.fullmatch(value) or _ADDRESS.fullmatch(value):
         return False
+    length = len(value)
     if kind == "pin":
-        return value.isdigit() and _LEAST_PIN <= len(value) <= _MOST_PIN
-    has_letter = any(character.isalpha() for character in value)
-    has_digit = any(character.isdigit() for character in value)
+        return value.isdigit() and _LEAST_PIN <= length <= _MOST_PIN
+    has_letter = any(map(str.isalpha, value))
+    has_digit = any(map(str.isdigit, value))
     if kind == "secret":
-        has_length = len(value) >= _LEAST_SECRET
+        has_length = length >= _LEAST_SECRET
         has_sign_of_names = "-" in value or "." in value
         return has_letter and has_digit and has_length and not has_sign_of_names
-    if len(value) < _LEAST_PASSWORD:
+    if length < _LEAST_PASSWORD:
         return False
     if has_digit:
         return has_letter or value.isdigit()
@@ -192,29 +216,36 @@ def _looks_like(kind: str, value: str) -> bool:
 
 def _looks_random(value: str) -> bool:
     """Whether small letters and digits are mixed, as in no number of a standard or a ticket."""
-    has_small_letter = re.search(r"[a-z]", value) is not None
-    has_digit = re.search(r"\d", value) is not None
-    return has_small_letter and has_digit and len(value) > _LEAST_PASSWORD
+    if len(value) <= _LEAST_PASSWORD:
+        return False
+    small_letter = re.search(r"[a-z]", value)
+    digit = re.search(r"\d", value)
+    return small_letter is not None and digit is not None
 
 
 def _is_plain_word(text: str, label: re.Match[str], says: re.Match[str]) -> bool:
     """Whether a plain word, with which a sentence ends, is said to be one's password."""
     value = _bare(says)
-    is_plural = label[0].lower().endswith(("words", "wörter", "s"))
+    name = label[0].lower()
+    is_plural = name.endswith(("words", "wörter", "s"))
     if is_plural or not _may_be_password(value):
         return False
-    before = text[max(label.start() - _OWN_CHARS, 0) : label.start()]
+    before = _before(text, label, _OWN_CHARS)
     is_own = _OWN.search(before) is not None
     is_entry = says["sign"] == ":" and _ENTRY.search(before) is not None
     if not is_own and not is_entry:
         return False
-    after = text[says.start("value") + len(value) :]
+    end = _end_of_value(says)
+    after = text[end:]
     return _SENTENCE_END.match(after) is not None
 
 
 def _may_be_password(word: str) -> bool:
     """Whether this is a word, and none that is commonly said of passwords."""
-    if not _WORD.fullmatch(word) or len(word) < _LEAST_PASSWORD:
+    if len(word) < _LEAST_PASSWORD:
         return False
-    is_common = word.lower() in _ORDINARY or _PREDICATE.fullmatch(word) is not None
-    return not is_common and _NO_VALUE.match(word) is None
+    if not _WORD.fullmatch(word) or _NO_VALUE.match(word):
+        return False
+    if word.lower() in _ORDINARY:
+        return False
+    return _PREDICATE.fullmatch(word) is None

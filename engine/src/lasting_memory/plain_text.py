@@ -29,29 +29,32 @@ def plain(text: str) -> str:
 
     Where files were joined, such marks stand within the text, too.
     """
-    return text.replace(_BYTE_ORDER_MARK, "").replace("\r\n", "\n").replace("\r", "\n")
+    without_marks = text.replace(_BYTE_ORDER_MARK, "")
+    return without_marks.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def normalized(text: str, form: Form) -> str:
     """A text in a normal form. In linear time."""
-    return (
-        text
-        if text.isascii()
-        else "".join(unicodedata.normalize(form, piece) for piece in _PIECE.findall(text))
-    )
+    if text.isascii():
+        return text
+    pieces = _PIECE.findall(text)
+    return "".join(unicodedata.normalize(form, piece) for piece in pieces)
 
 
 def compared(line: str) -> str:
     """A line as it is compared, never as it is kept: in the normal form NFC, without what nobody
     sees, and without white space at its end.
     """
-    return normalized(line if line.isascii() else line.translate(_INVISIBLE), "NFC").rstrip()
+    seen = line if line.isascii() else line.translate(_INVISIBLE)
+    normal = normalized(seen, "NFC")
+    return normal.rstrip()
 
 
 def visible(text: str) -> str:
     """A text without what nobody sees; "" if nothing is left but joiners and white space."""
     seen = text.translate(_INVISIBLE)
-    return seen if seen.translate(_JOINERS).strip() else ""
+    without_joiners = seen.translate(_JOINERS)
+    return seen if without_joiners.strip() else ""
 
 
 def spelled_as_in(text: str, part: str) -> str:
@@ -66,15 +69,18 @@ def spelled_as_in(text: str, part: str) -> str:
     begin = "".join(normal).find(wanted)
     if begin < 0 or not wanted:
         return part
-    starts = [0, *accumulate(map(len, normal))]
-    if (
-        begin not in starts or begin + len(wanted) not in starts
-    ):  # it begins or ends within a letter
+    end = begin + len(wanted)
+    # Where each letter begins, and the last one ends.
+    bounds = [0, *accumulate(map(len, normal))]
+    if begin not in bounds or end not in bounds:  # it begins or ends within a letter
         return part
-    return "".join(clusters[starts.index(begin) : starts.index(begin + len(wanted))])
+    first = bounds.index(begin)
+    last = bounds.index(end)
+    return "".join(clusters[first:last])
 
 
 def _normal(cluster: str) -> str:
     if len(cluster) > _CLUSTER_CHARS:
         return cluster
-    return unicodedata.normalize("NFC", cluster.translate(_INVISIBLE))
+    seen = cluster.translate(_INVISIBLE)
+    return unicodedata.normalize("NFC", seen)

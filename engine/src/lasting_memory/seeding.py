@@ -91,11 +91,12 @@ async def file_changes(
     faults.
     """
     where = "/".join(namespace)
-    route = f"/{namespace[0]}"
+    kind = namespace[0]
+    route = f"/{kind}"
     files = folder.files[namespace]
     items = await _pages(partial(client.store.search_items, namespace), "items")
     stored = {item["key"]: item["value"] for item in items}
-    is_ours = namespace[0] in ("policies", "skills")
+    is_ours = kind in ("policies", "skills")
     changes = list[Change]()
     for key, value in files.items():
         old = stored.get(key)
@@ -104,10 +105,12 @@ async def file_changes(
         if is_ours and not _is_allowed(deployment, folder, f"{route}{key}", old, value):
             continue
         put = partial(client.store.put_item, namespace, key, value)
-        changes.append(Change(f"{where}{key}: {'updated' if old else 'added'}", put))
+        verb = "updated" if old else "added"
+        changes.append(Change(f"{where}{key}: {verb}", put))
     if not (prune and is_ours):
         return changes
-    for key in sorted(stored.keys() - files - folder.left_alone[namespace]):
+    gone = stored.keys() - files - folder.left_alone[namespace]
+    for key in sorted(gone):
         if _is_allowed(deployment, folder, f"{route}{key}", stored[key], None):
             delete = partial(client.store.delete_item, namespace, key)
             changes.append(Change(f"{where}{key}: deleted", delete))
@@ -115,7 +118,9 @@ async def file_changes(
 
 
 def _is_same_file(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    return all(old.get(name) == new[name] for name in ("content", "encoding"))
+    if old.get("content") != new["content"]:
+        return False
+    return bool(old.get("encoding") == new["encoding"])
 
 
 def _is_allowed(
@@ -192,7 +197,8 @@ async def embedding_changes(client: LangGraphClient) -> list[Change]:
     people = await _pages(client.store.list_namespaces, "namespaces", prefix=[texts])
     changes = list[Change]()
     for _, person in people:
-        forget = partial(client.store.delete_item, [texts, person], MODEL)
+        place = [texts, person]
+        forget = partial(client.store.delete_item, place, MODEL)
         changes.append(Change(f"{person}: embedded anew", forget))
     return changes
 
@@ -227,16 +233,16 @@ async def seed(
     graphs = set[str]()
     agents = list[str]()
     for assistant in await _pages(client.assistants.search):
-        graphs.add(assistant["graph_id"])
-        if assistant["graph_id"] != settings.CONSOLIDATION_GRAPH:
+        graph = assistant["graph_id"]
+        graphs.add(graph)
+        if graph != settings.CONSOLIDATION_GRAPH:
             agents.append(assistant["assistant_id"])
     folder = read_seed_folder(deployment, parts, agents)
     if folder.refused:
-        raise SeedError(" ".join([*folder.refused, *folder.faults]))
+        faults = [*folder.refused, *folder.faults]
+        raise SeedError(" ".join(faults))
     if prune and "policies" in parts:
-        stored = await _pages(client.store.list_namespaces, "namespaces", prefix=["policies"])
-        empty: dict[Namespace, Files] = {tuple(namespace): {} for namespace in stored}
-        folder.files = empty | folder.files
+        await _add_stored_policies(client, folder)
     changes = list[Change]()
     for namespace in folder.files:
         changes += await file_changes(client, namespace, folder, deployment, prune=prune)
@@ -245,11 +251,25 @@ async def seed(
     if EMBEDDINGS in parts:
         changes += await embedding_changes(client)
     await _apply(changes)
-    for line in [*folder.skipped, *_hidden_policies(folder, deployment)]:
+    hidden = _hidden_policies(folder, deployment)
+    for line in [*folder.skipped, *hidden]:
         print(line, flush=True)
     if folder.faults:
         raise PartlySeededError(" ".join(folder.faults))
     return [change.line for change in changes]
+
+
+async def _add_stored_policies(client: LangGraphClient, folder: SeedFolder) -> None:
+    """Let the folder have the namespaces of stored policies, too, so that it has no files for them
+    and these are deleted.
+    """
+    stored = await _pages(client.store.list_namespaces, "namespaces", prefix=["policies"])
+    all_files = dict[Namespace, Files]()
+    for parts in stored:
+        namespace = tuple(parts)
+        all_files[namespace] = {}
+    all_files.update(folder.files)
+    folder.files = all_files
 
 
 async def _apply(changes: Sequence[Change]) -> None:
@@ -262,12 +282,14 @@ async def _apply(changes: Sequence[Change]) -> None:
 def _hidden_policies(folder: SeedFolder, deployment: Deployment) -> list[str]:
     """A line for each policy that the prompts of its organization do not show, or not as a whole."""
     lines = list[str]()
+    max_bytes = deployment.limits.policy_block_bytes
     for namespace, files in folder.files.items():
         if namespace[0] != "policies":
             continue
+        where = "/".join(namespace)
         texts = {key: value["content"] for key, value in files.items()}
-        for left_out in policies_left_out(texts, deployment.limits.policy_block_bytes):
-            lines.append(f"{'/'.join(namespace)}: no prompt shows {left_out}")
+        for left_out in policies_left_out(texts, max_bytes):
+            lines.append(f"{where}: no prompt shows {left_out}")
     return lines
 
 

@@ -90,19 +90,23 @@ def words(text: str) -> list[str]:
     In linear time.
     """
     low = comparable(text)
-    return _ASCII_WORD.findall(low) if low.isascii() else list(_WORD.findall(low))
+    if low.isascii():
+        return _ASCII_WORD.findall(low)
+    return list(_WORD.findall(low))
 
 
 def spelled_words(text: str) -> list[str]:
     """The words of a text in order, in their own capitals."""
-    return list(_WORD.findall(normalized(text.translate(_INVISIBLE))))
+    visible = text.translate(_INVISIBLE)
+    return list(_WORD.findall(normalized(visible)))
 
 
 def pieces(text: str) -> list[str]:
     """The words of a text as in `words`; of writing without spaces its characters."""
     found = list[str]()
     for term in _TERM.finditer(comparable(text)):
-        found += _CLUSTER.findall(term[0]) if term["run"] else _WORD.findall(term[0])
+        piece = _CLUSTER if term["run"] else _WORD
+        found += piece.findall(term[0])
     return found
 
 
@@ -125,7 +129,9 @@ def search_terms(text: str) -> list[Term]:
     scripts do. C++, C#, .NET and node.js are words. In linear time.
     """
     low = comparable(text)
-    return [Term(word, word) for word in ascii_terms(low)] if low.isascii() else list(_terms(low))
+    if low.isascii():
+        return [Term(word, word) for word in ascii_terms(low)]
+    return list(_terms(low))
 
 
 def ascii_terms(low: str) -> list[str]:
@@ -133,14 +139,17 @@ def ascii_terms(low: str) -> list[str]:
     Quicker.
     """
     is_plain = not _SPECIAL.search(low)
-    found = list[str]((_PLAIN_TERM if is_plain else _ASCII_TERM).findall(low))
-    if is_plain and max(map(len, found), default=0) <= _MAX_WORD_CHARS:
+    pattern = _PLAIN_TERM if is_plain else _ASCII_TERM
+    found: list[str] = pattern.findall(low)
+    longest = max(map(len, found), default=0)
+    if is_plain and longest <= _MAX_WORD_CHARS:
         return found
     terms = list[str]()
     for word in found:
         short = word[:_MAX_WORD_CHARS]
         if "." in short:
-            terms += filter(None, short.split("."))
+            parts = short.split(".")
+            terms += filter(None, parts)
         terms.append(short)
     return terms
 
@@ -154,7 +163,11 @@ def length_of(text: str) -> int:
     """How long a text is, in characters of an alphabet. An ideograph, Kana or Hangul says as much
     as three of these.
     """
-    return len(text) + 2 * len(_WIDE.findall(text)) if not text.isascii() else len(text)
+    length = len(text)
+    if text.isascii():
+        return length
+    wide = _WIDE.findall(text)
+    return length + 2 * len(wide)
 
 
 _WIDE = regex.compile(f"[{_HAN}{_KANA_AND_HANGUL}]")
@@ -162,7 +175,9 @@ _WIDE = regex.compile(f"[{_HAN}{_KANA_AND_HANGUL}]")
 
 def folded(text: str) -> str:
     """A text in lower case as a search compares it. A character may become none or two of them."""
-    return text.lower() if text.isascii() else comparable(text).translate(_FOLDED)
+    if text.isascii():
+        return text.lower()
+    return comparable(text).translate(_FOLDED)
 
 
 def _terms(text: str) -> Iterator[Term]:
@@ -172,18 +187,22 @@ def _terms(text: str) -> Iterator[Term]:
             continue
         spelled = match[0][:_MAX_WORD_CHARS]
         if match["pointed"]:
-            for part in filter(None, spelled.split(".")):
+            parts = spelled.split(".")
+            for part in filter(None, parts):
                 yield Term(part, part)
         if spelled.isascii():
             yield Term(spelled, spelled)
-        elif term := spelled.translate(_FOLDED):
-            yield Term(
-                term,
-                spelled,
-                ""
-                if term == spelled
-                else "".join(char for char in spelled if ord(char) in _FOLDED),
-            )
+            continue
+        term = spelled.translate(_FOLDED)
+        if term:
+            yield Term(term, spelled, _accents_of(spelled, term))
+
+
+def _accents_of(spelled: str, term: str) -> str:
+    """The characters of a word that a search takes for others."""
+    if term == spelled:
+        return ""
+    return "".join(char for char in spelled if ord(char) in _FOLDED)
 
 
 def _pairs(run: str) -> Iterator[Term]:
@@ -192,9 +211,12 @@ def _pairs(run: str) -> Iterator[Term]:
     """
     characters = [cluster[:_MAX_WORD_CHARS] for cluster in _CLUSTER.findall(run)]
     for first, second in pairwise(characters):
-        yield Term(first + second, first + second)
+        pair = first + second
+        yield Term(pair, pair)
+    is_alone = len(characters) == 1
     for character in characters:
-        if len(characters) == 1 or len(character) > 1 or _IS_HAN.match(character):
+        has_marks = len(character) > 1
+        if is_alone or has_marks or _IS_HAN.match(character):
             yield Term(character, character)
 
 

@@ -26,44 +26,54 @@ class Due:
 
     def evidence(self) -> Evidence:
         """What the person said in these turns, and the texts from elsewhere in the thread. Blocks."""
-        turns = self.conversation.turns
-        said_in = {turn.message_id for turn in turns if turn.speaker == "user"}
-        return Shown.of_values(self.messages, said_in).evidence()
+        said_in = set[str]()
+        for turn in self.conversation.turns:
+            if turn.speaker == "user":
+                said_in.add(turn.message_id)
+        shown = Shown.of_values(self.messages, said_in)
+        return shown.evidence()
 
     def advanced(self) -> Position:
         """The position once these turns are consolidated."""
-        seen = self.position.seen.union(map(hash_of, self.conversation.turns))
-        return Position(self.conversation.updated_at if self.whole else "", seen)
+        turns = self.conversation.turns
+        seen = self.position.seen.union(map(hash_of, turns))
+        updated_at = self.conversation.updated_at if self.whole else ""
+        return Position(updated_at, seen)
 
     @property
     def tokens(self) -> int:
         """The tokens of the new turns, about."""
-        return sum(tokens_of(turn) for turn in self.conversation.turns)
+        turns = self.conversation.turns
+        return sum(map(tokens_of, turns))
 
     def transcript(
         self, rules: Consolidation = DEFAULT_CONSOLIDATION, zone: ZoneInfo = WORLDS
     ) -> str:
         """The turns as the model reads them: a line each, under their days and the thread."""
         max_chars = rules.batch_tokens * CHARS_PER_TOKEN
+        talk = self.conversation
         lines = list[str]()
         last_day = ""
-        for turn in self.conversation.turns:
-            day = self.conversation.day_of(turn, zone)
+        for turn in talk.turns:
+            day = talk.day_of(turn, zone)
             if day != last_day:
-                lines.append(f"{day} thread_id={self.conversation.thread_id}")
+                lines.append(f"{day} thread_id={talk.thread_id}")
                 last_day = day
-            lines.append(_line_of(turn, max_chars))
+            line = _line_of(turn, max_chars)
+            lines.append(line)
         return "\n".join(lines)
 
 
 def tokens_of(turn: Turn) -> int:
     """The tokens of a turn, about."""
-    return len(turn.text) // CHARS_PER_TOKEN
+    chars = len(turn.text)
+    return chars // CHARS_PER_TOKEN
 
 
 def _line_of(turn: Turn, max_chars: int) -> str:
     """A turn as one line, which says how much of a long one is left out."""
-    text = " ".join(turn.text[:max_chars].split())
+    words = turn.text[:max_chars].split()
+    text = " ".join(words)
     line = f"{turn.speaker}: {text}"
     left_out = len(turn.text) - max_chars
     if left_out > 0:

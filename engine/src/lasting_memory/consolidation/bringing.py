@@ -76,7 +76,8 @@ class Reading:
             for change in self.earlier.changes:
                 changes[change.key] = change
         for change in changed:
-            changes[change.key] = replace(change, before=before.get(change.key, ""))
+            text_before = before.get(change.key, "")
+            changes[change.key] = replace(change, before=text_before)
         return list(changes.values())
 
     def count_proposed(
@@ -92,8 +93,10 @@ class Reading:
             lines |= added
         unexplained = {entry.key: entry.text for entry in self.entries}
         proposed = _take_covered(unexplained, lines, rules)
-        self.left_out["taken_back"] += _take_covered(unexplained, self.returning, rules)
-        self.left_out["known"] += _take_covered(unexplained, memory, rules)
+        taken_back = _take_covered(unexplained, self.returning, rules)
+        known = _take_covered(unexplained, memory, rules)
+        self.left_out["taken_back"] += taken_back
+        self.left_out["known"] += known
         self.left_out["not_taken"] += unexplained.values()
         return len(proposed)
 
@@ -102,14 +105,16 @@ class Reading:
 
         Raises `RefusedWrite`.
         """
-        if self.earlier:
-            sources = {**self.earlier.sources, **proposal.sources}
+        earlier = self.earlier
+        if earlier:
+            sources = {**earlier.sources, **proposal.sources}
             proposal = replace(
-                self.earlier, changes=proposal.changes, author=proposal.author, sources=sources
+                earlier, changes=proposal.changes, author=proposal.author, sources=sources
             )
         else:
-            proposal = replace(proposal, id=proposal_id(self.part.text_id))
-        await memory.propose_instead(proposal, self.older, self.earlier)
+            own_id = proposal_id(self.part.text_id)
+            proposal = replace(proposal, id=own_id)
+        await memory.propose_instead(proposal, self.older, earlier)
 
     def told(self, record: Record) -> dict[str, Any]:
         """The record for the request that waits: it alone is told what was left out."""
@@ -117,10 +122,10 @@ class Reading:
         if record.status in {"failed", "undone"}:
             left_out["failed"] = [entry.text for entry in self.entries]
         invented = [line[:_LINE_CHARS] for line in self.invented[:_LINES_TOLD]]
-        reason = " ".join(filter(None, [record.reason, self.beyond]))
+        reasons = filter(None, [record.reason, self.beyond])
         return {
             **asdict(record),
-            "reason": reason,
+            "reason": " ".join(reasons),
             "left_out": counted(left_out),
             "invented": invented,
         }
@@ -131,7 +136,10 @@ def _take_covered(
 ) -> list[str]:
     """Take those entries that the lines say out of `entries`. Returns their texts, in order."""
     said = covered(entries, lines, rules)
-    texts_said = [text for key, text in entries.items() if key in said]
+    texts_said = list[str]()
+    for key, text in entries.items():
+        if key in said:
+            texts_said.append(text)
     for key in said:
         del entries[key]
     return texts_said

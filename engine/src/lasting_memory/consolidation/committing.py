@@ -23,11 +23,11 @@ from lasting_memory.consolidation.positions import (
 )
 from lasting_memory.consolidation.record import Note, Record, note, now
 from lasting_memory.consolidation.sources import raise_what_was_said
+from lasting_memory.deployment import Source
 from lasting_memory.memory import journal
 from lasting_memory.memory.proposals import Proposal, diffs
 from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import namespaces
-from lasting_memory.recall import owned_by, threads_by_id
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +56,8 @@ async def commit(draft: Draft, verdict: Verdict, client: LangGraphClient) -> Rec
     reason, positions = await _look(draft, client)
     if reason:
         return await _drop(draft, reason)
-    is_overtaken = positions != [item.position for item in draft.shown]
+    positions_read = [item.position for item in draft.shown]
+    is_overtaken = positions != positions_read
     outcome = await _carry_out(draft, verdict, record, is_overtaken=is_overtaken)
     reason, _ = await _look(draft, client)  # since the first look
     if reason:
@@ -88,21 +89,26 @@ async def _carry_out(
     if verdict.problem:
         return await _undone(draft, record, verdict)
     if is_overtaken and not is_dry:
-        return await _undone(
-            draft, record, replace(verdict, problem=OVERTAKEN, notes=[note("overtaken")])
-        )
-    positions = {item.conversation.thread_id: item.advanced() for item in draft.shown}
+        overtaken = replace(verdict, problem=OVERTAKEN, notes=[note("overtaken")])
+        return await _undone(draft, record, overtaken)
+    positions = dict[str, Position]()
+    for item in draft.shown:
+        thread_id = item.conversation.thread_id
+        positions[thread_id] = item.advanced()
     if is_dry or not verdict.changed:
         return _Outcome(record, positions)
     if verdict.waits:
         proposal = _proposal(draft, verdict)
-        return _Outcome(await _propose(draft, proposal, record), positions, proposal)
-    return _Outcome(await _apply(draft, verdict, record), positions)
+        proposed = await _propose(draft, proposal, record)
+        return _Outcome(proposed, positions, proposal)
+    applied = await _apply(draft, verdict, record)
+    return _Outcome(applied, positions)
 
 
 async def _record_of(draft: Draft, verdict: Verdict) -> Record:
     """The record of a run that ends well."""
-    files = await platform.in_thread(diffs, draft.with_earlier_parts(verdict.changed))
+    changed = draft.with_earlier_parts(verdict.changed)
+    files = await platform.in_thread(diffs, changed)
     reason = f"Left out: {verdict.left_out}" if verdict.left_out else ""
     record = draft.record.ended(
         "done",
@@ -114,13 +120,15 @@ async def _record_of(draft: Draft, verdict: Verdict) -> Record:
     )
     if draft.reading is None:
         return record
+    reading = draft.reading
     # Nothing is kept of a text but what is proposed.
-    record = replace(record, reason="", found=len(draft.reading.part.entries))
+    record = replace(record, reason="", found=len(reading.part.entries))
     if verdict.problem:
         return record
-    memory = await platform.in_thread(facts_of, draft.base_files())
+    base_files = draft.base_files()
+    memory = await platform.in_thread(facts_of, base_files)
     proposed = await platform.in_thread(
-        draft.reading.count_proposed, verdict.changed, memory, draft.rules
+        reading.count_proposed, verdict.changed, memory, draft.rules
     )
     return replace(record, proposed=proposed)
 
@@ -133,27 +141,32 @@ async def _apply(draft: Draft, verdict: Verdict, record: Record) -> Record:
     refused = await draft.memory.apply(verdict.changed, draft.author, verdict.sources)
     if not refused:
         return record
-    applied = {path: diff for path, diff in record.files.items() if path not in refused}
+    applied = dict(record.files)
     reasons = list[str]()
     notes = list[Note]()
     for path, error in refused.items():
+        applied.pop(path, None)
         reasons.append(f"{path}: {error}")
-        notes.append(note(getattr(error, "kind", "") or "refused"))
+        kind = getattr(error, "kind", "") or "refused"
+        notes.append(note(kind))
     reason = "; ".join(reasons)
     return record.ended("undone", f"Not applied: {reason}", files=applied, notes=notes)
 
 
 def _proposal(draft: Draft, verdict: Verdict) -> Proposal:
+    sources = dict[str, dict[str, Source]]()
+    for path, by_entry in verdict.sources.items():
+        sources[path] = dict(by_entry)
     return Proposal(
         id=f"{draft.record.run_id}-{now()}",
         at=now(),
         memory=draft.memory.files[-1],
         author=draft.author,
         changes=draft.with_earlier_parts(verdict.changed),
-        threads=_thread_ids(draft),
+        threads=draft.thread_ids,
         kind=draft.record.kind,
         reasons=dict(draft.given_up),
-        sources={path: dict(by_entry) for path, by_entry in verdict.sources.items()},
+        sources=sources,
     )
 
 
@@ -174,14 +187,13 @@ async def _propose(draft: Draft, proposal: Proposal, record: Record) -> Record:
 
 async def _undone(draft: Draft, record: Record, verdict: Verdict) -> _Outcome:
     """Leave the conversations due, after others."""
-    undone = draft.record.ended(
-        "undone", verdict.problem, notes=[*verdict.notes], found=record.found
-    )
+    notes = list(verdict.notes)
+    undone = draft.record.ended("undone", verdict.problem, notes=notes, found=record.found)
     positions = dict[str, Position]()
     for item in draft.shown:
-        positions[item.conversation.thread_id] = replace(
-            item.position, undone=item.position.undone + 1
-        )
+        thread_id = item.conversation.thread_id
+        times = item.position.undone + 1
+        positions[thread_id] = replace(item.position, undone=times)
     return _Outcome(undone, positions)
 
 
@@ -198,60 +210,43 @@ async def _keep_failed(draft: Draft, failure: str) -> Record:
         messages=draft.messages_shown,
         found=len(draft.reading.part.entries) if draft.reading else 0,
     )
-    gets = position_gets(draft.memory.actor, _thread_ids(draft))
-    present = positions_in(await draft.memory.store.abatch(gets))
+    memory = draft.memory
+    gets = position_gets(memory.actor, draft.thread_ids)
+    items = await memory.store.abatch(gets)
     positions = dict[str, Position]()
-    for item, position in zip(draft.shown, present, strict=True):
-        if position == item.position:  # another run of this person may have been faster
-            positions[item.conversation.thread_id] = replace(position, failed=position.failed + 1)
+    for item, position in zip(draft.shown, positions_in(items), strict=True):
+        if position != item.position:  # another run of this person may have been faster
+            continue
+        thread_id = item.conversation.thread_id
+        times = position.failed + 1
+        positions[thread_id] = replace(position, failed=times)
     await draft.keep(failed, positions)
     return failed
 
 
 async def _look(draft: Draft, client: LangGraphClient) -> tuple[str, list[Position]]:
     """Why nothing of the batch may be kept, or "", and the present positions of its conversations."""
-    memory = draft.memory
-    marks = journal.ended_ops(memory.began)
-    gets = position_gets(memory.actor, _thread_ids(draft))
-    items = await memory.store.abatch([*marks, *gets])
-    since = journal.ended_in(items[: len(marks)], memory.began)
-    positions = positions_in(items[len(marks) :])
+    gets = position_gets(draft.memory.actor, draft.thread_ids)
+    since, items = await draft.since_it_began_and(gets)
+    positions = positions_in(items)
     if since.fact and not draft.record.dry_run:
         return ERASED, positions
-    return await _why_gone(draft, client), positions
-
-
-async def _why_gone(draft: Draft, client: LangGraphClient) -> str:
-    """Why no conversation of the batch may be kept, or "": one was deleted since it was read, also
-    where another one has its id now.
-    """
-    created_when_read = dict[str, str]()
-    for item in draft.shown:
-        created_when_read[item.conversation.thread_id] = item.conversation.created_at
-    if not created_when_read:
-        return ""
-    owned = owned_by(draft.owner.actor, draft.memory.deployment.agents)
-    threads = await threads_by_id(
-        client.threads, [*created_when_read], owned, ["thread_id", "created_at"]
-    )
-    created = {str(thread["thread_id"]): str(thread["created_at"]) for thread in threads}
-    return "" if created == created_when_read else GONE
-
-
-def _thread_ids(draft: Draft) -> list[str]:
-    """The ids of the batch's conversations."""
-    return [item.conversation.thread_id for item in draft.shown]
+    if await draft.is_any_deleted(client.threads):
+        return GONE, positions
+    return "", positions
 
 
 async def _take_back(draft: Draft, verdict: Verdict, outcome: _Outcome) -> None:
     """Undo what was carried out."""
     memory = draft.memory
     if outcome.proposal:
-        await memory.store.adelete(namespaces.proposals(memory.actor), outcome.proposal.id)
+        place = namespaces.proposals(memory.actor)
+        await memory.store.adelete(place, outcome.proposal.id)
     if draft.record.dry_run:
         return
+    run_id = draft.record.run_id
     for change in verdict.changed:
-        await journal.take_back(memory.store, memory.files, change.key, draft.record.run_id)
+        await journal.take_back(memory.store, memory.files, change.key, run_id)
 
 
 async def _drop(draft: Draft, reason: str) -> Record:

@@ -11,12 +11,13 @@ from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any
 
 from deepagents.backends.protocol import FileData
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
-from langgraph.store.base import BaseStore, Item, PutOp, SearchOp
+from langgraph.store.base import BaseStore, Item, Op, PutOp, SearchOp
 from langgraph.store.memory import InMemoryStore
+from langgraph_sdk.client import ThreadsClient
 
 from lasting_memory import platform
 from lasting_memory.agent.file_sections import sections
@@ -31,14 +32,15 @@ from lasting_memory.consolidation.owners import Owner
 from lasting_memory.consolidation.positions import Position, position_ops
 from lasting_memory.consolidation.record import Record, note
 from lasting_memory.consolidation.schedule import Trigger
+from lasting_memory.consolidation.stored_memory import StoredMemory
 from lasting_memory.consolidation.taken_back import Dated, shown_lines, taken_back
-from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation
+from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation, Deployment
 from lasting_memory.memory import journal
 from lasting_memory.memory.controls import Controls, controls_of, read_controls
 from lasting_memory.memory.ends import WRITTEN
-from lasting_memory.memory.proposals import Changed, Declined, Memory, Proposal, texts
+from lasting_memory.memory.proposals import Changed, Declined, Memory, texts
 from lasting_memory.people import identity, namespaces
-from lasting_memory.recall import rank
+from lasting_memory.recall import owned_by, rank, threads_by_id
 from lasting_memory.vouching import Evidence
 
 logger = logging.getLogger(__name__)
@@ -46,6 +48,7 @@ logger = logging.getLogger(__name__)
 # The model is given its batch as the answer to a call of this tool.
 READ_TOOL = "search_recent_conversations"
 _TOPICS = "/memories/topics/"
+_INDEX = "/memories/topics/index.md"
 # Of a record, what adds up over the parts of a text.
 _COUNTS = ("model_calls", "input_tokens", "output_tokens", "found", "proposed")
 # Conversations of a batch that its revisions name.
@@ -88,61 +91,106 @@ class Draft:
     copy: BaseStore = field(default_factory=InMemoryStore)
 
     @property
+    def deployment(self) -> Deployment:
+        return self.memory.deployment
+
+    @property
     def rules(self) -> Consolidation:
-        return self.memory.deployment.consolidation or DEFAULT_CONSOLIDATION
+        rules = self.deployment.consolidation
+        return rules or DEFAULT_CONSOLIDATION
 
     @property
     def assistant(self) -> str:
-        return self.owner.assistant_id or self.memory.deployment.default_assistant
+        return self.owner.assistant_id or self.deployment.default_assistant
 
     @property
     def author(self) -> identity.Author:
         """The sources of a line, for a person who asks; the run's record counts all conversations."""
-        thread_ids = sorted(item.conversation.thread_id for item in self.shown)
+        thread_ids = sorted(self.thread_ids)
         said_in = " ".join(thread_ids[:_THREADS_NOTED])
         user_id = self.owner.actor.user_id
         return identity.Author("consolidation", user_id, self.record.run_id, said_in)
 
     @property
+    def thread_ids(self) -> list[str]:
+        """The ids of the batch's conversations."""
+        return [item.conversation.thread_id for item in self.shown]
+
+    @property
+    def owned(self) -> list[dict[str, str]]:
+        """The metadata of the owner's conversations, of which each has one."""
+        return owned_by(self.owner.actor, self.deployment.agents)
+
+    async def is_any_deleted(self, threads: ThreadsClient) -> bool:
+        """Whether a conversation of the batch was deleted since it was read, also where another one has
+        its id now.
+        """
+        created_when_read = dict[str, str]()
+        for item in self.shown:
+            talk = item.conversation
+            created_when_read[talk.thread_id] = talk.created_at
+        if not created_when_read:
+            return False
+        fields = ["thread_id", "created_at"]
+        created = dict[str, str]()
+        for thread in await threads_by_id(threads, self.thread_ids, self.owned, fields):
+            thread_id = str(thread["thread_id"])
+            created[thread_id] = str(thread["created_at"])
+        return created != created_when_read
+
+    @property
     def messages_shown(self) -> int:
         """How many messages the model reads."""
-        return sum(len(item.conversation.turns) for item in self.shown)
+        messages = 0
+        for item in self.shown:
+            turns = item.conversation.turns
+            messages += len(turns)
+        return messages
 
     def base_files(self) -> list[tuple[str, str]]:
         """The copied files, as path and text."""
-        return [(f"/memories{key}", text) for key, text in texts(self.base).items()]
+        files = list[tuple[str, str]]()
+        for key, text in texts(self.base).items():
+            path = f"/memories{key}"
+            files.append((path, text))
+        return files
 
     def current_files(self) -> list[tuple[str, str]]:
         """The copied files, as path and text, without their lines that are over. Blocks."""
         files = list[tuple[str, str]]()
         for key, text in texts(self.base).items():
-            files.append((f"/memories{key}", self.over.current(key, text)))
+            path = f"/memories{key}"
+            current = self.over.current(key, text)
+            files.append((path, current))
         return files
 
-    async def taken_back(
-        self, proposals: Sequence[Proposal], revisions: Sequence[Item], dropped: Sequence[Item]
-    ) -> dict[Key, Dated]:
-        """What the person has taken back up to now.
-
-        By the items of their files' journals, the lines that revisions took back which are no
-        longer kept, and these proposals of theirs.
-        """
+    async def taken_back(self, stored: StoredMemory) -> dict[Key, Dated]:
+        """What the person has taken back up to now: in the files' histories, and in proposals."""
         declined = list[Declined]()
-        for proposal in proposals:
+        for proposal in stored.proposals:
             declined += proposal.declined
         # Also revisions that only wait to be deleted: what they took back is kept with that.
-        limits = replace(self.memory.deployment.limits, revisions_kept=_ALL_REVISIONS)
-        histories = await platform.in_thread(journal.histories_in, revisions, limits)
-        lines = journal.taken_back_in(dropped)
+        limits = replace(self.deployment.limits, revisions_kept=_ALL_REVISIONS)
+        histories = await platform.in_thread(journal.histories_in, stored.revisions, limits)
+        lines = journal.taken_back_in(stored.dropped)
         return await platform.in_thread(taken_back, histories, declined, lines)
 
     async def since_it_began(self) -> tuple[journal.Ended, Controls]:
         """What was deleted since the run began, and the person's present controls."""
-        memory = self.memory
-        marks = journal.ended_ops(memory.began)
-        found = await memory.store.abatch([*marks, *read_controls(memory.actor)])
-        since = journal.ended_in(found[: len(marks)], memory.began)
-        return since, controls_of(found[len(marks) :], memory.deployment)
+        reads = read_controls(self.memory.actor)
+        since, stored = await self.since_it_began_and(reads)
+        controls = controls_of(stored, self.deployment)
+        return since, controls
+
+    async def since_it_began_and(self, ops: Sequence[Op]) -> tuple[journal.Ended, list[Any]]:
+        """What was deleted since the run began, and the results of other operations, all at once."""
+        began = self.memory.began
+        marks = journal.ended_ops(began)
+        number_of_marks = len(marks)
+        found = await self.memory.store.abatch([*marks, *ops])
+        since = journal.ended_in(found[:number_of_marks], began)
+        results = found[number_of_marks:]
+        return since, results
 
     def show(self, talk: str, taken: Sequence[Dated]) -> None:
         """Have the model read this text. Blocks.
@@ -150,65 +198,90 @@ class Draft:
         With it come the topic files that have most words in common, and what was taken back.
         """
         self.text = talk
-        files = [] if self.record.kind == "tidy" else self._topics_about(talk)
+        files = list[tuple[str, str]]()
+        if self.record.kind != "tidy":
+            files = self._topics_about(talk)
         if files:
-            block, _ = sections(files, self.memory.deployment.limits.memory_block_bytes)
+            max_bytes = self.deployment.limits.memory_block_bytes
+            block, _ = sections(files, max_bytes)
             self.text += f"\n\n# Files about the same\n\n{block}"
         if taken:
-            self.text += f"\n\n# Taken back\n\n{shown_lines(taken, self.said)}"
+            lines = shown_lines(taken, self.said)
+            self.text += f"\n\n# Taken back\n\n{lines}"
 
     def _topics_about(self, talk: str) -> list[tuple[str, str]]:
         """The topic files that have most words in common with a text. Blocks."""
         topics = list[tuple[str, str]]()
         for path, text in self.current_files():
-            if path.startswith(_TOPICS) and path != f"{_TOPICS}index.md":
+            if path.startswith(_TOPICS) and path != _INDEX:
                 topics.append((path, text))
-        ranked = rank(talk, [f"{path} {text}" for path, text in topics])
-        return [topics[number] for number, _ in ranked[: self.rules.topic_files_shown]]
+        searchable = [f"{path} {text}" for path, text in topics]
+        ranked = rank(talk, searchable)
+        shown = list[tuple[str, str]]()
+        for number, _ in ranked[: self.rules.topic_files_shown]:
+            topic = topics[number]
+            shown.append(topic)
+        return shown
 
     async def begin(self, refused: str = "") -> list[AnyMessage]:
         """Make a new copy, and return the first messages of an attempt.
 
         `refused` says why the attempt before was.
         """
-        self.copy = InMemoryStore()
         self.steps = 0
         self.given_up.clear()
         self.contradicted.clear()
-        puts = list[PutOp]()
-        for key, file in self.base.items():
-            value: dict[str, Any] = {**file}
-            if key in self.over.written:
-                value[WRITTEN] = dict(self.over.written[key])
-            puts.append(PutOp(self.memory.files, key, value))
-        # Nothing is waited for: the copy is in this process, and has no index.
-        self.copy.batch(puts)
-        reads_talk = self.record.kind in {"conversations", "dream"}
-        kind = "task" if reads_talk else self.record.kind
-        prompt = await self._prompt(f"consolidation_{kind}.md")
-        task = prompt.replace("{count}", str(len(self.shown)))
-        if refused:
-            prompt = await self._prompt("consolidation_retry.md")
-            task += "\n" + prompt.replace("{reason}", refused)
+        self.copy = self._new_copy()
+        task = await self._task(refused)
         call_id = f"batch-{self.record.run_id}"
-        call = AIMessage("", tool_calls=[{"name": READ_TOOL, "args": {}, "id": call_id}])
+        call = {"name": READ_TOOL, "args": {}, "id": call_id}
         return [
             HumanMessage(task),
-            call,
+            AIMessage("", tool_calls=[call]),
             ToolMessage(self.text, name=READ_TOOL, tool_call_id=call_id),
         ]
 
+    def _new_copy(self) -> BaseStore:
+        """A store that has the files, and when their lines were written."""
+        puts = list[PutOp]()
+        for key, file in self.base.items():
+            value: dict[str, Any] = {**file}
+            written = self.over.written.get(key)
+            if written is not None:
+                value[WRITTEN] = dict(written)
+            puts.append(PutOp(self.memory.files, key, value))
+        copy = InMemoryStore()
+        # Nothing is waited for: the copy is in this process, and has no index.
+        copy.batch(puts)
+        return copy
+
+    async def _task(self, refused: str) -> str:
+        """What the model is asked to do."""
+        reads_talk = self.record.kind in {"conversations", "dream"}
+        kind = "task" if reads_talk else self.record.kind
+        prompt = await self._prompt(f"consolidation_{kind}.md")
+        number_shown = len(self.shown)
+        task = prompt.replace("{count}", str(number_shown))
+        if refused:
+            retry = await self._prompt("consolidation_retry.md")
+            reason = retry.replace("{reason}", refused)
+            task = f"{task}\n{reason}"
+        return task
+
     async def _prompt(self, name: str) -> str:
-        return await platform.in_thread(self.memory.deployment.prompt, name)
+        return await platform.in_thread(self.deployment.prompt, name)
 
     def with_earlier_parts(self, changed: Sequence[Changed]) -> list[Changed]:
         """What a proposal changes: of a text that was brought also what its earlier parts change."""
-        return self.reading.with_earlier_parts(changed) if self.reading else list(changed)
+        if self.reading is None:
+            return list(changed)
+        return self.reading.with_earlier_parts(changed)
 
     def answer(self, record: Record) -> str:
         """The run's answer: its record where a request waits for that, else a sentence."""
         if self.reading:
-            return json.dumps(self.reading.told(record))
+            told = self.reading.told(record)
+            return json.dumps(told)
         if record.dry_run:
             return json.dumps(asdict(record))
         if record.status == "failed":
@@ -237,38 +310,52 @@ class Draft:
         if record.dry_run:
             return
         memory = self.memory
-        namespace = namespaces.run_records(memory.actor)
-        key = f"{record.started_at}-{record.run_id}"
-        marks = journal.ended_ops(memory.began)
-        listed = SearchOp(namespace, limit=_RECORDS_READ)
-        records, *found = cast("list[Any]", await memory.store.abatch([listed, *marks]))
-        since = journal.ended_in(found, memory.began)
-        if since.all_of_it or since.conversation or (quotes_facts and since.fact):
+        place = namespaces.run_records(memory.actor)
+        search = SearchOp(place, limit=_RECORDS_READ)
+        since, (records,) = await self.since_it_began_and([search])
+        if since.all_of_it or since.conversation:
             return
-        others = sorted(item.key for item in records if item.key != key)
+        if quotes_facts and since.fact:
+            return
+        key = f"{record.started_at}-{record.run_id}"
+        too_old = self._too_old(records, key)
         ops = [
             *self.reading_ops,
             *position_ops(memory.actor, positions),
-            PutOp(namespace, key, asdict(record), index=False),
+            PutOp(place, key, asdict(record), index=False),
+            *[PutOp(place, old_key, None) for old_key in too_old],
         ]
-        too_many = max(0, len(others) + 1 - self.rules.records_kept)
-        ops += [PutOp(namespace, old, None) for old in others[:too_many]]
         await journal.put_unless_forgotten(
             memory.store, ops, memory.began, quotes_facts=quotes_facts, is_checked=True
         )
 
+    def _too_old(self, records: Sequence[Item], new_key: str) -> list[str]:
+        """The keys of the records for which the new one leaves no room."""
+        others = list[str]()
+        for item in records:
+            if item.key != new_key:
+                others.append(item.key)
+        others.sort()
+        number_with_new = len(others) + 1
+        too_many = max(0, number_with_new - self.rules.records_kept)
+        return others[:too_many]
+
     async def _with_earlier_record(self, record: Record, part: Part) -> Record:
         """The record of a text so far: of all runs that read parts of it there is one."""
         record = replace(record, run_id=part.text_id, started_at=part.began)
-        namespace = namespaces.run_records(self.memory.actor)
-        item = await self.memory.store.aget(namespace, f"{part.began}-{part.text_id}")
+        place = namespaces.run_records(self.memory.actor)
+        key = f"{part.began}-{part.text_id}"
+        item = await self.memory.store.aget(place, key)
         if item is None:
             return record
-        earlier = {**asdict(Record("", "")), **item.value}
-        counts = {name: getattr(record, name) + earlier[name] for name in _COUNTS}
-        status = record.status
-        if earlier["status"] == "proposed":
-            status = "proposed"
+        empty = Record("", "")
+        earlier = {**asdict(empty), **item.value}
+        counts = dict[str, Any]()
+        for name in _COUNTS:
+            count = getattr(record, name)
+            counts[name] = count + earlier[name]
+        was_proposed = earlier["status"] == "proposed"
+        status = "proposed" if was_proposed else record.status
         files = {**earlier["files"], **record.files}
         return replace(record, status=status, files=files, **counts)
 
@@ -304,10 +391,13 @@ def _why_failed(error: BaseException) -> str:
     """
     if not isinstance(error, Exception):
         return "It was cancelled."
-    is_own = type(error).__module__.partition(".")[0] == __name__.partition(".")[0]
+    kind = type(error)
+    package, *_ = kind.__module__.split(".")
+    own_package, *_ = __name__.split(".")
+    is_own = package == own_package
     if is_own and str(error):
         return str(error)
-    return f"The run failed: {type(error).__name__}; see the server's log."
+    return f"The run failed: {kind.__name__}; see the server's log."
 
 
 # --- The draft of the current run
@@ -324,4 +414,6 @@ def draft_store() -> BaseStore | None:
     draft.
     """
     draft = CURRENT_DRAFT.get()
-    return draft.copy if draft else None
+    if draft is None:
+        return None
+    return draft.copy

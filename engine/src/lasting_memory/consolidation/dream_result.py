@@ -26,6 +26,7 @@ REWORDED = "reworded"
 # Who writes what is said in conversations.
 _FROM_CONVERSATIONS = frozenset({"consolidation", "agent", "subagent"})
 _SKILLS = "/skills/"
+_EMPTY = DraftFile("")
 
 Histories = Mapping[str, Sequence[Revision]]
 
@@ -51,20 +52,34 @@ def kept_by_hand(
     for key, content in texts(files).items():
         history = histories.get(key, ())
         if key.endswith(".json"):
-            fields = _object(content)
-            rebuilt = _rebuilt_fields(content, history, there)
-            kept = content
-            if fields is not None and rebuilt:
-                left = {name: value for name, value in fields.items() if name not in rebuilt}
-                kept = _dumped(left) if left else ""
+            rebuilt_fields = _rebuilt_fields(content, history, there)
+            kept = _without_fields(content, rebuilt_fields)
         else:
             rebuilt_lines = _rebuilt_lines(key, content, history, there)
-            lines = content.split("\n")
-            kept_lines = [line for n, line in enumerate(lines) if n not in rebuilt_lines]
+            kept_lines = _without_lines(content, rebuilt_lines)
             kept = "\n".join(kept_lines)
         if kept.strip():
             draft[key] = DraftFile(kept)
     return draft
+
+
+def _without_lines(content: str, numbers: Collection[int]) -> list[str]:
+    """The lines of a text but those with these numbers."""
+    kept = list[str]()
+    for number, line in enumerate(content.split("\n")):
+        if number not in numbers:
+            kept.append(line)
+    return kept
+
+
+def _without_fields(content: str, names: Collection[str]) -> str:
+    """The text of a JSON object without these fields; "" if none is left."""
+    fields = _object(content)
+    if fields is None or not names:
+        return content
+    for name in names:
+        del fields[name]
+    return _dumped(fields) if fields else ""
 
 
 def result_of(
@@ -84,23 +99,39 @@ def result_of(
     after = dict(files)
     reasons = dict[str, dict[str, str]]()
     for key in sorted({*today, *draft}):
+        is_file = key in files
+        if is_file and key not in today:  # no text
+            continue
         content = today.get(key, "")
         new = draft[key].content if key in draft else ""
         history = histories.get(key, ())
-        if key in files and key not in today:  # no text
-            continue
         if key.endswith(".json"):
-            result = _merged_fields(content, new, _rebuilt_fields(content, history, read))
+            rebuilt_fields = _rebuilt_fields(content, history, read)
+            result = _merged_fields(content, new, rebuilt_fields)
         else:
-            going = comparison.going(content, _rebuilt_lines(key, content, history, read))
+            rebuilt_lines = _rebuilt_lines(key, content, history, read)
+            going = comparison.going(content, rebuilt_lines)
             result = comparison.merged(content, new, going)
             if going:
-                lines = content.split("\n")
-                reasons[f"/memories{key}"] = {lines[n].strip(): why for n, why in going.items()}
-        if result != content and (result or key in files):
+                path = f"/memories{key}"
+                reasons[path] = _reasons_by_line(content, going)
+        is_changed = result != content
+        if is_changed and (result or is_file):
             after[key] = FileData(content=result, encoding="utf-8")
     changed = changes(files, after)
-    return Result(changed, reasons, _sources(changed, draft), _threads(changed, draft))
+    sources = _sources(changed, draft)
+    threads = _threads(changed, draft)
+    return Result(changed, reasons, sources, threads)
+
+
+def _reasons_by_line(content: str, going: Mapping[int, str]) -> dict[str, str]:
+    """Why lines of a text go, by the lines instead of by their numbers."""
+    lines = content.split("\n")
+    reasons = dict[str, str]()
+    for number, reason in going.items():
+        line = lines[number].strip()
+        reasons[line] = reason
+    return reasons
 
 
 def _sources(
@@ -108,8 +139,9 @@ def _sources(
 ) -> dict[str, dict[str, Source]]:
     sources = dict[str, dict[str, Source]]()
     for change in changed:
-        known = draft[change.key].sources if change.key in draft else {}
-        sources[change.path] = added_sources(change, noted(known))
+        file = draft.get(change.key, _EMPTY)
+        vouch = noted(file.sources)
+        sources[change.path] = added_sources(change, vouch)
     return sources
 
 
@@ -117,11 +149,12 @@ def _threads(changed: Sequence[Changed], draft: Mapping[str, DraftFile]) -> list
     """The conversations that what is new is from."""
     ids = set[str]()
     for change in changed:
-        before = {*entries(change.key, change.before)}
-        origins = draft[change.key].origins if change.key in draft else {}
+        file = draft.get(change.key, _EMPTY)
+        before = set(entries(change.key, change.before))
         for entry in entries(change.key, change.after):
             if entry not in before:
-                ids.update(origins.get(entry, ()))
+                origins = file.origins.get(entry, ())
+                ids.update(origins)
     return sorted(ids)
 
 
@@ -143,41 +176,50 @@ class _Comparison:
         present = Facts(self._today, rules=rules)
         self._words = present.words
         self._written = Facts(self._draft, present.language, rules)
-        self._weights = weights_of([*self._words.values(), *self._written.words.values()])
+        words_of_both = [*self._words.values(), *self._written.words.values()]
+        self._weights = weights_of(words_of_both)
         # Facts of the draft that today's memory has word for word, or within a longer line, which
         # stays then.
         self._pinned = set[Key]()
         self._new = set[Key]()
         for fact in self._draft:
-            holder = fact if fact in self._today else self._holder(fact)
+            holder = self._holder(fact)
             if holder is None:
                 self._new.add(fact)
             else:
                 self._pinned.add(holder)
 
-    def _holder(self, key: Key) -> Key | None:
-        """The line of today's that has all words of a line of the draft; None if there is none."""
-        words = self._written.words[key]
+    def _holder(self, fact: Key) -> Key | None:
+        """The line of today's that is a line of the draft, or has all of its words; None if there is
+        none.
+        """
+        if fact in self._today:
+            return fact
+        words = self._written.words[fact]
         if not words:
             return None
-        return next((other for other, has in self._words.items() if words <= has), None)
+        for key, words_of_line in self._words.items():
+            if words <= words_of_line:
+                return key
+        return None
 
     def going(self, content: str, rebuilt: Collection[int]) -> dict[int, str]:
         """Those of these lines, by number, that the draft does not say, with the reason."""
         lines = content.split("\n")
         found = dict[int, str]()
         for number in rebuilt:
-            key = key_of(lines[number].strip())
+            line = lines[number].strip()
+            key = key_of(line)
             if key not in self._today or key in self._pinned:
                 continue
-            in_other_words = any(self._written.keeping(self._words[key], self._weights))
+            words = self._words[key]
+            in_other_words = self._written.has_fact(words, self._weights)
             found[number] = REWORDED if in_other_words else NOT_AGAIN
         return found
 
     def merged(self, content: str, draft: str, going: Collection[int]) -> str:
         """Today's text without the lines that go, and with what is new in the draft's."""
-        lines = content.split("\n")
-        kept = [line for number, line in enumerate(lines) if number not in going]
+        kept = _without_lines(content, going)
         is_new_file = not content
         new = list[str]()
         has_fact = False
@@ -189,16 +231,22 @@ class _Comparison:
                 self._new.discard(key)  # a fact of two files is proposed once
             elif not key and is_new_file:
                 new.append(line)  # headings and blank lines
+        text = "\n".join(kept)
+        added = "\n".join(new)
         if not has_fact:
-            return "\n".join(kept)
+            return text
         if is_new_file:
-            return "\n".join(new)
-        text = "\n".join(kept).rstrip("\n")
-        return "\n".join([*([text] if text else []), *new]) + "\n"
+            return added
+        text = text.rstrip("\n")
+        if not text:
+            return f"{added}\n"
+        return f"{text}\n{added}\n"
 
 
 def _text_files(files: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    return ((key, text) for key, text in files.items() if not key.endswith(".json"))
+    for key, text in files.items():
+        if not key.endswith(".json"):
+            yield key, text
 
 
 # --- What came of conversations
@@ -206,9 +254,12 @@ def _text_files(files: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 def _came_of(revision: Revision | None, there: Collection[str]) -> bool:
     """Whether a revision says what was said in these conversations, and in no others."""
-    if revision is None or revision.author.kind not in _FROM_CONVERSATIONS:
+    if revision is None:
         return False
-    ids = revision.author.thread_id.split()
+    author = revision.author
+    if author.kind not in _FROM_CONVERSATIONS:
+        return False
+    ids = author.thread_id.split()
     return bool(ids) and all(thread_id in there for thread_id in ids)
 
 
@@ -219,20 +270,29 @@ def _rebuilt_lines(
 
     None where the newest revision is not the text: then nobody knows.
     """
-    if key.startswith(_SKILLS) or not history or history[0].content != content:
+    if key.startswith(_SKILLS) or not _is_newest(content, history):
         return set()
-    origins = journal.line_origins(history)
-    return {number for number, origin in enumerate(origins) if _came_of(origin, there)}
+    rebuilt = set[int]()
+    for number, origin in enumerate(journal.line_origins(history)):
+        if _came_of(origin, there):
+            rebuilt.add(number)
+    return rebuilt
+
+
+def _is_newest(content: str, history: Sequence[Revision]) -> bool:
+    """Whether a text is the newest revision of its file."""
+    return bool(history) and history[0].content == content
 
 
 def _rebuilt_fields(content: str, history: Sequence[Revision], there: Collection[str]) -> set[str]:
     """The fields of a JSON object whose values came of these conversations."""
     fields = _object(content)
-    if not fields or not history or history[0].content != content:
+    if not fields or not _is_newest(content, history):
         return set()
     rebuilt = set[str]()
     for name, value in fields.items():
-        if _came_of(_origin_of(name, value, history), there):
+        origin = _origin_of(name, value, history)
+        if _came_of(origin, there):
             rebuilt.add(name)
     return rebuilt
 
@@ -241,8 +301,9 @@ def _origin_of(name: str, value: Any, history: Sequence[Revision]) -> Revision |
     """The revision that gave a field its value; None for one that is no longer kept."""
     newer = history[0]
     for revision in history[1:]:
-        fields = _object(revision.content or "") or {}
-        if name not in fields or fields[name] != value:
+        fields = _object(revision.content or "")
+        had_value = fields is not None and name in fields and fields[name] == value
+        if not had_value:
             return newer
         newer = revision
     return newer if newer.number == 1 else None
@@ -261,9 +322,12 @@ def _merged_fields(content: str, draft: str, rebuilt: Collection[str]) -> str:
         elif name in new:
             merged[name] = new[name]
     for name, value in new.items():
-        if name not in fields or fields[name] in (None, "", [], {}):
+        has_value = fields.get(name) not in (None, "", [], {})
+        if not has_value:
             merged[name] = value
-    return content if merged == fields else _dumped(merged)
+    if merged == fields:
+        return content
+    return _dumped(merged)
 
 
 def _object(content: str) -> dict[str, Any] | None:
@@ -275,4 +339,5 @@ def _object(content: str) -> dict[str, Any] | None:
 
 
 def _dumped(fields: Mapping[str, Any]) -> str:
-    return json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
+    text = json.dumps(fields, indent=2, ensure_ascii=False)
+    return f"{text}\n"

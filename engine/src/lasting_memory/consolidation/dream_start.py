@@ -30,7 +30,8 @@ async def estimate_dream(
     deployment: Deployment, client: LangGraphClient, store: BaseStore, owner: Owner
 ) -> Estimate:
     """What it would take to read all of the owner's conversations again."""
-    items = await journal.all_items(store, namespaces.kept_out(owner.actor))
+    place = namespaces.kept_out(owner.actor)
+    items = await journal.all_items(store, place)
     kept_out = await kept_out_in(items, client.runs)
     return await dreams.estimate(deployment, client.threads, owner, kept_out)
 
@@ -41,13 +42,12 @@ async def start_dream(memory: Memory, client: LangGraphClient, owner: Owner, cap
     Returns whether it did. It does not for who was forgotten since the request came.
     """
     d = memory.deployment
-    files, revisions = await journal.all_items_of(
-        memory.store, [memory.files, namespaces.journals(memory.files)]
-    )
+    places = [memory.files, namespaces.journals(memory.files)]
+    files, revisions = await journal.all_items_of(memory.store, places)
     present = await platform.in_thread(files_in, files)
-    histories = dict(await platform.in_thread(journal.histories_in, revisions, d.limits))
+    histories = await platform.in_thread(journal.histories_in, revisions, d.limits)
     there = await dreams.readable(d, client.threads, owner)
-    draft = await platform.in_thread(kept_by_hand, present, histories, there)
+    draft = await platform.in_thread(kept_by_hand, present, dict(histories), there)
     dream = Dream(
         id=uuid4().hex,
         began=datetime.now(UTC).isoformat(),
@@ -56,7 +56,8 @@ async def start_dream(memory: Memory, client: LangGraphClient, owner: Owner, cap
         assistant_id=owner.assistant_id or "",
         conversations=len(there),
     )
-    if not await dreams.begin(memory.store, memory.actor, dream, draft, memory.began):
+    has_begun = await dreams.begin(memory.store, memory.actor, dream, draft, memory.began)
+    if not has_begun:
         return False
     await _plan(memory.store, client, owner, memory.began)
     return True
@@ -71,7 +72,8 @@ async def go_on_with_dream(
     if dream.status != "reading":
         going = replace(dream, status="reading", reason="", failures=0)
         puts = dreams.ops(memory.actor, going)
-        if not await dreams.put(memory.store, memory.actor, dream, puts, memory.began):
+        goes_on = await dreams.put(memory.store, memory.actor, dream, puts, memory.began)
+        if not goes_on:
             return False
     return await _plan(memory.store, client, owner, memory.began)
 
@@ -83,8 +85,9 @@ async def go_on_with_all(client: LangGraphClient, store: BaseStore) -> int:
     for item in found:
         assistant_id = str(item.value.get("assistant_id") or "")
         try:
-            owner = Owner(namespaces.dreamer(item.namespace), assistant_id or None)
-            planned += await _plan(store, client, owner, journal.Began(owner.actor))
+            actor = namespaces.dreamer(item.namespace)
+            owner = Owner(actor, assistant_id or None)
+            planned += await _plan(store, client, owner, journal.Began(actor))
         # One person's failure is not everybody's.
         except Exception as error:
             logger.warning("A dream was not gone on with: %r.", error, exc_info=True)

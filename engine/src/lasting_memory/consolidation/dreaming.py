@@ -3,9 +3,10 @@
 """
 
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import TypeVar
 
 from langgraph_sdk.client import LangGraphClient
 
@@ -29,6 +30,7 @@ from lasting_memory.consolidation.kept_out import kept_out_in
 from lasting_memory.consolidation.no_batch import NO_DREAM, NothingToDoError
 from lasting_memory.consolidation.record import Record
 from lasting_memory.consolidation.schedule import Trigger, start
+from lasting_memory.consolidation.stored_memory import StoredMemory, read_stored_memory
 from lasting_memory.consolidation.taken_back import returning
 from lasting_memory.memory import journal
 from lasting_memory.memory.controls import PAUSED
@@ -37,15 +39,15 @@ from lasting_memory.memory.proposals import (
     Proposal,
     diffs,
     files_in,
-    proposals_in,
     texts,
 )
 from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Author
-from lasting_memory.recall import owned_by, threads_by_id
 
 logger = logging.getLogger(__name__)
+
+_Value = TypeVar("_Value")
 
 # Runs that fail one after another, after which it waits for its person; and seconds before one is
 # tried again.
@@ -67,7 +69,10 @@ async def choose(draft: Draft, marks: Marks, client: LangGraphClient) -> None:
     memory = draft.memory
     stored = await dreams.stored_dream(memory.store, memory.actor)
     dream = stored.dream if memory.deployment.has_dream else None
-    if dream is None or dream.status != "reading" or dream.memory != memory.files[-1]:
+    if dream is None or dream.status != "reading":
+        raise NothingToDoError(NO_DREAM)
+    is_of_other_memory = dream.memory != memory.files[-1]
+    if is_of_other_memory:
         raise NothingToDoError(NO_DREAM)
     there = await dreams.readable(memory.deployment, client.threads, draft.owner)
     stored = await _without_deleted(draft, stored, dream, there)
@@ -77,7 +82,8 @@ async def choose(draft: Draft, marks: Marks, client: LangGraphClient) -> None:
     if dream.tokens < dream.cap:
         await _choose_conversations(draft, mine, marks, client)
     if not draft.shown:
-        raise NothingToDoError(await _finish(draft, mine, client))
+        answer = await _finish(draft, mine, client)
+        raise NothingToDoError(answer)
 
 
 async def _without_deleted(
@@ -100,13 +106,13 @@ def _with(
     threads: Mapping[str, ReadThread | None],
 ) -> Stored:
     """What is stored once these files and conversations are put; None deletes one."""
-    all_files = {**stored.files, **files}
-    all_threads = {**stored.threads, **threads}
-    return Stored(
-        stored.dream,
-        {key: file for key, file in all_files.items() if file is not None},
-        {key: thread for key, thread in all_threads.items() if thread is not None},
-    )
+    present_files = _present({**stored.files, **files})
+    present_threads = _present({**stored.threads, **threads})
+    return Stored(stored.dream, present_files, present_threads)
+
+
+def _present(values: Mapping[str, _Value | None]) -> dict[str, _Value]:
+    return {key: value for key, value in values.items() if value is not None}
 
 
 async def _choose_conversations(
@@ -114,9 +120,9 @@ async def _choose_conversations(
 ) -> None:
     """The oldest conversations that fit, of which something is not read."""
     memory = draft.memory
-    rules = draft.rules
+    max_tokens = draft.rules.batch_tokens
     kept_out = await kept_out_in(marks.kept_out, client.runs)
-    unread = [*mine.unread().items()]
+    unread = list(mine.unread().items())
     while unread and not draft.shown:
         some = dict(unread[:MOST_SHOWN])
         unread = unread[MOST_SHOWN:]
@@ -124,7 +130,7 @@ async def _choose_conversations(
             memory.deployment, client.threads, draft.owner, some, kept_out
         )
         mine.old |= old
-        draft.shown = await platform.in_thread(batch, due, rules.batch_tokens)
+        draft.shown = await platform.in_thread(batch, due, max_tokens)
 
 
 async def _put(
@@ -136,7 +142,8 @@ async def _put(
     """Raises `NothingToDoError` where the dream is over by now."""
     memory = draft.memory
     puts = dreams.ops(memory.actor, dream, files, threads)
-    if not await dreams.put(memory.store, memory.actor, dream, puts, memory.began):
+    is_put = await dreams.put(memory.store, memory.actor, dream, puts, memory.began)
+    if not is_put:
         raise NothingToDoError(NO_DREAM)
 
 
@@ -152,30 +159,46 @@ async def keep_batch(draft: Draft, verdict: Verdict, client: LangGraphClient) ->
     """
     mine = draft.dream
     assert mine is not None  # noqa: S101  # `choose` set it
-    spent = tokens_spent(draft.record, draft.text)
-    dream = replace(mine.dream, tokens=mine.dream.tokens + spent)
+    dream = _with_tokens(mine.dream, draft)
     if verdict.problem.startswith(PAUSED):
         await _put(draft, dream, {}, {})
         await pause(draft)
         raise NothingToDoError(verdict.problem)
-    if await _is_any_gone(draft, client):  # the next run drops what came of them
+    if await draft.is_any_deleted(client.threads):  # the next run drops what came of them
         await _put(draft, dream, {}, {})
-        return _logged(draft.record.ended("undone", "One of its conversations was deleted."))
-    if verdict.failure or verdict.problem:
-        return await _set_back(draft, mine, dream, verdict)
-    ids = [item.conversation.thread_id for item in draft.shown]
+        record = draft.record.ended("undone", "One of its conversations was deleted.")
+    elif verdict.failure or verdict.problem:
+        record = await _set_back(draft, mine, dream, verdict)
+    else:
+        record = await _add_batch(draft, mine, dream, verdict)
+    record.log()
+    return record
+
+
+async def _add_batch(draft: Draft, mine: DreamDraft, dream: Dream, verdict: Verdict) -> Record:
+    """Put what a batch changes into the dream's draft. Returns the run's record."""
+    ids = draft.thread_ids
     files, replaced = await platform.in_thread(
         dreams.after_batch, mine.stored, verdict.changed, verdict.sources, ids
     )
+    replaced_in_order = sorted(replaced)
     threads = _read_before(mine)
     for item in draft.shown:
-        threads[item.conversation.thread_id] = ReadThread(item.advanced(), sorted(replaced))
+        thread_id = item.conversation.thread_id
+        position = item.advanced()
+        threads[thread_id] = ReadThread(position, replaced_in_order)
     mine.stored = _with(mine.stored, files, threads)
-    dream = replace(dream, failures=0, messages=dream.messages + draft.messages_shown)
-    await _put(draft, mine.counted(dream), files, threads)
-    return _logged(
-        draft.record.ended("done", conversations=len(draft.shown), messages=draft.messages_shown)
-    )
+    messages = draft.messages_shown
+    further = replace(dream, failures=0, messages=dream.messages + messages)
+    counted = mine.counted(further)
+    await _put(draft, counted, files, threads)
+    return draft.record.ended("done", conversations=len(draft.shown), messages=messages)
+
+
+def _with_tokens(dream: Dream, draft: Draft) -> Dream:
+    """A dream with the tokens that its run used."""
+    spent = tokens_spent(draft.record, draft.text)
+    return replace(dream, tokens=dream.tokens + spent)
 
 
 def tokens_spent(record: Record, text: str) -> int:
@@ -185,14 +208,16 @@ def tokens_spent(record: Record, text: str) -> int:
     counted = record.input_tokens + record.output_tokens
     if counted:
         return counted
-    return record.model_calls * (CALL_TOKENS + len(text) // CHARS_PER_TOKEN)
+    text_tokens = len(text) // CHARS_PER_TOKEN
+    tokens_of_call = CALL_TOKENS + text_tokens
+    return record.model_calls * tokens_of_call
 
 
 def _read_before(mine: DreamDraft) -> dict[str, ReadThread | None]:
     """The conversations that have nothing new, to be kept with what they replaced before."""
     threads = dict[str, ReadThread | None]()
     for thread_id, position in mine.old.items():
-        known = mine.stored.threads.get(thread_id) or ReadThread()
+        known = mine.stored.thread(thread_id)
         threads[thread_id] = replace(known, position=position)
     return threads
 
@@ -204,7 +229,7 @@ async def _set_back(draft: Draft, mine: DreamDraft, dream: Dream, verdict: Verdi
     threads = _read_before(mine)
     for item in draft.shown:
         thread_id = item.conversation.thread_id
-        known = mine.stored.threads.get(thread_id) or ReadThread()
+        known = mine.stored.thread(thread_id)
         position = item.position
         if verdict.failure:
             position = replace(position, failed=position.failed + 1)
@@ -214,9 +239,11 @@ async def _set_back(draft: Draft, mine: DreamDraft, dream: Dream, verdict: Verdi
     if verdict.failure:
         dream = _failed(dream)
     mine.stored = _with(mine.stored, {}, threads)
-    await _put(draft, mine.counted(dream), {}, threads)
-    status = "failed" if verdict.failure else "undone"
-    return _logged(draft.record.ended(status, verdict.failure or verdict.problem))
+    counted = mine.counted(dream)
+    await _put(draft, counted, {}, threads)
+    if verdict.failure:
+        return draft.record.ended("failed", verdict.failure)
+    return draft.record.ended("undone", verdict.problem)
 
 
 def _failed(dream: Dream) -> Dream:
@@ -227,26 +254,12 @@ def _failed(dream: Dream) -> Dream:
     return replace(dream, failures=failures, status="failed", reason="no_answer")
 
 
-def _logged(record: Record) -> Record:
-    record.log()
-    return record
-
-
-async def _is_any_gone(draft: Draft, client: LangGraphClient) -> bool:
-    """Whether a conversation of the batch was deleted since it was read."""
-    created = {item.conversation.thread_id: item.conversation.created_at for item in draft.shown}
-    owned = owned_by(draft.owner.actor, draft.memory.deployment.agents)
-    found = await threads_by_id(client.threads, [*created], owned, ["thread_id", "created_at"])
-    now = {str(thread["thread_id"]): str(thread["created_at"]) for thread in found}
-    return now != created
-
-
 async def plan_next(draft: Draft, client: LangGraphClient, seconds: int = 0) -> None:
     """Plan the dream's next run, unless it waits for its person."""
-    memory = draft.memory
-    dream = await dreams.dream_of(memory.store, memory.actor)
-    if dream is None or dream.status != "reading":
+    dream = await _dream_that_reads(draft)
+    if dream is None:
         return
+    memory = draft.memory
     await start(
         draft.owner,
         client,
@@ -260,12 +273,27 @@ async def plan_next(draft: Draft, client: LangGraphClient, seconds: int = 0) -> 
 
 async def pause(draft: Draft, reason: Reason = "paused") -> None:
     """Have the dream of a run wait until its person goes on with it."""
+    dream = await _dream_that_reads(draft)
+    if dream is None:
+        return
+    waiting = replace(dream, status="paused", reason=reason)
+    await _put_state(draft, dream, waiting)
+
+
+async def _dream_that_reads(draft: Draft) -> Dream | None:
+    """The person's dream as it is now; None if it waits for them, or is over."""
     memory = draft.memory
     dream = await dreams.dream_of(memory.store, memory.actor)
-    if dream is not None and dream.status == "reading":
-        waiting = replace(dream, status="paused", reason=reason)
-        puts = dreams.ops(memory.actor, waiting)
-        await dreams.put(memory.store, memory.actor, dream, puts, memory.began)
+    if dream is None or dream.status != "reading":
+        return None
+    return dream
+
+
+async def _put_state(draft: Draft, dream: Dream, new: Dream) -> None:
+    """Put how far a dream is, unless it is over by now."""
+    memory = draft.memory
+    puts = dreams.ops(memory.actor, new)
+    await dreams.put(memory.store, memory.actor, dream, puts, memory.began)
 
 
 @asynccontextmanager
@@ -282,14 +310,11 @@ async def failures_counted(draft: Draft, client: LangGraphClient) -> AsyncIterat
 
 
 async def _note_failure(draft: Draft, client: LangGraphClient) -> None:
-    memory = draft.memory
-    dream = await dreams.dream_of(memory.store, memory.actor)
-    if dream is None or dream.status != "reading":
+    dream = await _dream_that_reads(draft)
+    if dream is None:
         return
-    spent = tokens_spent(draft.record, draft.text)
-    dream = _failed(replace(dream, tokens=dream.tokens + spent))
-    puts = dreams.ops(memory.actor, dream)
-    await dreams.put(memory.store, memory.actor, dream, puts, memory.began)
+    failed = _failed(_with_tokens(dream, draft))
+    await _put_state(draft, failed, failed)
     await plan_next(draft, client, _AFTER_FAILURE)
 
 
@@ -299,68 +324,88 @@ async def _note_failure(draft: Draft, client: LangGraphClient) -> None:
 async def _finish(draft: Draft, mine: DreamDraft, client: LangGraphClient) -> str:
     """Propose what the draft would change of today's memory. Returns the run's answer."""
     memory = draft.memory
-    capped = bool(mine.unread()) and mine.dream.tokens >= mine.dream.cap
+    is_anything_left = bool(mine.unread())
+    capped = is_anything_left and mine.dream.tokens >= mine.dream.cap
+    dream = await _put_counted(draft, mine)
+    stored = await read_stored_memory(memory)
+    known = stored.proposals
+    await _check_room(draft, known)
+    result = await _result(draft, mine, stored)
+    reason: Reason = "cap" if capped else ""
+    is_proposed = any(each.id.startswith(dream.proposal_id) for each in known)
+    if not result.changed and not is_proposed:
+        same = replace(dream, status="ended", reason=reason or "same")
+        await _end(draft, same, draft.record.ended("done"))
+        return SAME
+    if not is_proposed:
+        is_proposed = await _propose(draft, dream, result, known)
+    if not is_proposed:
+        await _end_refused(draft, dream)
+        return NO_DREAM
+    there = await dreams.readable(memory.deployment, client.threads, draft.owner)
+    deleted = mine.stored.threads.keys() - there.keys()
+    if deleted:  # what came of them is not proposed
+        await _withdraw(draft, dream)
+        await plan_next(draft, client)
+        return NO_DREAM
+    over = replace(dream, status="proposed", reason=reason)
+    record = await _record(draft, dream, result)
+    await _end(draft, over, record)
+    return CAPPED if capped else DONE
+
+
+async def _put_counted(draft: Draft, mine: DreamDraft) -> Dream:
+    """Put the dream with the conversations that have nothing new. Returns it."""
     threads = _read_before(mine)
     mine.stored = _with(mine.stored, {}, threads)
     dream = mine.counted(mine.dream)
     await _put(draft, dream, {}, threads)
-    files, revisions, dropped, proposals = await journal.all_items_of(
-        memory.store,
-        [
-            memory.files,
-            namespaces.journals(memory.files),
-            namespaces.taken_back(memory.files),
-            namespaces.proposals(memory.actor),
-        ],
-    )
-    known = memory.own_proposals(await proposals_in(proposals))
-    older = [each for each in known if each.kind == "dream" and each.changes]
+    return dream
+
+
+async def _check_room(draft: Draft, known: Sequence[Proposal]) -> None:
+    """Raises `NothingToDoError` where its person has too many undecided proposals: it waits."""
     waiting = [each for each in known if each.changes and each.kind != "dream"]
     if len(waiting) >= MAX_PROPOSALS:
         await pause(draft, "undecided")
         raise NothingToDoError(NO_DREAM)
-    present = await platform.in_thread(files_in, files)
-    limits = memory.deployment.limits
-    histories = dict(await platform.in_thread(journal.histories_in, revisions, limits))
+
+
+async def _result(draft: Draft, mine: DreamDraft, stored: StoredMemory) -> Result:
+    """What the draft would change of today's memory, without what was taken back meanwhile."""
+    present = await platform.in_thread(files_in, stored.files)
+    limits = draft.deployment.limits
+    histories = await platform.in_thread(journal.histories_in, stored.revisions, limits)
     result = await platform.in_thread(
         result_of,
         present,
-        histories,
+        dict(histories),
         mine.stored.files,
         read=mine.read_whole(),
         over=draft.over,
         rules=draft.rules,
     )
     # What was taken back earlier, every batch has left out, unless it was said again later.
-    taken = await draft.taken_back(known, revisions, dropped)
-    late = {key: line for key, line in taken.items() if line.at >= dream.began}
-    findings = await platform.in_thread(
-        returning, result.changed, texts(present), late, (), draft.rules
-    )
-    result = result._replace(
-        changed=await platform.in_thread(guard.without, result.changed, findings)
-    )
-    reason: Reason = "cap" if capped else ""
-    is_known = any(each.id.startswith(dream.proposal_id) for each in known)
-    if not result.changed and not is_known:
-        over = replace(dream, status="ended", reason=reason or "same")
-        await _end(draft, over, draft.record.ended("done"))
-        return SAME
-    if not is_known and not await _propose(draft, dream, result, [each.id for each in older]):
-        await _end_refused(draft, dream)
-        return NO_DREAM
-    now = await dreams.readable(memory.deployment, client.threads, draft.owner)
-    if mine.stored.threads.keys() - now.keys():  # deleted since: what came of it is not proposed
-        await memory.store.adelete(namespaces.proposals(memory.actor), dream.proposal_id)
-        await plan_next(draft, client)
-        return NO_DREAM
-    over = replace(dream, status="proposed", reason=reason)
-    await _end(draft, over, await _record(draft, dream, result))
-    return CAPPED if capped else DONE
+    taken = await draft.taken_back(stored)
+    late = {key: line for key, line in taken.items() if line.at >= mine.dream.began}
+    now = texts(present)
+    findings = await platform.in_thread(returning, result.changed, now, late, (), draft.rules)
+    changed = await platform.in_thread(guard.without, result.changed, findings)
+    return result._replace(changed=changed)
 
 
-async def _propose(draft: Draft, dream: Dream, result: Result, older: list[str]) -> bool:
-    """Propose it in place of undecided ones of earlier dreams. Returns whether memory takes it."""
+async def _withdraw(draft: Draft, dream: Dream) -> None:
+    """Delete a dream's proposal."""
+    memory = draft.memory
+    place = namespaces.proposals(memory.actor)
+    await memory.store.adelete(place, dream.proposal_id)
+
+
+async def _propose(draft: Draft, dream: Dream, result: Result, known: Sequence[Proposal]) -> bool:
+    """Propose it in place of undecided ones of earlier dreams. Returns whether memory takes it.
+
+    `known` are the memory's proposals.
+    """
     memory = draft.memory
     author = Author("consolidation", draft.owner.actor.user_id, dream.proposal_id)
     proposal = Proposal(
@@ -374,6 +419,7 @@ async def _propose(draft: Draft, dream: Dream, result: Result, older: list[str])
         reasons=result.reasons,
         sources=result.sources,
     )
+    older = [each.id for each in known if each.kind == "dream" and each.changes]
     try:
         await memory.check(result.changed, author, sources=result.sources)
         await memory.propose_instead(proposal, older)
@@ -383,7 +429,7 @@ async def _propose(draft: Draft, dream: Dream, result: Result, older: list[str])
     if await dreams.is_going_on(memory.store, memory.actor, dream):
         return True
     # Its person stopped it while it was proposed.
-    await memory.store.adelete(namespaces.proposals(memory.actor), dream.proposal_id)
+    await _withdraw(draft, dream)
     raise NothingToDoError(NO_DREAM)
 
 
@@ -410,5 +456,6 @@ async def _record(draft: Draft, dream: Dream, result: Result) -> Record:
 async def _end(draft: Draft, dream: Dream, record: Record) -> None:
     """Keep the record, and of the dream no draft any more."""
     memory = draft.memory
-    await draft.keep(replace(record, conversations=dream.read, messages=dream.messages))
+    of_all_runs = replace(record, conversations=dream.read, messages=dream.messages)
+    await draft.keep(of_all_runs)
     await dreams.drop_draft(memory.store, memory.actor, dream, memory.began)

@@ -7,7 +7,7 @@ names a dream that its person stopped, so that a run that is at work does not br
 person has one dream.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from lasting_memory import platform
 from lasting_memory.consolidation.batch import Due
-from lasting_memory.consolidation.due import new_turns
+from lasting_memory.consolidation.due import read_new_turns
 from lasting_memory.consolidation.kept_out import KeptOut
 from lasting_memory.consolidation.owners import Owner, owner_of
 from lasting_memory.consolidation.positions import Position
@@ -30,7 +30,7 @@ from lasting_memory.memory.proposals import Changed, Sources
 from lasting_memory.memory.sources import entries, text_of
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor
-from lasting_memory.recall import changed_since, owned_by, threads_by_id
+from lasting_memory.recall import changed_since, owned_by
 
 Status = Literal["reading", "paused", "proposed", "ended", "failed"]
 # Why it ended, or does not go on, in a word for which the page has a sentence.
@@ -78,7 +78,8 @@ class Dream:
     @property
     def may_go_on(self) -> bool:
         """Whether it has a draft that waits to be finished."""
-        return self.status in {"reading", "paused", "failed"}
+        waiting = {"reading", "paused", "failed"}
+        return self.status in waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,10 @@ class Stored(NamedTuple):
     files: dict[str, DraftFile]
     threads: dict[str, ReadThread]
 
+    def thread(self, thread_id: str) -> ReadThread:
+        """What was read of a conversation; nothing of one that is unknown."""
+        return self.threads.get(thread_id) or ReadThread()
+
 
 _DREAMS = TypeAdapter(Dream)
 _FILES = TypeAdapter(DraftFile)
@@ -118,13 +123,17 @@ _Kept = TypeVar("_Kept")
 
 async def dream_of(store: BaseStore, actor: Actor) -> Dream | None:
     """A person's dream, whatever became of it; None if there was none."""
-    item = await store.aget(namespaces.dream(actor), _STATE)
-    return _valid(_DREAMS, item) if item else None
+    place = namespaces.dream(actor)
+    item = await store.aget(place, _STATE)
+    if item is None:
+        return None
+    return _valid(_DREAMS, item)
 
 
 async def stored_dream(store: BaseStore, actor: Actor) -> Stored:
     """A person's dream with its draft."""
-    items = await journal.all_items(store, namespaces.dream(actor))
+    place = namespaces.dream(actor)
+    items = await journal.all_items(store, place)
     return await platform.in_thread(_stored_in, items)
 
 
@@ -134,16 +143,19 @@ def _stored_in(items: Iterable[Item]) -> Stored:
     files = dict[str, DraftFile]()
     threads = dict[str, ReadThread]()
     for item in items:
-        if item.key == _STATE:
+        key = item.key
+        if key == _STATE:
             dream = _valid(_DREAMS, item)
-        elif item.key.startswith(_FILE):
+        elif key.startswith(_FILE):
             file = _valid(_FILES, item)
             if file:
-                files[item.key.removeprefix(_FILE)] = file
-        elif item.key.startswith(_THREAD):
+                path = key.removeprefix(_FILE)
+                files[path] = file
+        elif key.startswith(_THREAD):
             thread = _valid(_THREADS, item)
             if thread:
-                threads[item.key.removeprefix(_THREAD)] = thread
+                thread_id = key.removeprefix(_THREAD)
+                threads[thread_id] = thread
     return Stored(dream, files, threads)
 
 
@@ -164,16 +176,23 @@ def ops(
 
     The dream comes last: where a process dies before that, its batch is read once more.
     """
-    place = namespaces.dream(actor)
     puts = list[PutOp]()
-    for key, file in (files or {}).items():
-        value = _dumped(_FILES, file)
-        puts.append(PutOp(place, f"{_FILE}{key}", value, index=False))
-    for thread_id, thread in (threads or {}).items():
-        value = _dumped(_THREADS, thread)
-        puts.append(PutOp(place, f"{_THREAD}{thread_id}", value, index=False))
-    puts.append(PutOp(place, _STATE, _dumped(_DREAMS, dream), index=False))
+    if files is not None:
+        for key, file in files.items():
+            value = _dumped(_FILES, file)
+            puts.append(_put_op(actor, f"{_FILE}{key}", value))
+    if threads is not None:
+        for thread_id, thread in threads.items():
+            value = _dumped(_THREADS, thread)
+            puts.append(_put_op(actor, f"{_THREAD}{thread_id}", value))
+    state = _dumped(_DREAMS, dream)
+    puts.append(_put_op(actor, _STATE, state))
     return puts
+
+
+def _put_op(actor: Actor, key: str, value: dict[str, Any] | None) -> PutOp:
+    place = namespaces.dream(actor)
+    return PutOp(place, key, value, index=False)
 
 
 def _dumped(kind: "TypeAdapter[_Kept]", value: _Kept | None) -> dict[str, Any] | None:
@@ -198,19 +217,26 @@ async def put(
     """
     if not await is_going_on(store, actor, dream):
         return False
-    if not await journal.put_unless_forgotten(store, puts, began, quotes_facts=True):
+    is_kept = await journal.put_unless_forgotten(store, puts, began, quotes_facts=True)
+    if not is_kept:
         return False
-    stopped = await store.aget(namespaces.dream(actor), _STOPPED)
-    if stopped is None or stopped.value.get("id") != dream.id:
+    place = namespaces.dream(actor)
+    stopped = await store.aget(place, _STOPPED)
+    if stopped is None:
         return True
-    await drop_draft(store, actor, replace(dream, status="ended", reason="stopped"), began)
+    is_other_one = stopped.value.get("id") != dream.id
+    if is_other_one:
+        return True
+    await _drop_stopped(store, actor, dream, began)
     return False
 
 
 async def is_going_on(store: BaseStore, actor: Actor, dream: Dream) -> bool:
     """Whether a dream still waits to be finished, and no other one is in its place."""
     present = await dream_of(store, actor)
-    return present is not None and present.id == dream.id and present.may_go_on
+    if present is None or present.id != dream.id:
+        return False
+    return present.may_go_on
 
 
 async def drop_draft(
@@ -220,8 +246,18 @@ async def drop_draft(
     did, as `journal.put_unless_forgotten`.
     """
     stored = await stored_dream(store, actor)
-    puts = ops(actor, dream, dict.fromkeys(stored.files), dict.fromkeys(stored.threads))
+    files = dict.fromkeys(stored.files)
+    threads = dict.fromkeys(stored.threads)
+    puts = ops(actor, dream, files, threads)
     return await journal.put_unless_forgotten(store, puts, began)
+
+
+async def _drop_stopped(
+    store: BaseStore, actor: Actor, dream: Dream, began: journal.Began | None
+) -> bool:
+    """Delete the draft of a dream that its person stopped, as `drop_draft`."""
+    over = replace(dream, status="ended", reason="stopped")
+    return await drop_draft(store, actor, over, began)
 
 
 async def begin(
@@ -235,8 +271,11 @@ async def begin(
     `journal.put_unless_forgotten`.
     """
     stored = await stored_dream(store, actor)
-    gone = dict.fromkeys(stored.files.keys() - files.keys())
-    puts = ops(actor, dream, {**gone, **files}, dict.fromkeys(stored.threads))
+    all_files = dict[str, DraftFile | None](files)
+    for key in stored.files:
+        all_files.setdefault(key)  # it goes
+    threads = dict.fromkeys(stored.threads)
+    puts = ops(actor, dream, all_files, threads)
     return await journal.put_unless_forgotten(store, puts, began, quotes_facts=True)
 
 
@@ -244,10 +283,11 @@ async def stop(store: BaseStore, actor: Actor, dream: Dream, began: journal.Bega
     """End a dream at its person's word: nothing is left of its draft. Returns whether it did, as
     `journal.put_unless_forgotten`.
     """
-    mark = PutOp(namespaces.dream(actor), _STOPPED, {"id": dream.id}, index=False)
-    if not await journal.put_unless_forgotten(store, [mark], began):
+    mark = _put_op(actor, _STOPPED, {"id": dream.id})
+    is_marked = await journal.put_unless_forgotten(store, [mark], began)
+    if not is_marked:
         return False
-    return await drop_draft(store, actor, replace(dream, status="ended", reason="stopped"), began)
+    return await _drop_stopped(store, actor, dream, began)
 
 
 # --- The conversations
@@ -261,8 +301,12 @@ async def readable(deployment: Deployment, threads: ThreadsClient, owner: Owner)
     for metadata in owned_by(owner.actor, deployment.agents):
         async for page in changed_since(threads, metadata, 0):
             for thread in page:
-                if not stays_out(thread) and owner_of(thread, deployment) == owner:
-                    found[str(thread["thread_id"])] = str(thread["updated_at"])
+                if stays_out(thread):
+                    continue
+                if owner_of(thread, deployment) != owner:
+                    continue
+                thread_id = str(thread["thread_id"])
+                found[thread_id] = str(thread["updated_at"])
     return found
 
 
@@ -278,18 +322,20 @@ async def unread_turns(
     """
     due = list[Due]()
     old = dict[str, Position]()
-    ids = [*known]
-    for start in range(0, len(ids), _READ_AT_ONCE):
-        page = await threads_by_id(
-            threads,
-            ids[start : start + _READ_AT_ONCE],
-            owned_by(owner.actor, deployment.agents),
-            ["thread_id", "created_at", "updated_at", "values"],
-        )
-        new, read = await platform.in_thread(new_turns, page, known, kept_out)
+    owned = owned_by(owner.actor, deployment.agents)
+    for ids in _pages([*known]):
+        page = {thread_id: known[thread_id] for thread_id in ids}
+        new, read = await read_new_turns(threads, owned, page, kept_out)
         due += new
         old |= read
     return due, old
+
+
+def _pages(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Conversations in parts that are read at once."""
+    for start in range(0, len(ids), _READ_AT_ONCE):
+        end = start + _READ_AT_ONCE
+        yield ids[start:end]
 
 
 @dataclass(slots=True)
@@ -305,22 +351,29 @@ class DreamDraft:
     def unread(self) -> dict[str, Position]:
         """The conversations that are not read whole, those without setbacks and the oldest first."""
         positions = dict[str, Position]()
-        for thread_id in self.there:
-            thread = self.stored.threads.get(thread_id)
-            positions[thread_id] = thread.position if thread else Position()
-        ids = [
-            thread_id
-            for thread_id, position in positions.items()
-            if position.updated_at != self.there[thread_id] and position.setbacks < MOST_SETBACKS
-        ]
-        ids.sort(key=lambda each: (positions[each].setbacks, self.there[each]))
-        return {thread_id: positions[thread_id] for thread_id in ids}
+        for thread_id in self._ids_in_order():
+            position = self.stored.thread(thread_id).position
+            is_read = position.updated_at == self.there[thread_id]
+            is_given_up = position.setbacks >= MOST_SETBACKS
+            if not is_read and not is_given_up:
+                positions[thread_id] = position
+        return positions
+
+    def _ids_in_order(self) -> list[str]:
+        """The ids of all conversations, those without setbacks and the oldest first."""
+
+        def order(thread_id: str) -> tuple[int, str]:
+            position = self.stored.thread(thread_id).position
+            return position.setbacks, self.there[thread_id]
+
+        return sorted(self.there, key=order)
 
     def read_whole(self) -> set[str]:
         """The conversations of which nothing is left to read."""
         read = set[str]()
         for thread_id, thread in self.stored.threads.items():
-            if self.there.get(thread_id) == thread.position.updated_at:
+            changed_at = self.there.get(thread_id)
+            if changed_at == thread.position.updated_at:
                 read.add(thread_id)
         return read
 
@@ -328,26 +381,30 @@ class DreamDraft:
         """A dream with the present numbers of conversations."""
         given_up = 0
         for thread in self.stored.threads.values():
-            given_up += thread.position.setbacks >= MOST_SETBACKS
+            if thread.position.setbacks >= MOST_SETBACKS:
+                given_up += 1
+        read = self.read_whole()
         return replace(
             dream,
             conversations=len(self.there),
-            read=len(self.read_whole()),
+            read=len(read),
             left_out=given_up,
         )
 
     def sources(self) -> dict[str, Source]:
         """Who vouches for the entries of the draft."""
         known = dict[str, Source]()
-        for file in self.stored.files.values():
+        files = self.stored.files
+        for file in files.values():
             known |= file.sources
         return known
 
     def files(self) -> dict[str, FileData]:
         """The draft's files, by key."""
         files = dict[str, FileData]()
-        for key, file in self.stored.files.items():
-            files[key] = FileData(content=file.content, encoding="utf-8")
+        for key, draft_file in self.stored.files.items():
+            content = draft_file.content
+            files[key] = FileData(content=content, encoding="utf-8")
         return files
 
 
@@ -367,17 +424,26 @@ async def estimate(
     there = await readable(deployment, threads, owner)
     said = 0
     messages = 0
-    ids = [*there]
     # In pages, so that few messages are in memory at once.
-    for start in range(0, len(ids), _READ_AT_ONCE):
-        page = dict.fromkeys(ids[start : start + _READ_AT_ONCE], Position())
+    for ids in _pages([*there]):
+        page = dict.fromkeys(ids, Position())
         due, _ = await unread_turns(deployment, threads, owner, page, kept_out)
-        said += sum(item.tokens for item in due)
-        messages += sum(len(item.conversation.turns) for item in due)
-    by_size = -(-said // rules.batch_tokens)
-    by_number = -(-len(ids) // MOST_SHOWN)
-    batches = by_size + by_number
-    return Estimate(_CALLS * (batches * CALL_TOKENS + said), len(ids), messages)
+        for item in due:
+            said += item.tokens
+            turns = item.conversation.turns
+            messages += len(turns)
+    conversations = len(there)
+    by_size = _batches(said, rules.batch_tokens)
+    by_number = _batches(conversations, MOST_SHOWN)
+    beside = (by_size + by_number) * CALL_TOKENS
+    tokens = _CALLS * (beside + said)
+    return Estimate(tokens, conversations, messages)
+
+
+def _batches(total: int, most: int) -> int:
+    """The batches that so many take, with at most so many in one."""
+    full, rest = divmod(total, most)
+    return full + 1 if rest else full
 
 
 # --- The draft
@@ -392,36 +458,61 @@ def after_batch(
     What it put in is from its conversations, and from those of the lines in whose place it stands.
     A line that moved is from where it was.
     """
-    before = dict[str, Sequence[str]]()
+    moved_from = dict[str, Sequence[str]]()
     for file in stored.files.values():
-        before |= file.origins
+        moved_from |= file.origins
     files = dict[str, DraftFile | None]()
     replaced = set[str]()
     for change in changed:
-        old = stored.files.get(change.key) or DraftFile("")
-        if change.deleted and not change.after:
-            files[change.key] = None
-        now = entries(change.key, change.after)
-        present = {*now}
-        lost = set[str]()
-        for entry in entries(change.key, old.content):
-            if entry not in present:
-                lost.update(old.origins.get(entry, ()))
+        key = change.key
+        old = stored.files.get(key) or DraftFile("")
+        lost = _origins_lost(old, change)
         replaced |= lost
-        if change.key in files:
+        if change.deleted and not change.after:
+            files[key] = None
             continue
-        origins = dict[str, Sequence[str]]()
-        was_there = {*entries(change.key, old.content)}
-        for entry in now:
-            if entry in was_there:
-                if entry in old.origins:
-                    origins[entry] = old.origins[entry]
-            else:
-                origins[entry] = before.get(entry) or sorted({*thread_ids} | lost)
+        origins_of_new = sorted(lost.union(thread_ids))
         known = {**old.sources, **sources.get(change.path, {})}
-        kept = {entry: source for entry, source in known.items() if entry in present}
-        files[change.key] = DraftFile(change.after, origins, kept)
-    return files, replaced - {*thread_ids}
+        files[key] = DraftFile(
+            change.after,
+            origins=_origins_after(old, change, moved_from, origins_of_new),
+            sources=_only(known, entries(key, change.after)),
+        )
+    return files, replaced.difference(thread_ids)
+
+
+def _origins_lost(old: DraftFile, change: Changed) -> set[str]:
+    """The conversations that the entries are from which a change takes out."""
+    present = {*entries(change.key, change.after)}
+    lost = set[str]()
+    for entry in entries(change.key, old.content):
+        if entry not in present:
+            origins = old.origins.get(entry, ())
+            lost.update(origins)
+    return lost
+
+
+def _origins_after(
+    old: DraftFile,
+    change: Changed,
+    moved_from: Mapping[str, Sequence[str]],
+    origins_of_new: Sequence[str],
+) -> dict[str, Sequence[str]]:
+    """The conversations that the entries of a changed file are from."""
+    was_there = {*entries(change.key, old.content)}
+    origins = dict[str, Sequence[str]]()
+    for entry in entries(change.key, change.after):
+        if entry not in was_there:
+            origins[entry] = moved_from.get(entry) or origins_of_new
+        elif entry in old.origins:
+            origins[entry] = old.origins[entry]
+    return origins
+
+
+def _only(of_entries: Mapping[str, _Kept], present: Collection[str]) -> dict[str, _Kept]:
+    """What is known of the entries that are present."""
+    wanted = {*present}
+    return {entry: known for entry, known in of_entries.items() if entry in wanted}
 
 
 def without_threads(
@@ -436,19 +527,29 @@ def without_threads(
     again = set[str]()
     files = dict[str, DraftFile | None]()
     for key, file in stored.files.items():
-        dropped = {entry for entry, ids in file.origins.items() if {*gone} & {*ids}}
+        dropped = _entries_from(file, gone)
         if not dropped:
             continue
         for entry in dropped:
-            again.update(file.origins[entry])
+            origins = file.origins[entry]
+            again.update(origins)
         files[key] = _without_entries(key, file, dropped)
     for thread_id in gone:
-        if thread_id in stored.threads:
-            again.update(stored.threads[thread_id].replaced)
-    threads = dict[str, ReadThread | None]()
-    for thread_id in {*gone, *again} & stored.threads.keys():
-        threads[thread_id] = None
+        thread = stored.thread(thread_id)
+        again.update(thread.replaced)
+    again.update(gone)
+    unread = again & stored.threads.keys()
+    threads: dict[str, ReadThread | None] = dict.fromkeys(unread)
     return files, threads
+
+
+def _entries_from(file: DraftFile, thread_ids: Collection[str]) -> set[str]:
+    """The entries of a file that came of one of these conversations, or of it and others."""
+    found = set[str]()
+    for entry, origins in file.origins.items():
+        if not {*origins}.isdisjoint(thread_ids):
+            found.add(entry)
+    return found
 
 
 def _without_entries(key: str, file: DraftFile, dropped: Collection[str]) -> DraftFile | None:
@@ -460,18 +561,20 @@ def _without_entries(key: str, file: DraftFile, dropped: Collection[str]) -> Dra
     kept = list[str]()
     for line in file.content.split("\n"):
         of_line = entries(key, line)
-        if not of_line or of_line[0] not in dropped:
+        is_dropped = bool(of_line) and of_line[0] in dropped
+        if not is_dropped:
             kept.append(line)
-    return _cut(key, file, "\n".join(kept))
+    content = "\n".join(kept)
+    return _cut(key, file, content)
 
 
 def _cut(key: str, file: DraftFile, content: str) -> DraftFile | None:
     """A file with less of its text; None without any."""
     if not content.strip():
         return None
-    present = {*entries(key, content)}
-    origins = {entry: ids for entry, ids in file.origins.items() if entry in present}
-    sources = {entry: source for entry, source in file.sources.items() if entry in present}
+    present = entries(key, content)
+    origins = _only(file.origins, present)
+    sources = _only(file.sources, present)
     return DraftFile(content, origins, sources)
 
 
@@ -486,7 +589,8 @@ async def erase_from_dream(
         return 0
     files = await platform.in_thread(_files_without, stored.files, fact)
     if files and not dry_run:
-        puts = ops(actor, stored.dream, files)[:-1]  # a run may have come further meanwhile
+        puts = ops(actor, stored.dream, files)
+        puts.pop()  # the dream itself: a run may have come further meanwhile
         await journal.put_unless_forgotten(store, puts, began)
     return len(files)
 
@@ -496,9 +600,18 @@ def _files_without(files: Mapping[str, DraftFile], fact: Fact) -> dict[str, Draf
     cleaned = dict[str, DraftFile | None]()
     for key, file in files.items():
         content = fact.cleaned(key, file.content)
-        if content != file.content or any(fact.is_in(text_of(entry)) for entry in file.origins):
+        is_in_text = content != file.content
+        if is_in_text or _is_in_origins(fact, file):
             cleaned[key] = _cut(key, file, content)
     return cleaned
+
+
+def _is_in_origins(fact: Fact, file: DraftFile) -> bool:
+    for entry in file.origins:
+        text = text_of(entry)
+        if fact.is_in(text):
+            return True
+    return False
 
 
 async def exported_dream(store: BaseStore, actor: Actor) -> dict[str, Any] | None:
@@ -507,6 +620,9 @@ async def exported_dream(store: BaseStore, actor: Actor) -> dict[str, Any] | Non
     dream = stored.dream
     if dream is None:
         return None
+    texts = dict[str, str]()
+    for key, file in stored.files.items():
+        texts[f"/memories{key}"] = file.content
     return {
         "began": dream.began,
         "status": dream.status,
@@ -514,5 +630,5 @@ async def exported_dream(store: BaseStore, actor: Actor) -> dict[str, Any] | Non
         "tokens": dream.tokens,
         "conversations": dream.conversations,
         "read": dream.read,
-        "files": {f"/memories{key}": file.content for key, file in stored.files.items()},
+        "files": texts,
     }

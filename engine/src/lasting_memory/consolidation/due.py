@@ -23,7 +23,7 @@ from lasting_memory.memory import journal
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor
 from lasting_memory.people.namespaces import Namespace
-from lasting_memory.recall import changed_since, conversation, owned_by, threads_by_id
+from lasting_memory.recall import Turn, changed_since, conversation, owned_by, threads_by_id
 
 # Conversations that are read at once with all their messages.
 _READ_AT_ONCE = 20
@@ -42,6 +42,10 @@ class ChangedThread(NamedTuple):
     position: Position
 
     @property
+    def thread_id(self) -> str:
+        return str(self.thread["thread_id"])
+
+    @property
     def updated_at(self) -> str:
         return str(self.thread["updated_at"])
 
@@ -56,8 +60,9 @@ async def find_due(
     runs: RunsClient | None = None,
 ) -> list[Due]:
     """What `due_by` finds; it is noted at once how far was read."""
-    found = await journal.all_items_of(store, mark_places(owner.actor))
-    marks = marks_in(owner, *found)
+    places = mark_places(owner.actor)
+    reading, kept_out = await journal.all_items_of(store, places)
+    marks = marks_in(owner, reading, kept_out)
     due, notes = await due_by(marks, deployment, threads, store, owner, began=began, runs=runs)
     await journal.put_unless_forgotten(store, notes, began)
     return due
@@ -72,14 +77,17 @@ class Marks(NamedTuple):
 
 def mark_places(actor: Actor) -> list[Namespace]:
     """The namespaces whose items `marks_in` takes."""
-    return [namespaces.reading(actor), namespaces.kept_out(actor)]
+    reading = namespaces.reading(actor)
+    kept_out = namespaces.kept_out(actor)
+    return [reading, kept_out]
 
 
 def marks_in(owner: Owner, reading: Sequence[Item], kept_out: Sequence[Item]) -> Marks:
     """The marks of an owner in the items of these namespaces."""
     for item in reading:
         if item.key == owner.key:
-            return Marks(time_of(item.value.get("read_to")), kept_out)
+            stamp = item.value.get("read_to")
+            return Marks(time_of(stamp), kept_out)
     return Marks(EARLIEST, kept_out)
 
 
@@ -106,32 +114,37 @@ async def due_by(
     changed, newest = await _changed_of(owner, marks.read_to, deployment, threads, store)
     if not changed:
         return [], []
+    owned = owned_by(owner.actor, deployment.agents)
     kept_out = await kept_out_in(marks.kept_out, runs)
     due = list[Due]()
     tokens = 0
-    number_read = 0
-    while number_read < len(changed):
-        if tokens > rules.batch_tokens and len(due) >= _ENOUGH_CONVERSATIONS:
+    unread = changed
+    while unread:
+        is_batch_full = tokens > rules.batch_tokens
+        if is_batch_full and len(due) >= _ENOUGH_CONVERSATIONS:
             break
-        page = changed[number_read : number_read + _READ_AT_ONCE]
-        number_read += len(page)
-        known = {str(item.thread["thread_id"]): item.position for item in page}
-        with_messages = await threads_by_id(
-            threads,
-            [*known],
-            owned_by(owner.actor, deployment.agents),
-            ["thread_id", "created_at", "updated_at", "values"],
-        )
-        new, old = await platform.in_thread(new_turns, with_messages, known, kept_out)
+        page = unread[:_READ_AT_ONCE]
+        unread = unread[_READ_AT_ONCE:]
+        known = {item.thread_id: item.position for item in page}
+        new, old = await read_new_turns(threads, owned, known, kept_out)
         if old:
             await put_positions(store, owner.actor, old, began)
-        due += new
-        tokens += sum(item.tokens for item in new)
-    is_anything_left = bool(due) or number_read < len(changed)
-    read_to_stamp = min(item.updated_at for item in changed) if is_anything_left else newest
-    read_to = (time_of(read_to_stamp) - _MARGIN).isoformat()
-    note = PutOp(namespaces.reading(owner.actor), owner.key, {"read_to": read_to}, index=False)
+        for item in new:
+            due.append(item)
+            tokens += item.tokens
+    read_to = newest
+    if due or unread:
+        read_to = min(item.updated_at for item in changed)
+    note = _read_to_op(owner, read_to)
     return due, [note]
+
+
+def _read_to_op(owner: Owner, stamp: str) -> PutOp:
+    """The operation that notes the time before which nothing of an owner is due."""
+    read_to = time_of(stamp) - _MARGIN
+    value = {"read_to": read_to.isoformat()}
+    place = namespaces.reading(owner.actor)
+    return PutOp(place, owner.key, value, index=False)
 
 
 async def _changed_of(
@@ -148,15 +161,30 @@ async def _changed_of(
     """
     changed = list[ChangedThread]()
     newest = since.isoformat()
+    since_microseconds = since.timestamp() * 1_000_000
     for metadata in owned_by(owner.actor, deployment.agents):
-        async for page in changed_since(threads, metadata, since.timestamp() * 1_000_000):
+        async for page in changed_since(threads, metadata, since_microseconds):
             for thread in page:
-                newest = max(newest, str(thread["updated_at"]))
+                updated_at = str(thread["updated_at"])
+                newest = max(newest, updated_at)
             for item in await changed_in(page, deployment, store):
                 if item.owner == owner:
                     changed.append(item)
     changed.sort(key=lambda item: (item.position.setbacks, item.updated_at))
     return changed, newest
+
+
+async def read_new_turns(
+    threads: ThreadsClient,
+    owned: Sequence[dict[str, str]],
+    positions: Mapping[str, Position],
+    kept_out: KeptOut,
+) -> tuple[list[Due], dict[str, Position]]:
+    """What of these conversations is new, as `new_turns`. They have one of the metadata in `owned`."""
+    thread_ids = list(positions)
+    fields = ["thread_id", "created_at", "updated_at", "values"]
+    found = await threads_by_id(threads, thread_ids, owned, fields)
+    return await platform.in_thread(new_turns, found, positions, kept_out)
 
 
 def new_turns(
@@ -168,35 +196,46 @@ def new_turns(
     for thread in threads:
         talk = conversation(thread, speakers=("user", "assistant"))
         position = positions[talk.thread_id]
-        open_turns = kept_out.without(talk)
-        new = tuple(turn for turn in open_turns if hash_of(turn) not in position.seen)
+        new = list[Turn]()
+        for turn in kept_out.without(talk):
+            if hash_of(turn) not in position.seen:
+                new.append(turn)
         if new:
-            values = thread.get("values")
-            messages = values.get("messages") if isinstance(values, Mapping) else None
-            shown = messages if isinstance(messages, list) else []
-            due.append(Due(replace(talk, turns=new), position, messages=shown))
+            part = replace(talk, turns=tuple(new))
+            messages = _messages_of(thread)
+            due.append(Due(part, position, messages=messages))
         else:
             old[talk.thread_id] = replace(position, updated_at=talk.updated_at, undone=0, failed=0)
     return due, old
+
+
+def _messages_of(thread: Mapping[str, Any]) -> list[Any]:
+    """The messages of a thread as the platform gives them; none where it has no list of them."""
+    values = thread.get("values")
+    if not isinstance(values, Mapping):
+        return []
+    messages = values.get("messages")
+    return messages if isinstance(messages, list) else []
 
 
 async def changed_in(
     threads: Iterable[Any], deployment: Deployment, store: BaseStore
 ) -> list[ChangedThread]:
     """Those of these threads that changed since they were consolidated."""
-    owners = list[Owner]()
-    owned = list[Any]()
+    owned = list[tuple[Owner, Any]]()
     for thread in threads:
-        owner = None if stays_out(thread) else owner_of(thread, deployment)
+        if stays_out(thread):
+            continue
+        owner = owner_of(thread, deployment)
         if owner:
-            owners.append(owner)
-            owned.append(thread)
-    keys = [(owner.actor, thread["thread_id"]) for owner, thread in zip(owners, owned, strict=True)]
+            owned.append((owner, thread))
+    keys = [(owner.actor, thread["thread_id"]) for owner, thread in owned]
     positions = await positions_of(store, keys)
     changed = list[ChangedThread]()
-    for owner, thread, position in zip(owners, owned, positions, strict=True):
-        if position.updated_at != str(thread["updated_at"]):
-            changed.append(ChangedThread(owner, thread, position))
+    for (owner, thread), position in zip(owned, positions, strict=True):
+        item = ChangedThread(owner, thread, position)
+        if position.updated_at != item.updated_at:
+            changed.append(item)
     return changed
 
 

@@ -71,7 +71,8 @@ async def edit(editor: Editor, draft: Draft, refused: str) -> Ending:
 async def last_answer(editor: Editor, messages: Sequence[AnyMessage]) -> AnyMessage:
     """Run the editor on these messages. Returns its last one."""
     state = await editor.ainvoke({"messages": list(messages)})
-    last: AnyMessage = state["messages"][-1]
+    answers = state["messages"]
+    last: AnyMessage = answers[-1]
     return last
 
 
@@ -111,16 +112,17 @@ def _system_prompt(d: Deployment) -> str:
     """What consolidation is told to do, and which kinds of change it may make, where it may not
     make all.
     """
-    may = (d.consolidation or DEFAULT_CONSOLIDATION).may
-    may_not = {*KINDS} - may
+    prompt = d.prompt("consolidation.md")
+    rules = d.consolidation or DEFAULT_CONSOLIDATION
+    may_not = {*KINDS} - rules.may
     if not may_not:
-        return d.prompt("consolidation.md")
+        return prompt
     kinds = (
         d.prompt("consolidation_may.md")
-        .replace("{may}", listed(may))
+        .replace("{may}", listed(rules.may))
         .replace("{may_not}", listed(may_not, "or"))
     )
-    return f"{d.prompt('consolidation.md').rstrip()}\n\n{kinds}"
+    return f"{prompt.rstrip()}\n\n{kinds}"
 
 
 class ModelCalls(AgentMiddleware[Any, Any, Any]):
@@ -136,16 +138,16 @@ class ModelCalls(AgentMiddleware[Any, Any, Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelResponse[Any]:
         """Raises `TooManyStepsError` in place of one call too many."""
-        request = request.override(
-            tools=[
-                tool for tool in request.tools if getattr(tool, "name", None) not in _NOT_OFFERED
-            ]
-        )
+        offered = [
+            each for each in request.tools if getattr(each, "name", None) not in _NOT_OFFERED
+        ]
+        request = request.override(tools=offered)
         draft = CURRENT_DRAFT.get()
         if draft is None:  # a script
             return await handler(request)
-        if draft.steps >= draft.rules.max_steps:
-            raise TooManyStepsError(f"It took more than {draft.rules.max_steps} steps.")
+        max_steps = draft.rules.max_steps
+        if draft.steps >= max_steps:
+            raise TooManyStepsError(f"It took more than {max_steps} steps.")
         draft.steps += 1
         draft.record.model_calls += 1
         response = await handler(request)
@@ -185,7 +187,10 @@ async def forget_lines(
     draft = CURRENT_DRAFT.get()
     if draft:
         why = because[:_BECAUSE_CHARS] or reason
-        draft.given_up[path] |= {line.strip(): why for line in lines}
-        if reason == "contradicted":
-            draft.contradicted |= {(path, line.strip()) for line in lines}
+        given_up = draft.given_up[path]
+        for raw_line in lines:
+            line = raw_line.strip()
+            given_up[line] = why
+            if reason == "contradicted":
+                draft.contradicted.add((path, line))
     return f"Noted {len(lines)} lines; now change {path}."

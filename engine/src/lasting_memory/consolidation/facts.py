@@ -50,7 +50,8 @@ def facts_of(files: Iterable[tuple[str, str]]) -> dict[Key, str]:
     facts = dict[Key, str]()
     for path, content in files:
         text = fields_of(content) if path.endswith(".json") else content
-        for raw_line in _COMMENT.sub("", text).split("\n"):
+        shown = _COMMENT.sub("", text)
+        for raw_line in shown.split("\n"):
             line = raw_line.strip()
             if _HEADING.match(line):
                 continue
@@ -64,8 +65,10 @@ def fields_of(text: str) -> str:
     """A JSON object as one line a field; other text unchanged."""
     lines = list[str]()
     try:
-        for name, value in json.loads(text).items():
-            lines.append(" ".join(f"{name}: {value}".split()))
+        fields = json.loads(text)
+        for name, value in fields.items():
+            line = f"{name}: {value}"
+            lines.append(" ".join(line.split()))
     except (AttributeError, ValueError, RecursionError):
         return text
     return "\n".join(lines)
@@ -75,7 +78,8 @@ def unmarked(line: str) -> str:
     """A line without its source, and without the day until which it holds, whether that counts or
     not.
     """
-    return SOURCE.sub(" ", without_end(line))
+    line = without_end(line)
+    return SOURCE.sub(" ", line)
 
 
 def key_of(line: str) -> Key:
@@ -83,25 +87,34 @@ def key_of(line: str) -> Key:
     characters.
     """
     text = _normal(line)
-    words = words_of(unmarked(text)) or words_of(text)
+    words = words_of(unmarked(text))
+    if not words:
+        words = words_of(text)
     if words:
         return tuple(words)
     return () if text.isascii() else (text.strip(),)
 
 
 def _normal(line: str) -> str:
-    return normalized(line.translate(_WITHOUT_JOINERS)).casefold()
+    joined = line.translate(_WITHOUT_JOINERS)
+    return normalized(joined).casefold()
 
 
 def is_heading(line: str) -> bool:
     """Whether a line is a heading, and nothing else."""
-    return bool(_HEADING.match(line.strip())) and is_plain(line)
+    starts_as_heading = _HEADING.match(line.strip())
+    return bool(starts_as_heading) and is_plain(line)
 
 
 def is_plain(line: str) -> bool:
     """Whether a line is text, without markup outside of backticks and invisible characters."""
-    is_printable = line.isprintable() or _normal(line).replace("\t", " ").isprintable()
-    return is_printable and not _MARKUP.search(_CODE.sub("", line))
+    without_code = _CODE.sub("", line)
+    if _MARKUP.search(without_code):
+        return False
+    if line.isprintable():
+        return True
+    without_tabs = _normal(line).replace("\t", " ")
+    return without_tabs.isprintable()
 
 
 def differences(change: Changed) -> tuple[dict[Key, str], dict[Key, str]]:
@@ -109,9 +122,14 @@ def differences(change: Changed) -> tuple[dict[Key, str], dict[Key, str]]:
     change = change.beyond(change.before)
     before = facts_of([(change.path, change.before)])
     after = facts_of([(change.path, change.after)])
-    removed = {key: line for key, line in before.items() if key not in after}
-    added = {key: line for key, line in after.items() if key not in before}
+    removed = _beyond(before, after)
+    added = _beyond(after, before)
     return removed, added
+
+
+def _beyond(facts: Mapping[Key, str], others: Collection[Key]) -> dict[Key, str]:
+    """The facts that are not among the others."""
+    return {key: line for key, line in facts.items() if key not in others}
 
 
 class Facts:
@@ -124,7 +142,7 @@ class Facts:
         rules: Consolidation = DEFAULT_CONSOLIDATION,
     ) -> None:
         self.facts = facts
-        self.language = language or recall.language("\n".join(facts.values()))
+        self.language = language or _language_of(facts.values())
         self._share = rules.fact_words_kept - 1e-9
 
     def lost(self, before: Mapping[Key, str], given_up: Collection[Key]) -> list[str]:
@@ -132,16 +150,22 @@ class Facts:
 
         Blocks for about a second per 256 KiB.
         """
-        gone = before.keys() - self.facts.keys() - {*given_up}
+        gone = before.keys() - self.facts.keys()
+        gone.difference_update(given_up)
         if not gone:
             return []
-        words_before = Facts(before, self.language).words
-        weights = weights_of(words_before.values())
+        facts_before = Facts(before, self.language)
+        weights = weights_of(facts_before.words.values())
         lost = list[str]()
-        for key, words in words_before.items():
-            if key in gone and not any(self.keeping(words, weights)):
+        for key, words in facts_before.words.items():
+            if key in gone and not self.has_fact(words, weights):
                 lost.append(before[key])
         return lost
+
+    def has_fact(self, fact: frozenset[str], weights: Mapping[str, float]) -> bool:
+        """Whether a line keeps a fact, as in `keeping`."""
+        first = next(self.keeping(fact, weights), None)
+        return first is not None
 
     def keeping(self, fact: frozenset[str], weights: Mapping[str, float]) -> Iterator[Key]:
         """The lines that have all of a fact's numbers and enough of its words.
@@ -150,17 +174,23 @@ class Facts:
         """
         max_words = _JOINED * len(fact) + _ADDED
         for key in self.saying(fact, weights):
-            if len(self.words[key]) <= max_words:
+            words = self.words[key]
+            if len(words) <= max_words:
                 yield key
 
     def saying(self, fact: frozenset[str], weights: Mapping[str, float]) -> Iterator[Key]:
         """The lines as in `keeping`, also where they say much more than the fact."""
-        by_word = self._by_word
-        lines_with_word = [by_word[word] for word in fact if word in by_word]
+        lines_with_word = list[list[Key]]()
+        for word in fact:
+            lines = self._by_word.get(word)
+            if lines:
+                lines_with_word.append(lines)
         lines_with_word.sort(key=len)
-        candidates = dict.fromkeys(chain.from_iterable(lines_with_word))
+        rarest_first = chain.from_iterable(lines_with_word)
+        candidates = dict.fromkeys(rarest_first)
         for key in islice(candidates, _CANDIDATES):
-            if self.has(fact, self.words[key] | frozenset(key), weights):
+            words = self.words[key] | frozenset(key)
+            if self.has(fact, words, weights):
                 yield key
 
     def has(
@@ -182,7 +212,8 @@ class Facts:
         """The stems of each line without stop words; all words of one that has no others."""
         words = dict[Key, frozenset[str]]()
         for key, line in self.facts.items():
-            stems = recall.stems(unmarked(line), self.language)
+            text = unmarked(line)
+            stems = recall.stems(text, self.language)
             words[key] = frozenset(stems or key)
         return words
 
@@ -191,10 +222,17 @@ class Facts:
         """Some of the lines with each word."""
         by_word = defaultdict[str, list[Key]](list)
         for key, stems in self.words.items():
-            for word in stems | frozenset(key):
-                if len(by_word[word]) < _CANDIDATES:
-                    by_word[word].append(key)
+            words = stems.union(key)
+            for word in words:
+                lines = by_word[word]
+                if len(lines) < _CANDIDATES:
+                    lines.append(key)
         return by_word
+
+
+def _language_of(lines: Iterable[str]) -> str:
+    text = "\n".join(lines)
+    return recall.language(text)
 
 
 def weights_of(facts: Collection[frozenset[str]]) -> Mapping[str, float]:
@@ -203,7 +241,8 @@ def weights_of(facts: Collection[frozenset[str]]) -> Mapping[str, float]:
     A word of none of them weighs as one of a single fact.
     """
     frequency = Counter(chain.from_iterable(facts))
-    weight_of_rarest = math.log(len(facts) + 1)
+    number_of_facts = len(facts)
+    weight_of_rarest = math.log(number_of_facts + 1)
     weights = defaultdict[str, float](lambda: weight_of_rarest)
     for word, count in frequency.items():
         weights[word] = weight_of_rarest - math.log(count)
@@ -220,13 +259,15 @@ def covered(
     A line has enough of the entry's words, or the entry of the line's. Blocks.
     """
     said = entries.keys() & lines.keys()
-    others = {key: text for key, text in entries.items() if key not in said}
+    others = _beyond(entries, said)
     written = Facts(lines, rules=rules)
     unsaid = Facts(others, written.language, rules)
-    weights = weights_of([*written.words.values(), *unsaid.words.values()])
+    words_of_all = [*written.words.values(), *unsaid.words.values()]
+    weights = weights_of(words_of_all)
     for key, words in unsaid.words.items():
-        if any(written.keeping(words, weights)):
+        if written.has_fact(words, weights):
             said.add(key)
     for words in written.words.values():
-        said.update(unsaid.saying(words, weights))
+        entries_of_line = unsaid.saying(words, weights)
+        said.update(entries_of_line)
     return said

@@ -53,10 +53,11 @@ def objection(
     (`forget_lines`). `others`: files, as path and text, that have not changed, in which a fact may
     stand as well.
     """
-    changed_files = [(change.path, change.after) for change in changed]
-    after = Facts(facts_of([*changed_files, *others]), rules=rules)
+    files_after = [(change.path, change.after) for change in changed]
+    after = Facts(facts_of([*files_after, *others]), rules=rules)
     for change in changed:
-        found = _objection_to(change, after, given_up.get(change.path, ()), rules)
+        lines_given_up = given_up.get(change.path, ())
+        found = _objection_to(change, after, lines_given_up, rules)
         if found:
             return found
     return None
@@ -80,9 +81,14 @@ def _objection_to(
     before = facts_of([(path, change.before)])
     keys_given_up = facts_of([(path, line) for line in given_up])
     lost = after.lost(before, keys_given_up)
-    explained = sum(key in keys_given_up and key not in after.facts for key in before)
-    if len(lost) > (len(before) - explained) * rules.removable_share:
-        lines = "; ".join([line[:_LINE_CHARS] for line in lost[:_LINES_TOLD]])
+    unexplained = 0
+    for key in before:
+        is_explained = key in keys_given_up and key not in after.facts
+        if not is_explained:
+            unexplained += 1
+    if len(lost) > unexplained * rules.removable_share:
+        first_lost = [line[:_LINE_CHARS] for line in lost[:_LINES_TOLD]]
+        lines = "; ".join(first_lost)
         reason = (
             f"{path} would lose {len(lost)} lines that were not given to forget_lines as outdated "
             f"or contradicted: {lines}. Only plain text counts, no line in a comment."
@@ -93,9 +99,14 @@ def _objection_to(
 
 def _odd_line(change: Changed) -> str | None:
     """The first in order of the new lines that are no plain text; None if there is none."""
-    before = {*change.before.replace("\r\n", "\n").split("\n")}
-    after = {*change.after.replace("\r\n", "\n").split("\n")}
-    return min((line for line in after - before if not is_plain(line)), default=None)
+    new = _lines_of(change.after) - _lines_of(change.before)
+    odd = [line for line in new if not is_plain(line)]
+    return min(odd, default=None)
+
+
+def _lines_of(text: str) -> set[str]:
+    with_newlines = text.replace("\r\n", "\n")
+    return set(with_newlines.split("\n"))
 
 
 def invented(
@@ -115,10 +126,11 @@ def invented(
     found = Findings()
     for change in changed:
         _, new = differences(change)
-        for key, words in Facts(new, known.language).words.items():
+        facts = Facts(new, known.language)
+        for key, words in facts.words.items():
             line = new[key]
-            is_said = _names(line) <= words_said and known.has(words, words_said, weights)
-            if not is_said:
+            has_its_names = _names(line) <= words_said
+            if not has_its_names or not known.has(words, words_said, weights):
                 found[change.path, key] = line
     return found
 
@@ -133,8 +145,10 @@ def _words_said(
     for change in changed:
         texts.append(change.path)
         if change.key.endswith(".json"):
-            for line in fields_of(change.after).splitlines():
-                texts.append(line.partition(":")[0])
+            fields = fields_of(change.after)
+            for line in fields.splitlines():
+                name, _, _ = line.partition(":")
+                texts.append(name)
     said = set[str]()
     for text in texts:
         said.update(recall.stems(text, language))
@@ -144,10 +158,12 @@ def _words_said(
 
 def _names(line: str) -> set[str]:
     """A line's capitalised words but its first, in lower case."""
+    words = spelled_words(unmarked(line))
     names = set[str]()
-    for word in spelled_words(unmarked(line))[1:]:
+    for word in words[1:]:
         if word[0].isupper():
-            names.update(words_of(word))
+            parts = words_of(word)
+            names.update(parts)
     return names
 
 
@@ -162,7 +178,10 @@ def without(changes: Sequence[Changed], found: Collection[tuple[str, Key]]) -> l
         if change.path not in touched or change.path.endswith(".json"):
             continue
         text = _text_without(change, found)
-        if text != change.before and (change.before or facts_of([("", text)])):
+        if text == change.before:
+            continue
+        is_file = bool(change.before) or bool(facts_of([("", text)]))
+        if is_file:
             cleaned.append(replace(change, after=text, deleted=False))
     return cleaned
 
@@ -174,11 +193,17 @@ def _text_without(change: Changed, found: Collection[tuple[str, Key]]) -> str:
     result = list[str]()
     copied = 0  # lines of the old text that are in the result, or replaced
     for start, end, new_start, new_end in edits(old, new):
+        unchanged = old[copied:start]
+        replaced = old[start:end]
         added = new[new_start:new_end]
-        kept = [line for line in added if (change.path, key_of(line)) not in found]
-        result += old[copied:start]
+        kept = list[str]()
+        for line in added:
+            if (change.path, key_of(line)) not in found:
+                kept.append(line)
+        result += unchanged
         if len(kept) < len(added):
-            result += [line for line in old[start:end] if line not in kept]
+            result += [line for line in replaced if line not in kept]
         result += kept
         copied = end
-    return "\n".join([*result, *old[copied:]])
+    result += old[copied:]
+    return "\n".join(result)

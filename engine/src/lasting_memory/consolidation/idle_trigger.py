@@ -99,5 +99,7 @@ def consolidated(d: Deployment) -> AgentMiddleware[Any, Any, Any] | None:
     None where nothing is to be consolidated after them. Private conversations must not flow into
     shared memory.
     """
-    plans = d.consolidation and d.settings.consolidate_after_seconds and not d.memory.is_shared
-    return IdleTrigger(d) if plans else None
+    has_idle_trigger = d.consolidation and d.settings.consolidate_after_seconds
+    if not has_idle_trigger or d.memory.is_shared:
+        return None
+    return IdleTrigger(d)

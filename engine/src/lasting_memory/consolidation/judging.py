@@ -3,8 +3,8 @@
 The verdict says what may be committed, what is left out, and why nothing may be committed.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ from deepagents.backends.protocol import FileData
 from lasting_memory import platform
 from lasting_memory.agent.answers import CUT, SILENT, says_something
 from lasting_memory.consolidation import guard
+from lasting_memory.consolidation.bringing import Reading
 from lasting_memory.consolidation.drafts import Draft
 from lasting_memory.consolidation.editor import Ending
 from lasting_memory.consolidation.facts import Findings, Key
@@ -20,14 +21,13 @@ from lasting_memory.consolidation.kinds import Beyond, listed, within
 from lasting_memory.consolidation.no_batch import FORGOTTEN, NothingToDoError
 from lasting_memory.consolidation.record import Note, note
 from lasting_memory.consolidation.sources import sources_now, sources_of_changes, unconfirmed
+from lasting_memory.consolidation.stored_memory import read_stored_memory
 from lasting_memory.consolidation.taken_back import Dated, still_gone
 from lasting_memory.consolidation.taken_back import returning as lines_returning
-from lasting_memory.deployment import Source
-from lasting_memory.memory import journal
+from lasting_memory.deployment import Consolidation, Source
 from lasting_memory.memory.controls import PAUSED
 from lasting_memory.memory.folder import sources_of_files
-from lasting_memory.memory.proposals import Changed, Sources, changes, files_in, proposals_in, texts
-from lasting_memory.people import namespaces
+from lasting_memory.memory.proposals import Changed, Sources, changes, files_in, texts
 
 RETURNS = (
     "The person took this back, and has not said it again since: {}. What was said earlier does not count, however it is "
@@ -70,6 +70,26 @@ class Verdict:
         return self.problem or self.left_out
 
 
+class _MemoryNow(NamedTuple):
+    """The person's files as they are now, and what the person has taken back up to now."""
+
+    files: Mapping[str, FileData]
+    taken_back: Mapping[Key, Dated]
+    sources: Mapping[str, Source]  # who vouches for their entries, and for what is proposed
+
+
+@dataclass(slots=True)
+class _LeftOut:
+    """What is left out of a draft: what comes back, what nobody said, what may not be done, and what
+    nobody vouches for.
+    """
+
+    returning: Findings = field(default_factory=Findings)
+    invented: Findings = field(default_factory=Findings)
+    beyond: Sequence[Beyond] = ()
+    doubtful: Findings = field(default_factory=Findings)
+
+
 async def judge(draft: Draft, ending: Ending) -> Verdict:
     """What becomes of a draft, once the model has ended.
 
@@ -79,18 +99,29 @@ async def judge(draft: Draft, ending: Ending) -> Verdict:
     if since.all_of_it or since.conversation:
         raise NothingToDoError(FORGOTTEN)
     if controls.paused:
-        return Verdict(problem=f"{PAUSED}.", notes=[note("paused")], is_stopped=True)
+        return _stopped(f"{PAUSED}.", "paused")
     if ending.too_long:
-        return Verdict(problem=ending.too_long, notes=[note("too_long")], is_stopped=True)
+        return _stopped(ending.too_long, "too_long")
     if ending.failure:
         return Verdict(failure=ending.failure)
     verdict = await _judge_changes(draft)
     failure = _why_no_answer(ending, verdict)
     if failure:
         return Verdict(failure=failure)
+    waits = controls.review or bool(draft.source) or await _is_doubtful(draft, verdict)
+    return replace(verdict, waits=waits)
+
+
+def _stopped(problem: str, kind: str) -> Verdict:
+    return Verdict(problem=problem, notes=[note(kind)], is_stopped=True)
+
+
+async def _is_doubtful(draft: Draft, verdict: Verdict) -> bool:
+    """Whether the deployment has the person decide what nobody vouches for, and there is such."""
+    if draft.deployment.unconfirmed != "propose":
+        return False
     doubtful = await platform.in_thread(unconfirmed, verdict.changed, verdict.sources)
-    is_proposed = bool(doubtful) and draft.memory.deployment.unconfirmed == "propose"
-    return replace(verdict, waits=controls.review or bool(draft.source) or is_proposed)
+    return bool(doubtful)
 
 
 def _why_no_answer(ending: Ending, verdict: Verdict) -> str:
@@ -98,137 +129,157 @@ def _why_no_answer(ending: Ending, verdict: Verdict) -> str:
 
     "" if it ended as whole answers end, and said or changed something.
     """
-    if ending.answer is None:
+    answer = ending.answer
+    if answer is None:
         return SILENT
-    cut = str(ending.answer.response_metadata.get(CUT, ""))
+    cut = str(answer.response_metadata.get(CUT, ""))
     if cut:
         return cut
     changes_something = verdict.changed or verdict.left_out or verdict.problem
-    if changes_something or says_something(ending.answer):
+    if changes_something or says_something(answer):
         return ""
     return SILENT
 
 
 async def _judge_changes(draft: Draft) -> Verdict:
     """What the guard, the deployment and the present files leave of a draft's changes."""
-    edited = await replace(draft.memory, store=draft.copy).read()
+    memory_of_copy = replace(draft.memory, store=draft.copy)
+    edited = await memory_of_copy.read()
     changed = await platform.in_thread(_settled, draft, edited)
     if not changed:
-        return _left_out(draft, {}, {}, [], {})
+        return _verdict(draft, _LeftOut())
     memory = await _memory_now(draft)
-    returning = await _returning(draft, changed, memory)
-    invented = Findings()
-    if draft.source:
-        invented = await platform.in_thread(guard.invented, changed, draft.source, draft.rules)
-    changed = await platform.in_thread(guard.without, changed, {*returning, *invented})
-    changed, beyond = await platform.in_thread(within, changed, draft.rules.may)
-    sources = await platform.in_thread(sources_of_changes, draft, changed, memory.sources)
-    doubtful = Findings()
-    if draft.memory.deployment.unconfirmed == "refuse":
-        doubtful = await platform.in_thread(unconfirmed, changed, sources)
-        changed = await platform.in_thread(guard.without, changed, doubtful)
-    left_out = _left_out(draft, returning, invented, beyond, doubtful)
-    verdict = replace(left_out, changed=changed, sources=sources)
-    objection = await _objection(draft, changed, memory, sources)
-    if objection is None:
-        return verdict
-    return replace(verdict, problem=objection.problem, notes=objection.notes)
+    allowed, left_out = await _allowed(draft, changed, memory)
+    sources = await platform.in_thread(sources_of_changes, draft, allowed, memory.sources)
+    if draft.deployment.unconfirmed == "refuse":
+        left_out.doubtful = await platform.in_thread(unconfirmed, allowed, sources)
+        allowed = await platform.in_thread(guard.without, allowed, left_out.doubtful)
+    verdict = _verdict(draft, left_out)
+    objection = await _objection(draft, allowed, memory, sources)
+    if objection:
+        verdict = replace(verdict, problem=objection.problem, notes=objection.notes)
+    return replace(verdict, changed=allowed, sources=sources)
+
+
+async def _allowed(
+    draft: Draft, changed: Sequence[Changed], memory: _MemoryNow
+) -> tuple[list[Changed], _LeftOut]:
+    """The changes without lines that come back, that nobody said, or that may not be changed so."""
+    left_out = _LeftOut()
+    left_out.returning = await _returning(draft, changed, memory)
+    left_out.invented = await _invented(draft, changed)
+    found = {**left_out.returning, **left_out.invented}
+    given = await platform.in_thread(guard.without, changed, found)
+    allowed, left_out.beyond = await platform.in_thread(within, given, draft.rules.may)
+    return allowed, left_out
 
 
 def _settled(draft: Draft, edited: Mapping[str, FileData]) -> list[Changed]:
     """What a draft changes, with what becomes of lines that are over: a tidy takes them out, where
     it may remove something, and other runs leave them. Blocks.
     """
-    if draft.record.kind != "tidy" or "remove" not in draft.rules.may:
-        return draft.over.kept(changes(draft.base, edited), draft.contradicted)
-    changed, reasons = draft.over.taken_out(draft.base, edited)
-    for path, lines in reasons.items():
-        draft.given_up[path] |= lines
-    return changed
-
-
-class _MemoryNow(NamedTuple):
-    """The person's files as they are now, and what the person has taken back up to now."""
-
-    files: Mapping[str, FileData]
-    taken_back: Mapping[Key, Dated]
-    sources: Mapping[str, Source]  # who vouches for their entries, and for what is proposed
+    if draft.record.kind == "tidy" and "remove" in draft.rules.may:
+        changed, reasons = draft.over.taken_out(draft.base, edited)
+        for path, lines in reasons.items():
+            draft.given_up[path] |= lines
+        return changed
+    changed = changes(draft.base, edited)
+    return draft.over.kept(changed, draft.contradicted)
 
 
 async def _memory_now(draft: Draft) -> _MemoryNow:
-    memory = draft.memory
-    files, revisions, dropped, proposals = await journal.all_items_of(
-        memory.store,
-        [
-            memory.files,
-            namespaces.journals(memory.files),
-            namespaces.taken_back(memory.files),
-            namespaces.proposals(memory.actor),
-        ],
-    )
-    own_proposals = memory.own_proposals(await proposals_in(proposals))
-    present = await platform.in_thread(files_in, files)
-    sources = sources_now(await platform.in_thread(sources_of_files, files), own_proposals)
-    taken_back = await draft.taken_back(own_proposals, revisions, dropped)
+    memory = await read_stored_memory(draft.memory)
+    present = await platform.in_thread(files_in, memory.files)
+    in_files = await platform.in_thread(sources_of_files, memory.files)
+    sources = sources_now(in_files, memory.proposals)
+    taken_back = await draft.taken_back(memory)
     if draft.dream:  # it changes its own draft
         taken_back = await platform.in_thread(still_gone, taken_back, texts(present))
         present = dict(draft.base)
         sources |= draft.dream.sources()
-    return _MemoryNow(
-        files=present,
-        taken_back=taken_back,
-        sources=sources,
-    )
+    return _MemoryNow(present, taken_back, sources)
 
 
 async def _returning(draft: Draft, changed: Sequence[Changed], memory: _MemoryNow) -> Findings:
     """The new lines that bring back what the person took back, also since the run began."""
     if not memory.taken_back:
         return {}
+    now = texts(memory.files)
     return await platform.in_thread(
-        lines_returning, changed, texts(memory.files), memory.taken_back, draft.said, draft.rules
+        lines_returning, changed, now, memory.taken_back, draft.said, draft.rules
     )
 
 
-def _left_out(
-    draft: Draft,
-    returning: Findings,
-    invented: Findings,
-    beyond: Sequence[Beyond],
-    doubtful: Findings,
-) -> Verdict:
+async def _invented(draft: Draft, changed: Sequence[Changed]) -> Findings:
+    """The new lines that say what is not in the source, where the draft has one."""
+    if not draft.source:
+        return {}
+    return await platform.in_thread(guard.invented, changed, draft.source, draft.rules)
+
+
+def _verdict(draft: Draft, left_out: _LeftOut) -> Verdict:
     """What is left out of a draft, and why, for the model and for people. A reading notes it, too."""
     reasons = list[str]()
     notes = list[Note]()
-    if returning:
-        reasons.append(RETURNS.format(_first_lines(returning)))
-        lines = [sentence.rpartition(" (at ")[0] for sentence in returning.values()]
+    if left_out.returning:
+        first = _first_lines(left_out.returning)
+        reasons.append(RETURNS.format(first))
+        lines = [_without_time(line) for line in left_out.returning.values()]
         notes.append(note("taken_back", *lines))
-    if invented:
-        reasons.append(INVENTED.format(_first_lines(invented)))
-        notes.append(note("not_given", *invented.values()))
-    kinds = listed(draft.rules.may)
-    lines_beyond = [str(change) for change in beyond]
-    first_beyond = "; ".join(lines_beyond[:_LINES_TOLD])
-    if beyond:
-        reasons.append(BEYOND.format(kinds, first_beyond))
-        notes.append(note("not_allowed", *lines_beyond))
-    if doubtful:
-        reasons.append(DOUBTFUL.format(_first_lines(doubtful)))
-        notes.append(note("unconfirmed", *doubtful.values()))
+    if left_out.invented:
+        first = _first_lines(left_out.invented)
+        reasons.append(INVENTED.format(first))
+        notes.append(note("not_given", *left_out.invented.values()))
+    if left_out.beyond:
+        kinds = listed(draft.rules.may)
+        lines = [str(change) for change in left_out.beyond]
+        first = _first_beyond(left_out.beyond)
+        reasons.append(BEYOND.format(kinds, first))
+        notes.append(note("not_allowed", *lines))
+    if left_out.doubtful:
+        first = _first_lines(left_out.doubtful)
+        reasons.append(DOUBTFUL.format(first))
+        notes.append(note("unconfirmed", *left_out.doubtful.values()))
     if draft.reading:
-        draft.reading.returning = {key: " ".join(key) for _, key in returning}
-        draft.reading.invented = [*invented.values()]
-        draft.reading.beyond = NOT_DONE.format(kinds, first_beyond) if beyond else ""
-    return Verdict(left_out=" ".join(reasons), notes=notes)
+        _note_for_reading(draft.reading, left_out, draft.rules)
+    text = " ".join(reasons)
+    return Verdict(left_out=text, notes=notes)
+
+
+def _note_for_reading(reading: Reading, left_out: _LeftOut, rules: Consolidation) -> None:
+    """Note in a reading what its person is told of this attempt."""
+    returning = dict[Key, str]()
+    for _, key in left_out.returning:
+        returning[key] = " ".join(key)
+    reading.returning = returning
+    reading.invented = list(left_out.invented.values())
+    reading.beyond = ""
+    if left_out.beyond:
+        kinds = listed(rules.may)
+        lines = _first_beyond(left_out.beyond)
+        reading.beyond = NOT_DONE.format(kinds, lines)
+
+
+def _first_beyond(beyond: Sequence[Beyond]) -> str:
+    """The first of these changes, as the model and the person are told."""
+    lines = [str(change) for change in beyond[:_LINES_TOLD]]
+    return "; ".join(lines)
+
+
+def _without_time(finding: str) -> str:
+    """What was taken back, of what `returning` says of it."""
+    line, _, _ = finding.rpartition(" (at ")
+    return line
 
 
 def _first_lines(findings: Findings) -> str:
     """The first of these lines, with their files, as the model is told."""
     lines = list[str]()
     for (path, _), line in findings.items():
-        lines.append(f"{path}: {line[:_LINE_CHARS]}")
-    return "; ".join(lines[:_LINES_TOLD])
+        start = line[:_LINE_CHARS]
+        lines.append(f"{path}: {start}")
+    first = lines[:_LINES_TOLD]
+    return "; ".join(first)
 
 
 async def _objection(
@@ -236,20 +287,24 @@ async def _objection(
 ) -> Verdict | None:
     """Why none of the changes may be committed, if there is a reason."""
     rules = draft.rules
+    given_up: Mapping[str, Collection[str]] = draft.given_up
     unchanged = list[tuple[str, str]]()
     if draft.source:
         rules = replace(rules, removable_share=0)  # each line that goes needs a reason
         unchanged = _unchanged_source(draft.source, changed)
-    # A text that was brought takes no line away.
-    given_up = {} if draft.reading else draft.given_up
+    if draft.reading:
+        given_up = {}  # a text that was brought takes no line away
     found = await platform.in_thread(guard.objection, changed, given_up, rules, unchanged)
     if found:
-        return Verdict(problem=found.reason, notes=[note(found.kind, *found.lines)])
+        why = note(found.kind, *found.lines)
+        return Verdict(problem=found.reason, notes=[why])
     whole = draft.with_earlier_parts(changed)
     try:
         await draft.memory.check(whole, draft.author, memory.files, sources)
     except ValueError as error:
-        return Verdict(problem=str(error), notes=[note(getattr(error, "kind", "") or "refused")])
+        kind = getattr(error, "kind", "") or "refused"
+        why = note(kind)
+        return Verdict(problem=str(error), notes=[why])
     return None
 
 
@@ -257,5 +312,9 @@ def _unchanged_source(
     source: Sequence[tuple[str, str]], changed: Sequence[Changed]
 ) -> list[tuple[str, str]]:
     """The files of a source, as path and text, that have not changed."""
-    paths = {change.path for change in changed}
-    return [(path, text) for path, text in source if path and path not in paths]
+    changed_paths = {change.path for change in changed}
+    unchanged = list[tuple[str, str]]()
+    for path, text in source:
+        if path and path not in changed_paths:
+            unchanged.append((path, text))
+    return unchanged

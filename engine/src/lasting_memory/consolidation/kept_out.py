@@ -70,7 +70,8 @@ async def keep_out(
     ops = list[PutOp]()
     for thread_id in thread_ids:
         with suppress(NotFoundError):  # it was deleted meanwhile
-            ops.append(await _keep_out_op(store, client, actor, thread_id))
+            op = await _keep_out_op(store, client, actor, thread_id)
+            ops.append(op)
     await journal.put_unless_forgotten(store, ops, began)
 
 
@@ -78,14 +79,16 @@ async def _keep_out_op(
     store: BaseStore, client: LangGraphClient, actor: identity.Actor, thread_id: str
 ) -> PutOp:
     """The operation that keeps out what was said in a conversation up to now."""
-    namespace = namespaces.kept_out(actor)
     run_ids = set[str]()
     for run in await client.runs.list(thread_id, limit=_RUNS):
         if run["status"] in {"pending", "running"}:
-            run_ids.add(str(run["run_id"]))
+            run_id = str(run["run_id"])
+            run_ids.add(run_id)
     # The state has what a run that goes on was sent.
     state = await client.threads.get_state(thread_id)
-    hashes = {hash_of(turn) for turn in _talk(thread_id, state).turns}
+    talk = _talk(thread_id, state)
+    hashes = {hash_of(turn) for turn in talk.turns}
+    namespace = namespaces.kept_out(actor)
     before = await store.aget(namespace, thread_id)
     if before:
         hashes.update(before.value.get("seen", ()))
@@ -96,7 +99,8 @@ async def _keep_out_op(
 
 
 def _talk(thread_id: str, state: Any) -> Conversation:
-    return conversation({"thread_id": thread_id, "values": state.get("values")}, speakers=_SPEAKERS)
+    thread = {"thread_id": thread_id, "values": state.get("values")}
+    return conversation(thread, speakers=_SPEAKERS)
 
 
 async def kept_out_in(items: Iterable[Item], runs: RunsClient | None) -> KeptOut:
@@ -107,11 +111,13 @@ async def kept_out_in(items: Iterable[Item], runs: RunsClient | None) -> KeptOut
     hashes = set[str]()
     being_said = dict[str, Collection[str]]()
     for item in items:
-        hashes.update(item.value.get("seen", ()))
+        thread_id = item.key
+        seen = item.value.get("seen", ())
+        hashes.update(seen)
         run_ids = set(item.value.get("runs", ()))
         if run_ids and runs:
             with suppress(NotFoundError):  # the conversation was deleted meanwhile
-                being_said[item.key] = await _last_words_of(runs, item.key, run_ids)
+                being_said[thread_id] = await _last_words_of(runs, thread_id, run_ids)
     return KeptOut(frozenset(hashes), being_said)
 
 
@@ -120,8 +126,13 @@ async def _last_words_of(
 ) -> Collection[str]:
     """What a conversation's runs with these ids were sent."""
     listed: Any = await runs.list(thread_id, limit=_RUNS_READ, select=["run_id", "kwargs"])
-    texts = {last_words(run) for run in listed if str(run["run_id"]) in run_ids}
-    return texts - {""}
+    texts = set[str]()
+    for run in listed:
+        if str(run["run_id"]) in run_ids:
+            text = last_words(run)
+            texts.add(text)
+    texts.discard("")
+    return texts
 
 
 async def saying(
@@ -135,7 +146,8 @@ async def saying(
 ) -> list[str]:
     """Ids of a person's conversations in which somebody says a fact, in any order of its words."""
     talks = list[Conversation]()
-    for wording in sorted(fact.wordings)[:_WORDINGS]:
+    wordings = sorted(fact.wordings)
+    for wording in wordings[:_WORDINGS]:
         results = await recall.search(
             store,
             client.threads,
@@ -148,30 +160,44 @@ async def saying(
         )
         talks += [match.conversation for match in results.matches]
     # What is said at this moment is in no index.
+    talks += await _busy_talks(client, actor, deployment)
+    return await platform.in_thread(_that_say, talks, fact)
+
+
+async def _busy_talks(
+    client: LangGraphClient, actor: identity.Actor, deployment: Deployment
+) -> list[Conversation]:
+    """A person's conversations in which a run is at work."""
+    talks = list[Conversation]()
     busy = await client.threads.search(
         metadata=asdict(actor), status="busy", limit=_BUSY, select=["thread_id", "metadata"]
     )
     for thread in busy:
-        if (thread["metadata"] or {}).get("graph_id") in deployment.agents:
-            with suppress(NotFoundError):
-                thread_id = str(thread["thread_id"])
-                talks.append(_talk(thread_id, await client.threads.get_state(thread_id)))
-    return await platform.in_thread(_that_say, talks, fact)
+        metadata = thread["metadata"] or {}
+        if metadata.get("graph_id") not in deployment.agents:
+            continue
+        thread_id = str(thread["thread_id"])
+        with suppress(NotFoundError):
+            state = await client.threads.get_state(thread_id)
+            talks.append(_talk(thread_id, state))
+    return talks
 
 
 def _that_say(talks: Collection[Conversation], fact: Fact) -> list[str]:
     """The ids of the conversations that say a fact. Blocks."""
-    wordings = Facts(facts_of([("", wording) for wording in fact.wordings])).words.values()
-    weights = weights_of([*wordings])
+    wordings = _facts_in(fact.wordings).words.values()
+    weights = weights_of(wordings)
     thread_ids = dict[str, None]()
     for talk in talks:
-        texts = [("", turn.text) for turn in talk.turns if turn.speaker in _SPEAKERS]
-        facts = Facts(facts_of(texts))
-        if any(_are_said(words, facts, weights) for words in wordings):
+        texts = [turn.text for turn in talk.turns if turn.speaker in _SPEAKERS]
+        facts = _facts_in(texts)
+        is_said = any(facts.has_fact(words, weights) for words in wordings)
+        if is_said:
             thread_ids[talk.thread_id] = None
-    return [*thread_ids]
+    return list(thread_ids)
 
 
-def _are_said(words: frozenset[str], facts: Facts, weights: Mapping[str, float]) -> bool:
-    """Whether one of these facts has the words of a wording."""
-    return next(facts.keeping(words, weights), None) is not None
+def _facts_in(texts: Iterable[str]) -> Facts:
+    """The facts of texts of no file."""
+    files = [("", text) for text in texts]
+    return Facts(facts_of(files))

@@ -16,9 +16,9 @@ left out line by line, of a JSON object field by field, and the rest stays.
 
 import json
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from lasting_memory.consolidation.facts import facts_of, is_heading, key_of
 from lasting_memory.deployment import KINDS, Kind
@@ -28,6 +28,9 @@ from lasting_memory.memory.proposals import Changed
 # Pairs of lines at one place that are compared by their words: beyond, they belong together in
 # their order.
 _MOST_PAIRS = 10_000
+# Characters of a line or field that is left out, as it is told.
+_TEXT_CHARS = 120
+_WHOLE_FILE = "the whole file"
 
 
 class Beyond(NamedTuple):
@@ -38,17 +41,20 @@ class Beyond(NamedTuple):
     text: str
 
     def __str__(self) -> str:
-        return f"{self.path}, {self.kind}: {self.text[:120]}"
+        start = self.text[:_TEXT_CHARS]
+        return f"{self.path}, {self.kind}: {start}"
 
 
 def listed(kinds: Collection[Kind], word: str = "and") -> str:
     """Kinds of change as a list of verbs: "add", "add and update"."""
-    return f" {word} ".join(kind for kind in KINDS if kind in kinds)
+    in_order = [kind for kind in KINDS if kind in kinds]
+    return f" {word} ".join(in_order)
 
 
 def within(changes: Sequence[Changed], may: Collection[Kind]) -> tuple[list[Changed], list[Beyond]]:
     """The part of a batch's changes that may be made, and what is left out. Blocks."""
-    if set(KINDS) <= {*may}:
+    may_do_all = {*KINDS} <= {*may}
+    if may_do_all:
         return list(changes), []
     moved = _moved(changes)
     kept = list[Changed]()
@@ -59,12 +65,14 @@ def within(changes: Sequence[Changed], may: Collection[Kind]) -> tuple[list[Chan
         else:
             text, found = _lines(change, may, moved)
         lines_left = [line for line in text.split("\n") if line.strip()]
+        has_only_headings = all(map(is_heading, lines_left))
         # All lines of a deleted file are elsewhere, or may go.
-        if change.deleted and all(map(is_heading, lines_left)):
+        if change.deleted and has_only_headings:
             kept.append(change)
             continue
         left_out += found
-        if text != change.before and (change.before or lines_left):
+        is_file = bool(change.before) or bool(lines_left)
+        if is_file and text != change.before:
             kept.append(replace(change, after=text, deleted=False))
     return kept, left_out
 
@@ -84,24 +92,40 @@ class _Moved(NamedTuple):
 
 def _moved(changes: Sequence[Changed]) -> _Moved:
     text_changes = [change for change in changes if not change.path.endswith(".json")]
-    taken = Counter[str]()
-    put = Counter[str]()
-    for change in text_changes:
-        old = change.before.split("\n")
-        new = change.after.split("\n")
-        for start, end, new_start, new_end in journal.edits(old, new):
-            taken.update(line.strip() for line in old[start:end])
-            put.update(line.strip() for line in new[new_start:new_end])
     facts_before = facts_of([(change.path, change.before) for change in text_changes])
     facts_after = facts_of([(change.path, change.after) for change in text_changes])
     moved = Counter[str]()
-    for line, times in (taken & put).items():
+    for line, times in _taken_and_put(text_changes).items():
         key = key_of(line)
         # A fact that now stands in a comment is gone.
         is_gone = key in facts_before and key not in facts_after
         if not is_gone:
             moved[line] = times
-    return _Moved(moved, moved.copy())
+    return _Moved(out=moved, back=moved.copy())
+
+
+def _taken_and_put(changes: Sequence[Changed]) -> Counter[str]:
+    """The lines that are taken out and put in, and how often both."""
+    taken = Counter[str]()
+    put = Counter[str]()
+    for change in changes:
+        old = _stripped_lines(change.before)
+        new = _stripped_lines(change.after)
+        for start, end, new_start, new_end in _edits_of(change):
+            taken.update(old[start:end])
+            put.update(new[new_start:new_end])
+    return taken & put
+
+
+def _edits_of(change: Changed) -> Iterable[tuple[int, int, int, int]]:
+    """The places where a text changes, as numbers of old and of new lines."""
+    old = change.before.split("\n")
+    new = change.after.split("\n")
+    return journal.edits(old, new)
+
+
+def _stripped_lines(text: str) -> list[str]:
+    return [line.strip() for line in text.split("\n")]
 
 
 def _take_all(moved: Counter[str], lines: Sequence[str]) -> set[int]:
@@ -122,9 +146,12 @@ def _lines(change: Changed, may: Collection[Kind], moved: _Moved) -> tuple[str, 
     copied = 0  # lines of the old text that are in the result, or taken out
     result = list[str]()
     left_out = list[Beyond]()
-    for start, end, new_start, new_end in journal.edits(old, new):
-        result += old[copied:start]
-        place = _Place(old[start:end], new[new_start:new_end], may, moved)
+    for start, end, new_start, new_end in _edits_of(change):
+        unchanged = old[copied:start]
+        taken = old[start:end]
+        put = new[new_start:new_end]
+        place = _Place(taken, put, may, moved)
+        result += unchanged
         result += place.lines()
         for kind, text in place.left_out:
             left_out.append(Beyond(change.path, kind, text))
@@ -145,12 +172,12 @@ class _Place:
         # Numbers of the lines that are moved from here and to here.
         self._going = _take_all(moved.out, taken)
         self._coming = _take_all(moved.back, put)
-        # By the number of a line that was taken out, that of the line in its place.
-        self._pairs = dict[int, int]()
         facts_out, others_out = _facts_and_others(taken, self._going)
         facts_in, others_in = _facts_and_others(put, self._coming)
-        self._pairs |= _pairs(facts_out, facts_in)
-        self._pairs |= _pairs(others_out, others_in)
+        pairs_of_facts = _pairs(facts_out, facts_in)
+        pairs_of_others = _pairs(others_out, others_in)
+        # By the number of a line that was taken out, that of the line in its place.
+        self._pairs = {**pairs_of_facts, **pairs_of_others}
         self.left_out = list[tuple[Kind, str]]()
 
     def lines(self) -> list[str]:
@@ -160,23 +187,28 @@ class _Place:
         for number, line in enumerate(self._taken):
             if number in self._pairs:
                 put_number = self._pairs[number]
-                result += self._added(range(next_put, put_number))
+                numbers_before = range(next_put, put_number)
+                result += self._added(numbers_before)
                 update = self._put[put_number]
-                result.append(update if self._may_do("update", update) else line)
+                is_updated = self._may_do("update", update)
+                result.append(update if is_updated else line)
                 next_put = max(next_put, put_number + 1)
             elif number not in self._going:
                 is_removed = line.strip() and self._may_do("remove", line)
                 if not is_removed:
                     result.append(line)
-        result += self._added(range(next_put, len(self._put)))
-        return result if self.left_out else list(self._put)
+        numbers_left = range(next_put, len(self._put))
+        result += self._added(numbers_left)
+        if self.left_out:
+            return result
+        return list(self._put)
 
     def _added(self, numbers: range) -> list[str]:
         """The new lines with these numbers that may be added.
 
         A line that stands in place of another one is not among them.
         """
-        updates = {*self._pairs.values()}
+        updates = set(self._pairs.values())
         lines = list[str]()
         for number in numbers:
             if number in updates:
@@ -189,8 +221,9 @@ class _Place:
     def _may_do(self, kind: Kind, line: str) -> bool:
         if kind in self._may:
             return True
-        if line.strip():
-            self.left_out.append((kind, line.strip()))
+        text = line.strip()
+        if text:
+            self.left_out.append((kind, text))
         return False
 
 
@@ -203,7 +236,8 @@ def _facts_and_others(
     for number, line in enumerate(lines):
         if not line.strip() or number in moved:
             continue
-        if facts_of([("", line)]):
+        is_fact = facts_of([("", line)])
+        if is_fact:
             facts[number] = line
         else:
             others[number] = line
@@ -233,17 +267,26 @@ def _most_alike(taken: Mapping[int, str], put: Mapping[int, str]) -> list[tuple[
 
     None where there are too many pairs to compare.
     """
-    if len(taken) * len(put) > _MOST_PAIRS:
+    number_of_pairs = len(taken) * len(put)
+    if number_of_pairs > _MOST_PAIRS:
         return []
-    words_put = {number: {*key_of(line)} for number, line in put.items()}
+    words_taken = _words_by_number(taken)
+    words_put = _words_by_number(put)
     common = dict[tuple[int, int], int]()
-    for old, line in taken.items():
-        words = {*key_of(line)}
+    for old, old_words in words_taken.items():
         for new, new_words in words_put.items():
-            count = len(words & new_words)
-            if count:
-                common[old, new] = count
+            words_of_both = old_words & new_words
+            if words_of_both:
+                common[old, new] = len(words_of_both)
     return sorted(common, key=lambda pair: (-common[pair], pair))
+
+
+def _words_by_number(lines: Mapping[int, str]) -> dict[int, set[str]]:
+    words = dict[int, set[str]]()
+    for number, line in lines.items():
+        key = key_of(line)
+        words[number] = set(key)
+    return words
 
 
 # --- JSON
@@ -254,20 +297,30 @@ def _object(change: Changed, may: Collection[Kind]) -> tuple[str, list[Beyond]]:
     old = _fields_of(change.before)
     new = _fields_of("" if change.deleted else change.after)
     if old is None or new is None:
-        kind = _kind_of_file_change(change)
-        if kind in may:
-            return change.after, []
-        return change.before, [Beyond(change.path, kind, "the whole file")]
+        return _whole_object(change, may)
+    where = Beyond(change.path, "update", "")
     try:
-        result, left_out = _merged(old, new, may, Beyond(change.path, "update", ""))
+        result, left_out = _merged(old, new, may, where)
     except RecursionError:
-        return change.before, [Beyond(change.path, "update", "the whole file")]
+        too_deep = where._replace(text=_WHOLE_FILE)
+        return change.before, [too_deep]
     if not left_out:
         return change.after, []
     if _are_same(result, old):
         return change.before, left_out
-    text = json.dumps(result, indent=2, ensure_ascii=False) + "\n"
-    return text if result else "", left_out
+    if not result:
+        return "", left_out
+    text = json.dumps(result, indent=2, ensure_ascii=False)
+    return f"{text}\n", left_out
+
+
+def _whole_object(change: Changed, may: Collection[Kind]) -> tuple[str, list[Beyond]]:
+    """As `_object`, of a file that is no object before or after the change."""
+    kind = _kind_of_file_change(change)
+    if kind in may:
+        return change.after, []
+    left_out = Beyond(change.path, kind, _WHOLE_FILE)
+    return change.before, [left_out]
 
 
 def _kind_of_file_change(change: Changed) -> Kind:
@@ -288,21 +341,27 @@ def _merged(
     for name in dict.fromkeys([*old, *new]):
         before = old.get(name)
         after = new.get(name)
-        have_values = _has_value(before) and _has_value(after)
-        if have_values and isinstance(before, dict) and isinstance(after, dict):
-            where_within = where._replace(text=f"{where.text}{name}.")
+        where_of_field = where._replace(text=f"{where.text}{name}")
+        if _is_object(before) and _is_object(after):
+            where_within = where_of_field._replace(text=f"{where_of_field.text}.")
             result[name], beyond = _merged(before, after, may, where_within)
             left_out += beyond
             continue
         kind = _kind_of(before, after)
-        is_made = kind is None or kind in may
-        source = new if is_made else old
+        if kind is None or kind in may:
+            source = new
+        else:
+            source = old
+            value = before if kind == "remove" else after
+            left_out.append(Beyond(where.path, kind, f"{where_of_field.text}: {value}"))
         if name in source:
             result[name] = source[name]
-        if kind is not None and not is_made:
-            value = before if kind == "remove" else after
-            left_out.append(Beyond(where.path, kind, f"{where.text}{name}: {value}"))
     return result, left_out
+
+
+def _is_object(value: object) -> TypeGuard[dict[str, Any]]:
+    """Whether a value is an object with fields."""
+    return isinstance(value, dict) and bool(value)
 
 
 def _kind_of(before: object, after: object) -> Kind | None:
@@ -320,13 +379,17 @@ def _has_value(value: object) -> bool:
 
 def _are_same(one: object, other: object) -> bool:
     """Whether two values are the same JSON: Python takes true for 1."""
-    return json.dumps(one) == json.dumps(other)
+    one_text = json.dumps(one)
+    other_text = json.dumps(other)
+    return one_text == other_text
 
 
 def _fields_of(text: str) -> dict[str, Any] | None:
     """The fields of a JSON object; none of no text; None for other text."""
+    if not text.strip():
+        return {}
     try:
-        found = json.loads(text) if text.strip() else {}
+        found = json.loads(text)
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None

@@ -43,11 +43,14 @@ class LinesOver:
         """The numbers of a file's lines that are over. Blocks."""
         if self.day is None or not has_ends(key):
             return frozenset()
-        return over_in(ends_in(text, self.written.get(key, {}), self.began, self.day))
+        written = self.written.get(key, {})
+        ends = ends_in(text, written, self.began, self.day)
+        return over_in(ends)
 
     def current(self, key: str, text: str) -> str:
         """A file's text without the lines that are over. Blocks."""
-        return without_lines(text, self.numbers(key, text))
+        over = self.numbers(key, text)
+        return without_lines(text, over)
 
     def kept(
         self, changed: Sequence[Changed], contradicted: Collection[tuple[str, str]]
@@ -62,19 +65,29 @@ class LinesOver:
             new += new_lines(change.before, change.after)
         result = list[Changed]()
         for change in changed:
-            over = self.numbers(change.key, change.before)
-            lines = change.before.split("\n")
-            staying = {
-                number
-                for number in dropped(change.before, change.after, over, new)
-                if (change.path, lines[number].strip()) not in contradicted
-            }
-            if staying:
-                text = with_lines(change.before, change.after, staying)
-                result.append(replace(change, after=text, deleted=False))
-            else:
-                result.append(change)
-        return [change for change in result if change.deleted or change.before != change.after]
+            whole = self._with_staying(change, contradicted, new)
+            if whole.deleted or whole.before != whole.after:
+                result.append(whole)
+        return result
+
+    def _with_staying(
+        self,
+        change: Changed,
+        contradicted: Collection[tuple[str, str]],
+        new: Sequence[DatedLine],
+    ) -> Changed:
+        """A change with the lines that are over where they were."""
+        over = self.numbers(change.key, change.before)
+        lines = change.before.split("\n")
+        staying = set[int]()
+        for number in dropped(change.before, change.after, over, new):
+            line = lines[number].strip()
+            if (change.path, line) not in contradicted:
+                staying.add(number)
+        if not staying:
+            return change
+        text = with_lines(change.before, change.after, staying)
+        return replace(change, after=text, deleted=False)
 
     def taken_out(
         self, base: Mapping[str, FileData], files: Mapping[str, FileData]
@@ -88,26 +101,32 @@ class LinesOver:
         for key, file in files.items():
             there_before = set[str]()
             if key in base:
-                there_before = _stripped_lines(base[key]["content"])
+                content = base[key]["content"]
+                there_before = _stripped_lines(content)
             moved_here = everywhere - there_before
             over_here = over.get(key, set())
-            cleaned[key] = _without(file, over_here | moved_here)
+            gone = over_here | moved_here
+            cleaned[key] = _without(file, gone)
         reasons = dict[str, dict[str, str]]()
         for key, lines in over.items():
             if lines:
-                reasons[f"/memories{key}"] = dict.fromkeys(lines, OVER)
-        return changes(base, cleaned), reasons
+                path = f"/memories{key}"
+                reasons[path] = dict.fromkeys(lines, OVER)
+        changed = changes(base, cleaned)
+        return changed, reasons
 
     def _lines_over(self, files: Mapping[str, FileData]) -> dict[str, set[str]]:
         """The lines of these files that are over, by key. Blocks."""
         over = dict[str, set[str]]()
         for key, file in files.items():
-            over[key] = set()
-            if file["encoding"] != "utf-8":
-                continue
-            lines = file["content"].split("\n")
-            for number in self.numbers(key, file["content"]):
-                over[key].add(lines[number].strip())
+            over_here = set[str]()
+            if file["encoding"] == "utf-8":
+                text = file["content"]
+                lines = text.split("\n")
+                for number in self.numbers(key, text):
+                    line = lines[number].strip()
+                    over_here.add(line)
+            over[key] = over_here
         return over
 
 
@@ -119,5 +138,9 @@ def _without(file: FileData, gone: Collection[str]) -> FileData:
     """A file without these lines. One that is not text has none."""
     if not gone or file["encoding"] != "utf-8":
         return file
-    kept = [line for line in file["content"].split("\n") if line.strip() not in gone]
-    return FileData(content="\n".join(kept), encoding="utf-8")
+    kept = list[str]()
+    for line in file["content"].split("\n"):
+        if line.strip() not in gone:
+            kept.append(line)
+    content = "\n".join(kept)
+    return FileData(content=content, encoding="utf-8")

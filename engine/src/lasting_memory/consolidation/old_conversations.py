@@ -28,15 +28,14 @@ async def delete_old(
     if days is None:
         return 0
     before = (now or datetime.now(UTC)) - timedelta(days=days)
+    waits_until = before - LOOK_BACK
 
     async def due_ids(threads: list[Any]) -> set[str]:
         if deployment.memory.is_shared:
             return set()
-        may_wait = [
-            thread for thread in threads if time_of(thread["updated_at"]) >= before - LOOK_BACK
-        ]
+        may_wait = [thread for thread in threads if time_of(thread["updated_at"]) >= waits_until]
         due = await changed_in(may_wait, deployment, store)
-        return {str(item.thread["thread_id"]) for item in due}
+        return {item.thread_id for item in due}
 
     deleted = list[Any]()
     for graph in deployment.agents:
@@ -45,9 +44,10 @@ async def delete_old(
     for thread in deleted:
         owner = owner_of(thread, deployment)
         if owner:  # without one it has no index
-            thread_ids_of[owner.actor].append(thread["thread_id"])
-    for actor, thread_ids in thread_ids_of.items():
-        await _forget_threads(store, actor, thread_ids)
+            thread_ids = thread_ids_of[owner.actor]
+            thread_ids.append(thread["thread_id"])
+    for actor, ids in thread_ids_of.items():
+        await _forget_threads(store, actor, ids)
     return len(deleted)
 
 
@@ -55,7 +55,7 @@ async def _forget_threads(store: BaseStore, actor: identity.Actor, thread_ids: l
     """Delete what the store knows of a person's deleted conversations."""
     await drop(store, actor, thread_ids)
     deletions = list[PutOp]()
-    for thread_id in thread_ids:
-        deletions.append(PutOp(namespaces.positions(actor), thread_id, None))
-        deletions.append(PutOp(namespaces.kept_out(actor), thread_id, None))
+    for place in (namespaces.positions(actor), namespaces.kept_out(actor)):
+        for thread_id in thread_ids:
+            deletions.append(PutOp(place, thread_id, None))
     await store.abatch(deletions)

@@ -33,7 +33,8 @@ class Owner:
 
 def owner_for(caller: Caller, deployment: Deployment) -> Owner:
     """The owner for whom a run acts."""
-    return Owner(caller.actor, caller.assistant if deployment.memory.per_assistant else None)
+    assistant_id = caller.assistant if deployment.memory.per_assistant else None
+    return Owner(caller.actor, assistant_id)
 
 
 def owner_of(thread: Mapping[str, Any], deployment: Deployment) -> Owner | None:

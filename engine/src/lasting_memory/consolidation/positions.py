@@ -40,8 +40,9 @@ _POSITIONS = TypeAdapter(Position)
 def hash_of(turn: Turn) -> str:
     """By what a turn is known as read."""
     content = f"{turn.message_id}\0{turn.speaker}\0{turn.text}"
-    digest = hashlib.sha256(content.encode(errors="replace"))
-    return digest.hexdigest()[:12]
+    encoded = content.encode(errors="replace")
+    digest = hashlib.sha256(encoded).hexdigest()
+    return digest[:12]
 
 
 async def positions_of(
@@ -53,7 +54,8 @@ async def positions_of(
     gets = list[GetOp]()
     for actor, thread_id in threads:
         gets += position_gets(actor, [thread_id])
-    return positions_in(await store.abatch(gets))
+    items = await store.abatch(gets)
+    return positions_in(items)
 
 
 def position_gets(actor: identity.Actor, thread_ids: Iterable[str]) -> list[GetOp]:
@@ -95,4 +97,5 @@ async def put_positions(
     """Put the positions of these threads, unless their person was forgotten since this `began`.
     Returns whether it did.
     """
-    return await journal.put_unless_forgotten(store, position_ops(actor, positions), began)
+    ops = position_ops(actor, positions)
+    return await journal.put_unless_forgotten(store, ops, began)

@@ -35,6 +35,7 @@ from lasting_memory.consolidation.no_batch import (
     NothingToDoError,
 )
 from lasting_memory.consolidation.said_since import said_since
+from lasting_memory.consolidation.stored_memory import StoredMemory, read_stored_memory
 from lasting_memory.consolidation.taken_back import Dated, still_gone
 from lasting_memory.days import zone_of
 from lasting_memory.deployment import PROFILE_PATH, Deployment
@@ -44,13 +45,24 @@ from lasting_memory.memory.proposals import (
     Memory,
     Proposal,
     files_in,
-    proposals_in,
     texts,
 )
 from lasting_memory.memory.stored_files import text_of
-from lasting_memory.people import namespaces
-from lasting_memory.recall import owned_by
 from lasting_memory.vouching import Evidence
+
+_PROFILE_KEY = PROFILE_PATH.removeprefix("/memories")
+_SKILLS = "/memories/skills/"
+
+
+class _Stored(NamedTuple):
+    """What a run reads of the store before it reads conversations: the memory, its files and which of
+    their lines are over, and what says which turns are new.
+    """
+
+    memory: StoredMemory
+    files: Mapping[str, FileData]
+    over: LinesOver
+    marks: Marks
 
 
 async def read(draft: Draft, messages: Sequence[AnyMessage], client: LangGraphClient) -> None:
@@ -59,74 +71,64 @@ async def read(draft: Draft, messages: Sequence[AnyMessage], client: LangGraphCl
     """
     stored = await _read_stored(draft)
     draft.over = stored.over
-    undecided = [proposal for proposal in stored.proposals if proposal.changes]
+    undecided = [proposal for proposal in stored.memory.proposals if proposal.changes]
     if draft.record.kind == "dream":
         # Its draft is what the model works on. Lines of old conversations may be over by now.
         draft.over = replace(stored.over, written={})
         await dreaming.choose(draft, stored.marks, client)
     elif draft.record.kind == "bring":
-        await _begin_reading(draft, await _part_of(messages), undecided)
+        part = await _part_of(messages)
+        await _begin_reading(draft, part, undecided)
     else:
         _check_room(undecided)
         draft.base = await _with_proposals(draft.memory, stored.files, undecided)
-    taken = await draft.taken_back(stored.proposals, stored.revisions, stored.dropped)
+    taken = await draft.taken_back(stored.memory)
+    if draft.dream:
+        present = texts(stored.files)
+        taken = await platform.in_thread(still_gone, taken, present)
+    talk = await _talk(draft, stored, taken, client)
+    lines_taken = list(taken.values())
+    await platform.in_thread(draft.show, talk, lines_taken)
+
+
+async def _talk(
+    draft: Draft, stored: _Stored, taken: Mapping[Key, Dated], client: LangGraphClient
+) -> str:
+    """What the model reads, of whichever kind it is."""
     if draft.reading:
-        talk = await _read_text(draft, draft.reading, taken)
-    elif draft.record.kind == "tidy":
-        talk = await _read_memory(draft)
-    elif draft.dream:
-        taken = await platform.in_thread(still_gone, taken, texts(stored.files))
-        talk = await _transcripts(draft, taken, client)
-    else:
-        talk = await _read_conversations(draft, stored.marks, taken, client)
-    await platform.in_thread(draft.show, talk, [*taken.values()])
-
-
-class _Stored(NamedTuple):
-    """What a run reads of the store before it reads conversations: the files, the items of their
-    journals and of lines that were taken back before, the memory's proposals, and what says which turns are new.
-    """
-
-    files: Mapping[str, FileData]
-    over: LinesOver
-    revisions: Sequence[Item]
-    dropped: Sequence[Item]
-    proposals: Sequence[Proposal]
-    marks: Marks
+        return await _read_text(draft, draft.reading, taken)
+    if draft.record.kind == "tidy":
+        return await _read_memory(draft)
+    if draft.dream:
+        return await _transcripts(draft, taken, client)
+    return await _read_conversations(draft, stored.marks, taken, client)
 
 
 async def _read_stored(draft: Draft) -> _Stored:
     memory = draft.memory
-    files, revisions, dropped, proposals, *marks = await journal.all_items_of(
-        memory.store,
-        [
-            memory.files,
-            namespaces.journals(memory.files),
-            namespaces.taken_back(memory.files),
-            namespaces.proposals(memory.actor),
-            *mark_places(memory.actor),
-        ],
-    )
+    places = mark_places(memory.actor)
+    found = await read_stored_memory(memory, places)
     return _Stored(
-        files=await platform.in_thread(files_in, files),
-        over=await platform.in_thread(_over_in, memory.deployment, files),
-        revisions=revisions,
-        dropped=dropped,
-        proposals=memory.own_proposals(await proposals_in(proposals)),
-        marks=marks_in(draft.owner, *marks),
+        memory=found,
+        files=await platform.in_thread(files_in, found.files),
+        over=await platform.in_thread(_over_in, memory.deployment, found.files),
+        marks=marks_in(draft.owner, *found.others),
     )
 
 
 def _over_in(d: Deployment, items: Sequence[Item]) -> LinesOver:
     """Which lines of these files are over. Blocks."""
-    profile = next((item for item in items if f"/memories{item.key}" == PROFILE_PATH), None)
+    profile: str | None = None
     written = dict[str, Mapping[str, str]]()
     for item in items:
+        if profile is None and item.key == _PROFILE_KEY:
+            profile = text_of(item)
         times = ends.written_of(item)
         if times:
             written[item.key] = times
-    day = ends.present_day(d, text_of(profile) if profile else None)
-    return LinesOver(day, days.now().isoformat(), written)
+    day = ends.present_day(d, profile)
+    began = days.now().isoformat()
+    return LinesOver(day, began, written)
 
 
 def _check_room(undecided: Sequence[Proposal]) -> None:
@@ -139,9 +141,9 @@ async def _with_proposals(
 ) -> Mapping[str, FileData]:
     """The files as they are once these proposals are accepted."""
     for proposal in proposals:
-        files = await platform.in_thread(
-            memory.applied, files, proposal.changes, proposal.author, skip=True
-        )
+        changes = proposal.changes
+        author = proposal.author
+        files = await platform.in_thread(memory.applied, files, changes, author, skip=True)
     return files
 
 
@@ -167,27 +169,32 @@ async def _read_conversations(
     if not draft.shown:
         await journal.put_unless_forgotten(memory.store, draft.reading_ops, memory.began)
         raise NothingToDoError(NOTHING_NEW)
-    waiting = sum(not item.position.undone for item in due)
-    draft.more = waiting > sum(item.whole for item in draft.shown)
+    waiting = [item for item in due if not item.position.undone]
+    shown_whole = [item for item in draft.shown if item.whole]
+    draft.more = len(waiting) > len(shown_whole)
     return await _transcripts(draft, taken, client)
 
 
 async def _transcripts(draft: Draft, taken: Mapping[Key, Dated], client: LangGraphClient) -> str:
     """The conversations of a batch as the model reads them, with what the person said in them."""
-    memory = draft.memory
-    rules = draft.rules
     if taken:
-        ids = [item.conversation.thread_id for item in draft.shown]
-        owned = owned_by(draft.owner.actor, memory.deployment.agents)
-        since = min(line.at for line in taken.values())
-        draft.said = await said_since(client, ids, owned, since)
-    profile = dict(draft.base_files()).get(PROFILE_PATH)
+        draft.said = await _said_since_first(draft, taken, client)
+    profile = texts(draft.base).get(_PROFILE_KEY)
     zone = await platform.in_thread(zone_of, profile)
     draft.evidence = await platform.in_thread(_evidence_of, draft.shown)
     transcripts = list[str]()
     for item in draft.shown:
-        transcripts.append(await platform.in_thread(item.transcript, rules, zone))
+        transcript = await platform.in_thread(item.transcript, draft.rules, zone)
+        transcripts.append(transcript)
     return "\n\n".join(transcripts)
+
+
+async def _said_since_first(
+    draft: Draft, taken: Mapping[Key, Dated], client: LangGraphClient
+) -> Sequence[Dated]:
+    """What the person said in the conversations since they first took one of these lines back."""
+    first = min(line.at for line in taken.values())
+    return await said_since(client, draft.thread_ids, draft.owned, first)
 
 
 def _evidence_of(shown: Sequence[Due]) -> Evidence:
@@ -204,8 +211,9 @@ async def _read_memory(draft: Draft) -> str:
         raise NothingToDoError(NOTHING_TO_TIDY)
     draft.source = files
     current = await platform.in_thread(draft.current_files)
-    own = [(path, text) for path, text in current if not path.startswith("/memories/skills/")]
-    talk, _ = await platform.in_thread(sections, own, draft.rules.batch_tokens * CHARS_PER_TOKEN)
+    own = [(path, text) for path, text in current if not path.startswith(_SKILLS)]
+    max_bytes = draft.rules.batch_tokens * CHARS_PER_TOKEN
+    talk, _ = await platform.in_thread(sections, own, max_bytes)
     return talk
 
 
@@ -216,7 +224,8 @@ async def _part_of(messages: Sequence[AnyMessage]) -> Part:
     """The part of a text that is the run's input."""
     with suppress(ValidationError):
         if len(messages) == 1:
-            return await platform.in_thread(Part.loaded, str(messages[0].text))
+            text = str(messages[0].text)
+            return await platform.in_thread(Part.loaded, text)
     raise NothingToDoError(INTERRUPTED)
 
 
@@ -241,20 +250,27 @@ async def _begin_reading(draft: Draft, part: Part, undecided: Sequence[Proposal]
     _check_room(others)
     # Of a text there are several proposals where the person decided while it was read: the run goes
     # on from the last.
+    earlier = own[-1] if own else None
+    decided_before = own[:-1]
     files = await memory.read()
-    base = await _with_proposals(memory, files, [*others, *own[:-1]])
-    draft.reading = Reading(part, base, own[-1] if own else None, older)
-    draft.base = await _with_proposals(memory, base, own[-1:])
+    base = await _with_proposals(memory, files, [*others, *decided_before])
+    draft.reading = Reading(part, base, earlier, older)
+    draft.base = base
+    if earlier:
+        draft.base = await _with_proposals(memory, base, [earlier])
 
 
 async def _read_text(draft: Draft, reading: Reading, taken: Mapping[Key, Dated]) -> str:
     """The entries that a model may read."""
     files = draft.base_files()
+    deployment = draft.deployment
     known = await platform.in_thread(facts_of, files)
-    await platform.in_thread(reading.sort_out, known, taken, draft.memory.deployment, draft.author)
+    await platform.in_thread(reading.sort_out, known, taken, deployment, draft.author)
     if not reading.entries:
-        nothing = draft.record.ended("done", found=len(reading.part.entries))
-        raise NothingToDoError(json.dumps(reading.told(nothing)))
+        number_found = len(reading.part.entries)
+        record = draft.record.ended("done", found=number_found)
+        told = reading.told(record)
+        raise NothingToDoError(json.dumps(told))
     text = await platform.in_thread(shown, reading.entries)
     draft.source = [*files, ("", text)]
     return f"# What the person brought\n\n{text}"

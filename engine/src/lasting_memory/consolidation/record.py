@@ -4,7 +4,7 @@ has it.
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, TypedDict
@@ -15,7 +15,7 @@ from lasting_memory import platform
 from lasting_memory.consolidation.brought import proposal_id
 from lasting_memory.memory import journal
 from lasting_memory.memory.one_fact import Fact
-from lasting_memory.memory.proposals import all_proposals
+from lasting_memory.memory.proposals import Proposal, all_proposals
 from lasting_memory.people import identity, namespaces
 
 logger = logging.getLogger(__name__)
@@ -36,7 +36,8 @@ class Note(TypedDict):
 
 
 def note(kind: str, *lines: str) -> Note:
-    return {"kind": kind, "texts": [line[:_NOTE_CHARS] for line in lines[:_NOTED_LINES]]}
+    texts = [line[:_NOTE_CHARS] for line in lines[:_NOTED_LINES]]
+    return {"kind": kind, "texts": texts}
 
 
 @dataclass
@@ -79,17 +80,21 @@ class Record:
 
     def log(self) -> None:
         """Log `consolidation` and a JSON object, for log pipelines."""
-        seconds = (datetime.now(UTC) - datetime.fromisoformat(self.started_at)).total_seconds()
-        status = "dry_run" if self.dry_run and self.status == "done" else self.status
+        started = datetime.fromisoformat(self.started_at)
+        took = datetime.now(UTC) - started
+        is_rehearsed = self.dry_run and self.status == "done"
+        status = "dry_run" if is_rehearsed else self.status
         entry: dict[str, Any] = {"status": status, "people": 1}
         for name in _LOGGED:
             entry[name] = getattr(self, name)
-        entry["seconds"] = round(seconds, 1)
-        logger.info("consolidation %s", json.dumps(entry))
+        entry["seconds"] = round(took.total_seconds(), 1)
+        text = json.dumps(entry)
+        logger.info("consolidation %s", text)
 
 
 def now() -> str:
-    return datetime.now(UTC).isoformat()
+    at = datetime.now(UTC)
+    return at.isoformat()
 
 
 async def records(store: BaseStore, actor: identity.Actor) -> list[dict[str, Any]]:
@@ -97,17 +102,27 @@ async def records(store: BaseStore, actor: identity.Actor) -> list[dict[str, Any
 
     The status of what was proposed is what became of the proposal.
     """
-    items = await journal.all_items(store, namespaces.run_records(actor))
+    place = namespaces.run_records(actor)
+    items = await journal.all_items(store, place)
     proposals = await all_proposals(store, actor)
+    empty = asdict(Record("", ""))
     newest_first = list[dict[str, Any]]()
     for item in reversed(items):
-        record = {**asdict(Record("", "")), **item.value}
+        record = {**empty, **item.value}
         if record["status"] == "proposed":
-            prefixes = (record["run_id"], proposal_id(record["run_id"]))
-            of_run = [proposal for proposal in proposals if proposal.id.startswith(prefixes)]
-            record["status"] = of_run[-1].status() if of_run else "replaced"
+            record["status"] = _decided(record["run_id"], proposals)
         newest_first.append(record)
     return newest_first
+
+
+def _decided(run_id: str, proposals: Sequence[Proposal]) -> str:
+    """What became of a run's newest proposal."""
+    prefixes = (run_id, proposal_id(run_id))
+    of_run = [proposal for proposal in proposals if proposal.id.startswith(prefixes)]
+    if not of_run:
+        return "replaced"
+    newest = of_run[-1]
+    return newest.status()
 
 
 async def erase_from_records(
@@ -122,8 +137,10 @@ async def erase_from_records(
 
     With `dry_run` it only counts.
     """
+    place = namespaces.run_records(actor)
+    items = await journal.all_items(store, place)
     ops = list[PutOp]()
-    for item in await journal.all_items(store, namespaces.run_records(actor)):
+    for item in items:
         value = await platform.in_thread(_without, item.value, fact)
         if value != item.value:
             ops.append(PutOp(item.namespace, item.key, value, index=False))
@@ -140,7 +157,10 @@ def _without(record: Mapping[str, Any], fact: Fact) -> dict[str, Any]:
     files = record.get("files")
     if isinstance(files, Mapping):
         files = _files_without(files, fact)
-    notes = [_note_without(note, fact) for note in record.get("notes") or []]
+    notes = list[Note]()
+    for noted in record.get("notes") or []:
+        cleaned = _note_without(noted, fact)
+        notes.append(cleaned)
     return {**record, "files": files, "reason": reason, "notes": notes}
 
 
@@ -149,8 +169,9 @@ def _files_without(files: Mapping[str, Any], fact: Fact) -> dict[str, Any]:
     cleaned = dict[str, Any]()
     for path, stored_diff in files.items():
         diff = stored_diff
-        if fact.is_quoted(str(diff)):
-            diff = fact.cleaned_diff(str(diff))
+        text = str(stored_diff)
+        if fact.is_quoted(text):
+            diff = fact.cleaned_diff(text)
         if diff:
             cleaned[path] = diff
     return cleaned

@@ -142,7 +142,9 @@ def _check_limit() -> None:
 
 def _answer(text: str) -> dict[str, Any]:
     """The run's answer, in place of all messages of its thread: a thread is used for years."""
-    return {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), AIMessage(text)]}
+    everything = RemoveMessage(id=REMOVE_ALL_MESSAGES)
+    answer = AIMessage(text)
+    return {"messages": [everything, answer]}
 
 
 async def _edit_for_script(editor: Editor, messages: list[AnyMessage]) -> dict[str, Any]:
@@ -150,7 +152,8 @@ async def _edit_for_script(editor: Editor, messages: list[AnyMessage]) -> dict[s
     itself, without a draft.
     """
     CURRENT_DRAFT.set(None)
-    return {"messages": [await last_answer(editor, messages)]}
+    answer = await last_answer(editor, messages)
+    return {"messages": [answer]}
 
 
 async def _start_everybody(
@@ -208,13 +211,14 @@ def _new_draft(d: Deployment, runtime: Runtime[Context]) -> Draft:
     metadata = get_config().get("metadata") or {}
     trigger: Any = metadata.get("trigger")  # auth.py lets only this server set it
     kind = trigger if trigger in {"tidy", "bring", "dream"} else "conversations"
-    is_dry = identity.run_context(runtime).dry_run
+    context = identity.run_context(runtime)
     caller = Caller.of_run(d, runtime)
-    record = Record(caller.run_id, now(), dry_run=is_dry, kind=kind)
+    began = journal.began_by(caller)
     owner = owner_for(caller, d)
     assistant = owner.assistant_id or d.default_assistant
     files = d.memory.namespace(owner.actor, assistant)
-    memory = Memory(get_store(), owner.actor, files, d, journal.began_by(caller))
+    record = Record(caller.run_id, now(), dry_run=context.dry_run, kind=kind)
+    memory = Memory(get_store(), owner.actor, files, d, began)
     return Draft(owner, record, memory, trigger)
 
 
@@ -295,7 +299,8 @@ async def _commit(draft: Draft, verdict: Verdict, client: LangGraphClient) -> Re
 
 async def _index_for_recall(draft: Draft, record: Record, client: LangGraphClient) -> None:
     """Bring the index of the person's conversations up to date, so that the next search need not."""
-    if draft.record.dry_run or draft.dream or record.status not in {"done", "proposed"}:
+    is_committed = record.status in {"done", "proposed"}
+    if draft.record.dry_run or draft.dream or not is_committed:
         return
     memory = draft.memory
     d = memory.deployment

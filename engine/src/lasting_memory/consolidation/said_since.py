@@ -48,9 +48,13 @@ async def said_since(
 def last_words(run: Mapping[str, Any]) -> str:
     """The last message of a person in a run's input; "" for none."""
     run_input = (run.get("kwargs") or {}).get("input")
-    messages: Any = run_input.get("messages") if isinstance(run_input, Mapping) else None
+    messages: Any = None
+    if isinstance(run_input, Mapping):
+        messages = run_input.get("messages")
+    if not isinstance(messages, list):
+        messages = [messages]
     try:
-        converted = convert_to_messages(messages if isinstance(messages, list) else [messages])
+        converted = convert_to_messages(messages)
     except (NotImplementedError, ValueError):  # what the graph itself refused
         return ""
     for message in reversed(converted):

@@ -103,7 +103,8 @@ async def _thread_of(owner: Owner, consolidates: str, client: LangGraphClient) -
 
 
 def _is_running(runs: Sequence[Run]) -> bool:
-    return any(run["status"] == "running" for run in runs)
+    statuses = {run["status"] for run in runs}
+    return "running" in statuses
 
 
 def _will_do(runs: Sequence[Run], trigger: Trigger) -> bool:
@@ -111,8 +112,10 @@ def _will_do(runs: Sequence[Run], trigger: Trigger) -> bool:
     waiting = [run for run in runs if run["status"] == "pending"]
     if not waiting:
         return False
-    if any((run["metadata"] or {}).get("trigger") == Trigger.ASKED for run in waiting):
-        return True
+    for run in waiting:
+        metadata = run["metadata"] or {}
+        if metadata.get("trigger") == Trigger.ASKED:
+            return True
     if trigger == Trigger.IDLE:
         return _is_running(runs)
     return trigger in {Trigger.SWEEP, Trigger.TIDY, Trigger.DREAM}
@@ -123,8 +126,10 @@ async def _withdraw(run: Run, client: LangGraphClient) -> None:
 
     Another run is by its owner who came back: then this one finds nothing new.
     """
+    thread_id = run["thread_id"]
     # Whoever forgets the owner may have deleted the thread.
     with suppress(NotFoundError):
-        runs = await client.runs.list(run["thread_id"], limit=_LISTED)
-        if all(other["run_id"] == run["run_id"] for other in runs):
-            await client.threads.delete(run["thread_id"])
+        runs = await client.runs.list(thread_id, limit=_LISTED)
+        others = [other for other in runs if other["run_id"] != run["run_id"]]
+        if not others:
+            await client.threads.delete(thread_id)

@@ -77,7 +77,9 @@ class Slots:
     def _note(self, person: Actor, *, has_slot: bool) -> None:
         """Note who was put off, until they have a slot or do not come back."""
         now = monotonic()
-        for other in [other for other, at in self._put_off.items() if now - at > _LEFT_SECONDS]:
+        # Those who did not come back.
+        gone = [other for other, at in self._put_off.items() if now - at > _LEFT_SECONDS]
+        for other in gone:
             del self._put_off[other]
         if has_slot:
             self._put_off.pop(person, None)
@@ -87,7 +89,8 @@ class Slots:
     def _is_waited_for(self, person: Actor) -> bool:
         """Whether somebody else waits for a slot, or was put off a moment ago."""
         now = monotonic()
-        was_put_off = any(
-            other != person and now - at <= _LEFT_SECONDS for other, at in self._put_off.items()
-        )
-        return was_put_off or self._turns.is_anybody_waiting
+        for other, at in self._put_off.items():
+            seconds_ago = now - at
+            if other != person and seconds_ago <= _LEFT_SECONDS:
+                return True
+        return self._turns.is_anybody_waiting

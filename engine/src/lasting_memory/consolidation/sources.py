@@ -46,9 +46,12 @@ def sources_of_changes(
     """
     vouch = _of_a_text(memory)
     if draft.reading is None:
-        vouch = _with_merged(draft.evidence, changed, memory).vouch(memory)
-    whole = draft.with_earlier_parts(changed)
-    return {change.path: added_sources(change, vouch) for change in whole}
+        evidence = _with_merged(draft.evidence, changed, memory)
+        vouch = evidence.vouch(memory)
+    sources = dict[str, dict[str, Source]]()
+    for change in draft.with_earlier_parts(changed):
+        sources[change.path] = added_sources(change, vouch)
+    return sources
 
 
 def _of_a_text(memory: Mapping[str, Source]) -> Vouch:
@@ -67,10 +70,15 @@ def _with_merged(
     messages = list[list[str]]()
     for change in changed:
         for taken, put in _places(change):
-            said = [entry for entry in taken if memory.get(entry) is Source.CONFIRMED]
-            messages += [[text_of(entry)] for entry in said]
-            if len(put) == 1 and len(said) == len(taken):
-                messages.append([text_of(entry) for entry in said])
+            said = list[str]()
+            for entry in taken:
+                if memory.get(entry) is Source.CONFIRMED:
+                    said.append(text_of(entry))
+            for text in said:
+                messages.append([text])
+            is_all_said = len(said) == len(taken)
+            if len(put) == 1 and is_all_said:
+                messages.append(said)
     return evidence.with_own(*messages)
 
 
@@ -79,21 +87,29 @@ def _places(change: Changed) -> Iterator[tuple[list[str], list[str]]]:
     old = entries(change.key, change.before)
     new = entries(change.key, change.after)
     for start, end, new_start, new_end in edits(old, new):
-        yield old[start:end], new[new_start:new_end]
+        taken = old[start:end]
+        put = new[new_start:new_end]
+        yield taken, put
 
 
 def unconfirmed(changed: Sequence[Changed], sources: Sources) -> Findings:
     """The new lines that nobody vouches for. Blocks."""
     found = Findings()
     for change in changed:
-        known = sources.get(change.path, {})
-        doubtful = [entry for entry, source in known.items() if source is Source.UNCONFIRMED]
-        if doubtful and change.path.endswith(".json"):
-            found[change.path, key_of(text_of(doubtful[0]))] = text_of(doubtful[0])
+        doubtful = list[str]()
+        for entry, source in sources.get(change.path, {}).items():
+            if source is Source.UNCONFIRMED:
+                doubtful.append(entry)
+        if not doubtful:
             continue
-        for line in change.after.split("\n"):
-            if entry_of(line) in doubtful:
-                found[change.path, key_of(line.strip())] = line.strip()
+        if change.path.endswith(".json"):
+            text = text_of(doubtful[0])
+            found[change.path, key_of(text)] = text
+            continue
+        for raw_line in change.after.split("\n"):
+            if entry_of(raw_line) in doubtful:
+                line = raw_line.strip()
+                found[change.path, key_of(line)] = line
     return found
 
 
@@ -112,20 +128,24 @@ async def raise_what_was_said(draft: Draft) -> None:
         memory.deployment, memory.store, memory.files, "/memories", author, memory.began
     )
     for key, said in raised.items():
-        await folder.change(key, _unchanged, bounded=False, vouch=_raising(said))
+        vouch = _raising(said)
+        await folder.change(key, _unchanged, bounded=False, vouch=vouch)
 
 
 def _raised(evidence: Evidence, files: Sequence[Item]) -> dict[str, set[str]]:
     """The unconfirmed entries of files that the person said now, by key. Blocks."""
-    vouch = evidence.vouch(sources_of_files(files))
+    known = sources_of_files(files)
+    vouch = evidence.vouch(known)
     raised = dict[str, set[str]]()
     for item in files:
         content = file_text(item)
-        known = sources_in(item.key, content, signs_in(item.value))
+        signs = signs_in(item.value)
         said = set[str]()
-        for entry, source in known.items():
+        for entry, source in sources_in(item.key, content, signs).items():
             # What the assistant concluded counts as it did: no revision is made for that alone.
-            if source is Source.UNCONFIRMED and vouch(entry, source) is Source.CONFIRMED:
+            if source is not Source.UNCONFIRMED:
+                continue
+            if vouch(entry, source) is Source.CONFIRMED:
                 said.add(entry)
         if said:
             raised[item.key] = said
@@ -134,7 +154,9 @@ def _raised(evidence: Evidence, files: Sequence[Item]) -> dict[str, set[str]]:
 
 def _raising(said: Collection[str]) -> Vouch:
     def vouch(entry: str, known: Source | None) -> Source:
-        return Source.CONFIRMED if entry in said else known or Source.INFERRED
+        if entry in said:
+            return Source.CONFIRMED
+        return known or Source.INFERRED
 
     return vouch
 

@@ -29,7 +29,8 @@ async def sweep(deployment: Deployment, client: LangGraphClient, store: BaseStor
 
     The cost follows activity.
     """
-    return (await sweep_counted(deployment, client, store))["runs"]
+    counts = await sweep_counted(deployment, client, store)
+    return counts["runs"]
 
 
 async def sweep_counted(
@@ -73,13 +74,14 @@ async def _start_one(
         return
     seconds = counts["runs"] * APART_SECONDS
     is_new = await start(owner, client, seconds=seconds, store=store, began=began)
-    counts["started" if is_new else "planned"] += 1
+    kind = "started" if is_new else "planned"
+    counts[kind] += 1
     counts["runs"] += is_new
-    if await _tidy_is_due(owner, deployment, store, began):
-        seconds = counts["runs"] * APART_SECONDS
-        counts["runs"] += await start(
-            owner, client, Trigger.TIDY, seconds, store=store, began=began
-        )
+    if not await _tidy_is_due(owner, deployment, store, began):
+        return
+    seconds = counts["runs"] * APART_SECONDS
+    is_new = await start(owner, client, Trigger.TIDY, seconds, store=store, began=began)
+    counts["runs"] += is_new
 
 
 async def _tidy_is_due(
@@ -89,17 +91,21 @@ async def _tidy_is_due(
 
     They are counted from the owner's first sweep.
     """
-    days = deployment.consolidation and deployment.consolidation.tidy_days
-    if not days:
+    rules = deployment.consolidation
+    if rules is None or not rules.tidy_days:
         return False
     place = namespaces.reading(owner.actor)
     key = f"tidied-{owner.key}"
     now = datetime.now(UTC)
+    is_due = False
     item = await store.aget(place, key)
-    is_due = item is not None and time_of(item.value.get("at")) <= now - timedelta(days=days)
-    if item is not None and not is_due:
-        return False
-    put = PutOp(place, key, {"at": now.isoformat()}, index=False)
+    if item is not None:
+        last = time_of(item.value.get("at"))
+        is_due = last <= now - timedelta(days=rules.tidy_days)
+        if not is_due:
+            return False
+    value = {"at": now.isoformat()}
+    put = PutOp(place, key, value, index=False)
     was_put = await journal.put_unless_forgotten(store, [put], began)
     return was_put and is_due
 
@@ -123,13 +129,16 @@ async def _all_due(
     deployment: Deployment, client: LangGraphClient, store: BaseStore
 ) -> list[ChangedThread]:
     """Everybody's conversations with something new."""
-    last = await store.aget(*namespaces.LAST_SWEEP)
+    now = datetime.now(UTC)
     since = EARLIEST
+    last = await store.aget(*namespaces.LAST_SWEEP)
     if last:
-        since = min(time_of(last.value.get("began")), datetime.now(UTC)) - LOOK_BACK
+        began = time_of(last.value.get("began"))
+        since = min(began, now) - LOOK_BACK
+    since_microseconds = since.timestamp() * 1_000_000
     due = list[ChangedThread]()
     for graph in deployment.agents:
-        pages = changed_since(client.threads, {"graph_id": graph}, since.timestamp() * 1_000_000)
+        pages = changed_since(client.threads, {"graph_id": graph}, since_microseconds)
         async for threads in pages:
             due += await changed_in(threads, deployment, store)
     return due

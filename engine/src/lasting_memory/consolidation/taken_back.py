@@ -58,7 +58,8 @@ def taken_back(
     """
     edits = list[_Edit]()
     for path, text, at in dropped:
-        edits.append(_Edit(at, removed=facts_of([(path, text)]), added={}))
+        lines = facts_of([(path, text)])
+        edits.append(_Edit(at, removed=lines, added={}))
     for change, at in declined:
         _, lines = differences(change)
         edits.append(_Edit(at, removed=lines, added={}))
@@ -67,9 +68,11 @@ def taken_back(
     edits.sort(key=lambda edit: edit.at)
     taken = dict[Key, Dated]()
     for edit in edits:
-        for key in (*edit.removed, *edit.added):
+        for key in edit.added:
             taken.pop(key, None)
         for key, line in edit.removed.items():
+            # What is taken back once more moves to the end.
+            taken.pop(key, None)
             if key not in edit.added:
                 taken[key] = Dated(line, edit.at)
     return taken
@@ -77,14 +80,18 @@ def taken_back(
 
 def _edits_of(path: str, revisions: Sequence[Revision]) -> Iterator[_Edit]:
     """The edits of one file. Only who acts at the person's word takes lines back."""
-    older = [revision.content or "" for revision in revisions[1:]]
+    older = list[str]()
+    for revision in revisions[1:]:
+        older.append(revision.content or "")
     # Without a file's first revision nobody knows what its oldest one changed.
     if revisions and revisions[-1].number == 1:
         older.append("")
     for revision, before in zip(revisions, older, strict=False):
         if revision.encoding != "utf-8":
             continue
-        removed, added = differences(Changed(path, before, revision.content or ""))
+        after = revision.content or ""
+        change = Changed(path, before, after)
+        removed, added = differences(change)
         if revision.author.kind not in AT_THEIR_WORD:
             removed = {}
         yield _Edit(revision.at, removed, added)
@@ -94,8 +101,21 @@ def still_gone(taken: Mapping[Key, Dated], now: Mapping[str, str]) -> dict[Key, 
     """What was taken back and stands nowhere in these texts, given by key: a line that was moved to
     another file was not taken back. Blocks.
     """
-    present = facts_of([(f"/memories{key}", text) for key, text in now.items()])
-    return {key: line for key, line in taken.items() if key not in present}
+    present = _facts_in(now)
+    gone = dict[Key, Dated]()
+    for key, line in taken.items():
+        if key not in present:
+            gone[key] = line
+    return gone
+
+
+def _facts_in(texts: Mapping[str, str]) -> dict[Key, str]:
+    """The facts of texts that are given by key."""
+    files = list[tuple[str, str]]()
+    for key, text in texts.items():
+        path = f"/memories{key}"
+        files.append((path, text))
+    return facts_of(files)
 
 
 def returning(
@@ -110,13 +130,9 @@ def returning(
     The findings name what was taken back. `now` has the texts of the present files, by key; `said`
     what the person said since. Blocks.
     """
-    present = facts_of([(f"/memories{key}", text) for key, text in now.items()])
+    present = _facts_in(now)
     gone = {key: line.text for key, line in taken.items() if key not in present}
-    new = dict[str, dict[Key, str]]()
-    for change in changes:
-        _, added = differences(change)
-        if added:
-            new[change.path] = added
+    new = _added_by_file(changes)
     if not gone or not new:
         return {}
     comparison = _Comparison(present, gone, said, rules)
@@ -124,14 +140,26 @@ def returning(
     for path, lines in new.items():
         written = Facts(lines, comparison.language, rules)
         for key, fact in comparison.gone.words.items():
-            text, at = taken[key]
+            taken_line = taken[key]
+            finding = f"{taken_line.text[:_LINE_CHARS]} (at {_minute(taken_line.at)})"
             for line in written.keeping(fact, comparison.weights):
                 words = written.words[line]
-                if line != key and comparison.is_said_instead(fact, words):
+                is_same_line = line == key
+                if not is_same_line and comparison.is_said_instead(fact, words):
                     continue
-                if not comparison.is_said_again(fact, words, at):
-                    found[path, line] = f"{text[:_LINE_CHARS]} (at {_minute(at)})"
+                if not comparison.is_said_again(fact, words, taken_line.at):
+                    found[path, line] = finding
     return found
+
+
+def _added_by_file(changes: Sequence[Changed]) -> dict[str, dict[Key, str]]:
+    """The facts that changes add, by path."""
+    new = dict[str, dict[Key, str]]()
+    for change in changes:
+        _, added = differences(change)
+        if added:
+            new[change.path] = added
+    return new
 
 
 class _Comparison:
@@ -147,10 +175,13 @@ class _Comparison:
         said: Sequence[Dated],
         rules: Consolidation,
     ) -> None:
-        self.language = Facts({**present, **gone}).language
+        everything = Facts({**present, **gone})
+        self.language = everything.language
         self.gone = Facts(gone, self.language, rules)
         self.memory = Facts(present, self.language, rules)
-        self.weights = weights_of([*self.gone.words.values(), *self.memory.words.values()])
+        words_of_gone = self.gone.words.values()
+        words_of_memory = self.memory.words.values()
+        self.weights = weights_of([*words_of_gone, *words_of_memory])
         self._said = said
         self._rules = rules
         self._said_after_times = dict[str, Facts]()
@@ -162,16 +193,16 @@ class _Comparison:
         """
         for line in self.memory.keeping(fact, self.weights):
             instead = self.memory.words[line]
-            has_its_words = instead - fact <= words
-            has_words_of_fact_alone = (fact - instead) & words
-            if has_its_words and not has_words_of_fact_alone:
+            its_own_words = instead - fact
+            words_of_fact_alone = fact - instead
+            if its_own_words <= words and words_of_fact_alone.isdisjoint(words):
                 return True
         return False
 
     def is_said_again(self, fact: frozenset[str], words: frozenset[str], at: str) -> bool:
         """Whether the person said a fact, or a new line that resembles it, after a time."""
         again = self._said_after(at)
-        if any(again.keeping(fact, self.weights)) or any(again.keeping(words, self.weights)):
+        if again.has_fact(fact, self.weights) or again.has_fact(words, self.weights):
             return True
         added = words - fact
         says_all_of_fact = fact <= words
@@ -182,26 +213,36 @@ class _Comparison:
     def _said_after(self, at: str) -> Facts:
         """The sentences that the person said after a time."""
         facts = self._said_after_times.get(at)
-        if facts is None:
-            later = [line.text for line in self._said if line.at > at]
-            sentences = [("", _SENTENCE_END.sub(r"\1\n", text)) for text in later]
-            facts = Facts(facts_of(sentences), self.language, self._rules)
-            self._said_after_times[at] = facts
+        if facts is not None:
+            return facts
+        sentences = list[tuple[str, str]]()
+        for line in self._said:
+            if line.at > at:
+                text = _SENTENCE_END.sub(r"\1\n", line.text)
+                sentences.append(("", text))
+        facts = Facts(facts_of(sentences), self.language, self._rules)
+        self._said_after_times[at] = facts
         return facts
 
 
 def shown_lines(taken: Iterable[Dated], said: Iterable[Dated]) -> str:
     """For the model: the newest of these lines and what the person said since, with their times."""
-    lists = [_newest_of(taken), _newest_of(said)]
-    return "\n\nSaid since:\n\n".join(filter(None, lists))
+    parts = list[str]()
+    for lines in (taken, said):
+        newest = _newest_of(lines)
+        if newest:
+            parts.append(newest)
+    return "\n\nSaid since:\n\n".join(parts)
 
 
 def _newest_of(lines: Iterable[Dated]) -> str:
-    newest = sorted(lines, key=lambda line: line.at, reverse=True)[:_SHOWN]
+    newest_first = sorted(lines, key=lambda line: line.at, reverse=True)
     items = list[str]()
-    for text, at in newest:
-        one_line = " ".join(text.split())
-        items.append(f"- {_minute(at)}: {one_line[:_SHOWN_CHARS]}")
+    for text, at in newest_first[:_SHOWN]:
+        words = text.split()
+        one_line = " ".join(words)
+        start = one_line[:_SHOWN_CHARS]
+        items.append(f"- {_minute(at)}: {start}")
     return "\n".join(items)
 
 

@@ -81,14 +81,16 @@ class Turns:
 
     def _order(self, waiting: _Waiting) -> tuple[int, int]:
         """Who had a place longest ago comes first; of several who had none, who came first."""
-        return self._had_at.get(waiting.person, 0), waiting.number
+        had_place_at = self._had_at.get(waiting.person, 0)
+        return had_place_at, waiting.number
 
     def _note(self, person: Actor) -> None:
         self._number += 1
         self._had_at.pop(person, None)
         self._had_at[person] = self._number
         if len(self._had_at) > _PEOPLE:
-            del self._had_at[next(iter(self._had_at))]
+            first = next(iter(self._had_at))
+            del self._had_at[first]
 
     def _decide(self, waiting: _Waiting) -> None:
         """Have somebody wait no longer. Runs may have event loops of their own."""

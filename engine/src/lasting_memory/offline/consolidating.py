@@ -25,15 +25,18 @@ def consolidate(prompt: str, results: Sequence[str]) -> AIMessage:
     that was brought along. In memory that is to be tidied it takes out lines that stand there twice.
     """
     if not results:
-        return message_of([tool_call("search_recent_conversations")])
+        call = tool_call("search_recent_conversations")
+        return message_of([call])
     if len(results) > 1:
         return message_of(["Done."])
-    text = _AFTER_CONVERSATIONS.split(results[0])[0]
+    text, *_ = _AFTER_CONVERSATIONS.split(results[0])
     if text.startswith("## /memories/"):
         calls = [_edit(path, old, new) for path, old, new in _without_doubles(text)]
     else:
         calls = _additions(prompt, text)
-    return message_of(calls) if calls else message_of(["Done."])
+    if not calls:
+        return message_of(["Done."])
+    return message_of(calls)
 
 
 def _edit(path: str, old: str, new: str) -> ToolCall:
@@ -45,18 +48,22 @@ def _additions(prompt: str, text: str) -> list[ToolCall]:
     known = {_compared(line.text) for line in remembered_lines(prompt)}
     added = dict[str, str]()
     for line in _facts_in(text):
+        compared = _compared(line)
         # With a credential in it, the whole write would be refused.
-        if _compared(line) not in known and not find_credential(line):
-            added[_compared(line)] = f"- {line}"
+        if compared not in known and not find_credential(line):
+            added[compared] = f"- {line}"
     if not added:
         return []
-    return [tool_call("append_memory", path=FILE, text="\n".join(added.values()))]
+    lines = "\n".join(added.values())
+    call = tool_call("append_memory", path=FILE, text=lines)
+    return [call]
 
 
 def _facts_in(text: str) -> list[str]:
     """Facts of the conversations in a text, and lines of what the person brought along."""
-    facts = _told_facts(re.findall(r"(?m)^user: (.+)", text))
-    brought = text.partition("# What the person brought\n\n")[2]
+    messages = re.findall(r"(?m)^user: (.+)", text)
+    facts = _told_facts(messages)
+    _, _, brought = text.partition("# What the person brought\n\n")
     for line in re.findall(r"(?m)^- (.+)", brought):
         if not is_framing(line):
             facts.append(line)
@@ -69,7 +76,8 @@ def _told_facts(messages: Iterable[str]) -> list[str]:
     for message in messages:
         for act in acts_of(message):
             if act.kind == "forget":
-                facts = [fact for fact in facts if plain(act.about) not in plain(fact)]
+                about = plain(act.about)
+                facts = [fact for fact in facts if about not in plain(fact)]
             elif act.kind in _TELLING:
                 facts.append(act.about)
     return facts
@@ -77,7 +85,8 @@ def _told_facts(messages: Iterable[str]) -> list[str]:
 
 def _compared(line: str) -> str:
     """What is equal for lines of the same words."""
-    return plain(line).strip() or line
+    words = plain(line).strip()
+    return words or line
 
 
 def _without_doubles(memory: str) -> Iterator[tuple[str, str, str]]:
@@ -86,10 +95,11 @@ def _without_doubles(memory: str) -> Iterator[tuple[str, str, str]]:
     for path, text in files_of(memory):
         lines = list[str]()
         for line in text.split("\n"):
-            is_form = line.startswith(("#", "[")) or not plain(line).strip()
-            if is_form or plain(line) not in seen:
+            words = plain(line)
+            is_form = line.startswith(("#", "[")) or not words.strip()
+            if is_form or words not in seen:
                 lines.append(line)
-            seen.add(plain(line))
+            seen.add(words)
         new = "\n".join(lines)
-        if new not in {text, ""}:
+        if new and new != text:
             yield path, text, new

@@ -66,8 +66,11 @@ class Turn:
         if kind == "known":
             listed = as_list(self.remembered)
         else:
-            listed = "\n".join(re.findall(_ENTRIES[kind], block_of(self._prompt, kind)))
-        return self._reply(kind if listed else f"no_{kind}", listed)
+            block = block_of(self._prompt, kind)
+            entries = re.findall(_ENTRIES[kind], block)
+            listed = "\n".join(entries)
+        name = kind if listed else f"no_{kind}"
+        return self._reply(name, listed)
 
     def _answer_question(self, question: str) -> str:
         """The remembered lines that have at least half of the question's words."""
@@ -77,24 +80,31 @@ class Turn:
             shared = asked & subject_words(line.text)
             if asked and 2 * len(shared) >= len(asked):
                 matching.append(line)
-        return self._reply("ask" if matching else "unknown", as_list(matching))
+        name = "ask" if matching else "unknown"
+        return self._reply(name, as_list(matching))
 
     def _remember(self, act: Act) -> str | ToolCall:
+        about = act.about
         if act.kind == "name" and "save_profile" in self._tools:
-            return tool_call("save_profile", profile={"name": name_in(act.about)})
+            profile = {"name": name_in(about)}
+            return tool_call("save_profile", profile=profile)
         if "append_memory" not in self._tools:
             return self._reply("read_only")
-        if plain(act.about) in [plain(line.text) for line in self.remembered]:
-            return self._reply("already", act.about)
-        return tool_call("append_memory", path=FILE, text=f"- {act.about}")
+        known = [plain(line.text) for line in self.remembered]
+        if plain(about) in known:
+            return self._reply("already", about)
+        return tool_call("append_memory", path=FILE, text=f"- {about}")
 
     def _forget(self, about: str) -> str | ToolCall:
         """Takes out the one line, or the one field, that is meant."""
         meant = list[RememberedLine]()
         if subject_words(about):
-            meant = [line for line in self.remembered if plain(about) in plain(line.text)]
-        if len(meant) != 1:
-            return self._reply("several" if meant else "not_known", as_list(meant) or about)
+            words = plain(about)
+            meant = [line for line in self.remembered if words in plain(line.text)]
+        if not meant:
+            return self._reply("not_known", about)
+        if len(meant) > 1:
+            return self._reply("several", as_list(meant))
         line = meant[0]
         return tool_call(
             "edit_file", file_path=line.path, old_string=line.old, new_string=line.without
@@ -111,26 +121,35 @@ class Turn:
             case {"name": "search_memories"}:
                 return f"{self._reply('about')}\n\n{result}"
         if not result.startswith(_WRITTEN):
+            kind = _kind_of_refusal(result)
             reason = result.removeprefix("Error: ")[:_REASON_CHARS]
-            return self._reply(_kind_of_refusal(result), reason or "...")
-        match call["args"]:
+            return self._reply(kind, reason or "...")
+        args = call["args"]
+        match args:
             case {"profile": {"name": name}}:
                 return self._reply("name", name)
             case {"text": text}:
-                return self._reply("remembered", text.removeprefix("- "))
-        return self._reply("forgotten", call["args"]["old_string"].strip("\n- "))
+                remembered = text.removeprefix("- ")
+                return self._reply("remembered", remembered)
+        forgotten = args["old_string"].strip("\n- ")
+        return self._reply("forgotten", forgotten)
 
     def _recalled(self, query: str, result: str) -> str:
         """What the person said about it in the conversations found, but questions."""
         asked = subject_words(query)
         day = ""
         days_by_text = dict[str, str]()
-        for began, text in _DAY_OR_WORDS.findall(result):
+        for began, words in _DAY_OR_WORDS.findall(result):
             day = began or day
-            if asked & subject_words(text):
-                days_by_text.setdefault(text.rstrip("."), day)
-        texts = list(days_by_text)[:_MOST_RECALLED]
-        return "\n\n".join(self._reply("recall", text, days_by_text[text]) for text in texts)
+            if asked & subject_words(words):
+                text = words.rstrip(".")
+                days_by_text.setdefault(text, day)
+        texts = list(days_by_text)
+        replies = list[str]()
+        for text in texts[:_MOST_RECALLED]:
+            said = self._reply("recall", text, days_by_text[text])
+            replies.append(said)
+        return "\n\n".join(replies)
 
 
 def _kind_of_refusal(result: str) -> str:

@@ -23,11 +23,17 @@ class OfflineModel(BaseChatModel):
         return "offline"
 
     def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Any:
-        return self.bind(tools=[tool.name for tool in tools if hasattr(tool, "name")])
+        names = list[str]()
+        for tool in tools:
+            if hasattr(tool, "name"):
+                names.append(tool.name)
+        return self.bind(tools=names)
 
     def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
-        message = answer(messages, kwargs.get("tools", []))
-        return ChatResult(generations=[ChatGeneration(message=message)])
+        tools = kwargs.get("tools", [])
+        message = answer(messages, tools)
+        generation = ChatGeneration(message=message)
+        return ChatResult(generations=[generation])
 
 
 def answer(messages: Sequence[BaseMessage], tools: Collection[str]) -> AIMessage:
@@ -41,11 +47,11 @@ def answer(messages: Sequence[BaseMessage], tools: Collection[str]) -> AIMessage
     text = message_text(own_content(question)) if question else ""
     turn = Turn(prompt, tools, language_of(text))
     answers = [message for message in messages if isinstance(message, AIMessage)]
-    if isinstance(messages[-1], AIMessage):
-        question = None  # it is answered
-    elif results:
-        return message_of(_reports(turn, answers[-1], results))
-    acts = _acts(prompt, question, text)
+    is_answered = isinstance(messages[-1], AIMessage)
+    if results and not is_answered:
+        reports = _reports(turn, answers[-1], results)
+        return message_of(reports)
+    acts = _acts(prompt, None if is_answered else question, text)
     # Said once: at the beginning of a conversation, to a person of whom nothing is remembered.
     if not turn.remembered and not answers:
         acts.append(Act("stand_in"))
@@ -53,19 +59,26 @@ def answer(messages: Sequence[BaseMessage], tools: Collection[str]) -> AIMessage
 
 
 def _prompt_of(messages: Sequence[BaseMessage]) -> str:
-    return "\n".join(message.text for message in messages if isinstance(message, SystemMessage))
+    texts = list[str]()
+    for message in messages:
+        if isinstance(message, SystemMessage):
+            texts.append(message.text)
+    return "\n".join(texts)
 
 
 def _reports(turn: Turn, answer: AIMessage, results: Mapping[str, str]) -> Iterator[str]:
     """What is said of each call of an answer, by the results of tools."""
     for call in answer.tool_calls:
-        yield turn.report(call, results.get(str(call["id"]), ""))
+        call_id = str(call["id"])
+        result = results.get(call_id, "")
+        yield turn.report(call, result)
 
 
 def _place_of_last_question(messages: Sequence[BaseMessage]) -> int:
     """The index of the person's last message; behind the last one if there is none."""
     for place in reversed(range(len(messages))):
-        if isinstance(messages[place], HumanMessage):
+        message = messages[place]
+        if isinstance(message, HumanMessage):
             return place
     return len(messages)
 

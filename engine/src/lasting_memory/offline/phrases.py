@@ -28,7 +28,8 @@ class Act(NamedTuple):
 
 def _with_apostrophes(pattern: str) -> re.Pattern[str]:
     """A pattern in which ' is either apostrophe, in either case of letters."""
-    return re.compile(pattern.replace("'", "['\u2019]"), re.IGNORECASE)
+    either = pattern.replace("'", "['\u2019]")
+    return re.compile(either, re.IGNORECASE)
 
 
 _PHRASES: dict[str, Any] = yaml.safe_load(
@@ -41,11 +42,14 @@ _FRAMING = [_with_apostrophes(pattern) for pattern in _PHRASES["framing"]]
 
 
 def _patterns_by_act() -> dict[str, list[re.Pattern[str]]]:
+    slots = _PHRASES["slots"]
     by_act = dict[str, list[re.Pattern[str]]]()
     for kind, patterns in _PHRASES["hear"].items():
-        by_act[kind] = [
-            _with_apostrophes(pattern.format(**_PHRASES["slots"])) for pattern in patterns
-        ]
+        compiled = list[re.Pattern[str]]()
+        for pattern in patterns:
+            filled = pattern.format(**slots)
+            compiled.append(_with_apostrophes(filled))
+        by_act[kind] = compiled
     return by_act
 
 
@@ -54,31 +58,37 @@ _PATTERNS = _patterns_by_act()
 
 def language_of(text: str) -> str:
     """ "de" for a text with German words, else "en"."""
-    return "de" if _GERMAN.search(text[:MAX_CHARS]) else "en"
+    beginning = text[:MAX_CHARS]
+    return "de" if _GERMAN.search(beginning) else "en"
 
 
 def reply(name: str, language: str, about: str = "", date: str = "") -> str:
     """The answer of this name in `phrases.yaml`, with its places filled."""
-    return str(_PHRASES["answers"][name][language]).format(said=about, date=date)
+    answers = _PHRASES["answers"][name]
+    answer = str(answers[language])
+    return answer.format(said=about, date=date)
 
 
 def acts_of(text: str) -> list[Act]:
     """What each sentence of a message asks for, in order."""
     if len(text) > MAX_CHARS:
         return [Act("too_long")]
-    sentences = lines_of(_SENTENCE_END.sub("\n", text))
-    return [_act_of(sentence) for sentence in sentences] or [Act("not_understood")]
+    sentence_a_line = _SENTENCE_END.sub("\n", text)
+    acts = [_act_of(sentence) for sentence in lines_of(sentence_a_line)]
+    return acts or [Act("not_understood")]
 
 
 def _act_of(sentence: str) -> Act:
     bare = sentence.rstrip(".!?\u2026 ")
-    forms = list(dict.fromkeys((bare, _LEAD.sub("", bare), sentence)))
+    without_lead = _LEAD.sub("", bare)
+    forms = dict.fromkeys((bare, without_lead, sentence))
     for kind, patterns in _PATTERNS.items():
         for pattern in patterns:
             for form in forms:
                 match = pattern.fullmatch(form)
                 if match:
-                    return Act(kind, match.groupdict().get("what", form))
+                    groups = match.groupdict()
+                    return Act(kind, groups.get("what", form))
     return Act("not_understood", bare)
 
 
@@ -93,17 +103,23 @@ def name_in(sentence: str) -> str:
 
 def is_framing(line: str) -> bool:
     """Whether a line is what an assistant says around facts that it lists, such as a greeting."""
-    return any(pattern.fullmatch(line.strip(" *_")) for pattern in _FRAMING)
+    bare = line.strip(" *_")
+    return any(pattern.fullmatch(bare) for pattern in _FRAMING)
 
 
 def lines_of(text: str) -> list[str]:
     """The lines of a text without bullets and headings, with single spaces."""
-    return [" ".join(line[1].split()) for line in LINE.finditer(text)]
+    lines = list[str]()
+    for match in LINE.finditer(text):
+        parts = match[1].split()
+        lines.append(" ".join(parts))
+    return lines
 
 
 def plain(text: str) -> str:
     """A text's words, between spaces: a text within another has its words in this order."""
-    return " " + " ".join(words(text)) + " "
+    in_order = " ".join(words(text))
+    return f" {in_order} "
 
 
 def subject_words(text: str) -> set[str]:
@@ -111,5 +127,6 @@ def subject_words(text: str) -> set[str]:
     stems = set[str]()
     for word in plain(text).split():
         if len(word) > 1 and word not in _STOP_WORDS:
-            stems.add(word[:_STEM_CHARS])
+            stem = word[:_STEM_CHARS]
+            stems.add(stem)
     return stems

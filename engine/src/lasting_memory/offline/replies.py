@@ -21,4 +21,5 @@ def message_of(parts: Iterable[str | ToolCall]) -> AIMessage:
             texts[part] = None
         else:
             calls.append(part)
-    return AIMessage("\n\n".join(texts), tool_calls=calls)
+    text = "\n\n".join(texts)
+    return AIMessage(text, tool_calls=calls)

@@ -26,33 +26,44 @@ class RememberedLine(NamedTuple):
 def block_of(prompt: str, name: str) -> str:
     """A block of the prompt; empty if it has none."""
     match = re.search(rf"(?s)<{name}>(.*?)</{name}>", prompt)
-    return match[1] if match else ""
+    if match is None:
+        return ""
+    return match[1]
 
 
 def remembered_lines(prompt: str) -> Iterator[RememberedLine]:
     """The lines of the files in the memory block; of the profile, its fields."""
-    for path, text in files_of(block_of(prompt, "memory")):
-        if path == PROFILE_PATH and text.startswith("{") and text.endswith("}"):
+    memory = block_of(prompt, "memory")
+    for path, text in files_of(memory):
+        is_object = text.startswith("{") and text.endswith("}")
+        if path == PROFILE_PATH and is_object:
             yield from _profile_lines(path, text)
-        else:
-            for line in LINE.finditer(text):
-                yield RememberedLine(line[1], path, line[0], "")
+            continue
+        for line in LINE.finditer(text):
+            yield RememberedLine(line[1], path, old=line[0], without="")
 
 
 def _profile_lines(path: str, text: str) -> Iterator[RememberedLine]:
-    for name, value in json.loads(text).items():
-        if value is not None:
-            old = f'"{name}": {json.dumps(value, ensure_ascii=False)}'
-            yield RememberedLine(f"My {name} is {value}", path, old, f'"{name}": null')
+    fields = json.loads(text)
+    for name, value in fields.items():
+        if value is None:
+            continue
+        written = json.dumps(value, ensure_ascii=False)
+        old = f'"{name}": {written}'
+        without = f'"{name}": null'
+        yield RememberedLine(f"My {name} is {value}", path, old, without)
 
 
 def files_of(block: str) -> Iterator[tuple[str, str]]:
     """The files of a block: path and text."""
-    parts = _FILE_TITLE.split(block)[1:]
-    for path, text in zip(parts[::2], parts[1::2], strict=True):
+    _, *parts = _FILE_TITLE.split(block)
+    paths = parts[::2]
+    texts = parts[1::2]
+    for path, text in zip(paths, texts, strict=True):
         yield path, text.strip()
 
 
 def as_list(lines: Iterable[RememberedLine]) -> str:
     """The lines as a list in Markdown."""
-    return "\n".join(f"- {line.text}" for line in lines)
+    items = [f"- {line.text}" for line in lines]
+    return "\n".join(items)

@@ -30,7 +30,10 @@ def with_newlines(text: str) -> str:
 
 def title_of(value: object) -> str:
     """A title as one line; "" for what is no text."""
-    return one_line(value)[:TITLE_CHARS] if isinstance(value, str) else ""
+    if not isinstance(value, str):
+        return ""
+    title = one_line(value)
+    return title[:TITLE_CHARS]
 
 
 def one_line(text: str) -> str:
@@ -39,12 +42,15 @@ def one_line(text: str) -> str:
     It has no HTML, escapes, invisible characters or characters that no store keeps.
     """
     if "<" in text or "&" in text:
-        text = html.unescape(TAG.sub(_without_known, text))
+        without_tags = TAG.sub(_without_known, text)
+        text = html.unescape(without_tags)
     if not text.isprintable():
-        text = "".join([_printable(char) for char in text])
-    text = _BEGINS_BLOCK.sub("", " ".join(text.split()))
+        text = "".join(map(_printable, text))
+    words = text.split()
+    text = _BEGINS_BLOCK.sub("", " ".join(words))
     if not is_plain(f"- {text}"):
-        text = _OPENS_TAG.sub("< ", text).replace("![", "! [")
+        without_tags = _OPENS_TAG.sub("< ", text)
+        text = without_tags.replace("![", "! [")
     return text
 
 
@@ -53,12 +59,15 @@ def _without_known(tag: re.Match[str]) -> str:
     name = (tag[2] or "").lower()
     if name in BREAKS:
         return " "
-    return "" if name in _INLINE else tag[0]
+    if name in _INLINE:
+        return ""
+    return tag[0]
 
 
 def _printable(char: str) -> str:
     """A character; of one that cannot be printed a space if it separates, else nothing."""
     if char.isprintable() or char in JOINERS:
         return char
-    separates = char.isspace() or unicodedata.normalize("NFKC", char).isspace()
+    normal = unicodedata.normalize("NFKC", char)
+    separates = char.isspace() or normal.isspace()
     return " " if separates else ""

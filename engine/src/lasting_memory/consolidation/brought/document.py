@@ -72,6 +72,7 @@ def _entries_of(text: str, brought: Brought) -> Iterator[Entry]:
 def _only_block(text: str) -> str | None:
     """What is in a code block that is the whole text; None for any other text."""
     first, _, rest = text.strip().partition("\n")
-    if first.startswith(_FENCES) and rest.endswith(_FENCES):
-        return rest[:-3]
-    return None
+    is_block = first.startswith(_FENCES) and rest.endswith(_FENCES)
+    if not is_block:
+        return None
+    return rest[:-3]

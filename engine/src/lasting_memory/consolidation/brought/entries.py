@@ -49,18 +49,22 @@ class Entry:
     @property
     def line(self) -> str:
         """The line that a model reads."""
-        return f"user: {self.text}" if self.is_message else f"- {self.fact}"
+        if self.is_message:
+            return f"user: {self.text}"
+        return f"- {self.fact}"
 
     @property
     def heading(self) -> str:
         """What stands above its line: the title, of a conversation with its date."""
         if self.is_message and self.date:
-            return f"{self.title} ({self.date})".strip()
+            heading = f"{self.title} ({self.date})"
+            return heading.strip()
         return self.title
 
     @property
     def key(self) -> Key:
-        return key_of(self.text if self.is_message else self.fact)
+        text = self.text if self.is_message else self.fact
+        return key_of(text)
 
 
 @dataclass(slots=True)
@@ -74,7 +78,8 @@ class Brought:
 
     @property
     def found(self) -> int:
-        return len(self.entries) + sum(map(len, self.left_out.values()))
+        left_out = self.left_out.values()
+        return len(self.entries) + sum(map(len, left_out))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +95,8 @@ class Part:
 
     def dumped(self) -> str:
         """As the input of a run. Blocks."""
-        return _PART.dump_json(self).decode()
+        dumped = _PART.dump_json(self)
+        return dumped.decode()
 
     @staticmethod
     def loaded(text: str) -> "Part":
@@ -108,9 +114,11 @@ def shown(entries: Sequence[Entry]) -> str:
     for entry in entries:
         if entry.heading != heading:
             heading = entry.heading
-            lines += ["", f"## {heading}" if heading else "##"]
+            lines.append("")
+            lines.append(f"## {heading}" if heading else "##")
         lines.append(entry.line)
-    return "\n".join(lines).strip()
+    text = "\n".join(lines)
+    return text.strip()
 
 
 def parts(entries: Sequence[Entry], chars: int) -> list[list[Entry]]:
@@ -134,7 +142,9 @@ def counted(left_out: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """What is left out by reason: how many, and the beginnings of the first."""
     counts = dict[str, Any]()
     for reason, texts in left_out.items():
-        if texts:
-            lines = [text[:_TOLD_CHARS] for text in texts[:_TOLD]]
-            counts[reason] = {"count": len(texts), "lines": lines}
+        if not texts:
+            continue
+        first = texts[:_TOLD]
+        lines = [text[:_TOLD_CHARS] for text in first]
+        counts[reason] = {"count": len(texts), "lines": lines}
     return counts

@@ -20,14 +20,18 @@ def entries_of_export(value: dict[str, Any]) -> Iterator[Entry] | None:
         return _entries_of_chatgpt(value)
     if isinstance(value.get("chat_messages"), list):
         return _entries_of_claude(value)
-    if isinstance(value.get("header"), str) and isinstance(value.get("title"), str):
+    has_header = isinstance(value.get("header"), str)
+    has_title = isinstance(value.get("title"), str)
+    if has_header and has_title:
         return _entries_of_activity(value)
     return None
 
 
 def _entries_of_chatgpt(conversation: Mapping[str, Any]) -> Iterator[Entry]:
     title = title_of(conversation.get("title"))
-    for node in _branch(conversation["mapping"], conversation.get("current_node")):
+    mapping = conversation["mapping"]
+    current = conversation.get("current_node")
+    for node in _branch(mapping, current):
         message = node.get("message")
         if not isinstance(message, Mapping):
             continue
@@ -42,7 +46,8 @@ def _entries_of_chatgpt(conversation: Mapping[str, Any]) -> Iterator[Entry]:
                     yield from entries_of_text(with_newlines(text))
         elif isinstance(content, Mapping) and _is_text(content):
             date = date_of(message) or date_of(conversation)
-            yield from entries_of_message(text_of(content), date, title)
+            text = text_of(content)
+            yield from entries_of_message(text, date, title)
 
 
 def _instructions_of(message: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -55,29 +60,35 @@ def _instructions_of(message: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def _is_text(content: Mapping[str, Any]) -> bool:
-    return content.get("content_type") in {"text", "multimodal_text"}
+    kind = content.get("content_type")
+    return kind in {"text", "multimodal_text"}
 
 
 def _branch(mapping: Mapping[str, Any], current: object) -> list[Mapping[str, Any]]:
     """The nodes of the branch that the person saw last, oldest first."""
     nodes = {key: node for key, node in mapping.items() if isinstance(node, Mapping)}
-    if not isinstance(current, str) or current not in nodes:
-        current = _last_leaf(nodes)
+    key = current
+    if not isinstance(key, str) or key not in nodes:
+        key = _last_leaf(nodes)
     branch = list[Mapping[str, Any]]()
     seen = set[str]()
-    while isinstance(current, str) and current in nodes and current not in seen:
-        seen.add(current)
-        node = nodes[current]
+    while isinstance(key, str) and key in nodes:
+        if key in seen:
+            break
+        seen.add(key)
+        node = nodes[key]
         branch.append(node)
-        current = node.get("parent")
+        key = node.get("parent")
     branch.reverse()
     return branch
 
 
 def _last_leaf(nodes: Mapping[str, Mapping[str, Any]]) -> str | None:
     """The key of the last node that nothing follows."""
-    for key in reversed(list(nodes)):
-        if not nodes[key].get("children"):
+    newest_first = reversed(list(nodes))
+    for key in newest_first:
+        node = nodes[key]
+        if not node.get("children"):
             return key
     return None
 
@@ -85,10 +96,15 @@ def _last_leaf(nodes: Mapping[str, Mapping[str, Any]]) -> str | None:
 def _entries_of_claude(conversation: Mapping[str, Any]) -> Iterator[Entry]:
     title = title_of(conversation.get("name"))
     for message in conversation["chat_messages"]:
-        if isinstance(message, Mapping) and message.get("sender") == "human":
-            text = text_of(message.get("content")) or text_of(message.get("text"))
-            date = date_of(message) or date_of(conversation)
-            yield from entries_of_message(text, date, title)
+        if not isinstance(message, Mapping):
+            continue
+        if message.get("sender") != "human":
+            continue
+        text = text_of(message.get("content"))
+        if not text:
+            text = text_of(message.get("text"))
+        date = date_of(message) or date_of(conversation)
+        yield from entries_of_message(text, date, title)
 
 
 def _entries_of_activity(activity: Mapping[str, Any]) -> Iterator[Entry]:
@@ -96,6 +112,8 @@ def _entries_of_activity(activity: Mapping[str, Any]) -> Iterator[Entry]:
 
     Its title is what the person did, for Gemini what they asked.
     """
-    asked = PROMPTED.match(html.unescape(activity["title"]))
+    title = html.unescape(activity["title"])
+    asked = PROMPTED.match(title)
     if asked:
-        yield from entries_of_message(asked[1], date_of(activity), "")
+        date = date_of(activity)
+        yield from entries_of_message(asked[1], date, "")

@@ -83,4 +83,6 @@ def too_deep() -> UnreadableError:
 
 
 def _number(digits: str) -> int | str:
-    return int(digits) if len(digits) <= _MAX_DIGITS else digits
+    if len(digits) > _MAX_DIGITS:
+        return digits
+    return int(digits)

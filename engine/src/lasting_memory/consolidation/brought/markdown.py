@@ -69,11 +69,14 @@ def entries_of_text(text: str, title: str = "", brought: Brought | None = None) 
     Where most of them are in code blocks, what an assistant says around these is left out.
     """
     lines = list(_lines_of(text, title))
-    number_in_block = sum(line.in_block for line in lines)
-    number_around = sum(line.is_around for line in lines)
+    number_in_block = 0
+    number_around = 0
+    for line in lines:
+        number_in_block += line.in_block
+        number_around += line.is_around
     has_framing = number_in_block > number_around
     for line in lines:
-        if not (has_framing and line.is_around):
+        if not has_framing or not line.is_around:
             yield line.entry
         elif brought is not None:
             brought.framing.append(line.entry.text)
@@ -109,12 +112,17 @@ def _lines_of(text: str, title: str) -> Iterator[_Line]:
 
 def _parsed(raw_line: str) -> _ParsedLine:
     expanded = raw_line.expandtabs(4)
-    indent = len(expanded) - len(expanded.lstrip())
+    without_indent = expanded.lstrip()
+    indent = len(expanded) - len(without_indent)
     bare = expanded.strip().lstrip("> ")
+    content = bare
     bullet = _BULLET.match(bare)
-    content = bare[bullet.end() :] if bullet else bare
-    date, text = _dated(_CHECKBOX.sub("", content, count=1))
-    text = one_line(_BOLD.sub(r"\2", text))
+    if bullet:
+        content = bare[bullet.end() :]
+    content = _CHECKBOX.sub("", content, count=1)
+    date, dated = _dated(content)
+    without_bold = _BOLD.sub(r"\2", dated)
+    text = one_line(without_bold)
     return _ParsedLine(text, date, bare, indent, has_bullet=bool(bullet))
 
 
@@ -122,7 +130,8 @@ def _heading_of(line: str) -> str | None:
     """The text of a line that is a heading, or that says what follows; None for any other."""
     marked = _HEADING.match(line) or _BOLD_LINE.fullmatch(line)
     if marked:
-        return one_line(marked[1].strip("#*: "))
+        heading = marked[1].strip("#*: ")
+        return one_line(heading)
     if line.endswith(_COLONS):
         return one_line(line[:-1])
     return None
@@ -133,12 +142,13 @@ def _dated(line: str) -> tuple[str, str]:
     line = line.strip()
     bracketed = _DATED.fullmatch(line)
     if bracketed:
+        text = bracketed[2]
         date = one_line(bracketed[1])
         if date.casefold() in _NO_DATE:
-            return "", bracketed[2]
-        has_year = sum(map(str.isdigit, date)) >= _DATE_DIGITS
-        if has_year and len(date) <= _DATE_CHARS:
-            return date, bracketed[2]
+            return "", text
+        digits = sum(map(str.isdigit, date))
+        if digits >= _DATE_DIGITS and len(date) <= _DATE_CHARS:
+            return date, text
     iso = _ISO_DATED.fullmatch(line)
     if iso:
         return iso[1], iso[2]
@@ -146,4 +156,6 @@ def _dated(line: str) -> tuple[str, str]:
 
 
 def _says_something(char: str) -> bool:
-    return char.isalnum() or unicodedata.category(char) == "So"  # such as emoji
+    if char.isalnum():
+        return True
+    return unicodedata.category(char) == "So"  # such as emoji

@@ -74,10 +74,12 @@ def _day_of(at: object) -> str:
     """The day of a time in ISO format, in seconds or in milliseconds; "" for anything else."""
     try:
         if isinstance(at, str) and at:
-            return datetime.fromisoformat(at[:10]).date().isoformat()
-        if isinstance(at, int | float) and not isinstance(at, bool):
+            day = datetime.fromisoformat(at[:10])
+        elif isinstance(at, int | float) and not isinstance(at, bool):
             seconds = at / 1000 if at > _MAX_SECONDS else at
-            return datetime.fromtimestamp(seconds, UTC).date().isoformat()
+            day = datetime.fromtimestamp(seconds, UTC)
+        else:
+            return ""
     except (ValueError, OverflowError, OSError):
         return ""
-    return ""
+    return day.date().isoformat()

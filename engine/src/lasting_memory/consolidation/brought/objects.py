@@ -48,13 +48,18 @@ def _entries_of_object(value: dict[str, Any], title: str, depth: int) -> Iterato
     writer = _first_text(value, _WRITERS)
     if writer is not None:
         if writer.lower() in _PEOPLE:
-            yield from entries_of_message(_message_of(value), date_of(value), title)
+            message = _message_of(value)
+            yield from entries_of_message(message, date_of(value), title)
         return
     text = _first_text(value, _TEXTS)
     if text is not None:
         yield from _entries_of_text_object(value, text, title, depth)
-    elif isinstance(value.get("key"), str) and isinstance(value.get("value"), str):
-        yield Entry(one_line(f"{value['key']}: {value['value']}"), date_of(value), title)
+        return
+    key = value.get("key")
+    of_key = value.get("value")
+    if isinstance(key, str) and isinstance(of_key, str):
+        line = one_line(f"{key}: {of_key}")
+        yield Entry(line, date_of(value), title)
     else:
         yield from _entries_of_fields(value, title, depth)
 
@@ -71,8 +76,9 @@ def _first_text(value: Mapping[str, Any], names: Sequence[str]) -> str | None:
 def _message_of(value: Mapping[str, Any]) -> str:
     """The text of a message, which may have blocks."""
     for name in _TEXTS:
-        if value.get(name):
-            return text_of(value[name])
+        content = value.get(name)
+        if content:
+            return text_of(content)
     return ""
 
 
@@ -81,10 +87,15 @@ def _entries_of_text_object(
 ) -> Iterator[Entry]:
     """An object with a text: its entries, and what belongs to it, but no labels."""
     title = title_of(value.get("title")) or title
-    for entry in entries_of_text(with_newlines(text), title):
-        yield replace(entry, date=entry.date or date_of(value))
+    lines = with_newlines(text)
+    for entry in entries_of_text(lines, title):
+        date = entry.date or date_of(value)
+        yield replace(entry, date=date)
     for part in value.values():
-        if isinstance(part, list) and any(isinstance(item, dict) for item in part):
+        if not isinstance(part, list):
+            continue
+        has_objects = any(isinstance(item, dict) for item in part)
+        if has_objects:
             yield from entries_of_value(part, title, depth + 1)
 
 
@@ -98,10 +109,16 @@ def _entries_of_fields(value: dict[str, Any], title: str, depth: int) -> Iterato
             has_place = title and depth < _MAX_TITLE_DEPTH
             title_of_field = f"{title}, {label}" if has_place else label
             yield from entries_of_value(field_value, title_of_field, depth + 1)
-        elif isinstance(field_value, str) and "\n" in field_value.strip():
-            yield from entries_of_text(with_newlines(field_value), label)
-        elif field_value is not None and field_value != "" and name not in DATES:
-            yield Entry(one_line(f"{label}: {_plain_value(field_value)}"), title=title)
+            continue
+        if isinstance(field_value, str) and "\n" in field_value.strip():
+            lines = with_newlines(field_value)
+            yield from entries_of_text(lines, label)
+            continue
+        is_empty = field_value is None or field_value == ""
+        if not is_empty and name not in DATES:
+            text = _plain_value(field_value)
+            line = one_line(f"{label}: {text}")
+            yield Entry(line, title=title)
 
 
 def _plain_value(value: object) -> str:

@@ -86,7 +86,8 @@ def _written_day(line: str) -> str:
     """
     try:
         month_and_day, year = line.strip().split(",")[:2]
-        at = datetime.strptime(f"{month_and_day},{year}", "%b %d, %Y").replace(tzinfo=UTC)
+        written = f"{month_and_day},{year}"
+        at = datetime.strptime(written, "%b %d, %Y").replace(tzinfo=UTC)
     except ValueError:
         return ""
     return at.date().isoformat()
