@@ -177,28 +177,31 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
 
         It needs no run and writes nothing.
         """
-        d = self._deployment
         starting: Mapping[str, str] = {}
         if self._may_start_memory(snapshot):
-            starting = await starting_files(store, actor, assistant, d, write=False)
-        return await platform.in_thread(self._blocks_of, snapshot, starting, snapshot.memory)
+            starting = await self._starting_files(store, actor, assistant, write=False)
+        items = snapshot.memory
+        return await platform.in_thread(self._blocks_of, snapshot, starting, items)
+
+    async def _starting_files(
+        self, store: BaseStore, actor: Actor, assistant: str, *, write: bool
+    ) -> Mapping[str, str]:
+        """A person's first files, by key."""
+        return await starting_files(store, actor, assistant, self._deployment, write=write)
 
     async def _read(self, store: BaseStore, caller: Caller) -> tuple[Block, ...]:
         """Policies and memory as this run shows them."""
-        actor = caller.actor
-        assistant = caller.assistant
         snapshot = await self._snapshot(store, caller)
-        may_be_learned = not snapshot.is_temporary and identity.on_server()
-        if snapshot.controls.paused and may_be_learned:
+        if snapshot.controls.paused and not snapshot.is_temporary:
             await _keep_thread_out()
         starting: Mapping[str, str] = {}
         is_dry_run = identity.run_context(get_runtime()).dry_run
         if self._may_start_memory(snapshot) and not is_dry_run:
-            starting = await starting_files(store, actor, assistant, self._deployment, write=True)
+            starting = await self._starting_files(store, caller.actor, caller.assistant, write=True)
         items = snapshot.memory
         draft = self._drafts() if self._drafts else None
         if draft and not snapshot.is_temporary:
-            items = await self._read_draft(draft, actor, assistant)
+            items = await self._read_draft(draft, caller)
         # In a thread, because people write many and large files.
         return await platform.in_thread(self._blocks_of, snapshot, starting, items)
 
@@ -210,10 +213,12 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
             self._deployment, store, caller.actor, caller.assistant, with_skills=False
         )
 
-    async def _read_draft(self, draft: BaseStore, actor: Actor, assistant: str) -> list[Item]:
+    async def _read_draft(self, draft: BaseStore, caller: Caller) -> list[Item]:
         """The shown files of a consolidation's draft."""
-        namespace = self._deployment.memory.namespace(actor, assistant)
-        reads = [GetOp(namespace, key) for key in self._read_keys]
+        namespace = self._deployment.memory.namespace(caller.actor, caller.assistant)
+        reads = list[GetOp]()
+        for key in self._read_keys:
+            reads.append(GetOp(namespace, key))
         found = await draft.abatch(reads)
         return [item for item in found if isinstance(item, Item)]
 
@@ -279,18 +284,24 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         files = list[tuple[str, str]]()
         for key in self._keys:
             if key in texts:
-                files.append((f"/memories{key}", texts[key]))
+                path = f"/memories{key}"
+                files.append((path, texts[key]))
         shown_files, left_out = memory_sections(files, budget)
         if doubtful:
             unconfirmed = self._section_on_unconfirmed(doubtful, budget)
             shown_files = f"{shown_files}\n\n{unconfirmed}"
-        today = f"{day.today:%A, %Y-%m-%d} ({day.zone.key})"
+        if not shown_files:
+            shown_files = "(Nothing is remembered yet.)"
         text = self._deployment.prompt("memory_block.md")
+        today = f"{day.today:%A, %Y-%m-%d} ({day.zone.key})"
         text = text.replace("{today}", today)
         # The files last: what stands in them is never a place to fill.
-        text = text.replace("{files}", shown_files or "(Nothing is remembered yet.)")
-        parts = [*self._rules_before(), text, *self._rules_behind(controls)]
-        return Block("memory", "\n".join(parts), budget, left_out, self._is_read_only(controls))
+        text = text.replace("{files}", shown_files)
+        before = self._rules_before()
+        behind = self._rules_behind(controls)
+        whole = "\n".join([*before, text, *behind])
+        is_read_only = self._is_read_only(controls)
+        return Block("memory", whole, budget, left_out, is_read_only)
 
     def _section_on_unconfirmed(self, lines: Sequence[str], budget: int) -> str:
         """The section of lines that nobody vouches for. `budget` is that of the block of memory."""
@@ -388,11 +399,15 @@ def _are_of_a_turn(messages: Sequence[AnyMessage]) -> bool:
 async def _keep_thread_out() -> None:
     """Marks the run's thread, so that consolidation skips what is said during the pause.
 
-    `auth.py` marks what is sent during a pause. This run may have waited for one to begin.
+    `auth.py` marks what is sent during a pause. This run may have waited for one to begin. Without
+    a server there are no threads to mark.
     """
+    if not identity.on_server():
+        return
     config = get_config()
     thread_id = str(config["configurable"]["thread_id"])
-    await keep_out(thread_id, config.get("metadata"))
+    metadata = config.get("metadata")
+    await keep_out(thread_id, metadata)
 
 
 def _without_authority(message: AnyMessage) -> AnyMessage:
