@@ -127,7 +127,8 @@ def _search(
     texts = dict[str, str]()
     for item in items:
         texts[item.key] = text_of(item) or ""
-    day = present_day(d, texts.get(_PROFILE_KEY))
+    profile = texts.get(_PROFILE_KEY)
+    day = present_day(d, profile)
     over = dict[str, frozenset[int]]()
     for item in items:
         ends = ends_of(item, day)
@@ -150,7 +151,8 @@ def _best(
         current[key] = without_lines(text, over[key])
     passages = _passages(current)
     by_words = _scores_by_words(query, passages)
-    by_meaning = _scores_by_meaning(similar, _best_passages(passages, by_words), by_words)
+    best_passages = _best_passages(passages, by_words)
+    by_meaning = _scores_by_meaning(similar, best_passages, by_words)
     scores = fused(by_words, by_meaning)
     ranked = sorted(scores, key=scores.__getitem__, reverse=True)
     results = dict[str, FoundMemory]()
@@ -164,7 +166,8 @@ def _best(
         if number in by_words:
             best_part = _shown(query, passage)
         lines = _lines(query, key, texts[key], over[key])
-        results[key] = FoundMemory(f"/memories{key}", best_part, lines)
+        path = f"/memories{key}"
+        results[key] = FoundMemory(path, best_part, lines)
         if len(results) == limit:
             break
     return list(results.values())
@@ -187,7 +190,8 @@ def _best_passages(passages: Sequence[_Passage], by_words: Mapping[int, float]) 
     for number, passage in enumerate(passages):
         key = passage.key
         score = by_words.get(number, 0.0)
-        if key not in scores or score > scores[key]:
+        is_better = key not in scores or score > scores[key]
+        if is_better:
             numbers[key] = number
             scores[key] = score
     return numbers
@@ -233,6 +237,13 @@ def _ranked_lines(query: str, lines: Sequence[str]) -> list[int]:
     block_size = math.ceil(len(lines) / _MOST_LINES)
     if block_size <= 1:
         return _places(query, lines)
+    numbers = _numbers_in_best_blocks(query, lines, block_size)
+    near = [lines[number] for number in numbers]
+    return [numbers[place] for place in _places(query, near)]
+
+
+def _numbers_in_best_blocks(query: str, lines: Sequence[str], block_size: int) -> list[int]:
+    """The numbers of the lines in the blocks that match a query best."""
     starts = range(0, len(lines), block_size)
     blocks = list[str]()
     for start in starts:
@@ -244,8 +255,7 @@ def _ranked_lines(query: str, lines: Sequence[str]) -> list[int]:
         start = starts[place]
         end = min(start + block_size, len(lines))
         numbers += range(start, end)
-    near = [lines[number] for number in numbers]
-    return [numbers[place] for place in _places(query, near)]
+    return numbers
 
 
 def _places(query: str, texts: Sequence[str]) -> list[int]:
