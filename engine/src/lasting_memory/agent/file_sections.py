@@ -123,9 +123,10 @@ def _ends_of(text: str, room: int) -> tuple[str, int, str]:
     half = room // 2
     head = raw[:half].decode(errors="ignore")
     tail = raw[size - half :].decode(errors="ignore")
-    whole_lines, _, _ = head.rpartition("\n")
-    head = whole_lines or head
-    _, _, whole_lines = tail.partition("\n")
-    tail = whole_lines or tail
-    missing = size - len(head.encode()) - len(tail.encode())
-    return head, missing, tail
+    lines_of_head, _, _ = head.rpartition("\n")
+    head = lines_of_head or head
+    _, _, lines_of_tail = tail.partition("\n")
+    tail = lines_of_tail or tail
+    head_bytes = len(head.encode())
+    tail_bytes = len(tail.encode())
+    return head, size - head_bytes - tail_bytes, tail

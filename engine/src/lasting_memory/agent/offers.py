@@ -81,13 +81,8 @@ async def own_line_of(store: BaseStore, memory: Namespace, path: str, text: str)
     `path` is as the agent sees it. Raises `RefusedWrite` if there is no such file or line, or it is
     no line of text.
     """
+    key = _key_of(path)
     shown_path = path[:80]
-    if not path.startswith("/memories/"):
-        raise RefusedWrite(f"{shown_path!r} is not memory; use a path under /memories/.")
-    key = check_path(path.removeprefix("/memories"))
-    is_text = key.endswith((".md", ".txt"))
-    if not is_text or key.startswith("/skills/"):
-        raise RefusedWrite(f"{shown_path} has no lines to offer; use a line of a text file.")
     item = await store.aget(memory, key)
     content = text_of(item) if item else None
     if content is None:
@@ -96,5 +91,19 @@ async def own_line_of(store: BaseStore, memory: Namespace, path: str, text: str)
     if line is None:
         raise RefusedWrite(f"No line of {shown_path} says {text[:120]!r}; read the file again.")
     lines = journal.lines_of(content)
+    raw = lines[line.number]
     own_text = without_sources(line.text)
-    return OwnLine(memory, key, lines[line.number], own_text)
+    return OwnLine(memory, key, raw, own_text)
+
+
+def _key_of(path: str) -> str:
+    """The key of a text file of memory. Raises `RefusedWrite` for the path of anything else."""
+    shown_path = path[:80]
+    if not path.startswith("/memories/"):
+        raise RefusedWrite(f"{shown_path!r} is not memory; use a path under /memories/.")
+    key = check_path(path.removeprefix("/memories"))
+    is_text = key.endswith((".md", ".txt"))
+    is_skill = key.startswith("/skills/")
+    if is_skill or not is_text:
+        raise RefusedWrite(f"{shown_path} has no lines to offer; use a line of a text file.")
+    return key

@@ -131,9 +131,11 @@ class FreshSkills(SkillsMiddleware[Any, Any]):
         # A person's own come first.
         if self._deployment.has_own_memory:
             for item in snapshot.memory:
-                files.append((f"/memories{item.key}", item))
+                path = f"/memories{item.key}"
+                files.append((path, item))
         for item in snapshot.skills:
-            files.append((f"/skills{item.key}", item))
+            path = f"/skills{item.key}"
+            files.append((path, item))
         room = self._deployment.limits.skills_block_bytes
         metadata, errors = await platform.in_thread(_listed, files, room)
         return {"skills_metadata": metadata, "skills_load_errors": errors}
@@ -141,17 +143,18 @@ class FreshSkills(SkillsMiddleware[Any, Any]):
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[Any], Awaitable[Any]]
     ) -> Any:
-        loaded = await self._loaded()
-        state: Any = {**request.state, **loaded}
         # What a client sends as an overwrite does not pass the reducer.
-        state["pinned_skills"] = _texts_in(request.state.get("pinned_skills"))
+        names = _texts_in(request.state.get("pinned_skills"))
+        loaded = await self._loaded()
+        state: Any = {**request.state, **loaded, "pinned_skills": names}
         request = request.override(state=state)
         pinned = await SkillsMiddleware.abefore_model(self, state, request.runtime)
         if pinned is None:
             return await super().awrap_model_call(request, handler)
         texts = pinned.pop("messages", [])
-        with_texts = request.override(messages=[*request.messages, *texts])
-        answer: Any = await super().awrap_model_call(with_texts, handler)
+        messages = [*request.messages, *texts]
+        request = request.override(messages=messages)
+        answer: Any = await super().awrap_model_call(request, handler)
         return _with_pinned(answer, texts, pinned)
 
 
