@@ -235,16 +235,23 @@ class Answer:
         if isinstance(message, AIMessageChunk):
             for chunk in message.tool_call_chunks:
                 index = chunk["index"]
-                key = len(self._calls) if index is None else (index,)
+                key = self._new_key() if index is None else (index,)
                 self._add_arguments(key, chunk["args"] or "")
         elif isinstance(message, AIMessage):
             for call in message.tool_calls:
-                self._add_arguments(len(self._calls), json.dumps(call["args"], default=str))
+                arguments = json.dumps(call["args"], default=str)
+                self._add_arguments(self._new_key(), arguments)
             for invalid in message.invalid_tool_calls:
-                self._add_arguments(len(self._calls), invalid["args"] or "")
+                arguments = invalid["args"] or ""
+                self._add_arguments(self._new_key(), arguments)
+
+    def _new_key(self) -> int:
+        """The key of a call that has no index."""
+        return len(self._calls)
 
     def _add_arguments(self, key: object, text: str) -> None:
-        self._calls[key] = self._calls.get(key, "") + text
+        before = self._calls.get(key, "")
+        self._calls[key] = before + text
         self._chars += len(text)
 
     def _add_ending(self, metadata: Mapping[str, Any], *, has_content: bool) -> None:
@@ -300,9 +307,11 @@ class Answer:
         """The provider's own words, as far as they are words."""
         if self._is_refused:
             return "refusal"
-        reason = _NO_WORD.sub("", self._reason)[:_REASON_CHARS]
-        detail = _NO_WORD.sub("", self._detail)[:_REASON_CHARS]
-        return ": ".join(filter(None, (reason, detail)))
+        reason = _words_of(self._reason)
+        detail = _words_of(self._detail)
+        if reason and detail:
+            return f"{reason}: {detail}"
+        return reason or detail
 
     def _check_calls(self) -> None:
         if self._has_half_call():
@@ -330,6 +339,12 @@ class Answer:
             )
 
 
+def _words_of(reason: str) -> str:
+    """The beginning of a reason, without what is no word."""
+    words = _NO_WORD.sub("", reason)
+    return words[:_REASON_CHARS]
+
+
 def says_something(message: BaseMessage) -> bool:
     """Whether a message has text, or something else that a person can see or hear."""
     return _shows_something(message) or has_words(str(message.text))
@@ -349,7 +364,8 @@ def _shows_something(message: BaseMessage) -> bool:
     """Whether a message has something other than text that a person can see or hear."""
     if "audio" in message.additional_kwargs:
         return True
-    return any(isinstance(block, dict) and block.get("type") in _SHOWN for block in message.content)
+    blocks = [block for block in message.content if isinstance(block, dict)]
+    return any(block.get("type") in _SHOWN for block in blocks)
 
 
 def check_said(message: BaseMessage) -> None:
@@ -362,8 +378,11 @@ def check_said(message: BaseMessage) -> None:
 
 def _text_of(mapping: object, key: str) -> str:
     """A text in a mapping of a provider, also where its client made an enumeration of it."""
-    value = mapping.get(key) if isinstance(mapping, Mapping) else None
-    return str(getattr(value, "value", value) or "")
+    if not isinstance(mapping, Mapping):
+        return ""
+    value = mapping.get(key)
+    text = getattr(value, "value", value)
+    return str(text or "")
 
 
 def _refusal_to_text(message: BaseMessage) -> bool:
@@ -392,6 +411,9 @@ def _refusal_to_text(message: BaseMessage) -> bool:
 def _refusal_of(block: object) -> str:
     if not isinstance(block, Mapping):
         return ""
-    if block.get("type") == "non_standard":  # langchain's own form
+    kind = block.get("type")
+    if kind == "non_standard":  # langchain's own form
         return _refusal_of(block.get("value"))
-    return _text_of(block, "refusal") if block.get("type") == "refusal" else ""
+    if kind == "refusal":
+        return _text_of(block, "refusal")
+    return ""

@@ -102,28 +102,35 @@ class Bounds(ModelRetryMiddleware):
         if not self._is_checked:
             checks.check_files(request.tools)
             self._is_checked = True
+        store = get_store()
         caller = Caller.of_run(self._deployment, request.runtime)
-        refusal = await budget_refusal(get_store(), caller.actor, self._deployment)
+        refusal = await budget_refusal(store, caller.actor, self._deployment)
         if refusal is not None:
-            return self._without_budget(refusal[0])
+            sentence, _ = refusal
+            return self._without_budget(sentence)
         async with self._in_time():
-            bounded = request.override(
-                model=self._whole_answers(request.model),
-                messages=self._sent_messages(request),
-                tools=self._shown_tools.of(allowed_tools(request.tools)),
-            )
-            response = await self._explained(bounded, handler)
+            response = await self._explained(self._bounded(request), handler)
             answer = [with_known_arguments(part, request.tools) for part in response.result]
             response = replace(response, result=answer)
         if self._deployment.settings.daily_tokens:
-            await count_tokens(get_store(), caller, response.result, request.messages)
+            await count_tokens(store, caller, response.result, request.messages)
         if not self._consolidating:
             check_said(response.result[-1])
         return response
 
+    def _bounded(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
+        """A request for whole answers, with the messages and the tools that its model is shown."""
+        tools = allowed_tools(request.tools)
+        return request.override(
+            model=self._whole_answers(request.model),
+            messages=self._sent_messages(request),
+            tools=self._shown_tools.of(tools),
+        )
+
     def _sent_messages(self, request: ModelRequest[Any]) -> list[AnyMessage]:
         """The messages of a request that its model can read."""
-        sent = sent_messages(request.messages, request.state.get("messages") or [])
+        thread = request.state.get("messages") or []
+        sent = sent_messages(request.messages, thread)
         return readable_messages(sent, type(request.model))
 
     def _without_budget(self, refusal: str) -> ModelResponse[Any]:
@@ -190,10 +197,12 @@ class Bounds(ModelRetryMiddleware):
 
     async def _count_thrown_away(self, request: ModelRequest[Any], error: AnswerError) -> None:
         """Adds the tokens of an answer that cannot be used: its provider has counted them, too."""
-        if error.thrown_away is None or not self._deployment.settings.daily_tokens:
+        thrown_away = error.thrown_away
+        is_limited = bool(self._deployment.settings.daily_tokens)
+        if thrown_away is None or not is_limited:
             return
         caller = Caller.of_run(self._deployment, request.runtime)
-        await count_tokens(get_store(), caller, [error.thrown_away], request.messages)
+        await count_tokens(get_store(), caller, [thrown_away], request.messages)
 
     def _whole_answers(self, model: BaseChatModel) -> BaseChatModel:
         """The model with whole answers, and with the scope of memory in the traces of its calls.
@@ -201,12 +210,16 @@ class Bounds(ModelRetryMiddleware):
         It does not matter who gave it: the deployment, a fork, a subagent, or another middleware
         for this call. The copy is kept, because each copy makes clients of its own.
         """
-        if self._wrapped is None or self._wrapped[0] is not model:
-            scope = {"memory_scope": self._deployment.settings.memory_scope}
-            whole = whole_answers(model, self._deployment.limits)
-            traced = whole.model_copy(update={"metadata": {**(whole.metadata or {}), **scope}})
-            self._wrapped = (model, traced)
-        return self._wrapped[1]
+        if self._wrapped is not None:
+            original, copy = self._wrapped
+            if original is model:
+                return copy
+        whole = whole_answers(model, self._deployment.limits)
+        metadata = dict(whole.metadata or {})
+        metadata["memory_scope"] = self._deployment.settings.memory_scope
+        traced = whole.model_copy(update={"metadata": metadata})
+        self._wrapped = (model, traced)
+        return traced
 
     async def awrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Any:
         call = request.tool_call
@@ -243,7 +256,8 @@ class Bounds(ModelRetryMiddleware):
         run_id = identity.current_run_id()
         if not run_id or not self._seconds:
             return None
-        return self._began(run_id) + self._seconds - monotonic()
+        end = self._began(run_id) + self._seconds
+        return end - monotonic()
 
 
 def _messages_of(state: object) -> Sequence[object]:

@@ -42,11 +42,14 @@ async def budget_refusal(
     if not budget:
         return None
     now = datetime.now(UTC)
-    used = await _used_tokens(store, actor, now.date().isoformat())
+    today = now.date()
+    used = await _used_tokens(store, actor, today.isoformat())
     if used < budget:
         return None
-    renewal = datetime.combine(now.date() + timedelta(days=1), time.min, UTC)
-    seconds = max(1, round((renewal - now).total_seconds()))
+    tomorrow = today + timedelta(days=1)
+    renewal = datetime.combine(tomorrow, time.min, UTC)
+    wait = renewal - now
+    seconds = max(1, round(wait.total_seconds()))
     refusal = (
         f"Today's {budget:,} tokens are used up ({used:,}); "
         f"there are more from {renewal:%Y-%m-%dT%H:%MZ}."
@@ -101,12 +104,16 @@ async def count_tokens(
     They are those that the answer says; of a provider that says none an estimate by the characters
     of what was sent and answered.
     """
-    day = datetime.now(UTC).date().isoformat()
-    key = f"{day}/{caller.run_id or uuid4()}-{_PROCESS}"
-    value = _tokens_of(key)
-    known = 0
+    today = datetime.now(UTC).date().isoformat()
+    run = caller.run_id or uuid4()
+    key = f"{today}/{run}-{_PROCESS}"
+    tokens = 0
     for message in answer:
         usage = getattr(message, "usage_metadata", None) or {}
-        known += usage.get("total_tokens", 0)
-    value["tokens"] += known or _estimated([*sent, *answer])
-    await store.aput(namespaces.usage(caller.actor), key, dict(value), index=False)
+        tokens += usage.get("total_tokens", 0)
+    if not tokens:
+        tokens = _estimated([*sent, *answer])
+    value = _tokens_of(key)
+    value["tokens"] += tokens
+    namespace = namespaces.usage(caller.actor)
+    await store.aput(namespace, key, dict(value), index=False)

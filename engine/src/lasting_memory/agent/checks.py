@@ -172,9 +172,10 @@ def _shows_files(middleware: object) -> bool:
 
 def _check_middleware(agent: _Agent) -> None:
     """Raises `SettingsError` for an agent without policies, or without limits."""
-    if not _is_guarded(agent.graph):
-        if agent.who == "The agent":
-            raise SettingsError(_NO_MIDDLEWARE)
+    is_guarded = _is_guarded(agent.graph)
+    if not is_guarded and agent.who == "The agent":
+        raise SettingsError(_NO_MIDDLEWARE)
+    if not is_guarded:
         raise SettingsError(f"{agent.who} sees no policies; {agent.fix}.")
     if not _is_limited(agent.graph):
         raise SettingsError(f"{agent.who} has no limits; {agent.fix}, with all that it returns.")
@@ -190,19 +191,27 @@ def _check_file_system(agent: _Agent) -> None:
     if files is None:
         return
     deployment = _checked_routes(agent, files)
-    fix = "build it with **file_system(d) as it is" if "subagent" not in agent.who else agent.fix
+    fix = "build it with **file_system(d) as it is"
+    if "subagent" in agent.who:
+        fix = agent.fix
     rules = build_permissions(deployment)
     if not _holds(files._permissions, rules):  # noqa: SLF001  # deepagents shows them in no other way
         raise SettingsError(f"{agent.who} lacks the permissions of the deployment's routes; {fix}.")
-    needs_approval = set(interrupted_tools(deployment))
-    if any(rule.mode == "interrupt" for rule in rules):
-        needs_approval |= _WRITERS
-    needs_approval &= {tool.name for tool in tools}
-    missing = needs_approval - _interrupted(agent.graph)
+    needs_approval = _calls_to_approve(deployment, rules)
+    present = {tool.name for tool in tools}
+    missing = (needs_approval & present) - _interrupted(agent.graph)
     if missing:
         raise SettingsError(
             f"{agent.who} writes shared files by {min(missing)} without an approval; {fix}."
         )
+
+
+def _calls_to_approve(deployment: Deployment, rules: Sequence[FilesystemPermission]) -> set[str]:
+    """Names of the tools whose calls must wait for an approval."""
+    names = set(interrupted_tools(deployment))
+    if any(rule.mode == "interrupt" for rule in rules):
+        names |= _WRITERS
+    return names
 
 
 def _checked_routes(agent: _Agent, files: FilesystemMiddleware) -> Deployment:
@@ -269,7 +278,8 @@ def _hooks(graph: Graph) -> list[object]:
     """The middleware that has a node of its own: before or after the agent or the model."""
     hooks = list[object]()
     for node in graph.nodes.values():
-        function = getattr(node.bound, "func", None) or getattr(node.bound, "afunc", None)
+        runnable = node.bound
+        function = getattr(runnable, "func", None) or getattr(runnable, "afunc", None)
         if inspect.ismethod(function):
             hooks.append(function.__self__)
     return hooks
@@ -289,9 +299,11 @@ def check_subagent(tool: object, name: object) -> None:
 
     A subagent without a model of its own, or one that is no graph of this process, passes.
     """
-    subagent = _unwrapped(_subagents(tool).get(str(name)))
-    if subagent is not None and "model" in subagent.nodes:
-        _check_middleware(_subagent(subagent, name))
+    subagents = _subagents(tool)
+    graph = _unwrapped(subagents.get(str(name)))
+    if graph is None or "model" not in graph.nodes:
+        return
+    _check_middleware(_subagent(graph, name))
 
 
 def _unwrapped(runnable: object) -> Graph | None:
@@ -322,7 +334,8 @@ def _tools(graph: Graph) -> list[BaseTool]:
 
 
 def _is_of_library(tool: BaseTool) -> bool:
-    module = getattr(getattr(tool, "coroutine", None), "__module__", "")
+    coroutine = getattr(tool, "coroutine", None)
+    module = getattr(coroutine, "__module__", "")
     return module.startswith(_LIBRARY)
 
 
@@ -334,7 +347,8 @@ def _has_routes(tools: Sequence[object]) -> bool | None:
     files = _files(tools)
     if files is None:
         return None
-    return any(isinstance(route, RouteFiles) for route in _routes(files).values())
+    routes = _routes(files).values()
+    return any(isinstance(route, RouteFiles) for route in routes)
 
 
 def _files(tools: Sequence[object]) -> FilesystemMiddleware | None:
@@ -347,13 +361,18 @@ def _files(tools: Sequence[object]) -> FilesystemMiddleware | None:
 
 
 def _routes(files: FilesystemMiddleware) -> Mapping[str, object]:
-    return files.backend.routes if isinstance(files.backend, CompositeBackend) else {}
+    backend = files.backend
+    if not isinstance(backend, CompositeBackend):
+        return {}
+    return backend.routes
 
 
 def _subagents(tool: object) -> Mapping[str, object]:
     """The subagents that deepagents' `task` tool calls, by name; none for another tool."""
     subagents = _enclosed(tool, "subagent_graphs")
-    return subagents if isinstance(subagents, Mapping) else {}
+    if not isinstance(subagents, Mapping):
+        return {}
+    return subagents
 
 
 def _enclosed(tool: object, name: str) -> object:
@@ -364,4 +383,5 @@ def _enclosed(tool: object, name: str) -> object:
     coroutine = getattr(tool, "coroutine", None)
     if not inspect.isfunction(coroutine):
         return None
-    return inspect.getclosurevars(coroutine).nonlocals.get(name)
+    variables = inspect.getclosurevars(coroutine)
+    return variables.nonlocals.get(name)

@@ -31,16 +31,24 @@ def sections(files: Sequence[tuple[str, str]], budget: int) -> tuple[str, tuple[
     left_out = list[str]()
     for path, text in files:
         # Without a budget nothing of the file is shown, so nothing is prepared.
-        raw = (shown(text) if budget > 0 else text).encode(errors="replace")
+        prepared = shown(text) if budget > 0 else text
+        raw = _bytes_of(prepared)
         head = raw[:budget].decode(errors="ignore")
         head_bytes = len(head.encode())
         budget -= head_bytes
         missing = len(raw) - head_bytes
         if missing:
-            head = f"{head}\n{_note(path, missing)}"
+            note = _note(path, missing)
+            head = f"{head}\n{note}"
             left_out.append(_omission(path, missing))
-        parts.append(_section(path, head))
+        section = _section(path, head)
+        parts.append(section)
     return "\n\n".join(parts), tuple(left_out)
+
+
+def _bytes_of(text: str) -> bytes:
+    """A text in UTF-8, with question marks for what has no form there."""
+    return text.encode(errors="replace")
 
 
 def memory_sections(files: Sequence[tuple[str, str]], budget: int) -> tuple[str, tuple[str, ...]]:
@@ -55,18 +63,21 @@ def memory_sections(files: Sequence[tuple[str, str]], budget: int) -> tuple[str,
     sizes = list[int]()
     for path, raw in files:
         text = shown(raw)
+        size = len(_bytes_of(text))
         paths.append(path)
         texts.append(text)
-        sizes.append(len(text.encode(errors="replace")))
+        sizes.append(size)
     shares = shared_room(sizes, budget)
     parts = list[str]()
     left_out = list[str]()
     for path, text, share in zip(paths, texts, shares, strict=True):
         body, missing, end = _ends_of(text, share)
         if missing:
-            body = f"{body}\n{_note(path, missing)}\n{end}"
+            note = _note(path, missing)
+            body = f"{body}\n{note}\n{end}"
             left_out.append(_omission(path, missing))
-        parts.append(_section(path, body))
+        section = _section(path, body)
+        parts.append(section)
     return "\n\n".join(parts), tuple(left_out)
 
 
@@ -88,12 +99,15 @@ def shared_room(sizes: Sequence[int], budget: int) -> list[int]:
     Shares are equal, but what one does not need goes to the others.
     """
     shares = [0] * len(sizes)
-    left = budget
     smallest_first = sorted(range(len(sizes)), key=lambda number: sizes[number])
-    for place, number in enumerate(smallest_first):
-        equal_share = left // (len(sizes) - place)
-        shares[number] = min(sizes[number], equal_share)
-        left -= shares[number]
+    room = budget
+    waiting = len(sizes)
+    for number in smallest_first:
+        equal_share = room // waiting
+        share = min(sizes[number], equal_share)
+        shares[number] = share
+        room -= share
+        waiting -= 1
     return shares
 
 
@@ -102,12 +116,17 @@ def _ends_of(text: str, room: int) -> tuple[str, int, str]:
 
     Both ends together have at most `room` bytes, in whole lines where there are any.
     """
-    raw = text.encode(errors="replace")
-    if len(raw) <= room:
+    raw = _bytes_of(text)
+    size = len(raw)
+    if size <= room:
         return text, 0, ""
     half = room // 2
     head = raw[:half].decode(errors="ignore")
-    tail = raw[len(raw) - half :].decode(errors="ignore")
-    head = head.rpartition("\n")[0] or head
-    tail = tail.partition("\n")[2] or tail
-    return head, len(raw) - len(head.encode()) - len(tail.encode()), tail
+    tail = raw[size - half :].decode(errors="ignore")
+    lines_of_head, _, _ = head.rpartition("\n")
+    head = lines_of_head or head
+    _, _, lines_of_tail = tail.partition("\n")
+    tail = lines_of_tail or tail
+    head_bytes = len(head.encode())
+    tail_bytes = len(tail.encode())
+    return head, size - head_bytes - tail_bytes, tail

@@ -54,7 +54,8 @@ class ShownTools:
     """
 
     def __init__(self, d: Deployment) -> None:
-        self._descriptions = _descriptions(d.prompt(PROMPT))
+        markdown = d.prompt(PROMPT)
+        self._descriptions = _descriptions(markdown)
         # Tools and their copies, by name: making one takes longer than a call of the store.
         self._copies = dict[str, tuple[BaseTool, BaseTool]]()
 
@@ -65,42 +66,50 @@ class ShownTools:
     def _shown(self, tool: Any) -> Any:
         if not isinstance(tool, BaseTool):
             return tool
+        if tool.name in self._copies:
+            copied, copy = self._copies[tool.name]
+            if _is_same(copied, tool):
+                return copy
         description = self._descriptions.get(tool.name, _AS_IT_IS)
-        known = self._copies.get(tool.name)
-        if known is None or not _is_same(known[0], tool):
-            known = (tool, _described(tool, description))
-            self._copies[tool.name] = known
-        return known[1]
+        copy = _described(tool, description)
+        self._copies[tool.name] = (tool, copy)
+        return copy
 
 
 def tokens_of_tools(tools: Sequence[BaseTool]) -> int:
     """About how many tokens tools have in a request: a quarter of their characters, as JSON."""
     chars = 0
     for tool in tools:
-        chars += len(json.dumps(convert_to_openai_tool(tool)["function"], ensure_ascii=False))
+        sent_form = convert_to_openai_tool(tool)["function"]
+        chars += len(json.dumps(sent_form, ensure_ascii=False))
     return chars // _CHARS_OF_TOKEN
 
 
 def _is_same(one: BaseTool, other: BaseTool) -> bool:
     """Whether a model is told the same of two tools: deepagents makes one anew for each call."""
-    return one.description == other.description and one.args_schema is other.args_schema
+    if one.description != other.description:
+        return False
+    return one.args_schema is other.args_schema
 
 
 def _descriptions(markdown: str) -> Mapping[str, ToolDescription]:
     """The descriptions in a Markdown text, by tool: a title each."""
-    parts = _TOOL.split(markdown)
-    descriptions = dict[str, ToolDescription]()
     # Before the first title stands nothing; then each title, and what stands below it.
-    for name, section in zip(parts[1::2], parts[2::2], strict=True):
-        descriptions[name] = _description(section)
+    parts = _TOOL.split(markdown)
+    names = parts[1::2]
+    texts = parts[2::2]
+    descriptions = dict[str, ToolDescription]()
+    for name, text in zip(names, texts, strict=True):
+        descriptions[name] = _description(text)
     return descriptions
 
 
 def _description(section: str) -> ToolDescription:
     """A description of which the list items that begin with a name in backquotes are arguments."""
     arguments = dict(_ARGUMENT.findall(section))
-    text = _EMPTY_LINES.sub("\n\n", _ARGUMENT.sub("", section)).strip()
-    return ToolDescription(text, arguments)
+    text = _ARGUMENT.sub("", section)
+    text = _EMPTY_LINES.sub("\n\n", text)
+    return ToolDescription(text.strip(), arguments)
 
 
 def _described(tool: BaseTool, description: ToolDescription) -> BaseTool:
@@ -110,20 +119,26 @@ def _described(tool: BaseTool, description: ToolDescription) -> BaseTool:
         helpers = _HELPERS.search(tool.description)
         if helpers is None:
             return tool
-        text = text.replace(HELPERS, helpers[0].strip())
-    converted = convert_to_openai_tool(tool)
-    if "function" not in converted:  # a tool of one provider's own kind
-        return tool
-    schema = converted["function"].get("parameters", {})
-    shown = _with_arguments(schema, description.arguments)
-    return tool.model_copy(update={"description": text, "args_schema": shown})
+        if not isinstance(tool, BaseTool):
+            return tool
+        if tool.name in self._copies:
+            copied, copy = self._copies[tool.name]
+            if _is_same(copied, tool):
+                return copy
+        description = self._descriptions.get(tool.name, _AS_IT_IS)
+        copy = _described(tool, description)
+        self._copies[tool.name] = (tool, copy)
+        return copy
 
 
-def _with_arguments(schema: Mapping[str, Any], told: Mapping[str, str]) -> dict[str, Any]:
+def _with_arguments(schema: Mapping[str, Any], descriptions: Mapping[str, str]) -> dict[str, Any]:
     """A JSON schema with other descriptions of its properties."""
     properties = dict[str, Any]()
     for name, shape in schema.get("properties", {}).items():
-        properties[name] = {**shape, "description": told[name]} if name in told else shape
+        described = shape
+        if name in descriptions:
+            described = {**shape, "description": descriptions[name]}
+        properties[name] = described
     return {"title": "arguments", **schema, "properties": properties}
 
 
@@ -131,11 +146,15 @@ def with_known_arguments(message: BaseMessage, tools: Sequence[Any]) -> BaseMess
     """A model's answer whose calls name a path as the tool does, whichever of two names it took."""
     if not isinstance(message, AIMessage) or not message.tool_calls:
         return message
-    arguments = {tool.name: set(tool.args) for tool in tools if isinstance(tool, BaseTool)}
+    arguments = dict[str, set[str]]()
+    for tool in tools:
+        if isinstance(tool, BaseTool):
+            arguments[tool.name] = set(tool.args)
     calls = list[Any]()
     for call in message.tool_calls:
         known = arguments.get(call["name"], set())
-        calls.append({**call, "args": _renamed(call["args"], known)})
+        renamed = _renamed(call["args"], known)
+        calls.append({**call, "args": renamed})
     if calls == message.tool_calls:
         return message
     return message.model_copy(update={"tool_calls": calls})
@@ -145,6 +164,8 @@ def _renamed(args: Mapping[str, Any], known: set[str]) -> dict[str, Any]:
     """The arguments of a call, each by the name that the tool knows."""
     renamed = dict(args)
     for name, other in _OTHER_NAMES.items():
-        if name in renamed and name not in known and other in known and other not in renamed:
+        is_wrong = name in renamed and name not in known
+        is_other_free = other in known and other not in renamed
+        if is_wrong and is_other_free:
             renamed[other] = renamed.pop(name)
     return renamed

@@ -8,4 +8,6 @@ def section_on_groups(d: Deployment) -> str:
     folders = [route for route, scope in d.routes.items() if scope.claim]
     if not folders:
         return ""
-    return d.prompt("groups_block.md").replace("{folders}", " and ".join(folders))
+    section = d.prompt("groups_block.md")
+    listed = " and ".join(folders)
+    return section.replace("{folders}", listed)

@@ -37,14 +37,19 @@ def memory_lines(files: Mapping[str, str]) -> list[MemoryLine]:
     lines = list[MemoryLine]()
     for key, content in sorted(files.items()):
         if key.endswith(".json"):
-            fields = _fields(content)
-            lines += [MemoryLine(key, f"{name}: {fields[name]}", name) for name in fields]
+            for name, value in _fields(content).items():
+                lines.append(MemoryLine(key, f"{name}: {value}", name))
         elif key.endswith((".md", ".txt")):
-            shown = lines_of(without_comments(content, line_breaks=True))
-            lines += [
-                MemoryLine(key, line.text) for line in lines_said(shown) if not line.is_heading
-            ]
+            for line in _facts(content):
+                lines.append(MemoryLine(key, line.text))
     return lines
+
+
+def _facts(content: str) -> list[Line]:
+    """The lines of a text that say something to people; titles are none."""
+    shown = without_comments(content, line_breaks=True)
+    said = lines_said(lines_of(shown))
+    return [line for line in said if not line.is_heading]
 
 
 def _fields(content: str) -> dict[str, Any]:
@@ -64,14 +69,20 @@ def line_named(text: str, lines: Sequence[MemoryLine]) -> MemoryLine:
     Raises `RefusedWrite` if there is none, or several.
     """
     wanted = wording(text).casefold()
-    known = [(line, wording(line.text).casefold()) for line in lines]
-    matches = [line for line, words in known if words == wanted]
-    if not matches and wanted:
-        matches = [line for line, words in known if wanted in words]
+    same = list[MemoryLine]()
+    containing = list[MemoryLine]()
+    for line in lines:
+        words = wording(line.text).casefold()
+        if words == wanted:
+            same.append(line)
+        elif wanted and wanted in words:
+            containing.append(line)
+    matches = same or containing
     if not matches:
         raise RefusedWrite(f"No line says {text[:_NAMED_CHARS]!r}; search_memory finds lines.")
     if len(matches) > 1:
-        named = "; ".join(_named(line) for line in matches[:_NAMED_LINES])
+        first_matches = matches[:_NAMED_LINES]
+        named = "; ".join(_named(line) for line in first_matches)
         raise RefusedWrite(
             f"{len(matches)} lines say that; send one of them whole, and its path: {named}"
         )
@@ -92,9 +103,13 @@ def with_line(content: str, line: MemoryLine, text: str | None) -> str:
     lines = content.split("\n")
     wanted = wording(line.text)
     for number, present in enumerate(lines):
-        if wording(present) == wanted:
-            lines[number : number + 1] = [] if text is None else [_marked(present, text)]
-            return "\n".join(lines)
+        if wording(present) != wanted:
+            continue
+        if text is None:
+            del lines[number]
+        else:
+            lines[number] = _marked(present, text)
+        return "\n".join(lines)
     raise RefusedWrite(
         f"{_named(line)} is a row of a table, or changed meanwhile; read it again, or correct it "
         "on the page."
@@ -107,27 +122,34 @@ def line_saying(content: str, text: str) -> Line | None:
     Titles are none. None: no line says it.
     """
     wanted = wording(text)
-    for line in lines_said(lines_of(without_comments(content, line_breaks=True))):
-        if not line.is_heading and wanted in (wording(line.text), wording(line.raw or line.text)):
+    for line in _facts(content):
+        said = wording(line.text)
+        raw = wording(line.raw or line.text)
+        if wanted in (said, raw):
             return line
     return None
 
 
 def _marked(line: str, text: str) -> str:
     """A text with the indentation and the list marker of a line."""
-    start = line[: len(line) - len(line.lstrip())]
-    marker = MARKER.match(line.lstrip())
-    return f"{start}{marker[0] if marker else ''}{text}"
+    unindented = line.lstrip()
+    indentation = line.removesuffix(unindented)
+    found = MARKER.match(unindented)
+    marker = found[0] if found else ""
+    return f"{indentation}{marker}{text}"
 
 
 def _with_field(content: str, line: MemoryLine, text: str | None) -> str:
     fields = _fields(content)
-    if line.text != f"{line.field}: {fields.get(line.field)}":
+    name = line.field
+    value = fields.get(name)
+    if line.text != f"{name}: {value}":
         raise RefusedWrite(f"{_named(line)} changed meanwhile; read it again.")
     if text is None:
-        del fields[line.field]
-    elif isinstance(fields[line.field], str):
-        fields[line.field] = text.removeprefix(f"{line.field}:").strip()
+        del fields[name]
+    elif isinstance(value, str):
+        new_value = text.removeprefix(f"{name}:")
+        fields[name] = new_value.strip()
     else:
         raise RefusedWrite(f"{_named(line)} is no text; correct it on the page.")
     return json.dumps(fields, indent=2, ensure_ascii=False) + "\n"

@@ -101,11 +101,19 @@ async def search_files(
     """
     similar = list[_Similar]()
     if platform.embedding_model(store):
-        for item, is_near in await nearest(store, namespace, query, _NEAR):
-            similar.append(_Similar(item.key, item.score or 0.0, is_near))
+        similar = await _similar_files(store, namespace, query)
     items = await store.asearch(namespace, limit=d.limits.max_files)
     most = min(max(limit, 1), MAX_FOUND)
     return await platform.in_thread(_search, d, query, items, similar, most)
+
+
+async def _similar_files(store: BaseStore, namespace: Namespace, query: str) -> list[_Similar]:
+    """The files whose meaning is most like that of a query."""
+    similar = list[_Similar]()
+    for item, is_near in await nearest(store, namespace, query, _NEAR):
+        score = item.score or 0.0
+        similar.append(_Similar(item.key, score, is_near))
+    return similar
 
 
 def _search(
@@ -116,11 +124,15 @@ def _search(
     limit: int,
 ) -> list[FoundMemory]:
     """The best of these files, without their lines that are over. Blocks."""
-    texts = {item.key: text_of(item) or "" for item in items}
-    day = present_day(d, texts.get(_PROFILE_KEY))
+    texts = dict[str, str]()
+    for item in items:
+        texts[item.key] = text_of(item) or ""
+    profile = texts.get(_PROFILE_KEY)
+    day = present_day(d, profile)
     over = dict[str, frozenset[int]]()
     for item in items:
-        over[item.key] = over_in(ends_of(item, day))
+        ends = ends_of(item, day)
+        over[item.key] = over_in(ends)
     return _best(query, texts, similar, limit, over)
 
 
@@ -134,10 +146,13 @@ def _best(
     """The best of these texts of files, which are given by key, without their lines that are
     `over`. Blocks.
     """
-    current = {key: without_lines(text, over[key]) for key, text in texts.items()}
+    current = dict[str, str]()
+    for key, text in texts.items():
+        current[key] = without_lines(text, over[key])
     passages = _passages(current)
-    by_words = dict(rank(query, [f"{key} {text}" for key, text in passages]))
-    by_meaning = _scores_by_meaning(similar, _best_passages(passages, by_words), by_words)
+    by_words = _scores_by_words(query, passages)
+    best_passages = _best_passages(passages, by_words)
+    by_meaning = _scores_by_meaning(similar, best_passages, by_words)
     scores = fused(by_words, by_meaning)
     ranked = sorted(scores, key=scores.__getitem__, reverse=True)
     results = dict[str, FoundMemory]()
@@ -147,22 +162,39 @@ def _best(
             # A file is found once, by its best passage.
             continue
         # Which part of a file is alike in meaning is not known: its beginning is shown.
-        best_part = _shown(query, passage) if number in by_words else current[key][:_TEXT_CHARS]
+        best_part = current[key][:_TEXT_CHARS]
+        if number in by_words:
+            best_part = _shown(query, passage)
         lines = _lines(query, key, texts[key], over[key])
-        results[key] = FoundMemory(f"/memories{key}", best_part, lines)
+        path = f"/memories{key}"
+        results[key] = FoundMemory(path, best_part, lines)
         if len(results) == limit:
             break
     return list(results.values())
 
 
+def _scores_by_words(query: str, passages: Sequence[_Passage]) -> dict[int, float]:
+    """Scores of passages that share a word with the query, by their number.
+
+    The words of a file's name are words of each of its passages.
+    """
+    texts = [f"{key} {text}" for key, text in passages]
+    ranked = rank(query, texts)
+    return dict(ranked)
+
+
 def _best_passages(passages: Sequence[_Passage], by_words: Mapping[int, float]) -> dict[str, int]:
     """The number of each file's best passage, by key; of equal ones the first."""
-    best = dict[str, int]()
+    numbers = dict[str, int]()
+    scores = dict[str, float]()
     for number, passage in enumerate(passages):
+        key = passage.key
         score = by_words.get(number, 0.0)
-        if passage.key not in best or score > by_words.get(best[passage.key], 0.0):
-            best[passage.key] = number
-    return best
+        is_better = key not in scores or score > scores[key]
+        if is_better:
+            numbers[key] = number
+            scores[key] = score
+    return numbers
 
 
 def _scores_by_meaning(
@@ -182,10 +214,13 @@ def _scores_by_meaning(
 
 def _passages(texts: Mapping[str, str]) -> list[_Passage]:
     """The paragraphs of files. Where there are very many, the last ones of each file are one."""
-    paragraphs = sum(text.count("\n\n") + 1 for text in texts.values())
+    paragraphs = 0
+    for text in texts.values():
+        paragraphs += text.count("\n\n") + 1
     splits = -1  # at every blank line
     if paragraphs > _MOST_PASSAGES:
-        splits = max(_MOST_PASSAGES // len(texts) - 1, 1)
+        passages_of_file = _MOST_PASSAGES // len(texts)
+        splits = max(passages_of_file - 1, 1)
     passages = list[_Passage]()
     for key, text in texts.items():
         for part in text.split("\n\n", splits):
@@ -201,19 +236,31 @@ def _ranked_lines(query: str, lines: Sequence[str]) -> list[int]:
     """
     block_size = math.ceil(len(lines) / _MOST_LINES)
     if block_size <= 1:
-        return [number for number, _ in rank(query, lines)]
+        return _places(query, lines)
+    numbers = _numbers_in_best_blocks(query, lines, block_size)
+    near = [lines[number] for number in numbers]
+    return [numbers[place] for place in _places(query, near)]
+
+
+def _numbers_in_best_blocks(query: str, lines: Sequence[str], block_size: int) -> list[int]:
+    """The numbers of the lines in the blocks that match a query best."""
     starts = range(0, len(lines), block_size)
     blocks = list[str]()
     for start in starts:
         block = lines[start : start + block_size]
         blocks.append("\n".join(block))
+    best_blocks = _places(query, blocks)[:_LINES]
     numbers = list[int]()
-    for place, _ in rank(query, blocks)[:_LINES]:
+    for place in best_blocks:
         start = starts[place]
         end = min(start + block_size, len(lines))
         numbers += range(start, end)
-    near = [lines[number] for number in numbers]
-    return [numbers[place] for place, _ in rank(query, near)]
+    return numbers
+
+
+def _places(query: str, texts: Sequence[str]) -> list[int]:
+    """The places of the texts that share a word with the query, the best first."""
+    return [place for place, _ in rank(query, texts)]
 
 
 def _shown(query: str, passage: str) -> str:
@@ -223,10 +270,14 @@ def _shown(query: str, passage: str) -> str:
         return passage
     lines = passage.split("\n")
     ranked = _ranked_lines(query, lines)
-    start = len("\n".join(lines[: ranked[0]])) if ranked else 0
+    start = 0
+    if ranked:
+        lines_before = lines[: ranked[0]]
+        start = len("\n".join(lines_before))
     if start <= _TEXT_CHARS // 2:
         start = 0
-    return passage[start : start + _TEXT_CHARS].strip("\n")
+    part = passage[start : start + _TEXT_CHARS]
+    return part.strip("\n")
 
 
 def _lines(query: str, key: str, text: str, over: frozenset[int]) -> tuple[tuple[int, str], ...]:
@@ -235,12 +286,17 @@ def _lines(query: str, key: str, text: str, over: frozenset[int]) -> tuple[tuple
     """
     if key.endswith(".json"):
         return ()
+    shown = without_comments(text, line_breaks=True)
     numbers = list[int]()
     facts = list[str]()
-    for number, line in enumerate(without_comments(text, line_breaks=True).split("\n")):
+    for number, line in enumerate(shown.split("\n")):
         fact = line.strip()
-        if fact and not fact.startswith("#") and number not in over:
+        is_title = fact.startswith("#")
+        if fact and not is_title and number not in over:
             numbers.append(number)
             facts.append(fact)
-    best = _ranked_lines(query, facts)[:_LINES]
-    return tuple((numbers[place], facts[place][:_LINE_CHARS]) for place in best)
+    best = list[tuple[int, str]]()
+    for place in _ranked_lines(query, facts)[:_LINES]:
+        fact = facts[place][:_LINE_CHARS]
+        best.append((numbers[place], fact))
+    return tuple(best)

@@ -41,9 +41,11 @@ def build_model(d: Deployment, *, consolidating: bool = False) -> BaseChatModel:
         return whole_answers(_offline_model(), d.limits)
     if name is None:
         raise SettingsError(f"{variable} is empty; {_FIX}")
+    provider, _, _ = name.partition(":")
+    options = _OPTIONS.get(provider, {})
     try:
-        options = _OPTIONS.get(name.partition(":")[0], {})
-        return whole_answers(init_chat_model(name, **options), d.limits)
+        model = init_chat_model(name, **options)
+        return whole_answers(model, d.limits)
     except Exception as error:  # noqa: BLE001  # a provider's client raises any error if its key is missing
         raise SettingsError(
             f"{variable} is {name!r}, which cannot be used: {_reason(error)}; {_fix(name, error)}"
@@ -57,8 +59,11 @@ def _offline_model() -> BaseChatModel:
 
 def _reason(error: Exception) -> str:
     """What an error says, in one short line without a period."""
-    text = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
-    return " ".join(text.split())[:_REASON_CHARS].rstrip(".")
+    text = str(error)
+    if isinstance(error, ValidationError):
+        text = error.errors()[0]["msg"]
+    line = " ".join(text.split())
+    return line[:_REASON_CHARS].rstrip(".")
 
 
 def _fix(name: str, error: Exception) -> str:

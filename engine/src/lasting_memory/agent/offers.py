@@ -46,13 +46,16 @@ def prepare_offer_tool(d: Deployment) -> BaseTool:
 async def _prepare(d: Deployment, path: str, line: str, folder: str) -> str:
     """Keep the offer for the person. Returns what the model is told. Raises `RefusedWrite`."""
     caller = Caller.of_run(d)
+    actor = caller.actor
     store = get_store()
-    if (await controls(store, caller.actor, d)).paused:
+    current = await controls(store, actor, d)
+    if current.paused:
         raise RefusedWrite(f"{PAUSED}, so no offer is prepared until they resume it.")
-    group = _folder_named(group_folders(d, caller.actor, caller.claims), folder)
-    memory = d.memory.namespace(caller.actor, caller.assistant)
+    folders = group_folders(d, actor, caller.claims)
+    group = _folder_named(folders, folder)
+    memory = d.memory.namespace(actor, caller.assistant)
     own_line = await own_line_of(store, memory, path, line)
-    offers = Offers(store, caller.actor, d, journal.began_by(caller))
+    offers = Offers(store, actor, d, journal.began_by(caller))
     offer = await offers.prepare(group, own_line)
     return (
         f"Prepared for {group.route} ({group.claim} {group.group!r}), and not shared: {offer.text!r}. "
@@ -78,17 +81,29 @@ async def own_line_of(store: BaseStore, memory: Namespace, path: str, text: str)
     `path` is as the agent sees it. Raises `RefusedWrite` if there is no such file or line, or it is
     no line of text.
     """
-    if not path.startswith("/memories/"):
-        raise RefusedWrite(f"{path[:80]!r} is not memory; use a path under /memories/.")
-    key = check_path(path.removeprefix("/memories"))
-    if not key.endswith((".md", ".txt")) or key.startswith("/skills/"):
-        raise RefusedWrite(f"{path[:80]} has no lines to offer; use a line of a text file.")
+    key = _key_of(path)
+    shown_path = path[:80]
     item = await store.aget(memory, key)
     content = text_of(item) if item else None
     if content is None:
-        raise RefusedWrite(f"There is no text file {path[:80]}.")
+        raise RefusedWrite(f"There is no text file {shown_path}.")
     line = await platform.in_thread(line_saying, content, text)
     if line is None:
-        raise RefusedWrite(f"No line of {path[:80]} says {text[:120]!r}; read the file again.")
-    raw = journal.lines_of(content)[line.number]
-    return OwnLine(memory, key, raw, without_sources(line.text))
+        raise RefusedWrite(f"No line of {shown_path} says {text[:120]!r}; read the file again.")
+    lines = journal.lines_of(content)
+    raw = lines[line.number]
+    own_text = without_sources(line.text)
+    return OwnLine(memory, key, raw, own_text)
+
+
+def _key_of(path: str) -> str:
+    """The key of a text file of memory. Raises `RefusedWrite` for the path of anything else."""
+    shown_path = path[:80]
+    if not path.startswith("/memories/"):
+        raise RefusedWrite(f"{shown_path!r} is not memory; use a path under /memories/.")
+    key = check_path(path.removeprefix("/memories"))
+    is_text = key.endswith((".md", ".txt"))
+    is_skill = key.startswith("/skills/")
+    if is_skill or not is_text:
+        raise RefusedWrite(f"{shown_path} has no lines to offer; use a line of a text file.")
+    return key

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from deepagents.backends import CompositeBackend
-from langchain_core.messages import ToolMessage
 
 from lasting_memory.agent.backends import Over, RouteFiles, StoreOverride, build_backend
+from lasting_memory.agent.tool_calls import text_result
 from lasting_memory.deployment import Deployment
 
 logger = logging.getLogger(__name__)
@@ -31,13 +31,14 @@ class OverNotes:
 
     async def added(self, name: str, args: Mapping[str, Any], result: object) -> object:
         """The result of a tool's call, with a note if the file has lines that are over."""
-        path = args.get("file_path")
         backend = self._backend
-        if name not in _NOTED or backend is None or not isinstance(path, str):
+        if name not in _NOTED or backend is None:
             return result
-        if not isinstance(result, ToolMessage) or not isinstance(result.content, str):
+        path = args.get("file_path")
+        if not isinstance(path, str) or not path.startswith(self._routes):
             return result
-        if result.status == "error" or not path.startswith(self._routes):
+        message = text_result(result)
+        if message is None:
             return result
         try:
             over = await self._over(backend, path)
@@ -49,9 +50,11 @@ class OverNotes:
         note = over.note()
         if not note:
             return result
-        return result.model_copy(update={"content": f"{note}\n{result.content}"})
+        return message.model_copy(update={"content": f"{note}\n{message.content}"})
 
     async def _over(self, backend: CompositeBackend, path: str) -> Over:
-        route = next(route for route in self._routes if path.startswith(route))
+        matching = [route for route in self._routes if path.startswith(route)]
+        route = matching[0]
         files = cast("RouteFiles", backend.routes[route])
-        return await files.aover(path.removeprefix(route[:-1]))
+        key = path.removeprefix(route[:-1])
+        return await files.aover(key)

@@ -49,10 +49,13 @@ _ON_WRITING = re.compile(r"^## Remembering\n.*?(?=^## |\Z)", re.DOTALL | re.MULT
 def section_on_writing(d: Deployment) -> str:
     """The section of `agent.md` on writing memory; "" in a fork's prompt that has none."""
     try:
-        section = _ON_WRITING.search(d.prompt("agent.md"))
+        prompt = d.prompt("agent.md")
     except FileNotFoundError:
         return ""
-    return section[0] if section else ""
+    section = _ON_WRITING.search(prompt)
+    if section is None:
+        return ""
+    return section[0]
 
 
 def policies_left_out(texts: Mapping[str, str], budget: int) -> list[str]:
@@ -60,17 +63,23 @@ def policies_left_out(texts: Mapping[str, str], budget: int) -> list[str]:
 
     `texts` are its files, by key. `budget` is bytes.
     """
-    rules = sorted(key for key in texts if validation.is_policy(key))
-    in_folders = sorted(texts.keys() - rules)
-    _, cut = sections([(f"/policies{key}", texts[key]) for key in rules], budget)
+    rules = list[tuple[str, str]]()
+    in_folders = list[str]()
+    for key, text in sorted(texts.items()):
+        path = f"/policies{key}"
+        if validation.is_policy(key):
+            rules.append((path, text))
+        else:
+            in_folders.append(path)
+    _, cut = sections(rules, budget)
     lines = list[str]()
     for omission in cut:
         lines.append(
             f"{omission} of it (policy_block_bytes is {budget:,}); "
             "the agent reads the rest from the file"
         )
-    for key in in_folders:
-        lines.append(f"/policies{key}: it is in a folder; name it in a policy that is in none")
+    for path in in_folders:
+        lines.append(f"{path}: it is in a folder; name it in a policy that is in none")
     return lines
 
 
@@ -118,12 +127,19 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         self._deployment = deployment
         self._drafts = drafts
         self._titles = titles
-        self._keys = [path.removeprefix("/memories") for path in files]
+        self._keys = list[str]()
+        for path in files:
+            key = path.removeprefix("/memories")
+            self._keys.append(key)
         self._read_keys = list(self._keys)
         # The profile says whose day it is, also where it is not shown.
         has_profile = deployment.profile is not None and deployment.has_own_memory
         if has_profile and _PROFILE_KEY not in self._keys:
             self._read_keys.append(_PROFILE_KEY)
+        # Consolidation writes what agents may not.
+        self._in_conversation = drafts is None
+        writes_in_background = deployment.settings.memory_writes == "background"
+        self._is_for_later = self._in_conversation and writes_in_background
         self._on_writing = section_on_writing(deployment)
         self._over_notes = OverNotes(deployment, drafts)
         self._blocks = once_a_run(deployment, self._read)
@@ -136,14 +152,14 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         # The tools stay: what a paused person asks to be kept is refused in words that they see.
         if any(block.is_read_only for block in blocks):
             system = _without(system, self._on_writing)
-        shown_request = request.override(
-            system_message=_with_blocks(system, blocks),
-            messages=[_without_authority(message) for message in request.messages],
-        )
+        shown_system = _with_blocks(system, blocks)
+        messages = [_without_authority(message) for message in request.messages]
+        shown_request = request.override(system_message=shown_system, messages=messages)
         response = await handler(shown_request)
         # After the answer: a run that is stopped or deleted before leaves nothing of what was said.
-        if self._titles and request.messages and isinstance(request.messages[-1], HumanMessage):
-            await give_title(request.state.get("messages") or [])
+        if self._titles and _are_of_a_turn(request.messages):
+            thread = request.state.get("messages") or []
+            await give_title(thread)
         return response
 
     async def awrap_tool_call(
@@ -163,23 +179,29 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         """
         starting: Mapping[str, str] = {}
         if self._may_start_memory(snapshot):
-            starting = await starting_files(store, actor, assistant, self._deployment, write=False)
-        return await platform.in_thread(self._blocks_of, snapshot, starting, snapshot.memory)
+            starting = await self._starting_files(store, actor, assistant, write=False)
+        items = snapshot.memory
+        return await platform.in_thread(self._blocks_of, snapshot, starting, items)
+
+    async def _starting_files(
+        self, store: BaseStore, actor: Actor, assistant: str, *, write: bool
+    ) -> Mapping[str, str]:
+        """A person's first files, by key."""
+        return await starting_files(store, actor, assistant, self._deployment, write=write)
 
     async def _read(self, store: BaseStore, caller: Caller) -> tuple[Block, ...]:
         """Policies and memory as this run shows them."""
-        actor = caller.actor
-        assistant = caller.assistant
         snapshot = await self._snapshot(store, caller)
-        if snapshot.controls.paused and not snapshot.is_temporary and identity.on_server():
+        if snapshot.controls.paused and not snapshot.is_temporary:
             await _keep_thread_out()
         starting: Mapping[str, str] = {}
-        if self._may_start_memory(snapshot) and not identity.run_context(get_runtime()).dry_run:
-            starting = await starting_files(store, actor, assistant, self._deployment, write=True)
+        is_dry_run = identity.run_context(get_runtime()).dry_run
+        if self._may_start_memory(snapshot) and not is_dry_run:
+            starting = await self._starting_files(store, caller.actor, caller.assistant, write=True)
         items = snapshot.memory
         draft = self._drafts() if self._drafts else None
         if draft and not snapshot.is_temporary:
-            items = await self._read_draft(draft, actor, assistant)
+            items = await self._read_draft(draft, caller)
         # In a thread, because people write many and large files.
         return await platform.in_thread(self._blocks_of, snapshot, starting, items)
 
@@ -191,10 +213,13 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
             self._deployment, store, caller.actor, caller.assistant, with_skills=False
         )
 
-    async def _read_draft(self, draft: BaseStore, actor: Actor, assistant: str) -> list[Item]:
+    async def _read_draft(self, draft: BaseStore, caller: Caller) -> list[Item]:
         """The shown files of a consolidation's draft."""
-        namespace = self._deployment.memory.namespace(actor, assistant)
-        found = await draft.abatch([GetOp(namespace, key) for key in self._read_keys])
+        namespace = self._deployment.memory.namespace(caller.actor, caller.assistant)
+        reads = list[GetOp]()
+        for key in self._read_keys:
+            reads.append(GetOp(namespace, key))
+        found = await draft.abatch(reads)
         return [item for item in found if isinstance(item, Item)]
 
     def _may_start_memory(self, snapshot: Snapshot) -> bool:
@@ -217,21 +242,37 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         if not self._deployment.has_memory:
             return (policies,)
         texts = {**starting}
-        shown_items = {item.key: item for item in items if item.key in self._read_keys}
-        for key, item in shown_items.items():
-            texts[key] = file_text(f"/memories{key}", item)
+        stored = list[Item]()
+        for item in items:
+            if item.key in self._read_keys:
+                stored.append(item)
+                texts[item.key] = file_text(f"/memories{item.key}", item)
         # Shared memory has no profile, so its days are those of UTC.
-        day = Day.now(days.zone_of(texts.get(_PROFILE_KEY)))
+        zone = days.zone_of(texts.get(_PROFILE_KEY))
+        day = Day.now(zone)
+        doubtful = self._take_apart(texts, stored, day)
+        return policies, self._memory_block(texts, doubtful, snapshot.controls, day)
+
+    def _take_apart(self, texts: dict[str, str], stored: Sequence[Item], day: Day) -> list[str]:
+        """Takes out of the texts of stored files what is over, and the lines that nobody vouches for.
+
+        It returns the latter, each with its file, in the order in which the files are shown.
+        """
+        items = {item.key: item for item in stored}
         doubtful = list[str]()
         for key in self._keys:
-            if key not in shown_items:
+            item = items.get(key)
+            if item is None:
                 continue
             whole = texts[key]
+            current = whole
             if self._deployment.ends:
-                texts[key] = ends.current_text(shown_items[key], whole, day)
-            texts[key], apart = told_apart(key, whole, signs_in(shown_items[key].value), texts[key])
-            doubtful += [f"- /memories{key}: {line}" for line in apart]
-        return policies, self._memory_block(texts, doubtful, snapshot.controls, day)
+                current = ends.current_text(item, whole, day)
+            signs = signs_in(item.value)
+            texts[key], apart = told_apart(key, whole, signs, current)
+            for line in apart:
+                doubtful.append(f"- /memories{key}: {line}")
+        return doubtful
 
     def _memory_block(
         self, texts: Mapping[str, str], doubtful: Sequence[str], controls: Controls, day: Day
@@ -239,46 +280,75 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         """The block of memory. `doubtful` are the lines that nobody vouches for, which are not in
         the texts.
         """
-        prompt = self._deployment.prompt
         budget = self._deployment.limits.memory_block_bytes
-        files = [(f"/memories{key}", texts[key]) for key in self._keys if key in texts]
+        files = list[tuple[str, str]]()
+        for key in self._keys:
+            if key in texts:
+                path = f"/memories{key}"
+                files.append((path, texts[key]))
         shown_files, left_out = memory_sections(files, budget)
         if doubtful:
-            lines = listed_within(doubtful, budget // _DOUBTFUL_SHARE)
-            unconfirmed = prompt("memory_unconfirmed.md").replace("{lines}", lines).strip()
+            unconfirmed = self._section_on_unconfirmed(doubtful, budget)
             shown_files = f"{shown_files}\n\n{unconfirmed}"
+        if not shown_files:
+            shown_files = "(Nothing is remembered yet.)"
+        text = self._deployment.prompt("memory_block.md")
         today = f"{day.today:%A, %Y-%m-%d} ({day.zone.key})"
-        text = prompt("memory_block.md").replace("{today}", today)
+        text = text.replace("{today}", today)
         # The files last: what stands in them is never a place to fill.
-        text = text.replace("{files}", shown_files or "(Nothing is remembered yet.)")
-        # Consolidation writes what agents may not.
-        in_conversation = self._drafts is None
-        writes_in_background = self._deployment.settings.memory_writes == "background"
-        is_for_later = in_conversation and writes_in_background
+        text = text.replace("{files}", shown_files)
+        before = self._rules_before()
+        behind = self._rules_behind(controls)
+        whole = "\n".join([*before, text, *behind])
+        is_read_only = self._is_read_only(controls)
+        return Block("memory", whole, budget, left_out, is_read_only)
+
+    def _section_on_unconfirmed(self, lines: Sequence[str], budget: int) -> str:
+        """The section of lines that nobody vouches for. `budget` is that of the block of memory."""
+        listed = listed_within(lines, budget // _DOUBTFUL_SHARE)
+        section = self._deployment.prompt("memory_unconfirmed.md")
+        section = section.replace("{lines}", listed)
+        return section.strip()
+
+    def _rules_before(self) -> list[str]:
+        """What stands before memory: that it is shared, or that this agent does not write it."""
         if self._deployment.memory.is_shared:
-            text = f"{prompt('memory_shared.md')}\n{text}"
-        elif is_for_later:
-            text = f"{prompt('memory_read_only.md')}\n{text}"
-        groups = section_on_groups(self._deployment) if in_conversation else ""
-        if groups:
-            text = f"{text}\n{groups}"
+            return [self._deployment.prompt("memory_shared.md")]
+        if self._is_for_later:
+            return [self._deployment.prompt("memory_read_only.md")]
+        return []
+
+    def _rules_behind(self, controls: Controls) -> list[str]:
+        """What stands behind memory: whose the folders of groups are, and that writes are paused, or
+        wait for the person's review.
+        """
+        rules = list[str]()
+        groups = section_on_groups(self._deployment)
+        if groups and self._in_conversation:
+            rules.append(groups)
+        is_reviewed = controls.review_agent and self._in_conversation and not self._is_for_later
         if controls.paused:
-            text = f"{text}\n{prompt('paused_block.md')}"
-        elif controls.review_agent and in_conversation and not is_for_later:
-            text = f"{text}\n{prompt('reviewed_block.md')}"
-        may_not_write = self._deployment.memory.rule(self._deployment.settings) == "deny"
-        is_read_only = in_conversation and (may_not_write or controls.paused)
-        return Block("memory", text, budget, left_out, is_read_only)
+            rules.append(self._deployment.prompt("paused_block.md"))
+        elif is_reviewed:
+            rules.append(self._deployment.prompt("reviewed_block.md"))
+        return rules
+
+    def _is_read_only(self, controls: Controls) -> bool:
+        """Whether this run may not write memory. A consolidation may where agents may not."""
+        if not self._in_conversation:
+            return False
+        rule = self._deployment.memory.rule(self._deployment.settings)
+        return controls.paused or rule == "deny"
 
     def _policy_block(self, snapshot: Snapshot) -> Block:
         """The block of an organization's rules."""
-        rules = [item for item in snapshot.policies if validation.is_policy(item.key)]
-        files = list[tuple[str, str]]()
-        for item in sorted(rules, key=lambda item: item.key):
-            path = f"/policies{item.key}"
-            files.append((path, file_text(path, item)))
+        rules = list[tuple[str, str]]()
+        for item in sorted(snapshot.policies, key=lambda item: item.key):
+            if validation.is_policy(item.key):
+                path = f"/policies{item.key}"
+                rules.append((path, file_text(path, item)))
         budget = self._deployment.limits.policy_block_bytes
-        text, left_out = sections(files, budget)
+        text, left_out = sections(rules, budget)
         text = text or "(The organization has set no policies.)"
         if snapshot.lacks_policies:
             text += (
@@ -286,7 +356,8 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
                 "ls /policies/ and read those that are not here]"
             )
         prompt = self._deployment.prompt("policies_block.md")
-        return Block("policies", prompt.replace("{files}", text), budget, left_out)
+        prompt = prompt.replace("{files}", text)
+        return Block("policies", prompt, budget, left_out)
 
 
 def _without(message: SystemMessage | None, section: str) -> SystemMessage | None:
@@ -295,32 +366,48 @@ def _without(message: SystemMessage | None, section: str) -> SystemMessage | Non
         return message
     blocks = list[Any]()
     for block in message.content_blocks:
-        if block["type"] == "text":
-            blocks.append({**block, "text": block["text"].replace(section, "")})
-        else:
+        if block["type"] != "text":
             blocks.append(block)
+            continue
+        text = block["text"].replace(section, "")
+        blocks.append({**block, "text": text})
     return SystemMessage(content=blocks)
 
 
 def _with_blocks(message: SystemMessage | None, blocks: Sequence[Block]) -> SystemMessage:
     """The system message with these blocks behind it."""
-    before = list[Any](message.content_blocks) if message else []
-    added: list[Any] = [{"type": "text", "text": f"\n\n{block.text}"} for block in blocks]
+    content = list[Any]()
+    if message:
+        content.extend(message.content_blocks)
     # The provider's caching middleware marks the end of the static prompt. A second mark at the end
     # of these blocks means that a change of memory costs a new cache entry for the blocks alone.
-    marker = before[-1].get("cache_control") if before else None
+    marker = content[-1].get("cache_control") if content else None
+    for block in blocks:
+        content.append({"type": "text", "text": f"\n\n{block.text}"})
     if marker:
-        added[-1]["cache_control"] = marker
-    return SystemMessage(content=[*before, *added])
+        content[-1]["cache_control"] = marker
+    return SystemMessage(content=content)
+
+
+def _are_of_a_turn(messages: Sequence[AnyMessage]) -> bool:
+    """Whether the last of these messages is a person's."""
+    if not messages:
+        return False
+    return isinstance(messages[-1], HumanMessage)
 
 
 async def _keep_thread_out() -> None:
     """Marks the run's thread, so that consolidation skips what is said during the pause.
 
-    `auth.py` marks what is sent during a pause. This run may have waited for one to begin.
+    `auth.py` marks what is sent during a pause. This run may have waited for one to begin. Without
+    a server there are no threads to mark.
     """
+    if not identity.on_server():
+        return
     config = get_config()
-    await keep_out(str(config["configurable"]["thread_id"]), config.get("metadata"))
+    thread_id = str(config["configurable"]["thread_id"])
+    metadata = config.get("metadata")
+    await keep_out(thread_id, metadata)
 
 
 def _without_authority(message: AnyMessage) -> AnyMessage:

@@ -128,29 +128,40 @@ def provider_error(error: Exception) -> ProviderError | None:
     for cause in causes:
         status = status_of(cause)
         if status is not None:
-            kind = _kind_of(status)
-            sentence = kind.sentence.format(status)
-            if kind is ProviderBadRequestError:
-                # What is wrong with a request only its provider can say.
-                sentence += f" It says: {_words_of(cause)}"
-            return kind(sentence)
+            return _error_of_status(status, cause)
     for cause in causes:
         if isinstance(cause, ModelTimeoutError) or _is_one_of(cause, _TIMEOUTS):
-            return ProviderTimeoutError(ProviderTimeoutError.sentence.format("no answer"))
+            sentence = ProviderTimeoutError.sentence.format("no answer")
+            return ProviderTimeoutError(sentence)
         if is_lost_connection(cause):
-            return ProviderConnectionError(ProviderConnectionError.sentence.format("no connection"))
+            sentence = ProviderConnectionError.sentence.format("no connection")
+            return ProviderConnectionError(sentence)
     return None
+
+
+def _error_of_status(status: int, cause: BaseException) -> ProviderError:
+    """The error for the status of a provider's answer."""
+    kind = _kind_of(status)
+    sentence = kind.sentence.format(status)
+    if kind is ProviderBadRequestError:
+        # What is wrong with a request only its provider can say.
+        sentence += f" It says: {_words_of(cause)}"
+    return kind(sentence)
 
 
 def _words_of(error: BaseException) -> str:
     """The beginning of an error's message, in one line."""
-    return " ".join(str(error).split())[:_WORDS_CHARS]
+    words = str(error).split()
+    line = " ".join(words)
+    return line[:_WORDS_CHARS]
 
 
 def _kind_of(status: int) -> type[ProviderError]:
     if status in _BY_STATUS:
         return _BY_STATUS[status]
-    return ProviderAPIError if status >= _FIRST_FAILURE else ProviderBadRequestError
+    if status >= _FIRST_FAILURE:
+        return ProviderAPIError
+    return ProviderBadRequestError
 
 
 def is_lost_connection(error: BaseException) -> bool:
@@ -166,7 +177,8 @@ def is_lost_connection(error: BaseException) -> bool:
 
 def _is_one_of(error: BaseException, names: frozenset[str]) -> bool:
     """Whether an error is of a class with one of these names, or of one below it."""
-    return any(kind.__name__ in names for kind in type(error).__mro__)
+    names_of_classes = [kind.__name__ for kind in type(error).__mro__]
+    return not names.isdisjoint(names_of_classes)
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

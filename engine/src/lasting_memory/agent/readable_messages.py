@@ -69,19 +69,19 @@ def _is_of_another(message: AIMessage, reader: str) -> bool:
 def _without_forms(message: AIMessage) -> AIMessage:
     """An answer of text and media alone, without its provider's own blocks."""
     blocks = list[Any]()
+    texts = list[str]()
     for block in message.content:
         words = words_of(block)
         if words:
+            texts.append(words)
             blocks.append({"type": "text", "text": words})
         elif isinstance(block, Mapping) and noun_of(block):
             blocks.append(block)
-    content: Any = blocks
-    if all(block.get("type") == "text" for block in blocks):
-        content = "".join(block["text"] for block in blocks)
+    has_text_alone = len(texts) == len(blocks)
+    content = "".join(texts) if has_text_alone else blocks
     # The form of the content, which is another now.
-    metadata = {
-        name: value for name, value in message.response_metadata.items() if name != "output_version"
-    }
+    metadata = dict(message.response_metadata)
+    metadata.pop("output_version", None)
     return message.model_copy(update={"content": content, "response_metadata": metadata})
 
 
@@ -90,5 +90,7 @@ def _for_ollama(block: Any) -> Any:
     if not isinstance(block, Mapping) or base64_of(block) is not None:
         return block
     noun = noun_of(block)
-    text = f"[a {noun} that this model cannot look at]" if noun else words_of(block)
+    text = words_of(block)
+    if noun:
+        text = f"[a {noun} that this model cannot look at]"
     return {"type": "text", "text": text}

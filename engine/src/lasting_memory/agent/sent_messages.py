@@ -36,13 +36,21 @@ def sent_messages(messages: Sequence[AnyMessage], thread: Iterable[Any]) -> list
     """
     refused = set[str]()
     for message in thread:
-        refused.update(_refused_in(message))
-    return [_sent(message, refused) for message in messages if not _refused_in(message)]
+        ids = _refused_in(message)
+        refused.update(ids)
+    sent = list[AnyMessage]()
+    for message in messages:
+        is_note = bool(_refused_in(message))
+        if not is_note:
+            sent.append(_sent(message, refused))
+    return sent
 
 
 def _refused_in(message: object) -> list[str]:
     """The ids in a note; none for what is no note."""
-    return refused_media_of(message.response_metadata) if isinstance(message, AIMessage) else []
+    if not isinstance(message, AIMessage):
+        return []
+    return refused_media_of(message.response_metadata)
 
 
 def _sent(message: AnyMessage, refused: set[str]) -> AnyMessage:
@@ -52,7 +60,8 @@ def _sent(message: AnyMessage, refused: set[str]) -> AnyMessage:
     metadata = message.additional_kwargs
     if content is message.content and CACHE_MARK not in metadata:
         return message
-    unmarked = {name: value for name, value in metadata.items() if name != CACHE_MARK}
+    unmarked = dict(metadata)
+    unmarked.pop(CACHE_MARK, None)
     return message.model_copy(update={"content": content, "additional_kwargs": unmarked})
 
 
@@ -101,19 +110,24 @@ def _without(
     """The messages without the media of these, and the note that says so."""
     changed = list(messages)
     for number in numbers:
-        content = without_media(messages[number].content)
-        changed[number] = messages[number].model_copy(update={"content": content})
-    return changed, _note([messages[number] for number in numbers])
+        message = messages[number]
+        content = without_media(message.content)
+        changed[number] = message.model_copy(update={"content": content})
+    note = _note([messages[number] for number in numbers])
+    return changed, note
 
 
 def _note(messages: Sequence[BaseMessage]) -> AIMessage:
     """The note to the person for messages whose media were refused."""
     nouns = dict[str, None]()
+    ids = list[str]()
     for message in messages:
         for noun in media_nouns(message.content):
             nouns[f"a {noun}"] = None
-    ids = [message.id for message in messages if message.id]
-    return AIMessage(_NOTE.format(" and ".join(nouns)), response_metadata={REFUSED_MEDIA: ids})
+        if message.id:
+            ids.append(message.id)
+    media = " and ".join(nouns)
+    return AIMessage(_NOTE.format(media), response_metadata={REFUSED_MEDIA: ids})
 
 
 def with_advice(messages: Sequence[AnyMessage], advice: str) -> list[AnyMessage]:
@@ -124,10 +138,11 @@ def with_advice(messages: Sequence[AnyMessage], advice: str) -> list[AnyMessage]
     """
     if not messages:
         return []
-    last = messages[-1]
+    *earlier, last = messages
     text = f"\n\n[{advice}]"
-    content = last.content
-    added = (
-        content + text if isinstance(content, str) else [*content, {"type": "text", "text": text}]
-    )
-    return [*messages[:-1], last.model_copy(update={"content": added})]
+    content: Any = last.content
+    if isinstance(content, str):
+        content += text
+    else:
+        content = [*content, {"type": "text", "text": text}]
+    return [*earlier, last.model_copy(update={"content": content})]

@@ -20,14 +20,21 @@ def shown(text: str) -> str:
 
     A "<" that would open or close a block is escaped.
     """
-    return _BRACKET.sub(_escaped, without_comments(text)).strip()
+    visible = without_comments(text)
+    escaped = _BRACKET.sub(_escaped, visible)
+    return escaped.strip()
 
 
 def in_one_line(text: str) -> str:
     """Text as a prompt block shows it, in one line with single spaces."""
-    return " ".join(shown(text).split())
+    words = shown(text).split()
+    return " ".join(words)
 
 
 def _escaped(bracket: re.Match[str]) -> str:
-    after = bracket.string[bracket.end() : bracket.end() + _NAME_CHARS]
-    return "&lt;" if _NAME.match(unicodedata.normalize("NFKD", after)) else bracket[0]
+    start = bracket.end()
+    after = bracket.string[start : start + _NAME_CHARS]
+    normalized = unicodedata.normalize("NFKD", after)
+    if _NAME.match(normalized):
+        return "&lt;"
+    return bracket[0]

@@ -116,18 +116,26 @@ class FreshSkills(SkillsMiddleware[Any, Any]):
             skills_load_warnings=self._format_skills_load_warnings(errors),
             skills_list=self._format_skills_list(loaded["skills_metadata"]),
         )
-        return Block("skills", text, self._deployment.limits.skills_block_bytes, tuple(errors))
+        budget = self._deployment.limits.skills_block_bytes
+        return Block("skills", text, budget, tuple(errors))
 
     async def _read(self, store: BaseStore, caller: Caller) -> dict[str, Any]:
         """The skills of a run."""
-        return await self._of(await run_snapshots(self._deployment).of_run(store, caller))
+        snapshots = run_snapshots(self._deployment)
+        snapshot = await snapshots.of_run(store, caller)
+        return await self._of(snapshot)
 
     async def _of(self, snapshot: Snapshot) -> dict[str, Any]:
         """The skills of a person and an assistant, as the state of deepagents' middleware."""
         files = list[tuple[str, Item]]()
+        # A person's own come first.
         if self._deployment.has_own_memory:
-            files += [(f"/memories{item.key}", item) for item in snapshot.memory]  # the own first
-        files += [(f"/skills{item.key}", item) for item in snapshot.skills]
+            for item in snapshot.memory:
+                path = f"/memories{item.key}"
+                files.append((path, item))
+        for item in snapshot.skills:
+            path = f"/skills{item.key}"
+            files.append((path, item))
         room = self._deployment.limits.skills_block_bytes
         metadata, errors = await platform.in_thread(_listed, files, room)
         return {"skills_metadata": metadata, "skills_load_errors": errors}
@@ -138,19 +146,28 @@ class FreshSkills(SkillsMiddleware[Any, Any]):
         # What a client sends as an overwrite does not pass the reducer.
         names = _texts_in(request.state.get("pinned_skills"))
         loaded = await self._loaded()
-        state = cast("Any", {**request.state, **loaded, "pinned_skills": names})
+        state: Any = {**request.state, **loaded, "pinned_skills": names}
+        request = request.override(state=state)
         pinned = await SkillsMiddleware.abefore_model(self, state, request.runtime)
         if pinned is None:
-            return await super().awrap_model_call(request.override(state=state), handler)
+            return await super().awrap_model_call(request, handler)
         texts = pinned.pop("messages", [])
-        request = request.override(state=state, messages=[*request.messages, *texts])
-        answer = cast("Any", await super().awrap_model_call(request, handler))
-        # In the thread they stand before the answer: a message between a tool's call and its result
-        # would be refused.
-        result = [*texts, *answer.model_response.result]
-        response = replace(answer.model_response, result=result)
-        update = {**answer.command.update, **pinned}
-        return replace(answer, model_response=response, command=Command(update=update))
+        messages = [*request.messages, *texts]
+        request = request.override(messages=messages)
+        answer: Any = await super().awrap_model_call(request, handler)
+        return _with_pinned(answer, texts, pinned)
+
+
+def _with_pinned(answer: Any, texts: Sequence[Any], update: Mapping[str, Any]) -> Any:
+    """A model's answer that puts the texts of pinned skills, and what is known of them, in the thread.
+
+    They stand before the answer: a message between a tool's call and its result would be refused.
+    """
+    result = [*texts, *answer.model_response.result]
+    response = replace(answer.model_response, result=result)
+    whole_update = {**answer.command.update, **update}
+    command: Any = Command(update=whole_update)
+    return replace(answer, model_response=response, command=command)
 
 
 def _listed(files: Sequence[tuple[str, Item]], room: int) -> tuple[list[SkillMetadata], list[str]]:
@@ -164,18 +181,21 @@ def _listed(files: Sequence[tuple[str, Item]], room: int) -> tuple[list[SkillMet
     unread = 0
     for path, item in files:
         name = path.split("/")[-2]
-        if name in by_name or not validation.SKILL_PATH.fullmatch(path):
+        is_skill = validation.SKILL_PATH.fullmatch(path)
+        if name in by_name or not is_skill:
             continue
         text = stored_files.text_of(item) or ""
-        front_matter = text.split("\n---", 1)[0]
+        front_matter, _, _ = text.partition("\n---")
         room -= len(path) + min(len(front_matter), MAX_FRONT_MATTER)
         if room < 0:
             unread += 1
             continue
         try:
-            by_name[name] = _safe(validation.read_skill(path, text))
+            skill = validation.read_skill(path, text)
         except validation.RefusedWrite as error:
             errors.append(str(error))
+            continue
+        by_name[name] = _safe(skill)
     if unread:
         errors.append(f"{unread} more skills are not listed here; ls the folders above.")
     return list(by_name.values()), errors
@@ -185,6 +205,10 @@ def _safe(skill: Mapping[str, Any]) -> SkillMetadata:
     """A skill whose texts can neither close the block, nor open another, nor add a line."""
     safe = dict[str, Any]()
     for field, value in skill.items():
-        safe[field] = in_one_line(value) if isinstance(value, str) else value
-    safe["allowed_tools"] = [in_one_line(tool) for tool in skill["allowed_tools"]]
+        if isinstance(value, str):
+            safe[field] = in_one_line(value)
+        else:
+            safe[field] = value
+    tools = skill["allowed_tools"]
+    safe["allowed_tools"] = [in_one_line(tool) for tool in tools]
     return cast("SkillMetadata", safe)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from threading import Lock
 
-from langgraph.store.base import BaseStore, Item, SearchOp
+from langgraph.store.base import BaseStore, Item, Op, SearchOp
 
 from lasting_memory.conversations.marks import in_temporary_conversation
 from lasting_memory.deployment import Deployment
@@ -55,8 +55,11 @@ class Snapshot:
     @property
     def chars(self) -> int:
         """Characters of all files."""
-        files = [*self.policies, *self.memory, *self.skills]
-        return sum(len(str(item.value.get("content", ""))) for item in files)
+        chars = 0
+        for item in (*self.policies, *self.memory, *self.skills):
+            content = str(item.value.get("content", ""))
+            chars += len(content)
+        return chars
 
 
 async def read_snapshot(
@@ -71,14 +74,13 @@ async def read_snapshot(
         places["skills"] = d.scope("/skills/").namespace(actor, assistant)
     policies_place = namespaces.policies(actor.org_id)
     search = SearchOp(policies_place, limit=MAX_POLICY_FILES)
-    found, others = await journal.all_items_and(
-        store, list(places.values()), [search, *read_controls(actor)]
-    )
+    reads: list[Op] = [search, *read_controls(actor)]
+    found, others = await journal.all_items_and(store, list(places.values()), reads)
     files = dict(zip(places, found, strict=True))
-    policies, *controls = others
+    policies, *read = others
     return Snapshot(
         policies=[item for item in policies if item.namespace == policies_place],
-        controls=controls_of(controls, d),
+        controls=controls_of(read, d),
         memory=files.get("memory", []),
         skills=files.get("skills", []),
         is_temporary=is_temporary,
@@ -118,9 +120,14 @@ class RunSnapshots:
                 self.chars -= replaced.chars
             self._kept[run_id] = snapshot
             self.chars += snapshot.chars
-            while len(self._kept) > _RUNS_KEPT or self.chars > _CHARS_KEPT:
+            while self._keeps_too_much():
                 _, oldest = self._kept.popitem(last=False)
                 self.chars -= oldest.chars
+
+    def _keeps_too_much(self) -> bool:
+        if len(self._kept) > _RUNS_KEPT:
+            return True
+        return self.chars > _CHARS_KEPT
 
 
 @cache

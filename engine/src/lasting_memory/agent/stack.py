@@ -80,9 +80,9 @@ def middleware(d: Deployment, *extra: Middleware | None) -> list[Middleware]:
     and to limits here, too. Raises `TypeError` for what is no middleware, and `ValueError` for one
     that would take the place of another here.
     """
-    return _stack(
-        d, "middleware(d, ...)", extra, memory_files(d), d.limits.max_run_seconds, titles=True
-    )
+    files = memory_files(d)
+    seconds = d.limits.max_run_seconds
+    return _stack(d, "middleware(d, ...)", extra, files, seconds, titles=True)
 
 
 def subagents(d: Deployment, *own: SubAgent) -> list[SubAgent]:
@@ -94,10 +94,11 @@ def subagents(d: Deployment, *own: SubAgent) -> list[SubAgent]:
     agent's, or its own beside those of shared memory. Raises `ValueError` for a subagent into which
     no policies could be put.
     """
-    of_helper: list[Any] = [skills(d)]
-    helper: SubAgent = {**GENERAL_PURPOSE_SUBAGENT, "middleware": of_helper}
     specs = list(own)
-    if helper["name"] not in {spec["name"] for spec in own}:
+    names = {spec["name"] for spec in own}
+    if GENERAL_PURPOSE_SUBAGENT["name"] not in names:
+        of_helper: list[Any] = [skills(d)]
+        helper: SubAgent = {**GENERAL_PURPOSE_SUBAGENT, "middleware": of_helper}
         specs.insert(0, helper)
     return [_with_policies(d, spec) for spec in specs]
 

@@ -19,13 +19,16 @@ async def give_title(messages: Sequence[AnyMessage]) -> None:
     """
     if not identity.on_server() or in_temporary_conversation():
         return
+    of_person = [message for message in messages if isinstance(message, HumanMessage)]
     config = get_config()
-    people = [message for message in messages if isinstance(message, HumanMessage)]
     metadata = config.get("metadata") or {}  # the platform copies a thread's metadata to its runs
     present = metadata.get(TITLE)
     is_made = present == metadata.get(MADE_TITLE)
-    if present is not None and (len(people) > 1 or not is_made):
+    may_change = is_made and len(of_person) <= 1
+    if present is not None and not may_change:
         return
-    title = await platform.in_thread(title_of, [message.model_dump() for message in people])
+    dumped = [message.model_dump() for message in of_person]
+    title = await platform.in_thread(title_of, dumped)
     if title and title != present:
-        await set_title(str(config["configurable"]["thread_id"]), title)
+        thread_id = str(config["configurable"]["thread_id"])
+        await set_title(thread_id, title)

@@ -1,7 +1,9 @@
-"""Which calls of tools are refused before they are made."""
+"""Calls of tools: which are refused before they are made, and which have succeeded with a text."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from langchain_core.messages import ToolMessage
 
 from lasting_memory.conversations.marks import in_temporary_conversation
 from lasting_memory.memory.validation import RefusedWrite, check_text
@@ -32,6 +34,15 @@ def allowed_tools(tools: Sequence[Any]) -> list[Any]:
     return [tool for tool in tools if getattr(tool, "name", None) not in _MEMORY_TOOLS]
 
 
+def text_result(result: object) -> ToolMessage | None:
+    """The result of a tool's call, if the call has succeeded with a text; None: it has not."""
+    if not isinstance(result, ToolMessage) or result.status == "error":
+        return None
+    if not isinstance(result.content, str):
+        return None
+    return result
+
+
 def check_call(name: str, args: Mapping[str, Any]) -> None:
     """Raises `RefusedWrite` for a tool's call that must not be made."""
     check_text(args)
@@ -40,7 +51,9 @@ def check_call(name: str, args: Mapping[str, Any]) -> None:
             "this is a temporary conversation, without memory and past conversations."
         )
     if name in _PATTERN_ARGUMENTS:
-        _check_pattern(str(args.get(_PATTERN_ARGUMENTS[name]) or ""))
+        argument = _PATTERN_ARGUMENTS[name]
+        pattern = args.get(argument) or ""
+        _check_pattern(str(pattern))
 
 
 def _check_pattern(pattern: str) -> None:

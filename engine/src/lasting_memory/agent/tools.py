@@ -101,23 +101,28 @@ def lacking(before: str, text: str) -> str:
     A line that stands in the file word for word is not added again. A text with titles, nested
     items, code or a table is added whole, or not at all: its lines mean something together.
     """
-    lines = plain(text).rstrip().strip("\n").split("\n")
+    text = plain(text).rstrip().strip("\n")
+    lines = text.split("\n")
     present = [compared(line) for line in before.split("\n")]
     if any(_belongs(line) for line in lines):
-        return "" if _contains(present, lines) else "\n".join(lines) + "\n"
+        return "" if _contains(present, lines) else f"{text}\n"
     known = {line.strip() for line in present}
     added = list[str]()
     for line in lines:
-        is_known = compared(line).strip() in known
-        if not line.strip() or not is_known:
+        fact = compared(line).strip()
+        is_empty = not line.strip()
+        if is_empty or fact not in known:
             added.append(line)
-    addition = "\n".join(added)
-    return addition.strip("\n") + "\n" if addition.strip() else ""
+    addition = "\n".join(added).strip("\n")
+    if not addition.strip():
+        return ""
+    return f"{addition}\n"
 
 
 def _contains(present: Sequence[str], lines: Sequence[str]) -> bool:
     """Whether these lines stand in a file, one after the other. `present` are compared forms."""
-    wanted = "\n".join(compared(line) for line in lines)
+    compared_lines = [compared(line) for line in lines]
+    wanted = "\n".join(compared_lines)
     file = "\n".join(present)
     return f"\n{wanted}\n" in f"\n{file}\n"
 

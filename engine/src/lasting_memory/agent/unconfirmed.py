@@ -23,36 +23,48 @@ def told_apart(key: str, text: str, signs: str, shown: str) -> tuple[str, list[s
         return shown, []
     if key.endswith(".json"):
         return _fields_told_apart(key, text, signs)
-    known = sources_in(key, text, signs)
+    sources = sources_in(key, text, signs)
+    # A line within a comment stays within it.
+    visible = without_comments(shown, line_breaks=True)
     kept = list[str]()
     apart = list[str]()
-    # A line within a comment stays within it.
-    for line in without_comments(shown, line_breaks=True).split("\n"):
-        if known.get(entry_of(line)) is Source.UNCONFIRMED:
-            apart.append(said(line.strip()))
+    for line in visible.split("\n"):
+        entry = entry_of(line)
+        if sources.get(entry) is Source.UNCONFIRMED:
+            fact = said(line.strip())
+            apart.append(fact)
         else:
             kept.append(line)
-    return ("\n".join(kept), apart) if apart else (shown, [])
+    if not apart:
+        return shown, []
+    return "\n".join(kept), apart
 
 
 def _fields_told_apart(key: str, text: str, signs: str) -> tuple[str, list[str]]:
-    known = field_sources(key, text, signs)
-    doubtful = [name for name, source in known.items() if source is Source.UNCONFIRMED]
+    sources = field_sources(key, text, signs)
+    doubtful = [name for name, source in sources.items() if source is Source.UNCONFIRMED]
     if not doubtful:
         return text, []
     fields = json.loads(text)
-    apart = [f"{name}: {json.dumps(fields.pop(name), ensure_ascii=False)}" for name in doubtful]
-    return json.dumps(fields, indent=2, ensure_ascii=False), apart
+    apart = list[str]()
+    for name in doubtful:
+        value = json.dumps(fields.pop(name), ensure_ascii=False)
+        apart.append(f"{name}: {value}")
+    kept = json.dumps(fields, indent=2, ensure_ascii=False)
+    return kept, apart
 
 
 def listed_within(lines: Sequence[str], budget: int) -> str:
     """These lines as a list, as many as have room in so many bytes, and how many are left out."""
     shown = list[str]()
+    room = budget
     for number, line in enumerate(lines):
         text = in_one_line(line)[:_LINE_CHARS]
-        budget -= len(text.encode(errors="replace")) + 1
-        if budget < 0:
-            shown.append(f"[{len(lines) - number} more lines left out]")
+        size = len(text.encode(errors="replace"))
+        room -= size + 1
+        if room < 0:
+            left_out = len(lines) - number
+            shown.append(f"[{left_out} more lines left out]")
             break
         shown.append(text)
     return "\n".join(shown)

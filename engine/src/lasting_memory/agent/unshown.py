@@ -2,17 +2,17 @@
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from unicodedata import normalize
 from urllib.parse import unquote
 
 from deepagents.backends import CompositeBackend
-from langchain_core.messages import ToolMessage
 
 from lasting_memory.agent.backends import build_backend
 from lasting_memory.agent.file_sections import shared_room
 from lasting_memory.agent.prompt import memory_files
+from lasting_memory.agent.tool_calls import text_result
 from lasting_memory.deployment import Deployment
 
 logger = logging.getLogger(__name__)
@@ -31,17 +31,18 @@ class UnshownNotes:
 
     async def added(self, name: str, args: Mapping[str, Any], result: object) -> object:
         """The result of a tool's call, with a note if it wrote a file that prompts cut or leave out."""
+        if name not in _WRITERS or self._backend is None:
+            return result
         path = args.get("file_path")
-        if name not in _WRITERS or self._backend is None or not isinstance(path, str):
+        if not isinstance(path, str) or not path.startswith("/memories/"):
             return result
-        if not isinstance(result, ToolMessage) or not isinstance(result.content, str):
-            return result
-        if result.status == "error" or not path.startswith("/memories/"):
+        message = text_result(result)
+        if message is None:
             return result
         note = await unshown_note(self._backend, self._deployment, path)
         if not note:
             return result
-        return result.model_copy(update={"content": f"{result.content}{note}"})
+        return message.model_copy(update={"content": f"{message.content}{note}"})
 
 
 async def unshown_note(
@@ -69,11 +70,12 @@ async def _note(backend: CompositeBackend, d: Deployment, path: str, size: int |
         if INDEX_PATH not in paths or path.startswith("/memories/skills/"):
             return ""
         return await _not_named(backend, path)
-    if size is not None and size <= budget // len(paths):
+    equal_share = budget // len(paths)
+    if size is not None and size <= equal_share:
         return ""
-    keys = [shown_path.removeprefix("/memories") for shown_path in paths]
-    files = await backend.routes["/memories/"].adownload_files(keys)
-    sizes = [len(file.content or b"") for file in files]
+    sizes = list[int]()
+    for content in await _contents(backend, paths):
+        sizes.append(len(content))
     place = paths.index(path)
     share = shared_room(sizes, budget)[place]
     if sizes[place] <= share:
@@ -84,12 +86,19 @@ async def _note(backend: CompositeBackend, d: Deployment, path: str, size: int |
     )
 
 
+async def _contents(backend: CompositeBackend, paths: Sequence[str]) -> list[bytes]:
+    """The contents of files under /memories/; b"" of one that is not there."""
+    keys = [path.removeprefix("/memories") for path in paths]
+    files = await backend.routes["/memories/"].adownload_files(keys)
+    return [file.content or b"" for file in files]
+
+
 async def _not_named(backend: CompositeBackend, path: str) -> str:
     """What the model is told of a file that the index of topics does not name; "" of others."""
-    key = INDEX_PATH.removeprefix("/memories")
-    (index,) = await backend.routes["/memories/"].adownload_files([key])
-    text = (index.content or b"").decode(errors="replace")
-    if _is_named(path.removeprefix("/memories/topics/"), text):
+    (index,) = await _contents(backend, [INDEX_PATH])
+    text = index.decode(errors="replace")
+    name = path.removeprefix("/memories/topics/")
+    if _is_named(name, text):
         return ""
     return f" Prompts do not show this file, and {INDEX_PATH} does not name it: add a line there."
 
@@ -102,5 +111,7 @@ def _is_named(name: str, text: str) -> bool:
     """
     before = r"(?:(?<![A-Za-z0-9_./-])|(?<=topics/))"
     after = r"(?![A-Za-z0-9_-]|\.[A-Za-z0-9])"
-    whole_name = f"{before}{re.escape(normalize('NFC', name))}{after}"
-    return any(re.search(whole_name, normalize("NFC", form)) for form in (text, unquote(text)))
+    literal = re.escape(normalize("NFC", name))
+    whole_name = re.compile(f"{before}{literal}{after}")
+    forms = (normalize("NFC", text), normalize("NFC", unquote(text)))
+    return any(whole_name.search(form) for form in forms)

@@ -151,13 +151,19 @@ def _keep_refusals(copy: BaseChatModel) -> None:
 
     def converted(chunk: dict[str, Any], *args: Any, **kwargs: Any) -> ChatGenerationChunk | None:
         generation: ChatGenerationChunk | None = convert(chunk, *args, **kwargs)
-        choices = chunk.get("choices") or [{}]
-        delta = choices[0].get("delta") or {}
-        if generation is not None and delta.get("refusal"):
-            generation.message.additional_kwargs["refusal"] = delta["refusal"]
+        refusal = _refusal_in(chunk)
+        if generation is not None and refusal:
+            generation.message.additional_kwargs["refusal"] = refusal
         return generation
 
     vars(copy).update(_convert_chunk_to_generation_chunk=converted)
+
+
+def _refusal_in(chunk: dict[str, Any]) -> str:
+    """The piece of a refusal in a chunk of Chat Completions; "" if there is none."""
+    choices = chunk.get("choices") or [{}]
+    delta = choices[0].get("delta") or {}
+    return delta.get("refusal") or ""
 
 
 async def _next_chunk(
@@ -213,5 +219,9 @@ def _came_in_stream(error: Exception) -> bool:
     # Of OpenAI's client, whose errors before a stream have other names.
     if type(error).__name__ == "APIError":
         return True
-    functions = [frame.f_code.co_name for frame, _ in walk_tb(error.__traceback__)]
-    return isinstance(error, ValueError) and functions[-1:] == [_OF_RESPONSES]
+    if not isinstance(error, ValueError):
+        return False
+    raised_in = ""
+    for frame, _ in walk_tb(error.__traceback__):
+        raised_in = frame.f_code.co_name
+    return raised_in == _OF_RESPONSES

@@ -50,9 +50,11 @@ async def changes(caller: Caller, query: MemoryQuery) -> FileChanges:
     not looked at where there are too many, or comparing them takes long; `GET /memory/history` has
     them by file.
     """
+    store = caller.store
+    limits = caller.deployment.limits
     until = datetime.now(UTC).isoformat()
-    since = await controls.seen_until(caller.store, caller.actor)
-    histories = await journal.histories(caller.store, caller.namespace, caller.deployment.limits)
+    since = await controls.seen_until(store, caller.actor)
+    histories = await journal.histories(store, caller.namespace, limits)
     shown, more = await platform.in_thread(_changes_since, histories, since)
     return FileChanges(since=since or None, until=until, changes=shown, more=more)
 
@@ -65,11 +67,21 @@ class _Change(NamedTuple):
     revisions: list[tuple[Revision, Revision]]  # each with the one before it
 
     @property
+    def newest(self) -> Revision:
+        """The last revision of the change."""
+        newest, _ = self.revisions[0]
+        return newest
+
+    @property
+    def before(self) -> Revision:
+        """The revision before the change."""
+        _, before = self.revisions[-1]
+        return before
+
+    @property
     def work(self) -> int:
         """How much is compared to show this, as `journal.work` counts it."""
-        newest, _ = self.revisions[0]
-        _, first = self.revisions[-1]
-        total = journal.work(first.content, newest.content)
+        total = journal.work(self.before.content, self.newest.content)
         for revision, before in self.revisions:
             total += journal.work(before.content, revision.content)
             total += journal.work(revision.content, self.now.content)
@@ -77,12 +89,15 @@ class _Change(NamedTuple):
 
     def shown(self) -> FileChange | None:
         """The change for a person; None if it was taken back since."""
-        newest, _ = self.revisions[0]
-        oldest, before = self.revisions[-1]
+        newest = self.newest
+        before = self.before
+        oldest, _ = self.revisions[-1]
         is_known = bool(before.number) or oldest.number == 1
         if is_known and self._is_taken_back():
             return None
         difference = diff(before.content or "", newest.content or "")
+        if difference:
+            difference = cut(f"{difference}\n")
         ids = [revision.id for revision, _ in self.revisions]
         return FileChange(
             path=f"{ROUTE}{self.path}",
@@ -90,7 +105,7 @@ class _Change(NamedTuple):
             at=newest.at,
             author=author_of(newest.author),
             deleted=newest.content is None,
-            diff=cut(f"{difference}\n") if difference else "",
+            diff=difference,
             changes=ids if is_known else None,
         )
 
@@ -112,13 +127,15 @@ def _changes_since(
     all_changes = list[_Change]()
     for path, revisions in histories:
         all_changes += _changes_of_file(path, revisions, since)
-    all_changes.sort(key=lambda change: change.revisions[0][0].at, reverse=True)
+    all_changes.sort(key=lambda change: change.newest.at, reverse=True)
     shown = list[FileChange]()
     spent = 0
     for number, change in enumerate(all_changes):
         spent += change.work
-        if len(shown) == _MOST or (number and spent > _MOST_WORK):
-            return shown, len(all_changes) - number
+        takes_long = number > 0 and spent > _MOST_WORK
+        if takes_long or len(shown) == _MOST:
+            left_out = len(all_changes) - number
+            return shown, left_out
         entry = change.shown()
         if entry:
             shown.append(entry)
@@ -127,14 +144,21 @@ def _changes_since(
 
 def _changes_of_file(path: str, revisions: Sequence[Revision], since: str) -> Iterator[_Change]:
     """The changes of a file since then, newest first. What a memory starts with is none."""
+    earlier = [*revisions[1:], NOTHING]
     new = list[tuple[Revision, Revision]]()
-    for revision, before in zip(revisions, [*revisions[1:], NOTHING], strict=True):
+    for revision, before in zip(revisions, earlier, strict=True):
         if revision.at > since:
             new.append((revision, before))
-    for _, group in itertools.groupby(new, key=lambda pair: pair[0].author.run_id or pair[0].id):
-        of_run = list(group)
-        if of_run[0][0].author.kind != "seed":
-            yield _Change(path, revisions[0], of_run)
+    for _, pairs in itertools.groupby(new, key=_run_of):
+        change = _Change(path, revisions[0], list(pairs))
+        if change.newest.author.kind != "seed":
+            yield change
+
+
+def _run_of(pair: tuple[Revision, Revision]) -> str:
+    """The run that made a revision, which is given with the one before it; its own id without one."""
+    revision, _ = pair
+    return revision.author.run_id or revision.id
 
 
 class Seen(Sent):
@@ -152,10 +176,13 @@ async def seen(caller: Caller, query: AboutQuery, body: Seen) -> SeenUntil:
     """
     caller.check_own()
     caller.check_not_shared()
-    before = await controls.seen_until(caller.store, caller.actor)
-    until = min(body.until, datetime.now(UTC))
-    since = max(until.astimezone(UTC).isoformat(), before)
-    if not await controls.set_seen(caller.store, caller.actor, since, caller.began):
+    store = caller.store
+    before = await controls.seen_until(store, caller.actor)
+    now = datetime.now(UTC)
+    until = min(body.until, now).astimezone(UTC)
+    since = max(until.isoformat(), before)
+    is_noted = await controls.set_seen(store, caller.actor, since, caller.began)
+    if not is_noted:
         raise HTTPException(409, FORGOTTEN)
     return SeenUntil(since=since)
 
@@ -163,7 +190,8 @@ async def seen(caller: Caller, query: AboutQuery, body: Seen) -> SeenUntil:
 @router.get("/memory/trash")
 async def trash(caller: Caller, query: MemoryQuery) -> Trash:
     """What was deleted, as far as the histories go back: at most 200 files and 200 lines."""
-    histories = await journal.histories(caller.store, caller.namespace, caller.deployment.limits)
+    limits = caller.deployment.limits
+    histories = await journal.histories(caller.store, caller.namespace, limits)
     return await platform.in_thread(_trash, histories)
 
 
@@ -181,13 +209,15 @@ def _trash(histories: Sequence[tuple[str, list[Revision]]]) -> Trash:
         if not revisions:
             continue
         path = f"{ROUTE}{key}"
-        if revisions[0].content is None:
+        newest = revisions[0]
+        if newest.content is None:
             files += _deleted_file(path, revisions)
         elif key.endswith((".md", ".txt")):
             lines += _deleted_lines(path, revisions)
     files.sort(key=lambda file: file.at, reverse=True)
     lines.sort(key=lambda line: line.revision.at, reverse=True)
-    return Trash(files=files[:_MOST], lines=[_shown_line(line) for line in lines[:_MOST]])
+    shown_lines = [_shown_line(line) for line in lines[:_MOST]]
+    return Trash(files=files[:_MOST], lines=shown_lines)
 
 
 def _deleted_file(path: str, revisions: Sequence[Revision]) -> list[DeletedFile]:
@@ -208,13 +238,18 @@ def _shown_line(line: _DeletedLine) -> DeletedLine:
 
 def _deleted_lines(path: str, revisions: Sequence[Revision]) -> Iterator[_DeletedLine]:
     """Lines that are not in the newest revision, each once."""
-    known = {said(line) for line in lines_of(revisions[0].content or "")}
+    present = lines_of(revisions[0].content or "")
+    known = {said(line) for line in present}
     for new, old in itertools.pairwise(revisions):
         remaining = set(lines_of(new.content or ""))
-        for line in lines_of(without_comments(old.content or "", line_breaks=True)):
+        visible = without_comments(old.content or "", line_breaks=True)
+        for line in lines_of(visible):
             text = said(line)
             is_known = line in remaining or text in known
-            if is_known or not text or text.startswith("#") or is_form(line):
+            is_title = text.startswith("#")
+            if is_known or is_title or not text:
+                continue
+            if is_form(line):
                 continue
             known.add(text)
             yield _DeletedLine(path, text, new)

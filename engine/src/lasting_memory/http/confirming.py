@@ -36,7 +36,8 @@ class Confirmed(Sent):
         if self.text is not None:
             return entry == entry_of(self.text)
         name = field_of(entry)
-        return name == self.field or name.startswith(f"{self.field}.")
+        is_within = name.startswith(f"{self.field}.")
+        return is_within or name == self.field
 
 
 @router.post("/memory/confirm")
@@ -50,14 +51,17 @@ async def confirm(caller: Caller, query: FileQuery, body: Confirmed) -> WrittenF
     item = await caller.store.aget(caller.namespace, key)
     content = text_of(item) if item else None
     present = await platform.in_thread(entries, key, content or "")
-    if not any(map(body.means, present)):
+    is_there = any(body.means(entry) for entry in present)
+    if not is_there:
         raise HTTPException(404, f"{query.path} does not say this; read it again.")
 
     def unchanged(before: FileData | None) -> FileData | None:
         return before
 
     def vouch(entry: str, known: Source | None) -> Source:
-        return Source.CONFIRMED if body.means(entry) else known or Source.INFERRED
+        if body.means(entry):
+            return Source.CONFIRMED
+        return known or Source.INFERRED
 
     revision = await caller.files.arevise(key, unchanged, vouch=vouch)
     return WrittenFile(path=query.path, revision=revision.number)

@@ -131,9 +131,10 @@ class _Erasure:
         ids = sorted({*thread_ids})
         if not ids:
             return set()
-        owned = recall.owned_by(self.caller.actor, self.caller.deployment.agents)
-        found = await recall.threads_by_id(self.client.threads, ids, owned, ["thread_id"])
-        return {str(thread["thread_id"]) for thread in found}
+        agents = self.caller.deployment.agents
+        owned = recall.owned_by(self.caller.actor, agents)
+        threads = await recall.threads_by_id(self.client.threads, ids, owned, ["thread_id"])
+        return {str(thread["thread_id"]) for thread in threads}
 
     async def carry_out(
         self, path: str, if_match: str | None, conversations: Collection[str]
@@ -188,14 +189,17 @@ class _Erasure:
             raise HTTPException(409, "You were forgotten meanwhile; nothing is left to delete.")
         # An earlier deletion of theirs may have ended since the request came.
         began = journal.Began(caller.actor)
+        named_key = key_of(path)
         for place in self.places:
             files = _files_in(caller, place, began)
-            for key, content in (await _texts(caller, place)).items():
+            texts = await _texts(caller, place)
+            for key, content in texts.items():
                 if self.fact.cleaned(key, content) == content:
                     continue
-                is_named = place == caller.namespace and key == key_of(path)
+                is_named = place == caller.namespace and key == named_key
+                expected = expected_id if is_named else None
                 try:
-                    await files.arevise(key, self._without(key), expected_id if is_named else None)
+                    await files.arevise(key, self._without(key), expected)
                 except journal.MovedError:
                     raise HTTPException(
                         412, f"{path} is at a later revision by now; read it again."
@@ -205,7 +209,8 @@ class _Erasure:
         def without_fact(before: FileData | None) -> FileData | None:
             if before is None or before["encoding"] != "utf-8":
                 return before
-            return FileData(content=self.fact.cleaned(key, before["content"]), encoding="utf-8")
+            content = self.fact.cleaned(key, before["content"])
+            return FileData(content=content, encoding="utf-8")
 
         return without_fact
 
@@ -263,20 +268,23 @@ class _Erasure:
 
 async def _read(caller: PersonRequest, client: LangGraphClient, path: str, text: str) -> _Erasure:
     """The fact that a line of a file says."""
+    store = caller.store
     namespace = caller.namespace
     limits = caller.deployment.limits
-    memories = await requests.memories_of(caller.store, caller.actor, caller.deployment)
+    memories = await requests.memories_of(store, caller.actor, caller.deployment)
     places = sorted({namespace, *memories})
-    revisions = await journal.history(caller.store, namespace, key_of(path), limits, caller.began)
+    revisions = await journal.history(store, namespace, key_of(path), limits, caller.began)
     texts = dict[str, str]()
     histories = list[tuple[str, list[Revision]]]()
     for place in places:
-        histories += await journal.histories(caller.store, place, limits)
+        histories += await journal.histories(store, place, limits)
         texts |= await _texts(caller, place)
 
     def fact_and_threads() -> tuple[Fact, list[str]]:
-        fact = fact_of(text, revisions, lines_now(texts))
-        return fact, fact.threads(histories)
+        lines = lines_now(texts)
+        fact = fact_of(text, revisions, lines)
+        threads = fact.threads(histories)
+        return fact, threads
 
     fact, threads = await platform.in_thread(fact_and_threads)
     sources = [thread_id for thread_id in threads if _is_id(thread_id)]
@@ -311,6 +319,7 @@ async def _texts(caller: PersonRequest, place: Namespace) -> dict[str, str]:
 
 def _is_id(thread_id: str) -> bool:
     try:
-        return str(UUID(thread_id)) == thread_id
+        written = str(UUID(thread_id))
     except ValueError:
         return False
+    return written == thread_id

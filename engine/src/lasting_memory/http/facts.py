@@ -1,6 +1,6 @@
 """What is remembered of a person, as facts: lines of text under titles, and the fields of a profile."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Annotated
 
@@ -56,12 +56,13 @@ async def facts(caller: Caller, query: MemoryQuery) -> Response:
     line that holds until a day says so, and whether it is over. The profile is there before its
     file is. `shared` has an entry for each folder of a group of yours.
     """
-    deployment = caller.deployment
-    items = await journal.all_items(caller.store, caller.namespace)
+    store = caller.store
+    items = await journal.all_items(store, caller.namespace)
     of_groups = list[tuple[Group, list[Item]]]()
     for group in caller.groups:
-        of_groups.append((group, await journal.all_items(caller.store, group.namespace)))
-    content = await platform.in_thread(_facts_json, deployment, items, of_groups)
+        group_items = await journal.all_items(store, group.namespace)
+        of_groups.append((group, group_items))
+    content = await platform.in_thread(_facts_json, caller.deployment, items, of_groups)
     return Response(content, media_type="application/json")
 
 
@@ -69,29 +70,41 @@ def _facts_json(
     deployment: Deployment, items: list[Item], of_groups: list[tuple[Group, list[Item]]]
 ) -> bytes:
     """The facts in these files, and in the files of groups, as JSON. Blocks: there may be 100,000."""
-    profile = next((item for item in items if f"{ROUTE}{item.key}" == PROFILE_PATH), None)
+    by_path = {f"{ROUTE}{item.key}": item for item in items}
+    profile = by_path.get(PROFILE_PATH)
     day = present_day(deployment, text_of(profile) if profile else None)
-    groups = [_fact_group(deployment, item, f"{ROUTE}{item.key}", day) for item in items]
-    has_profile = any(group["path"] == PROFILE_PATH for group in groups)
-    if deployment.profile and not has_profile:
+    groups = _sorted_groups(deployment, by_path, day)
+    if deployment.profile and profile is None:
         groups.append(_empty_profile(deployment.profile))
-    told: Facts = {
-        "groups": sorted(groups, key=_place),
-        "usage": usage_from(stored_files.usage_of(items, deployment.limits)),
-        "shared": [_shared_facts(deployment, group, theirs) for group, theirs in of_groups],
-    }
-    return orjson.dumps(told)
+        groups.sort(key=_place)
+    shared = list[SharedFacts]()
+    for group, group_items in of_groups:
+        shared.append(_shared_facts(deployment, group, group_items))
+    usage = stored_files.usage_of(items, deployment.limits)
+    answer: Facts = {"groups": groups, "usage": usage_from(usage), "shared": shared}
+    return orjson.dumps(answer)
+
+
+def _sorted_groups(
+    deployment: Deployment, items: Mapping[str, Item], day: Day | None
+) -> list[FactGroup]:
+    """The files, which are given by path, as facts, in the order in which people are shown them."""
+    groups = list[FactGroup]()
+    for path, item in items.items():
+        groups.append(_fact_group(deployment, item, path, day))
+    groups.sort(key=_place)
+    return groups
 
 
 def _shared_facts(deployment: Deployment, group: Group, items: list[Item]) -> SharedFacts:
+    by_path = {group.path_of(item.key): item for item in items}
     day = present_day(deployment, None)
-    groups = [_fact_group(deployment, item, group.path_of(item.key), day) for item in items]
     return {
         "path": group.path,
         "claim": group.claim,
         "group": group.value,
         "writes": group.writes,
-        "groups": sorted(groups, key=_place),
+        "groups": _sorted_groups(deployment, by_path, day),
     }
 
 
@@ -163,8 +176,10 @@ def _fact_group(deployment: Deployment, item: Item, path: str, day: Day | None) 
 
 def _title_of_name(name: str) -> str:
     """The name of a file as a title: "daily_notes.md" is "Daily notes"."""
-    stem = name.rpartition(".")[0].replace("-", " ").replace("_", " ")
-    return stem[:1].upper() + stem[1:]
+    stem, _, _ = name.rpartition(".")
+    words = stem.replace("-", " ").replace("_", " ")
+    first = words[:1].upper()
+    return first + words[1:]
 
 
 def _titled_lines(
@@ -175,14 +190,18 @@ def _titled_lines(
     """
     title = ""
     end_by_number = {end.number: end for end in ends}
-    known = line_sources(content, signs) if signs else []
+    sources = line_sources(content, signs) if signs else []
+    visible = without_comments(content, line_breaks=True)
     lines = list[FactLine | Heading]()
-    for line in lines_said(lines_of(without_comments(content, line_breaks=True))):
-        if line.is_heading and not (title or lines):
+    for line in lines_said(lines_of(visible)):
+        is_first = not (title or lines)
+        if line.is_heading and is_first:
             title = line.text
-        else:
-            source = known[line.number] if line.number < len(known) else None
-            lines.append(_fact_line(line, end_by_number.get(line.number), source))
+            continue
+        number = line.number
+        source = sources[number] if number < len(sources) else None
+        end = end_by_number.get(number)
+        lines.append(_fact_line(line, end, source))
     return title, lines
 
 
@@ -248,6 +267,8 @@ async def find(caller: Caller, query: Annotated[Find, Query()]) -> FoundFiles:
     )
     found = list[FoundFile]()
     for file in files:
-        lines = [FoundLine(line=number, text=said(text)) for number, text in file.lines]
+        lines = list[FoundLine]()
+        for number, text in file.lines:
+            lines.append(FoundLine(line=number, text=said(text)))
         found.append(FoundFile(path=file.path, text=file.text, lines=lines))
     return FoundFiles(found=found)

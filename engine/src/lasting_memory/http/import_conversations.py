@@ -48,14 +48,16 @@ async def import_conversations(
     agent = caller.deployment.agents[0]
     conversations = await platform.in_thread(_readable, exported, agent, actor)
     first_ids = await platform.in_thread(_first_ids, conversations, actor)
-    original_ids = {_canonical(talk.original_id) for talk in conversations}
-    owners = await _owners(client, original_ids | {*first_ids})
-    counts = Counter(left_out=len(exported) - len(conversations))
-    for talk, first_id in zip(conversations, first_ids, strict=True):
-        if actor in (owners.get(_canonical(talk.original_id)), owners.get(first_id)):
+    original_ids = [_canonical(conversation.original_id) for conversation in conversations]
+    owners = await _owners(client, {*original_ids, *first_ids})
+    counts = Counter[str]()
+    counts["left_out"] = len(exported) - len(conversations)
+    for conversation, *ids in zip(conversations, original_ids, first_ids, strict=True):
+        known_owners = [owners.get(thread_id) for thread_id in ids]
+        if actor in known_owners:
             counts["there"] += 1
         else:
-            outcome = await _create(caller, client, talk)
+            outcome = await _create(caller, client, conversation)
             counts[outcome] += 1
     return ImportedConversations(
         created=counts["created"], there=counts["there"], left_out=counts["left_out"]
@@ -81,30 +83,39 @@ class _Conversation:
 
         They are the same for the same person and text, whoever computes them, and nobody else's.
         """
-        said = [(message.kind, message.text) for message in self.messages]
-        digest = hashlib.sha256(json.dumps([self.original_id, said]).encode()).hexdigest()
+        said = list[tuple[str, str]]()
+        for message in self.messages:
+            said.append((message.kind, message.text))
+        text = json.dumps([self.original_id, said])
+        digest = hashlib.sha256(text.encode()).hexdigest()
         for number in range(_TRIES):
-            yield own_id(actor, f"{number}/{digest}")
+            name = f"{number}/{digest}"
+            yield own_id(actor, name)
 
     def supersteps(self, thread_id: str) -> list[dict[str, Any]]:
         """What puts the messages into a thread, and leaves nothing to be done there."""
+        namespace = UUID(thread_id)
         messages = list[dict[str, Any]]()
         for number, message in enumerate(self.messages):
+            message_id = uuid5(namespace, str(number))
             stored: dict[str, Any] = {
                 "type": message.kind,
                 "content": message.text,
-                "id": str(uuid5(UUID(thread_id), str(number))),
+                "id": str(message_id),
             }
             if message.at:
                 stored["additional_kwargs"] = {days.SAID_AT: message.at}
             messages.append(stored)
         said = {"values": {"messages": messages}, "as_node": "__start__"}
-        return [{"updates": [said]}, {"updates": [{"values": None, "as_node": "__end__"}]}]
+        end = {"values": None, "as_node": "__end__"}
+        return [{"updates": [said]}, {"updates": [end]}]
 
 
 def own_id(actor: identity.Actor, name: str) -> str:
     """An id that nobody else's imports have."""
-    return str(uuid5(uuid5(_IDS, json.dumps([actor.org_id, actor.user_id])), name))
+    person = json.dumps([actor.org_id, actor.user_id])
+    namespace = uuid5(_IDS, person)
+    return str(uuid5(namespace, name))
 
 
 def _first_ids(conversations: Sequence[_Conversation], actor: identity.Actor) -> list[str]:
@@ -120,9 +131,11 @@ def _readable(
     for entry in exported:
         messages = spoken(entry.values)
         chars = sum(len(message.text) for message in messages)
-        if messages and len(messages) <= _MESSAGES and chars <= _CHARS:
+        is_too_long = len(messages) > _MESSAGES or chars > _CHARS
+        if messages and not is_too_long:
             metadata = _metadata(entry, agent, actor)
-            conversations.append(_Conversation(entry.thread_id, messages, metadata))
+            conversation = _Conversation(entry.thread_id, messages, metadata)
+            conversations.append(conversation)
     return conversations
 
 
@@ -145,7 +158,8 @@ def _metadata(entry: DocumentConversation, agent: str, actor: identity.Actor) ->
         metadata[marks.IMPORTED_ENDED] = ended
     title = exported.get("title")
     if isinstance(title, str) and title.strip():
-        metadata["title"] = " ".join(_storable(title[:_TITLE_CHARS]).split())
+        words = _storable(title[:_TITLE_CHARS]).split()
+        metadata["title"] = " ".join(words)
     return metadata
 
 
@@ -156,16 +170,23 @@ def spoken(values: object) -> list[_Message]:
         return []
     said = list[_Message]()
     for message in messages:
-        if isinstance(message, Mapping) and message.get("type") in _SPEAKERS:
-            text = _storable(own_text(message))
-            if text:
-                said.append(_Message(str(message["type"]), text, days.said_at(message)))
+        if not isinstance(message, Mapping):
+            continue
+        kind = message.get("type")
+        if kind not in _SPEAKERS:
+            continue
+        text = _storable(own_text(message))
+        if text:
+            said_at = days.said_at(message)
+            said.append(_Message(str(kind), text, said_at))
     return said
 
 
 def _storable(text: str) -> str:
     """A text as a store can keep it: without NUL, and without half a character."""
-    return text.replace("\0", " ").encode(errors="replace").decode().strip()
+    without_nul = text.replace("\0", " ")
+    raw = without_nul.encode(errors="replace")
+    return raw.decode().strip()
 
 
 def _times(began: object, ended: object) -> tuple[str, str]:
@@ -185,10 +206,13 @@ def _time(stamp: object) -> str:
         at = datetime.fromisoformat(stamp)
         if not at.tzinfo:
             at = at.replace(tzinfo=UTC)
-        is_plausible = _EARLIEST < at <= datetime.now(UTC)
-        return at.astimezone(UTC).isoformat() if is_plausible else ""
+        at = at.astimezone(UTC)
     except (ValueError, OverflowError):
         return ""
+    is_plausible = _EARLIEST < at <= datetime.now(UTC)
+    if not is_plausible:
+        return ""
+    return at.isoformat()
 
 
 def _canonical(thread_id: str) -> str:
@@ -207,9 +231,11 @@ async def _owners(client: LangGraphClient, thread_ids: set[str]) -> dict[str, id
             ids=ids, limit=len(ids), select=["thread_id", "metadata"]
         )
         for thread in threads:
+            thread_id = str(thread["thread_id"])
             metadata = thread["metadata"] or {}
-            owner = identity.Actor(str(metadata.get("user_id")), str(metadata.get("org_id")))
-            owners[str(thread["thread_id"])] = owner
+            user_id = str(metadata.get("user_id"))
+            org_id = str(metadata.get("org_id"))
+            owners[thread_id] = identity.Actor(user_id, org_id)
     return owners
 
 
@@ -217,9 +243,11 @@ async def _create(
     caller: PersonRequest, client: LangGraphClient, conversation: _Conversation
 ) -> Literal["created", "there", "left_out"]:
     """Make a conversation, under the first of its ids that nobody else has."""
+    actor = caller.actor
     if caller.author.kind != "operator":
-        share_of(caller.actor, caller.deployment.limits).charge(THREAD_IN_REQUESTS)
-    for thread_id in conversation.ids(caller.actor):
+        share = share_of(actor, caller.deployment.limits)
+        share.charge(THREAD_IN_REQUESTS)
+    for thread_id in conversation.ids(actor):
         await _check_not_forgotten(caller)
         steps: Any = conversation.supersteps(thread_id)
         try:
@@ -230,8 +258,8 @@ async def _create(
                 supersteps=steps,
             )
         except ConflictError:
-            owner = (await _owners(client, {thread_id})).get(thread_id)
-            if owner == caller.actor:
+            owners = await _owners(client, {thread_id})
+            if owners.get(thread_id) == actor:
                 return "there"
             continue
         # Of a thread without its messages the platform says that it is made.

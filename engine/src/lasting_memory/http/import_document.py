@@ -44,11 +44,13 @@ class DocumentFile(BaseModel, strict=True):
         says which lines nobody vouched for; the others are as the assistant's. Without that all are
         unconfirmed.
         """
+        otherwise = always(Source.UNCONFIRMED)
         if self.sources is None:
-            return always(Source.UNCONFIRMED)
-        known = sources_in(self.path, self.content, self.sources)
-        at_most = {entry: lowest([source, Source.INFERRED]) for entry, source in known.items()}
-        return noted(at_most, always(Source.UNCONFIRMED))
+            return otherwise
+        at_most = dict[str, Source]()
+        for entry, source in sources_in(self.path, self.content, self.sources).items():
+            at_most[entry] = lowest([source, Source.INFERRED])
+        return noted(at_most, otherwise)
 
     def times(self) -> dict[str, str]:
         """When lines of it with an end were written, in ISO format, UTC; none that is no time, or
@@ -74,16 +76,24 @@ class DocumentFile(BaseModel, strict=True):
         """The merged file, given the existing one."""
         if before is None:
             return FileData(content=self.content, encoding=self.encoding)
-        if not self.path.endswith(".md") or {before["encoding"], self.encoding} != {"utf-8"}:
+        are_texts = before["encoding"] == "utf-8" and self.encoding == "utf-8"
+        if not are_texts or not self.path.endswith(".md"):
             return before
         content = before["content"]
+        missing = self._missing_in(content)
+        needs_break = missing and content and not content.endswith("\n")
+        gap = "\n" if needs_break else ""
+        return FileData(content=f"{content}{gap}{missing}", encoding="utf-8")
+
+    def _missing_in(self, content: str) -> str:
+        """The lines of the file that a text has not, in their order."""
         known = {compared(line) for line in journal.lines_of(content)}
         missing = ""
         for line in journal.lines_of(self.content):
-            if line.strip() and compared(line) not in known:
+            is_known = compared(line) in known
+            if line.strip() and not is_known:
                 missing += f"{line}\n"
-        gap = "\n" if missing and content and not content.endswith("\n") else ""
-        return FileData(content=f"{content}{gap}{missing}", encoding="utf-8")
+        return missing
 
 
 class DocumentChange(BaseModel, strict=True):
