@@ -88,8 +88,10 @@ class Changed:
                 raise RefusedWrite(
                     f"{self.path} has {len(lines)} changed lines to choose from, and no number {number}."
                 )
+            if text is None:
+                continue
             sign, _ = lines[number]
-            if text is not None and sign == "-":
+            if sign == "-":
                 raise RefusedWrite(
                     f"Line {number} of {self.path} is taken out; it has no other text."
                 )
