@@ -73,6 +73,7 @@ _OVERHEAD_BYTES = 1_000
 _FORGOTTEN = (
     "What is remembered of this person was deleted since this run began; it writes nothing."
 )
+_FORGOTTEN_MEANWHILE = "What is remembered of this person was deleted meanwhile."
 _NO_THREAD = "none"  # of what is no run
 _DELETED = "This conversation was deleted since its run began; it writes nothing."
 _RUN_DELETED = "This run was deleted since it began; it writes nothing."
@@ -251,6 +252,16 @@ async def put_unless_forgotten(
         if taken_back:
             return False
     return True
+
+
+async def put_or_refuse(store: BaseStore, ops: Sequence[PutOp], began: Began | None) -> None:
+    """Carry out puts that may quote facts of a person, as `put_unless_forgotten`. Raises
+    `RefusedWrite` where it does not.
+    """
+    if await put_unless_forgotten(store, ops, began, quotes_facts=True):
+        return
+    erased = await is_erased(store, began)
+    raise RefusedWrite(ERASED if erased else _FORGOTTEN_MEANWHILE)
 
 
 async def _take_back(

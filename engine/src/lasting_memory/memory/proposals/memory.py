@@ -38,7 +38,6 @@ from lasting_memory.platform import lock_of
 MAX_PROPOSALS = 20
 _DECIDED_KEPT = 200
 _TOO_MANY = "The person has too many undecided proposals; nothing is added before they decide. Tell them so."
-_FORGOTTEN = "What is remembered of this person was deleted meanwhile."
 
 
 def files_in(items: Iterable[Item]) -> dict[str, FileData]:
@@ -208,14 +207,7 @@ class Memory:
         fact deleted for good.
         """
         op = await put_proposal(namespaces.proposals(self.actor), proposal)
-        await self._carry_out([op])
-
-    async def _carry_out(self, ops: Sequence[PutOp]) -> None:
-        """Raises `RefusedWrite` as `propose`."""
-        if await journal.put_unless_forgotten(self.store, ops, self.began, quotes_facts=True):
-            return
-        erased = await journal.is_erased(self.store, self.began)
-        raise RefusedWrite(journal.ERASED if erased else _FORGOTTEN)
+        await journal.put_or_refuse(self.store, [op], self.began)
 
     async def erase(self, fact: Fact, *, dry_run: bool = False) -> int:
         """Take a fact out of the proposals and of what was declined. Returns how many had it. With
@@ -272,7 +264,7 @@ class Memory:
                 old = with_id(known, old_id)
                 if old is not None and old.changes:
                     ops.append(await _close(place, old))
-            await self._carry_out(ops)
+            await journal.put_or_refuse(self.store, ops, self.began)
 
     async def propose_write(
         self, key: str, change: Change, author: Author, vouch: Vouch | None = None
