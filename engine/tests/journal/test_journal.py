@@ -25,6 +25,7 @@ from lasting_memory.memory.journal import (
     edits,
     line_origins,
     lines_of,
+    merge,
     undone,
     writing,
 )
@@ -312,6 +313,11 @@ def test_undoing_leaves_what_others_wrote(
     assert sorted(restored.split("\n")) == sorted((long + wanted).split("\n")), (
         "in a long text, in any order"
     )
+
+
+@pytest.mark.parametrize("base", ["null", '["a"]'])
+def test_json_that_is_no_object_merges_line_by_line(base: str) -> None:
+    assert merge("/profile.json", base, '{"a": 1}', '{"b": 2}') == '{"b": 2}\n{"a": 1}'
 
 
 @pytest.mark.parametrize("seed", range(200))

@@ -51,11 +51,12 @@ def controls_of(items: Sequence[object], deployment: Deployment) -> Controls:
     """
     if not deployment.has_own_memory:
         return Controls()
-    paused, review, review_agent = (_is_on(item) for item in items)
+    paused, review, review_agent = map(_is_on, items)
     if review is None:
         review = deployment.settings.consolidation_review == "on"
-    has_consolidation = deployment.consolidation is not None
-    return Controls(bool(paused), review, bool(review_agent) and has_consolidation)
+    if deployment.consolidation is None:
+        review_agent = False
+    return Controls(bool(paused), review, bool(review_agent))
 
 
 def _is_on(item: object) -> bool | None:
@@ -67,7 +68,8 @@ def _is_on(item: object) -> bool | None:
 
 async def controls(store: BaseStore, actor: identity.Actor, deployment: Deployment) -> Controls:
     """A person's present controls."""
-    return controls_of(await store.abatch(read_controls(actor)), deployment)
+    items = await store.abatch(read_controls(actor))
+    return controls_of(items, deployment)
 
 
 async def set_controls(
@@ -84,7 +86,8 @@ async def set_controls(
     at = datetime.now(UTC).isoformat()
     ops = list[PutOp]()
     for name, on in changes.items():
-        ops.append(PutOp(namespace, name, {"on": on, "at": at}, index=False))
+        value = {"on": on, "at": at}
+        ops.append(PutOp(namespace, name, value, index=False))
     return await journal.put_unless_forgotten(store, ops, began)
 
 

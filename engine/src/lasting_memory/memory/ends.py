@@ -60,7 +60,8 @@ def present_day(d: Deployment, profile: str | None) -> Day | None:
     """
     if not d.ends:
         return None
-    return Day.now(days.zone_of(profile if d.profile else None))
+    zone = days.zone_of(profile if d.profile else None)
+    return Day.now(zone)
 
 
 class DatedLine(NamedTuple):
@@ -98,7 +99,9 @@ def end_of(line: str) -> date | None:
 def without_end(line: str) -> str:
     """A line without the day with which it ends."""
     text = line.rstrip()
-    return END.sub("", text).rstrip() if end_of(text) else line
+    if end_of(text) is None:
+        return line
+    return END.sub("", text).rstrip()
 
 
 def may_have_ends(text: str) -> bool:
@@ -116,11 +119,14 @@ def dated_lines(text: str) -> list[DatedLine]:
     dated = list[DatedLine]()
     lines = without_comments(text, line_breaks=True).split("\n")
     for line in lines_said(lines):
-        day = None if line.is_heading or line.raw else end_of(line.text)
+        if line.is_heading or line.raw:
+            continue
+        day = end_of(line.text)
         fact = SOURCE.sub("", without_end(line.text)).strip()
         if day is None or not fact:
             continue
-        dated.append(DatedLine(line.number, _key(fact, day), day, fact))
+        key = _key(fact, day)
+        dated.append(DatedLine(line.number, key, day, fact))
         if len(dated) == MAX_ENDS:
             break
     return dated
@@ -159,7 +165,9 @@ def written_after(before: Text, content: str, at: str, known: Written) -> dict[s
     if not after:
         return {}
     present = dated_lines(before.content)
-    earlier = {line.key: before.written.get(line.key, before.at) for line in present}
+    earlier = dict[str, str]()
+    for line in present:
+        earlier[line.key] = before.written.get(line.key, before.at)
     keys = {line.key for line in after}
     taken_out = [line for line in present if line.key not in keys]
     written = dict[str, str]()
@@ -178,11 +186,16 @@ def written_after(before: Text, content: str, at: str, known: Written) -> dict[s
 
 def _most_alike(line: DatedLine, others: Iterable[DatedLine]) -> DatedLine | None:
     """Of the other lines with the same day the one that has most words in common."""
-    with_its_day = [other for other in others if other.day == line.day][:_COMPARED]
-    if not with_its_day:
-        return None
-    words = {*pieces(line.fact)}
-    return max(with_its_day, key=lambda other: len(words & {*pieces(other.fact)}))
+    with_its_day = [other for other in others if other.day == line.day]
+    words = set(pieces(line.fact))
+    most_alike = None
+    most_words = -1
+    for other in with_its_day[:_COMPARED]:
+        in_common = words.intersection(pieces(other.fact))
+        if len(in_common) > most_words:
+            most_alike = other
+            most_words = len(in_common)
+    return most_alike
 
 
 def of_unknown_time(before: Text, content: str, known: Written) -> set[str]:
@@ -193,8 +206,11 @@ def of_unknown_time(before: Text, content: str, known: Written) -> set[str]:
     present = {line.key for line in dated_lines(before.content)}
     unknown = set[str]()
     for line in dated_lines(content):
-        written_on = known.get(line.key, today)[: len(today)]
-        if line.day.isoformat() <= written_on and line.key not in present:
+        if line.key in present:
+            continue
+        written_at = known.get(line.key, today)
+        written_on = written_at[: len(today)]
+        if line.day.isoformat() <= written_on:
             unknown.add(line.key)
     return unknown
 
@@ -214,7 +230,8 @@ def earliest(items: Iterable[Item], keys: set[str]) -> dict[str, str]:
         revision = item.value.get("revision")
         written = written_in(revision) if isinstance(revision, Mapping) else {}
         for key in keys & written.keys():
-            found[key] = min(written[key], found.get(key, written[key]))
+            at = written[key]
+            found[key] = min(at, found.get(key, at))
     return found
 
 
@@ -225,7 +242,11 @@ def written_in(value: Mapping[str, object]) -> dict[str, str]:
     written = value.get(WRITTEN)
     if not isinstance(written, Mapping):
         return {}
-    return {key: at for key, at in written.items() if isinstance(key, str) and isinstance(at, str)}
+    readable = dict[str, str]()
+    for key, at in written.items():
+        if isinstance(key, str) and isinstance(at, str):
+            readable[key] = at
+    return readable
 
 
 def written_of(item: Item) -> dict[str, str]:
@@ -235,7 +256,8 @@ def written_of(item: Item) -> dict[str, str]:
     text = text_of(item)
     if text is None or _OPENING not in text:
         return {}
-    return {**written_at(text, changed_at(item)), **written_in(item.value)}
+    of_unknown_lines = written_at(text, changed_at(item))
+    return {**of_unknown_lines, **written_in(item.value)}
 
 
 # --- Which lines are over
@@ -249,9 +271,11 @@ def ends_in(text: str, written: Written, changed_at: str, day: Day) -> list[End]
     """
     ends = list[End]()
     for line in dated_lines(text):
-        written_on = days.day_of(written.get(line.key, changed_at), day.zone)
+        written_at = written.get(line.key, changed_at)
+        written_on = days.day_of(written_at, day.zone)
         if written_on and line.day.isoformat() >= written_on:
-            ends.append(End(line.number, line.day, is_over=line.day < day.today))
+            is_over = line.day < day.today
+            ends.append(End(line.number, line.day, is_over))
     return ends
 
 
@@ -275,7 +299,9 @@ def ends_of(item: Item, day: Day | None) -> list[End]:
 def changed_at(item: Item) -> str:
     """When a stored file was changed last, in ISO format."""
     stamp = item.value.get("modified_at")
-    return stamp if isinstance(stamp, str) and stamp else item.updated_at.isoformat()
+    if isinstance(stamp, str) and stamp:
+        return stamp
+    return item.updated_at.isoformat()
 
 
 def over_in(ends: Iterable[End]) -> frozenset[int]:
@@ -289,13 +315,18 @@ def without_lines(text: str, numbers: frozenset[int]) -> str:
     """
     if not numbers:
         return text
+    left = list[str]()
     lines = without_comments(text, line_breaks=True).split("\n")
-    return "\n".join(line for number, line in enumerate(lines) if number not in numbers)
+    for number, line in enumerate(lines):
+        if number not in numbers:
+            left.append(line)
+    return "\n".join(left)
 
 
 def current_text(item: Item, text: str, day: Day | None) -> str:
     """The text of a stored file without the lines that are over. Blocks."""
-    return without_lines(text, over_in(ends_of(item, day)))
+    ends = ends_of(item, day)
+    return without_lines(text, over_in(ends))
 
 
 def note_of_over(text: str, numbers: frozenset[int]) -> str:
@@ -307,9 +338,13 @@ def note_of_over(text: str, numbers: frozenset[int]) -> str:
     lines = text.split("\n")
     named = list[str]()
     for number in sorted(numbers)[:_NAMED_LINES]:
-        named.append(repr(lines[number].strip()[:_NAMED_CHARS]))
-    more = f" and {len(numbers) - _NAMED_LINES} more" if len(numbers) > _NAMED_LINES else ""
+        line = lines[number].strip()
+        named.append(repr(line[:_NAMED_CHARS]))
+    which = "; ".join(named)
+    not_named = len(numbers) - len(named)
+    if not_named:
+        which = f"{which} and {not_named} more"
     return (
-        f"[Over, because their day has passed: {'; '.join(named)}{more}. Prompts and searches leave "
+        f"[Over, because their day has passed: {which}. Prompts and searches leave "
         "them out. They stay in the file until the person wants them gone; edit_file takes one out.]"
     )

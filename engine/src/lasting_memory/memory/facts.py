@@ -56,11 +56,13 @@ def said(line: str) -> str:
     or before the day until which the line holds.
     """
     text = line.strip()
-    text = MARKER.sub("", text, count=1) if MARKER.match(text) else text
+    if MARKER.match(text):
+        text = MARKER.sub("", text, count=1)
     end = END.search(text)
     if end is None:
         return SOURCE.sub("", text)
-    fact = SOURCE.sub("", text[: end.start()].rstrip())
+    before_end = text[: end.start()].rstrip()
+    fact = SOURCE.sub("", before_end)
     return f"{fact} {end[0]}".strip()
 
 
@@ -89,7 +91,9 @@ def is_form(line: str) -> bool:
     """
     text = line.strip()
     is_rule = _RULE.fullmatch(text) or _GRID.fullmatch(text)
-    return bool(_FENCE.match(text) or is_rule or _has_only_marks(text)) or _is_below_head(text)
+    if is_rule or _FENCE.match(text):
+        return True
+    return _has_only_marks(text) or _is_below_head(text)
 
 
 def _has_only_marks(text: str) -> bool:
@@ -98,7 +102,9 @@ def _has_only_marks(text: str) -> bool:
     """
     if not text:
         return False
-    return bool(not compared(text) or _BARE_MARK.fullmatch(text) or _TAGS.fullmatch(text))
+    if _BARE_MARK.fullmatch(text) or _TAGS.fullmatch(text):
+        return True
+    return not compared(text)
 
 
 def lines_said(lines: Sequence[str]) -> Iterator[Line]:
@@ -143,8 +149,7 @@ class _Reader:
         if self._in_grid and text.startswith("|"):
             return self._grid_row(number, text)
         if self._head and "|" in text:
-            is_rule = _is_below_head(text)
-            return None if is_rule else Line(number, _row(self._head, _cells(text)), raw=text)
+            return None if _is_below_head(text) else self._table_row(number, text)
         self._leave_table()
         if _is_head(text, self._below(number)):
             self._head = _cells(text)
@@ -160,14 +165,23 @@ class _Reader:
         Else it is a rule between two parts.
         """
         below = self._below(number)
-        if not _UNDERLINE.fullmatch(below) or _IS_ITEM.match(text) or text[0] in "#>|":
+        if not _UNDERLINE.fullmatch(below):
+            return False
+        if _IS_ITEM.match(text) or text[0] in "#>|":
             return False
         if below[0] == "=":
             return True
         before = self._lines[number - 1].strip() if number else ""
-        rest = (self._lines[later].strip() for later in range(number + 2, len(self._lines)))
-        after = next(filter(None, rest), "")
+        after = self._next_text(number + 2)
         return not before and bool(_IS_ITEM.match(after))
+
+    def _next_text(self, number: int) -> str:
+        """The first line with text from a line on; "" if there is none."""
+        for later in range(number, len(self._lines)):
+            text = self._lines[later].strip()
+            if text:
+                return text
+        return ""
 
     def _opens_or_closes_code(self, text: str) -> bool:
         mark = _FENCE.match(text)
@@ -182,10 +196,15 @@ class _Reader:
         if _GRID.fullmatch(below) and "=" in below:
             self._head = _cells(text)
             return None
-        return Line(number, _row(self._head, _cells(text)), raw=text)
+        return self._table_row(number, text)
+
+    def _table_row(self, number: int, text: str) -> Line:
+        in_words = _row(self._head, _cells(text))
+        return Line(number, in_words, raw=text)
 
     def _below(self, number: int) -> str:
-        return self._lines[number + 1].strip() if number + 1 < len(self._lines) else ""
+        below = number + 1
+        return self._lines[below].strip() if below < len(self._lines) else ""
 
     def _leave_table(self) -> None:
         self._head = []
@@ -210,17 +229,23 @@ def _ends(fence: str, text: str) -> bool:
 
 
 def _plain(number: int, text: str) -> Line:
-    heading = text.lstrip("#").strip() if text.startswith("#") else ""
-    return Line(number, heading, is_heading=True) if heading else Line(number, said(text))
+    heading = text.lstrip("#").strip()
+    if text.startswith("#") and heading:
+        return Line(number, heading, is_heading=True)
+    return Line(number, said(text))
 
 
 def _is_head(text: str, below: str) -> bool:
-    return "|" in text and _is_below_head(below) and len(_cells(text)) == len(_cells(below))
+    if "|" not in text or not _is_below_head(below):
+        return False
+    return len(_cells(text)) == len(_cells(below))
 
 
 def _is_below_head(text: str) -> bool:
     cells = _cells(text)
-    return "|" in text and bool(cells) and all(_BELOW_HEAD.fullmatch(cell) for cell in cells)
+    if "|" not in text or not cells:
+        return False
+    return all(map(_BELOW_HEAD.fullmatch, cells))
 
 
 def _cells(row: str) -> list[str]:

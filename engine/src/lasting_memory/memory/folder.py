@@ -41,8 +41,10 @@ def sources_of_files(items: Iterable[Item]) -> dict[str, Source]:
         signs = signs_in(item.value)
         if not signs:
             continue
-        for entry, source in sources_in(item.key, text_of(item), signs).items():
-            found[entry] = lowest([source, found.get(entry, source)])
+        sources = sources_in(item.key, text_of(item), signs)
+        for entry, source in sources.items():
+            other = found.get(entry, source)
+            found[entry] = lowest([source, other])
     return found
 
 
@@ -91,8 +93,9 @@ class Folder:
         """
         validation.check_path(path, f"{self.route}{path}")
         vouch = vouch or vouch_of(self.author)
+        gated = self.gated(path, make, vouch)
         return await journal.change(
-            self.store, self.namespace, path, self.gated(path, make, vouch), self.author,
+            self.store, self.namespace, path, gated, self.author,
             bounded=bounded, expect=expect, began=self.began, limits=self.deployment.limits,
             written=written, vouch=vouch,
         )  # fmt: skip
@@ -101,14 +104,15 @@ class Folder:
         """The change, which raises as `before_write` for what it makes."""
         who_vouches = vouch or vouch_of(self.author)
 
-        def made(before: FileData | None) -> FileData | None:
+        def gated(before: FileData | None) -> FileData | None:
             # Plain before the checks: they see what is kept.
-            after = _plain(make(before))
+            made = make(before)
+            after = _plain(made)
             shown = f"{self.route}{path}"
             check_write(self.deployment, shown, before, after, self.author, vouch=who_vouches)
             return after
 
-        return made
+        return gated
 
     async def remove_other(self, item: Item) -> None:
         """Delete an item that is no file, and has no history. Raises as `before_write`."""
@@ -139,7 +143,8 @@ def check_write(
     """
     if before is None and after is None:
         return
-    content, encoding = (after["content"], after["encoding"]) if after else (None, None)
+    content = after["content"] if after else None
+    encoding = after["encoding"] if after else None
     there = before["content"] if before else None
     source = source_of_write(path, before, after, vouch) if deployment.checks else None
     validation.before_write(
@@ -153,5 +158,8 @@ def source_of_write(
     """Who vouches for what a write adds to a text; None if it adds nothing, or is no text."""
     if after is None or after["encoding"] != "utf-8":
         return None
-    there = before["content"] if before and before["encoding"] == "utf-8" else ""
-    return source_of_change(path, there, plain(after["content"]), vouch)
+    there = ""
+    if before is not None and before["encoding"] == "utf-8":
+        there = before["content"]
+    new = plain(after["content"])
+    return source_of_change(path, there, new, vouch)

@@ -47,8 +47,9 @@ def group_folders(
     folders = list[GroupFolder]()
     for route, scope in deployment.routes.items():
         if scope.claim in claims and scope.over_http:
+            group = claims[scope.claim]
             files = scope.namespace(actor, "", claims)
-            folders.append(_folder(deployment, route, scope, files, claims[scope.claim]))
+            folders.append(_folder(deployment, route, scope, files, group))
     return folders
 
 
@@ -66,4 +67,5 @@ def folder_of(deployment: Deployment, place: Namespace) -> GroupFolder | None:
 def _folder(
     deployment: Deployment, route: str, scope: Scope, files: Namespace, group: str
 ) -> GroupFolder:
-    return GroupFolder(files, route, scope.claim, group, scope.rule(deployment.settings))
+    writes = scope.rule(deployment.settings)
+    return GroupFolder(files, route, scope.claim, group, writes)

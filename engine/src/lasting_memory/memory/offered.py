@@ -7,7 +7,6 @@ then on.
 import logging
 import re
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -18,7 +17,7 @@ from lasting_memory.deployment import Deployment
 from lasting_memory.memory import journal
 from lasting_memory.memory.folder import Folder
 from lasting_memory.memory.group_folders import ACCEPTED_KEY, GroupFolder, folder_of
-from lasting_memory.memory.journal import Began
+from lasting_memory.memory.journal import Began, Change
 from lasting_memory.memory.offers import (
     Offer,
     Offered,
@@ -64,24 +63,34 @@ async def waiting_for(
 
     What counts no more, since its author left or was forgotten, is deleted.
     """
-    found = list[tuple[Offered, GroupFolder]]()
+    undecided = await _undecided(store, deployment, places)
+    gets = [_own_item(offered, folder) for offered, folder in undecided]
+    own_items = await store.abatch(gets)
+    found = list[Waiting]()
+    gone = list[PutOp]()
+    for (offered, folder), own_item in zip(undecided, own_items, strict=True):
+        own = _counting(offered, own_item)
+        if own is not None:
+            found.append(Waiting(offered, folder, own))
+        else:
+            place = namespaces.offered(folder.files)
+            gone.append(PutOp(place, offered.id, None))
+    await store.abatch(gone)
+    return sorted(found, key=lambda waiting: (waiting.own.at, waiting.offered.id))
+
+
+async def _undecided(
+    store: BaseStore, deployment: Deployment, places: Iterable[Namespace]
+) -> list[tuple[Offered, GroupFolder]]:
+    """The undecided offers in these namespaces of offers, or below, whether they count or not."""
+    undecided = list[tuple[Offered, GroupFolder]]()
     for place in places:
         for item in await journal.all_items(store, place):
             offered = offered_in(item)
             folder = folder_of(deployment, item.namespace)
             if offered and folder and not offered.decided:
-                found.append((offered, folder))
-    waiting = list[Waiting]()
-    gone = list[PutOp]()
-    own_items = await store.abatch([_own_item(offered, folder) for offered, folder in found])
-    for (offered, folder), own_item in zip(found, own_items, strict=True):
-        own = _counting(offered, own_item)
-        if own:
-            waiting.append(Waiting(offered, folder, own))
-        else:
-            gone.append(PutOp(namespaces.offered(folder.files), offered.id, None))
-    await store.abatch(gone)
-    return sorted(waiting, key=lambda each: (each.own.at, each.offered.id))
+                undecided.append((offered, folder))
+    return undecided
 
 
 def _own_item(offered: Offered, folder: GroupFolder) -> GetOp:
@@ -93,7 +102,8 @@ def _own_item(offered: Offered, folder: GroupFolder) -> GetOp:
 def _counting(offered: Offered, item: object) -> Offer | None:
     """The author's own item of an offer that counts; None for one that does not."""
     for own in offers_in([item]):
-        if own.status == "open" and own.text == offered.text and own.is_proved():
+        is_same = own.status == "open" and own.text == offered.text
+        if is_same and own.is_proved():
             return own
     return None
 
@@ -105,8 +115,10 @@ async def offered_with(
 
     Raises `UnknownOfferError` if there is nothing.
     """
+    if not _ID.fullmatch(offer_id):  # no store is asked for any text
+        raise UnknownOfferError(offer_id)
     found = list[Item]()
-    for place in places if _ID.fullmatch(offer_id) else ():  # no store is asked for any text
+    for place in places:
         found += await store.asearch(place, filter={"id": offer_id}, limit=1)
     for item in found:
         folder = folder_of(deployment, item.namespace)
@@ -202,12 +214,8 @@ async def _take_own_line_out(
         kept = [line for line in lines if wording(line) != wanted]
         return FileData(content="\n".join(kept), encoding="utf-8")
 
-    item = await store.aget(own.memory, own.key)
-    with suppress(RefusedWrite):  # what stands there is no file
-        present = stored_file(item) if item else None
-        after = without_line(present)
-        if present is None or after is None or after["content"] == present["content"]:
-            return
+    if not await _changes_something(store, own, without_line):
+        return
     began = Began(waiting.author, came)
     files = Folder(deployment, store, own.memory, "/memories", author, began)
     try:
@@ -216,20 +224,41 @@ async def _take_own_line_out(
         logger.warning("A line that was offered and accepted stays in its author's memory too.")
 
 
+async def _changes_something(store: BaseStore, own: Offer, change: Change) -> bool:
+    """Whether a change of the file from which a line was offered changes something. True where
+    no file stands there: the write says so.
+    """
+    item = await store.aget(own.memory, own.key)
+    if item is None:
+        return False
+    try:
+        present = stored_file(item)
+    except RefusedWrite:
+        return True
+    after = change(present)
+    return after is not None and after["content"] != present["content"]
+
+
 async def _note_decision(store: BaseStore, waiting: Waiting, *, accept: bool, came: str) -> None:
     """Note the decision: for the group that there was one, for the author which one."""
     decided: Literal["accepted", "declined"] = "accepted" if accept else "declined"
     place = namespaces.offered(waiting.folder.files)
     known = Offered(waiting.offered.id, "", "", waiting.offered.day, decided)
-    old = list[Item]()
-    for item in await journal.all_items(store, place):
-        other = offered_in(item)
-        if other and other.decided:
-            old.append(item)
-    old.sort(key=lambda item: item.updated_at)
-    gone = [PutOp(place, item.key, None) for item in old[:-_DECIDED_KEPT]]
-    await store.abatch([put_offered(place, known), *gone])
+    group_op = put_offered(place, known)
+    deletions = await _old_decisions(store, place)
+    await store.abatch([group_op, *deletions])
     own = replace(waiting.own, status=decided)
+    own_op = put_own(waiting.author, own)
     began = Began(waiting.author, came)
-    ops = [put_own(waiting.author, own)]
-    await journal.put_unless_forgotten(store, ops, began, quotes_facts=True)
+    await journal.put_unless_forgotten(store, [own_op], began, quotes_facts=True)
+
+
+async def _old_decisions(store: BaseStore, place: Namespace) -> list[PutOp]:
+    """The deletions of the oldest decisions of a group, beyond those that are kept."""
+    decided = list[Item]()
+    for item in await journal.all_items(store, place):
+        offered = offered_in(item)
+        if offered is not None and offered.decided:
+            decided.append(item)
+    decided.sort(key=lambda item: item.updated_at)
+    return [PutOp(place, item.key, None) for item in decided[:-_DECIDED_KEPT]]

@@ -93,7 +93,8 @@ class Offer:
 
     def is_proved(self) -> bool:
         """Whether the author's membership was proved lately."""
-        return self.proved_at >= _iso(datetime.now(UTC) - timedelta(days=PROVED_DAYS))
+        long_ago = datetime.now(UTC) - timedelta(days=PROVED_DAYS)
+        return self.proved_at >= _iso(long_ago)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,16 +119,21 @@ def offers_in(items: Iterable[object]) -> list[Offer]:
     """The offers in a person's items, oldest first. A damaged one is left out."""
     found = list[Offer]()
     for item in items:
-        with suppress(ValidationError):
-            found.append(_OFFERS.validate_python(item.value if isinstance(item, Item) else None))
+        if isinstance(item, Item):
+            with suppress(ValidationError):
+                offer = _OFFERS.validate_python(item.value)
+                found.append(offer)
     return sorted(found, key=lambda offer: (offer.at, offer.id))
 
 
 def offered_in(item: object) -> Offered | None:
     """What an item of a group's namespace says; None where there is none, or a damaged one."""
-    with suppress(ValidationError):
-        return _OFFERED.validate_python(item.value if isinstance(item, Item) else None)
-    return None
+    if not isinstance(item, Item):
+        return None
+    try:
+        return _OFFERED.validate_python(item.value)
+    except ValidationError:
+        return None
 
 
 def put_own(author: Actor, offer: Offer) -> PutOp:
@@ -138,7 +144,8 @@ def put_own(author: Actor, offer: Offer) -> PutOp:
 
 def put_offered(place: Namespace, offered: Offered) -> PutOp:
     """The operation that puts the group's item of an offer."""
-    return PutOp(place, offered.id, _OFFERED.dump_python(offered, mode="json"), index=False)
+    value = _OFFERED.dump_python(offered, mode="json")
+    return PutOp(place, offered.id, value, index=False)
 
 
 def _iso(at: datetime) -> str:
@@ -153,7 +160,8 @@ def added_line(before: FileData | None, path: str, text: str) -> FileData:
     if before is not None and before["encoding"] != "utf-8":
         raise RefusedWrite(f"{path} is not text, so no line can be added to it.")
     content = before["content"] if before else ""
-    if before is not None and any(wording(line) == wording(text) for line in lines_of(content)):
+    present = set(map(wording, lines_of(content)))
+    if before is not None and wording(text) in present:
         return before
     gap = "\n" if content and not content.endswith("\n") else ""
     return FileData(content=f"{content}{gap}- {text}\n", encoding="utf-8")
@@ -180,12 +188,7 @@ class Offers:
         membership was not proved for long.
         """
         known = await self._known()
-        opened = [offer for offer in known if offer.status == "open"]
-        gets = [GetOp(offer.place(self.author), offer.id) for offer in opened]
-        items = await self.store.abatch(gets)
-        outcomes = dict[str, Offered | None]()
-        for offer, item in zip(opened, items, strict=True):
-            outcomes[offer.id] = offered_in(item)
+        outcomes = await self._outcomes(known)
         shown = list[Offer]()
         gone = list[Offer]()
         for offer in known:
@@ -193,13 +196,25 @@ class Offers:
             if offer.status != "open":
                 shown.append(offer)
             elif offered and (offered.decided or offer.is_proved()):
-                shown.append(replace(offer, status=offered.decided or "open"))
+                status = offered.decided or "open"
+                shown.append(replace(offer, status=status))
             else:
                 gone.append(offer)
         return shown, gone
 
+    async def _outcomes(self, offers: Iterable[Offer]) -> dict[str, Offered | None]:
+        """What the groups' namespaces say of the open ones of these offers, by their ids."""
+        opened = _with_status(offers, "open")
+        gets = [GetOp(offer.place(self.author), offer.id) for offer in opened]
+        items = await self.store.abatch(gets)
+        outcomes = dict[str, Offered | None]()
+        for offer, item in zip(opened, items, strict=True):
+            outcomes[offer.id] = offered_in(item)
+        return outcomes
+
     async def _known(self) -> list[Offer]:
-        return offers_in(await journal.all_items(self.store, namespaces.offers(self.author)))
+        items = await journal.all_items(self.store, namespaces.offers(self.author))
+        return offers_in(items)
 
     async def prepare(self, folder: GroupFolder, own_line: OwnLine) -> Offer:
         """Keep an offer for the person to confirm. Nothing crosses.
@@ -209,7 +224,7 @@ class Offers:
         """
         await self._check(folder, own_line.text)
         async with lock_of("offers", self.author):
-            prepared = [offer for offer in await self._known() if offer.status == "prepared"]
+            prepared = _with_status(await self._known(), "prepared")
             same = _same(prepared, folder, own_line)
             if same:
                 return same[0]
@@ -240,17 +255,20 @@ class Offers:
             offer = _offer(folder, own_line, "open", keep=keep)
             offered = Offered(offer.id, self.author.user_id, offer.text, offer.at[:10])
             # The person's own first: what is offered does not count without it.
-            ops = [put_own(self.author, offer), put_offered(offer.place(self.author), offered)]
+            own_op = put_own(self.author, offer)
+            group_op = put_offered(offer.place(self.author), offered)
             gone += _replaced(known, folder, own_line)
-            await self._put([*ops, *self._deletions(gone)])
+            deletions = self._deletions(gone)
+            await self._put([own_op, group_op, *deletions])
             await self._take_back_if_too_many(folder, offer)
             return offer
 
     def _open_to(self, folder: GroupFolder, offers: Iterable[Offer]) -> list[Offer]:
         """Those of these offers that wait for a group."""
         waiting = list[Offer]()
-        for offer in offers:
-            if offer.status == "open" and offer.place(self.author)[-1] == folder.files[-1]:
+        for offer in _with_status(offers, "open"):
+            place = offer.place(self.author)
+            if place[-1] == folder.files[-1]:
                 waiting.append(offer)
         return waiting
 
@@ -259,8 +277,9 @@ class Offers:
         last one that may wait meanwhile.
         """
         known, _ = await self._shown_and_gone()
-        first = self._open_to(folder, known)[:MAX_OPEN]
-        if len(first) == MAX_OPEN and offer.id not in {other.id for other in first}:
+        opened = self._open_to(folder, known)
+        may_wait = [other.id for other in opened[:MAX_OPEN]]
+        if len(may_wait) == MAX_OPEN and offer.id not in may_wait:
             await self.store.abatch(self._deletions([offer]))
             raise _too_many(folder)
 
@@ -282,38 +301,46 @@ class Offers:
 
     async def withdraw_all(self) -> None:
         """Take all that is offered out of the groups' namespaces. The person is being forgotten."""
-        await self.store.abatch(self._of_groups(await self._known()))
+        known = await self._known()
+        await self.store.abatch(self._of_groups(known))
 
     async def prove(self, claims: Mapping[str, str]) -> None:
         """Note to which groups a token has just proved that the person belongs.
 
         Open offers to groups to which they do not belong any more go.
         """
-        opened = [offer for offer in await self._known() if offer.status == "open"]
-        left = [offer for offer in opened if claims.get(offer.claim) != offer.group]
+        left = list[Offer]()
+        proved = list[Offer]()
+        for offer in _with_status(await self._known(), "open"):
+            belongs = claims.get(offer.claim) == offer.group
+            if belongs:
+                proved.append(offer)
+            else:
+                left.append(offer)
         await self.store.abatch(self._deletions(left))
         now = datetime.now(UTC)
-        for offer in opened:
-            if offer not in left and offer.proved_at < _iso(now - _NOTED_AGAIN):
+        noted_lately = _iso(now - _NOTED_AGAIN)
+        for offer in proved:
+            if offer.proved_at < noted_lately:
                 await self._note_proof(offer, _iso(now))
 
     async def _note_proof(self, offer: Offer, at: str) -> None:
         async with lock_of("offer", offer.id):
             item = await self.store.aget(namespaces.offers(self.author), offer.id)
-            if [offer] == offers_in([item]):
-                ops = [put_own(self.author, replace(offer, proved_at=at))]
-                await journal.put_unless_forgotten(self.store, ops, self.began)
+            if offers_in([item]) == [offer]:
+                proved = replace(offer, proved_at=at)
+                op = put_own(self.author, proved)
+                await journal.put_unless_forgotten(self.store, [op], self.began)
 
     async def erase(self, fact: Fact, *, dry_run: bool = False) -> int:
         """Delete the offers that say a fact, prepared, open or decided. Returns their number.
 
         With `dry_run` it only counts. What a group has accepted is the group's.
         """
-        saying = [
-            offer
-            for offer in await self._known()
-            if fact.is_in(offer.text) or fact.is_in(offer.line)
-        ]
+        saying = list[Offer]()
+        for offer in await self._known():
+            if fact.is_in(offer.text) or fact.is_in(offer.line):
+                saying.append(offer)
         if not dry_run:
             await self.store.abatch(self._deletions(saying))
         return len(saying)
@@ -324,17 +351,12 @@ class Offers:
         return [*own, *self._of_groups(offers)]
 
     def _of_groups(self, offers: Sequence[Offer]) -> list[PutOp]:
-        opened = [offer for offer in offers if offer.status == "open"]
+        opened = _with_status(offers, "open")
         return [PutOp(offer.place(self.author), offer.id, None) for offer in opened]
 
     async def _put(self, ops: Sequence[PutOp]) -> None:
         """Raises `RefusedWrite` if the person was forgotten since this began, or a fact deleted."""
-        if await journal.put_unless_forgotten(self.store, ops, self.began, quotes_facts=True):
-            return
-        erased = await journal.is_erased(self.store, self.began)
-        raise RefusedWrite(
-            journal.ERASED if erased else "What is remembered of this person was deleted meanwhile."
-        )
+        await journal.put_or_refuse(self.store, ops, self.began)
 
     async def _check(self, folder: GroupFolder, text: str) -> None:
         """Raises `RefusedWrite` for a text that may not stand in the group's folder."""
@@ -393,17 +415,22 @@ def _offer(folder: GroupFolder, own_line: OwnLine, status: Status, *, keep: bool
 
 def _replaced(known: Sequence[Offer], folder: GroupFolder, own_line: OwnLine) -> list[Offer]:
     """Those of these offers that a new one takes the place of, and the oldest decided ones."""
-    prepared = [offer for offer in known if offer.status == "prepared"]
-    decided = [offer for offer in known if offer.status in ("accepted", "declined")]
-    return [*_same(prepared, folder, own_line), *decided[:-_DECIDED_KEPT]]
+    prepared = _with_status(known, "prepared")
+    decided = _with_status(known, "accepted", "declined")
+    same = _same(prepared, folder, own_line)
+    return same + decided[:-_DECIDED_KEPT]
+
+
+def _with_status(offers: Iterable[Offer], *statuses: Status) -> list[Offer]:
+    return [offer for offer in offers if offer.status in statuses]
 
 
 def _same(offers: Iterable[Offer], folder: GroupFolder, own_line: OwnLine) -> list[Offer]:
     """Those of these offers that have the text of a line, for a group."""
-    group = (folder.claim, folder.group)
     said = wording(own_line.text)
-    return [
-        offer
-        for offer in offers
-        if (offer.claim, offer.group) == group and wording(offer.text) == said
-    ]
+    same = list[Offer]()
+    for offer in offers:
+        is_for_group = offer.claim == folder.claim and offer.group == folder.group
+        if is_for_group and wording(offer.text) == said:
+            same.append(offer)
+    return same

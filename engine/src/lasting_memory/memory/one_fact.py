@@ -35,9 +35,13 @@ class Fact:
 
     def is_quoted(self, prose: str) -> bool:
         """Whether a sentence quotes the fact, or its beginning, as it is or as JSON."""
-        beginnings = [known[:_QUOTED_CHARS] for known in self.wordings]
         prose = compared(prose)
-        return any(text in prose or json.dumps(text)[1:-1] in prose for text in beginnings)
+        for known in self.wordings:
+            beginning = known[:_QUOTED_CHARS]
+            as_json = json.dumps(beginning)[1:-1]
+            if beginning in prose or as_json in prose:
+                return True
+        return False
 
     def cleaned(self, path: str, content: str) -> str:
         """A file's text without the fact. Blocks."""
@@ -46,14 +50,21 @@ class Fact:
         text = compared(content)
         if not any(known in text for known in self.wordings):  # which is quick
             return content
-        lines = content.split("\n")
-        kept = [line for line in lines if not self.is_in(line)]
-        return content if len(kept) == len(lines) else "\n".join(kept)
+        kept = [line for line in content.split("\n") if not self.is_in(line)]
+        return "\n".join(kept)
 
     def cleaned_diff(self, diff: str) -> str:
         """A diff without the fact's lines; "" if nothing but its places is left. Blocks."""
-        kept = [line for line in diff.split("\n") if not self.is_in(_unquoted(line[1:]))]
-        return "\n".join(kept) if any(line[:1] in {"+", "-"} for line in kept) else ""
+        kept = list[str]()
+        has_changes = False
+        for line in diff.split("\n"):
+            text = _unquoted(line[1:])
+            if self.is_in(text):
+                continue
+            kept.append(line)
+            if line.startswith(("+", "-")):
+                has_changes = True
+        return "\n".join(kept) if has_changes else ""
 
     def _cleaned_json(self, content: str) -> str:
         try:
@@ -61,39 +72,47 @@ class Fact:
             pruned = self._pruned(value)
         except (ValueError, RecursionError):
             return content
-        return (
-            content
-            if pruned == value or pruned is _GONE
-            else json.dumps(pruned, indent=2, ensure_ascii=False) + "\n"
-        )
+        if pruned == value or pruned is _GONE:
+            return content
+        return json.dumps(pruned, indent=2, ensure_ascii=False) + "\n"
 
     def _pruned(self, value: Any) -> Any:
         if isinstance(value, str):
             return _GONE if self.is_in(value) else value
         if isinstance(value, list):
-            return [each for each in map(self._pruned, value) if each is not _GONE]
+            items = map(self._pruned, value)
+            return [item for item in items if item is not _GONE]
         if isinstance(value, dict):
-            fields = {name: self._pruned(each) for name, each in value.items()}
-            return {name: each for name, each in fields.items() if each is not _GONE}
+            return self._pruned_object(value)
         return value
+
+    def _pruned_object(self, value: Mapping[str, Any]) -> dict[str, Any]:
+        fields = dict[str, Any]()
+        for name, part in value.items():
+            pruned = self._pruned(part)
+            if pruned is not _GONE:
+                fields[name] = pruned
+        return fields
 
     def threads(self, histories: Iterable[tuple[str, Sequence[Revision]]]) -> list[str]:
         """The conversations in which revisions were made that brought the fact, oldest first.
         Blocks.
         """
-        found = dict[str, None]()
-        made = list[Revision]()
+        brought = list[Revision]()
         for path, revisions in histories:
-            for new, old in itertools.zip_longest(revisions, revisions[1:]):
-                before = (old and old.content) or ""
-                if self._is_of(path, new.content or "") and not self._is_of(path, before):
-                    made.append(new)
-        for revision in sorted(made, key=lambda revision: revision.at):
-            found |= dict.fromkeys(revision.author.thread_id.split())
-        return [*found]
-
-    def _is_of(self, path: str, content: str) -> bool:
-        return self.cleaned(path, content) != content
+            had_it = False
+            for revision in reversed(revisions):
+                content = revision.content or ""
+                has_it = self.cleaned(path, content) != content
+                if has_it and not had_it:
+                    brought.append(revision)
+                had_it = has_it
+        brought.sort(key=lambda revision: revision.at)
+        threads = dict[str, None]()
+        for revision in brought:
+            for thread_id in revision.author.thread_id.split():
+                threads[thread_id] = None
+        return list(threads)
 
 
 def wording(line: str) -> str:
@@ -127,10 +146,11 @@ def fact_of(text: str, revisions: Sequence[Revision], present: Collection[str]) 
     for new, old in itertools.pairwise(revisions):
         before = lines_of(old.content or "")
         after = lines_of(new.content or "")
-        for place in edits(before, after):
-            put_in = map(wording, after[place.new_start : place.new_end])
+        for edit in edits(before, after):
+            put_in = map(wording, after[edit.new_start : edit.new_end])
+            taken_out = map(wording, before[edit.old_start : edit.old_end])
             came = wordings.intersection(put_in)
-            for line in map(wording, before[place.old_start : place.old_end]):
+            for line in taken_out:
                 if line not in present and _is_like_one_of(line, came):
                     wordings.add(line)
     return Fact(frozenset(wordings))
@@ -141,12 +161,16 @@ def _is_like_one_of(line: str, others: Iterable[str]) -> bool:
 
 
 def _is_like(one: str, other: str) -> bool:
-    words = {*pieces(one)}
-    others = {*pieces(other)}
+    words = set(pieces(one))
+    others = set(pieces(other))
     least = min(len(words), len(others))
-    return bool(least) and len(words & others) >= _SHARED_WORDS * least
+    shared = len(words & others)
+    return least > 0 and shared >= _SHARED_WORDS * least
 
 
 def lines_now(files: Mapping[str, str]) -> set[str]:
     """The lines of these texts, as `wording` gives them. Blocks."""
-    return {wording(line) for text in files.values() for line in lines_of(text)}
+    wordings = set[str]()
+    for text in files.values():
+        wordings.update(map(wording, lines_of(text)))
+    return wordings

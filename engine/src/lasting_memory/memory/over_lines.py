@@ -2,7 +2,8 @@
 them.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from datetime import date
 
 from lasting_memory.memory import journal
 from lasting_memory.memory.ends import DatedLine, dated_lines
@@ -10,8 +11,12 @@ from lasting_memory.memory.ends import DatedLine, dated_lines
 
 def new_lines(before: str, after: str) -> list[DatedLine]:
     """The lines with an end that a change of a text brings. Blocks."""
-    known = {line.key for line in dated_lines(before)}
+    known = _keys_of(dated_lines(before))
     return [line for line in dated_lines(after) if line.key not in known]
+
+
+def _keys_of(lines: Iterable[DatedLine]) -> set[str]:
+    return {line.key for line in lines}
 
 
 def dropped(
@@ -23,9 +28,10 @@ def dropped(
     A line is there while the new text, or a new line elsewhere, says it; in other words, if it has
     its day.
     """
-    new = [*new_lines(before, after), *elsewhere]
-    present = {line.key for line in [*dated_lines(after), *new]}
-    days_of_new = {line.day for line in new}
+    present = _keys_of(dated_lines(after)) | _keys_of(elsewhere)
+    days_of_new = set[date]()
+    for line in [*new_lines(before, after), *elsewhere]:
+        days_of_new.add(line.day)
     gone = set[int]()
     for line in dated_lines(before):
         is_said = line.key in present or line.day in days_of_new
@@ -41,12 +47,15 @@ def with_lines(before: str, after: str, numbers: Collection[int]) -> str:
     old = before.split("\n")
     new = after.split("\n") if after else []
     result = list[str]()
-    copied = 0
-    for start, end, new_start, new_end in journal.edits(old, new):
-        result += old[copied:start]
-        result += [old[number] for number in range(start, end) if number in numbers]
-        result += new[new_start:new_end]
-        copied = end
-    text = "\n".join([*result, *old[copied:]])
+    place = 0
+    for edit in journal.edits(old, new):
+        result += old[place : edit.old_start]
+        for number in range(edit.old_start, edit.old_end):
+            if number in numbers:
+                result.append(old[number])
+        result += new[edit.new_start : edit.new_end]
+        place = edit.old_end
+    result += old[place:]
+    text = "\n".join(result)
     needs_break = before.endswith("\n") and not text.endswith("\n")
     return f"{text}\n" if needs_break else text

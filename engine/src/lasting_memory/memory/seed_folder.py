@@ -66,11 +66,7 @@ class _Reader:
         self._result = SeedFolder()
 
     def read(self, parts: Sequence[str]) -> SeedFolder:
-        for path in self._entries(self._seeds):
-            if path.suffix != ".py" and path.name not in ("skills", "memories"):
-                self._result.skipped.append(
-                    f"{path} is skipped: seeds are in {self._seeds}/skills and {self._seeds}/memories."
-                )
+        self._skip_others()
         if "policies" in parts:
             self._read_policies()
         if "skills" in parts and "/skills/" in self._deployment.routes:
@@ -81,13 +77,20 @@ class _Reader:
             self._read_groups()
         return self._result
 
+    def _skip_others(self) -> None:
+        """Note what stands in `seeds/` beside the folders that are read, and its program."""
+        for path in self._entries(self._seeds):
+            if path.suffix != ".py" and path.name not in ("skills", "memories"):
+                self._result.skipped.append(
+                    f"{path} is skipped: seeds are in {self._seeds}/skills and {self._seeds}/memories."
+                )
+
     def _read_policies(self) -> None:
         self._skip_files_in(self._policies, "put it into the folder of an organization")
         for org, folder in self._named_folders(self._policies):
             place = namespaces.policies(org)
-            self._result.files[place] = self._files(
-                folder, "/policies", [place], needed_suffix=".md"
-            )
+            files = self._files(folder, "/policies", [place], needed_suffix=".md")
+            self._result.files[place] = files
 
     def _read_skills(self) -> None:
         root = self._seeds / "skills"
@@ -101,19 +104,30 @@ class _Reader:
 
     def _read_skill(self, folder: Path, places: Sequence[Namespace]) -> Files:
         """The files of one skill; none where its SKILL.md is missing or cannot be seeded."""
-        faults_before = len(self._result.faults)
-        names = {path.name for path in self._entries(folder)}
-        if SKILL_FILE not in names:
-            similar = sorted(name for name in names if name.casefold() == SKILL_FILE.casefold())
-            fix = f"rename {similar[0]}" if similar else "add one, or move the folder away"
-            self._result.faults.append(f"{folder} has no {SKILL_FILE}; {fix}.")
-        files = self._files(folder, f"/skills/{folder.name}", places, prefix=f"/{folder.name}")
-        main = f"/{folder.name}/{SKILL_FILE}"
-        if main in files or len(self._result.faults) == faults_before:
+        faults = self._result.faults
+        count_before = len(faults)
+        self._check_skill_file(folder)
+        prefix = f"/{folder.name}"
+        files = self._files(folder, f"/skills{prefix}", places, prefix=prefix)
+        main = f"{prefix}/{SKILL_FILE}"
+        if main in files or len(faults) == count_before:
             return files
         for place in places:  # what the deployment has of this skill stays as it is
-            self._result.left_alone[place].update([main, *files])
+            left_alone = self._result.left_alone[place]
+            left_alone.add(main)
+            left_alone.update(files)
         return {}
+
+    def _check_skill_file(self, folder: Path) -> None:
+        """Note the folder of a skill without a SKILL.md."""
+        similar = list[str]()
+        for path in self._entries(folder):
+            if path.name == SKILL_FILE:
+                return
+            if path.name.casefold() == SKILL_FILE.casefold():
+                similar.append(path.name)
+        fix = f"rename {min(similar)}" if similar else "add one, or move the folder away"
+        self._result.faults.append(f"{folder} has no {SKILL_FILE}; {fix}.")
 
     def _read_memories(self) -> None:
         """First memories of each person that `<org>/<identity>/` names.
@@ -127,29 +141,29 @@ class _Reader:
         for org, org_folder in self._named_folders(root):
             self._skip_files_in(org_folder, "put it into the folder of a person")
             for person, folder in self._named_folders(org_folder):
-                if self._deployment.memory.is_shared:
-                    continue
-                places = [
-                    self._deployment.memory.namespace(Actor(person, org), agent)
-                    for agent in self._agents
-                ]
-                files = {**everyone, **self._files(folder, "/memories", places)}
-                self._note(
-                    check_quota,
-                    folder,
-                    [file["content"] for file in files.values()],
-                    self._deployment.limits,
-                )
-                for place in places:
-                    self._result.files[place] = files
+                if not self._deployment.memory.is_shared:
+                    self._read_memory(Actor(person, org), folder, everyone)
+
+    def _read_memory(self, person: Actor, folder: Path, everyone: Files) -> None:
+        """First memories of one person."""
+        scope = self._deployment.memory
+        places = [scope.namespace(person, agent) for agent in self._agents]
+        own = self._files(folder, "/memories", places)
+        files = {**everyone, **own}
+        contents = [file["content"] for file in files.values()]
+        self._note(check_quota, folder, contents, self._deployment.limits)
+        for place in places:
+            self._result.files[place] = files
 
     def _first_files(self) -> Files:
         """What every new memory gets."""
         paths: Sequence[Path] = self._note(first_files, self._deployment.folder) or []
         found: Files = {}
         for path in paths:
-            if value := self._value(path, f"/memories/{path.name}"):
-                found[f"/{path.name}"] = value
+            key = f"/{path.name}"
+            value = self._value(path, f"/memories{key}")
+            if value is not None:
+                found[key] = value
         return found
 
     def _read_groups(self) -> None:
@@ -165,9 +179,8 @@ class _Reader:
             for org, org_folder in self._named_folders(folder):
                 for group, group_folder in self._named_folders(org_folder):
                     place = scope.namespace(Actor("", org), "", {scope.claim: group})
-                    self._result.files[place] = self._files(
-                        group_folder, f"/{folder.name}", [place]
-                    )
+                    files = self._files(group_folder, f"/{folder.name}", [place])
+                    self._result.files[place] = files
 
     # --- Parts of the folder
 
@@ -230,16 +243,18 @@ class _Reader:
         found: Files = {}
         for path in paths:
             below = f"/{path.relative_to(folder).as_posix()}"
+            key = f"{prefix}{below}"
             if not path.name.endswith(needed_suffix):
                 self._result.skipped.append(
                     f"{path} is skipped: the name of a policy ends in {needed_suffix}."
                 )
                 continue
-            if value := self._value(path, f"{route}{below}"):
-                found[f"{prefix}{below}"] = value
+            value = self._value(path, f"{route}{below}")
+            if value is not None:
+                found[key] = value
                 continue
             for place in places:
-                self._result.left_alone[place].add(f"{prefix}{below}")
+                self._result.left_alone[place].add(key)
         return found
 
     def _value(self, path: Path, target: str) -> dict[str, Any] | None:

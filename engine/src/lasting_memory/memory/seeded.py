@@ -59,9 +59,11 @@ def all_files(folder: Path) -> list[Path]:
 
 def folders(path: Path) -> list[Path]:
     """The folders in a folder, but those whose names begin with an underscore. Raises as `entries`."""
-    return [
-        folder for folder in entries(path) if folder.is_dir() and not folder.name.startswith("_")
-    ]
+    found = list[Path]()
+    for folder in entries(path):
+        if folder.is_dir() and not folder.name.startswith("_"):
+            found.append(folder)
+    return found
 
 
 def shared_seeds(deployment: Deployment) -> list[str]:
@@ -70,10 +72,12 @@ def shared_seeds(deployment: Deployment) -> list[str]:
 
     Raises as `entries`.
     """
-    rules = list[Path]()
+    found = list[str]()
+    policies = list[Path]()
     for organization in folders(deployment.folder / "policies"):
-        rules += [path for path in all_files(organization) if path.suffix == ".md"]
-    found = ["policies"] if rules else []
+        policies += all_files(organization)
+    if any(path.suffix == ".md" for path in policies):
+        found.append("policies")
     if "/skills/" in deployment.routes and folders(deployment.folder / "seeds" / "skills"):
         found.append("skills")
     return found
@@ -86,15 +90,15 @@ def seed_value(path: Path, target: str, deployment: Deployment) -> dict[str, Any
     The deployment's own checks judge skills and policies later, when what is there is known
     (`seeding.file_changes`).
     """
-    value = _value(path, is_text=path.suffix == ".md" or not target.startswith("/skills/"))
+    is_of_skill = target.startswith("/skills/")
+    is_text = path.suffix == ".md" or not is_of_skill
+    value = _value(path, is_text=is_text)
     try:
         if target.startswith("/policies/"):
             validation.check_policy(target.removeprefix("/policies"), value)
         else:
             validation.check_path(target)
-            check = (
-                validation.check_file if target.startswith("/skills/") else validation.before_write
-            )
+            check = validation.check_file if is_of_skill else validation.before_write
             check(deployment, target, value["content"], Author("seed"), value["encoding"])
     except validation.RefusedWrite as error:
         raise SeedError(f"{path} cannot be seeded. {error}") from None
@@ -108,16 +112,20 @@ def _value(path: Path, *, is_text: bool) -> dict[str, Any]:
     except OSError as error:
         raise SeedError(f"{path} cannot be read: {error.strerror}.") from None
     try:
-        return {**create_file_data(plain(raw.decode()))}
+        text = raw.decode()
     except UnicodeDecodeError:
         if is_text:
             raise SeedError(f"{path} is not UTF-8 text; save it as UTF-8.") from None
-        return {**create_file_data(base64.b64encode(raw).decode(), encoding="base64")}
+        encoded = base64.b64encode(raw).decode()
+        return {**create_file_data(encoded, encoding="base64")}
+    return {**create_file_data(plain(text))}
 
 
 def check_quota(source: object, contents: list[str], limits: Limits) -> None:
     """Raise `SeedError` for more than the memory of one person may hold."""
-    size = sum(len(content.encode()) for content in contents)
+    size = 0
+    for content in contents:
+        size += len(content.encode())
     if len(contents) > limits.max_files or size > limits.max_bytes:
         most = f"{limits.max_files} files and {limits.max_bytes:,} bytes are the limit"
         raise SeedError(
@@ -137,11 +145,11 @@ _starting: dict[Path, Mapping[str, str]] = {}
 def first_files(folder: Path) -> list[Path]:
     """The files that every new memory gets: those in `seeds/memories/` itself. Raises as `entries`."""
     _refuse_link(folder / "seeds")
-    return [
-        path
-        for path in entries(folder / "seeds" / "memories")
-        if path.is_file() and "." in path.name
-    ]
+    found = list[Path]()
+    for path in entries(folder / "seeds" / "memories"):
+        if path.is_file() and "." in path.name:
+            found.append(path)
+    return found
 
 
 def load_starting_memory(deployment: Deployment) -> None:
@@ -155,7 +163,9 @@ def load_starting_memory(deployment: Deployment) -> None:
     folder = deployment.folder
     texts = dict[str, str]()
     for path in first_files(folder):
-        texts[f"/{path.name}"] = seed_value(path, f"/memories/{path.name}", deployment)["content"]
+        key = f"/{path.name}"
+        value = seed_value(path, f"/memories{key}", deployment)
+        texts[key] = value["content"]
     check_quota(folder / "seeds" / "memories", list(texts.values()), deployment.limits)
     _starting[folder] = texts
 
@@ -175,23 +185,20 @@ def own_first_files(deployment: Deployment, actor: Actor) -> Mapping[str, str]:
         )
     texts = dict[str, str]()
     for path, text in given.items():
-        if (
-            not isinstance(path, str)
-            or not path.startswith("/memories/")
-            or not isinstance(text, str)
-        ):
+        is_text = isinstance(path, str) and isinstance(text, str)
+        if not is_text or not path.startswith("/memories/"):
             raise SeedError(
                 f"first_files returned {path!r:.80}: {text!r:.80}; use paths under /memories/, and texts."
             )
-        text = plain(text)  # noqa: PLW2901  # as it is kept
+        kept_text = plain(text)
         try:
             validation.check_path(path)
-            validation.before_write(deployment, path, text, Author("seed", actor.user_id))
+            validation.before_write(deployment, path, kept_text, Author("seed", actor.user_id))
         except validation.RefusedWrite as error:
             raise SeedError(
                 f"first_files returned a file that cannot be written. {error}"
             ) from None
-        texts[path.removeprefix("/memories")] = text
+        texts[path.removeprefix("/memories")] = kept_text
     everything = {**starting_memory(deployment.folder), **texts}
     check_quota("first_files", list(everything.values()), deployment.limits)
     return texts
@@ -206,7 +213,9 @@ def starting_memory(folder: Path) -> Mapping[str, str]:
     text.
     """
     if folder not in _starting:
-        _starting[folder] = {
-            f"/{path.name}": _value(path, is_text=True)["content"] for path in first_files(folder)
-        }
+        texts = dict[str, str]()
+        for path in first_files(folder):
+            value = _value(path, is_text=True)
+            texts[f"/{path.name}"] = value["content"]
+        _starting[folder] = texts
     return _starting[folder]

@@ -49,7 +49,9 @@ def entry_of(line: str) -> str:
     conversation and the day until which it holds; "" for a line without text.
     """
     text = line.replace(BETWEEN, " ").strip()
-    return compared(said(END.sub("", text).rstrip())).strip()
+    without_end = END.sub("", text).rstrip()
+    fact = said(without_end)
+    return compared(fact).strip()
 
 
 def text_of(entry: str) -> str:
@@ -66,8 +68,9 @@ def entries(path: str, content: str) -> list[str]:
     """The entries of a file in order: its lines with text, or the values of a JSON object. Blocks."""
     fields = _object(path, content)
     if fields is not None:
-        return [_value_entry(name, value) for name, value in _values(fields)]
-    return list(filter(None, map(entry_of, content.split("\n"))))
+        return _value_entries(fields)
+    found = map(entry_of, content.split("\n"))
+    return [entry for entry in found if entry]
 
 
 def sources_in(path: str, content: str | None, signs: str) -> dict[str, Source]:
@@ -78,7 +81,8 @@ def sources_in(path: str, content: str | None, signs: str) -> dict[str, Source]:
     for number, entry in enumerate(entries(path, content or "")):
         sign = signs[number] if number < len(signs) else ""
         source = _SOURCES.get(sign, Source.INFERRED)
-        found[entry] = lowest([source, found.get(entry, source)])
+        other = found.get(entry, source)
+        found[entry] = lowest([source, other])
     return found
 
 
@@ -88,7 +92,8 @@ def signs_of(path: str, content: str | None, sources: Mapping[str, Source]) -> s
         return ""
     signs = list[str]()
     for entry in entries(path, content):
-        signs.append(_SIGNS[sources.get(entry, Source.INFERRED)])
+        source = sources.get(entry, Source.INFERRED)
+        signs.append(_SIGNS[source])
     return "".join(signs).rstrip(_SIGNS[Source.INFERRED])
 
 
@@ -104,8 +109,8 @@ def field_sources(path: str, content: str, signs: str) -> dict[str, Source]:
     known = sources_in(path, content, signs)
     found = dict[str, Source]()
     for name, value in (fields or {}).items():
-        values = [_value_entry(place, part) for place, part in _values({name: value})]
-        found[name] = lowest(known[entry] for entry in values)
+        in_field = _value_entries({name: value})
+        found[name] = lowest(known[entry] for entry in in_field)
     return found
 
 
@@ -146,7 +151,10 @@ def vouched(
 ) -> dict[str, Source]:
     """Who vouches for the entries of a file after a change. `signs` are those before it. Blocks."""
     known = sources_in(path, before, signs)
-    return {entry: vouch(entry, known.get(entry)) for entry in entries(path, after or "")}
+    found = dict[str, Source]()
+    for entry in entries(path, after or ""):
+        found[entry] = vouch(entry, known.get(entry))
+    return found
 
 
 def source_of_change(
@@ -155,9 +163,12 @@ def source_of_change(
     """Who vouches for what a change adds: the lowest of its new entries; None if it adds none.
     Blocks.
     """
-    present = {*entries(path, before or "")}
-    new = [entry for entry in entries(path, after or "") if entry not in present]
-    return lowest(vouch(entry, None) for entry in new) if new else None
+    present = set(entries(path, before or ""))
+    new = list[Source]()
+    for entry in entries(path, after or ""):
+        if entry not in present:
+            new.append(vouch(entry, None))
+    return lowest(new) if new else None
 
 
 def merged(
@@ -177,8 +188,13 @@ def merged(
     return result
 
 
-def _value_entry(place: str, value: str) -> str:
-    return f"{place}{BETWEEN}{value.replace(BETWEEN, ' ')}"
+def _value_entries(fields: Mapping[str, Any]) -> list[str]:
+    """The entries of an object's values, in order."""
+    found = list[str]()
+    for place, value in _values(fields):
+        text = value.replace(BETWEEN, " ")
+        found.append(f"{place}{BETWEEN}{text}")
+    return found
 
 
 def _object(path: str, content: str) -> Mapping[str, Any] | None:
@@ -197,19 +213,24 @@ def _values(fields: Mapping[str, Any]) -> list[tuple[str, str]]:
     to it. In linear time, at any depth.
     """
     found = list[tuple[str, str]]()
-    rest: list[tuple[str, Any]] = [*fields.items()]
-    rest.reverse()
+    rest: list[tuple[str, Any]] = list(fields.items())
+    rest.reverse()  # the last one is next
     while rest:
         place, value = rest.pop()
-        if isinstance(value, Mapping):
-            inner = [(f"{place}.{name}", value[name]) for name in value]
-            rest.extend(reversed(inner))
-        elif isinstance(value, list):
-            rest.extend((place, item) for item in reversed(value))
+        if isinstance(value, Mapping | list):
+            rest += reversed(_parts(place, value))
         elif value is not None:
             text = value if isinstance(value, str) else json.dumps(value)
-            found.append((place[-_PLACE_CHARS:], " ".join(text.split())))
+            one_line = " ".join(text.split())
+            found.append((place[-_PLACE_CHARS:], one_line))
     return found
+
+
+def _parts(place: str, value: Mapping[str, Any] | list[Any]) -> list[tuple[str, Any]]:
+    """The values in an object or a list, each with the names that lead to it."""
+    if isinstance(value, Mapping):
+        return [(f"{place}.{name}", part) for name, part in value.items()]
+    return [(place, item) for item in value]
 
 
 # Characters of the names that lead to a value: those of 10,000 objects in each other would be

@@ -34,7 +34,9 @@ def stored_file(item: Item) -> FileData:
         raise NoFileError(item.key)
     if UNKEPT.search(content):
         raise NoFileError(item.key)
-    file = FileData(content=plain(content) if encoding == "utf-8" else content, encoding=encoding)
+    if encoding == "utf-8":
+        content = plain(content)
+    file = FileData(content=content, encoding=encoding)
     for stamp in ("created_at", "modified_at"):
         if isinstance(item.value.get(stamp), str):
             file[stamp] = item.value[stamp]
@@ -59,7 +61,8 @@ def file_bytes(file: FileData) -> bytes:
 
 def content_size(item: Item) -> int:
     """UTF-8 bytes of a file's content."""
-    return len(str(item.value.get("content", "")).encode(errors="replace"))
+    content = str(item.value.get("content", ""))
+    return len(content.encode(errors="replace"))
 
 
 def check_room(files: Sequence[Item], key: str, size: int, limits: Limits) -> None:
@@ -88,9 +91,14 @@ def check_room(files: Sequence[Item], key: str, size: int, limits: Limits) -> No
 
 def usage_of(files: Sequence[Item], limits: Limits) -> dict[str, int]:
     """Used and allowed files and bytes of a memory with these files, and whether it is nearly full."""
+    count = len(files)
     size = sum(map(content_size, files))
-    nearly_full = (
-        len(files) >= NEARLY_FULL * limits.max_files or size >= NEARLY_FULL * limits.max_bytes
-    )
-    allowed = {"max_files": limits.max_files, "max_bytes": limits.max_bytes}
-    return {"files": len(files), "bytes": size, **allowed, "nearly_full": nearly_full}
+    has_many_files = count >= NEARLY_FULL * limits.max_files
+    has_many_bytes = size >= NEARLY_FULL * limits.max_bytes
+    return {
+        "files": count,
+        "bytes": size,
+        "max_files": limits.max_files,
+        "max_bytes": limits.max_bytes,
+        "nearly_full": has_many_files or has_many_bytes,
+    }

@@ -65,9 +65,11 @@ def before_write(
     nobody knows.
     """
     check_file(deployment, path, content, author, encoding)
-    if content is not None and issubclass(deployment.schemas.get(path, BaseModel), Profile):
+    schema = deployment.schemas.get(path, BaseModel)
+    if content is not None and issubclass(schema, Profile):
         check_zone(path, before, content)
-    check_change(deployment, Change(path, before, content, author, source))
+    change = Change(path, before, content, author, source)
+    check_change(deployment, change)
 
 
 def check_file(
@@ -81,7 +83,8 @@ def check_file(
     if content is None:
         return
     check_content(path, content)
-    check_credentials(path, _decoded(content) if encoding == "base64" else content)
+    text = _decoded(content) if encoding == "base64" else content
+    check_credentials(path, text)
     # Every prompt shows skills.
     if author.kind == "consolidation" and path.startswith("/memories/skills/"):
         raise RefusedWrite(
@@ -229,11 +232,13 @@ def check_schema(path: str, content: str, schema: type[BaseModel]) -> None:
         faults = list[str]()
         errors = error.errors(include_url=False, include_context=False, include_input=False)
         for detail in errors[:_ERRORS_TOLD]:
-            field = ".".join(map(str, detail["loc"]))[:_FIELD_CHARS]
-            faults.append(f"{field or 'it'}: {detail['msg']}")
+            place = ".".join(map(str, detail["loc"]))
+            field = place[:_FIELD_CHARS] or "it"
+            faults.append(f"{field}: {detail['msg']}")
+        wrong = "; ".join(faults)
         fields = ", ".join(schema.model_fields)
         raise RefusedWrite(
-            f"{path} was not written: {'; '.join(faults)}. It is JSON with these fields: {fields}."
+            f"{path} was not written: {wrong}. It is JSON with these fields: {fields}."
         ) from None
 
 

@@ -43,15 +43,36 @@ def dropped_ops(
     ops = dict[str, PutOp]()
     place = namespaces.taken_back(files)
     for log in logs:
-        ids = {item.key.partition("-")[2] for item in log if (item.namespace, item.key) in gone}
+        ids = _ids_in(log, gone)
         if not ids:
             continue
-        path = next((path for item in log if isinstance(path := item.value.get("path"), str)), "")
-        for later, earlier in reversed([*pairwise(Log(log).history())]):
-            if earlier.id in ids:
-                for op in _ops_of(place, path, earlier, later):
-                    ops[op.key] = op
-    return [*ops.values()]
+        path = _path_in(log)
+        history = Log(log).history()
+        for earlier, later in pairwise(reversed(history)):
+            if earlier.id not in ids:
+                continue
+            for op in _ops_of(place, path, earlier, later):
+                ops[op.key] = op
+    return list(ops.values())
+
+
+def _ids_in(log: Iterable[Item], gone: Collection[tuple[Namespace, str]]) -> set[str]:
+    """The ids of a file's revisions that go."""
+    ids = set[str]()
+    for item in log:
+        if (item.namespace, item.key) in gone:
+            _, _, revision_id = item.key.partition("-")
+            ids.add(revision_id)
+    return ids
+
+
+def _path_in(log: Iterable[Item]) -> str:
+    """The path of a file, by its revisions; "" where all are damaged."""
+    for item in log:
+        path = item.value.get("path")
+        if isinstance(path, str):
+            return path
+    return ""
 
 
 def within_bounds(ops: Sequence[PutOp], known: Sequence[Item]) -> list[PutOp]:
@@ -61,10 +82,14 @@ def within_bounds(ops: Sequence[PutOp], known: Sequence[Item]) -> list[PutOp]:
     times = _times_after(ops, known)
     newest_first = sorted(times, key=lambda key: (times[key], key), reverse=True)
     too_many = frozenset(newest_first[MAX_LINES:])
-    kept = [op for op in ops if op.key not in too_many]
-    gone = [item for item in known if item.key in too_many]
-    deletions = [PutOp(item.namespace, item.key, None) for item in gone]
-    return [*kept, *deletions]
+    bounded = list[PutOp]()
+    for op in ops:
+        if op.key not in too_many:
+            bounded.append(op)
+    for item in known:
+        if item.key in too_many:
+            bounded.append(PutOp(item.namespace, item.key, None))
+    return bounded
 
 
 def _times_after(ops: Sequence[PutOp], known: Sequence[Item]) -> dict[str, str]:
@@ -86,13 +111,13 @@ def _ops_of(place: Namespace, path: str, earlier: Revision, later: Revision) -> 
         return
     before = _parts(path, earlier.content)
     after = _parts(path, later.content)
-    known = {*before}
+    known = set(before)
     for text in after:
         if text not in known:
             yield PutOp(place, _key(path, text), None)
     if later.author.kind not in AT_THEIR_WORD:
         return
-    now = {*after}
+    now = set(after)
     for text in before:
         if text not in now:
             value = {"path": path, "text": text, "at": later.at}
@@ -113,16 +138,24 @@ def _parts(path: str, content: str | None) -> list[str]:
 
 
 def _key(path: str, text: str) -> str:
-    return hashlib.sha256(f"{path}\0{text}".encode(errors="replace")).hexdigest()[:32]
+    place = f"{path}\0{text}".encode(errors="replace")
+    return hashlib.sha256(place).hexdigest()[:32]
 
 
 def taken_back_in(items: Iterable[Item]) -> list[TakenBack]:
     """What these items of `namespaces.taken_back` keep. A damaged one is left out."""
-    return [found for item in items if (found := _taken_back(item.value))]
+    found = list[TakenBack]()
+    for item in items:
+        taken_back = _taken_back(item.value)
+        if taken_back is not None:
+            found.append(taken_back)
+    return found
 
 
 def _taken_back(value: Mapping[str, Any]) -> TakenBack | None:
-    path, text, at = (value.get(name) for name in ("path", "text", "at"))
+    path = value.get("path")
+    text = value.get("text")
+    at = value.get("at")
     if isinstance(path, str) and isinstance(text, str) and isinstance(at, str):
         return TakenBack(path, text, at)
     return None

@@ -43,17 +43,23 @@ async def erase(
     present = await all_items(store, files)
     dropped = await all_items(store, namespaces.taken_back(files))
     gone = await platform.in_thread(_erased, dropped, clean)
-    new_revisions = await platform.in_thread(_cleaned, revisions, _of_revision, clean)
-    new_files = await platform.in_thread(_cleaned, present, _of_file, clean)
+    new_revisions = await platform.in_thread(_cleaned_revisions, revisions, clean)
+    new_files = await platform.in_thread(_cleaned_files, present, clean)
     counts = Counter(revisions=len(new_revisions) + len(gone), files=len(new_files))
     if dry_run or not counts.total():
         return counts
-    ops = [PutOp(item.namespace, item.key, value, index=False) for item, value in new_revisions]
-    ops += [PutOp(item.namespace, item.key, value) for item, value in new_files]
-    ops += [PutOp(item.namespace, item.key, None) for item in gone]
-    if await put_unless_forgotten(store, ops, began):
+    ops = list[PutOp]()
+    for item, value in new_revisions:
+        ops.append(PutOp(item.namespace, item.key, value, index=False))
+    for item, value in new_files:
+        ops.append(PutOp(item.namespace, item.key, value))
+    for item in gone:
+        ops.append(PutOp(item.namespace, item.key, None))
+    is_put = await put_unless_forgotten(store, ops, began)
+    if is_put:
         for item, _ in new_files:
-            await _renew_copy(_File(store, files, item.key, began, heeds_erased=False))
+            file = _File(store, files, item.key, began, heeds_erased=False)
+            await _renew_copy(file)
     return counts
 
 
@@ -61,8 +67,9 @@ def _erased(dropped: Sequence[Item], clean: Clean) -> list[Item]:
     """The lines taken back in revisions that are gone, as items, that say what is erased. Blocks."""
     found = list[Item]()
     for item in dropped:
+        path = str(item.value.get("path"))
         text = str(item.value.get("text"))
-        if clean(str(item.value.get("path")), text) != text:
+        if clean(path, text) != text:
             found.append(item)
     return found
 
@@ -73,42 +80,49 @@ async def _renew_copy(file: _File) -> None:
     """
     item, _ = await file.read(GetOp(file.files, file.path))
     log, _ = await file.look()
-    base = copied(file.files, file.path, item) if item else None
+    base = copied(file.files, file.path, item)
     newest = max(log.tips(), default=None)
-    if base and newest and (base.id, base.content) != (newest.id, newest.content):
+    if base is None or newest is None:
+        return
+    is_copy = base.id == newest.id and base.content == newest.content
+    if not is_copy:
         await _publish(file, newest, [])
 
 
-def _of_file(value: Mapping[str, Any], key: str) -> tuple[str, object, object]:
-    return key, value.get("content"), value.get("encoding", "utf-8")
-
-
-def _of_revision(value: Mapping[str, Any], _: str) -> tuple[str, object, object]:
-    revision = value.get("revision")
-    about = revision if isinstance(revision, Mapping) else {}
-    return str(value.get("path")), about.get("content"), about.get("encoding", "utf-8")
-
-
-def _cleaned(
-    items: Sequence[Item],
-    read: Callable[[Mapping[str, Any], str], tuple[str, object, object]],
-    clean: Clean,
-) -> list[tuple[Item, dict[str, Any]]]:
-    """The items that have something of what is erased, with their new values. Blocks."""
+def _cleaned_files(items: Sequence[Item], clean: Clean) -> list[tuple[Item, dict[str, Any]]]:
+    """The files that have something of what is erased, with their new values. Blocks."""
     found = list[tuple[Item, dict[str, Any]]]()
     for item in items:
-        path, content, encoding = read(item.value, item.key)
-        if not isinstance(content, str) or encoding != "utf-8":
-            continue
-        new = clean(path, content)
-        if new == content:
-            continue
-        if read is _of_revision:
-            revision = _with_content(item.value["revision"], path, content, new)
-            found.append((item, {**item.value, "revision": revision}))
-        else:
-            found.append((item, _with_content(item.value, path, content, new)))
+        value = _cleaned(item.value, item.key, clean)
+        if value is not None:
+            found.append((item, value))
     return found
+
+
+def _cleaned_revisions(items: Sequence[Item], clean: Clean) -> list[tuple[Item, dict[str, Any]]]:
+    """The revisions that have something of what is erased, with their new values. Blocks."""
+    found = list[tuple[Item, dict[str, Any]]]()
+    for item in items:
+        revision = item.value.get("revision")
+        if not isinstance(revision, Mapping):
+            continue
+        path = str(item.value.get("path"))
+        cleaned = _cleaned(revision, path, clean)
+        if cleaned is not None:
+            found.append((item, {**item.value, "revision": cleaned}))
+    return found
+
+
+def _cleaned(value: Mapping[str, Any], path: str, clean: Clean) -> dict[str, Any] | None:
+    """A stored file or revision without what is erased; None for one that has nothing of it."""
+    content = value.get("content")
+    encoding = value.get("encoding", "utf-8")
+    if not isinstance(content, str) or encoding != "utf-8":
+        return None
+    new = clean(path, content)
+    if new == content:
+        return None
+    return _with_content(value, path, content, new)
 
 
 def _with_content(value: Mapping[str, Any], path: str, before: str, after: str) -> dict[str, Any]:
@@ -118,8 +132,11 @@ def _with_content(value: Mapping[str, Any], path: str, before: str, after: str) 
     changed = {**value, "content": after}
     if value.get(WRITTEN):
         left = ends.written_at(after, "")
-        written = ends.written_in(value)
-        changed[WRITTEN] = {key: at for key, at in written.items() if key in left}
+        written = dict[str, str]()
+        for key, at in ends.written_in(value).items():
+            if key in left:
+                written[key] = at
+        changed[WRITTEN] = written
     signs = sources.signs_in(value)
     if signs:
         known = sources.sources_in(path, before, signs)

@@ -13,6 +13,7 @@ from langgraph.store.base import Item, PutOp
 from pydantic import TypeAdapter, ValidationError
 
 from lasting_memory import days, platform
+from lasting_memory.deployment import Source
 from lasting_memory.memory import ends, sources
 from lasting_memory.memory.ends import WRITTEN, Written
 from lasting_memory.memory.journal.texts import MAX_COMPARED_LINES, edits, lines_of, merge
@@ -66,7 +67,9 @@ class Revision:
 
     def text(self) -> ends.Text:
         """Its text, with the times of its lines; "" for a deletion, and for what is no text."""
-        content = self.content if self.content is not None and self.encoding == "utf-8" else ""
+        content = self.content
+        if content is None or self.encoding != "utf-8":
+            content = ""
         return ends.Text(content, self.at, self.written)
 
 
@@ -87,15 +90,16 @@ def made_of(
     the times of lines that were written before, and `signs` say who vouches for its entries.
     """
     now = days.now().isoformat()
-    content, encoding = (file["content"], file["encoding"]) if file else (None, "utf-8")
+    content = file["content"] if file else None
+    encoding = file["encoding"] if file else "utf-8"
     written = dict[str, str]()
     if content is not None and encoding == "utf-8":
         content = plain(content)
         written = ends.written_after(base.text(), content, now, known)
-    created_at = (
-        base.created_at if base.content is not None or file is None else file.get("created_at", now)
-    )
-    parents = (*filter(None, [base.id]), *merged)
+    created_at = base.created_at
+    if base.content is None and file is not None:
+        created_at = file.get("created_at", now)
+    parents = (base.id, *merged) if base.id else merged
     return Revision(
         base.number + 1,
         revision_id,
@@ -128,7 +132,8 @@ def copy(files: Namespace, path: str, revision: Revision) -> PutOp:
         about[WRITTEN] = dict(revision.written)
     if revision.sources:
         about[sources.FIELD] = revision.sources
-    return PutOp(files, path, {**file, **about} if file else None)
+    value = {**file, **about} if file else None
+    return PutOp(files, path, value)
 
 
 def copied(files: Namespace, path: str, item: Item | None) -> Revision | None:
@@ -141,13 +146,20 @@ def copied(files: Namespace, path: str, item: Item | None) -> Revision | None:
         file = stored_file(item)
         number = int(item.value["revision"])
         revision_id = str(item.value["revision_id"])
-        times = file.get("created_at", ""), file.get("modified_at", "")
-        return Revision(
-            number, revision_id, (), file["content"], file["encoding"], *times, NOTHING.author,
-            ends.written_in(item.value), sources.signs_in(item.value),
-        )  # fmt: skip
     except (KeyError, TypeError, ValueError):  # damaged
         return None
+    return Revision(
+        number=number,
+        id=revision_id,
+        parents=(),
+        content=file["content"],
+        encoding=file["encoding"],
+        created_at=file.get("created_at", ""),
+        at=file.get("modified_at", ""),
+        author=NOTHING.author,
+        written=ends.written_in(item.value),
+        sources=sources.signs_in(item.value),
+    )
 
 
 def outside(base: Revision, item: Item | None) -> Revision | None:
@@ -174,7 +186,8 @@ def outside(base: Revision, item: Item | None) -> Revision | None:
 
 def _name(files: Namespace, path: str) -> str:
     """Tells a copy of this file's revision from a value copied from another file or person."""
-    return hashlib.sha256(repr(namespaces.journal(files, path)).encode()).hexdigest()[:16]
+    place = repr(namespaces.journal(files, path))
+    return hashlib.sha256(place.encode()).hexdigest()[:16]
 
 
 def _as_text(revision: Revision) -> Revision:
@@ -182,7 +195,9 @@ def _as_text(revision: Revision) -> Revision:
     if revision.content is None or revision.encoding != "utf-8":
         return revision
     text = plain(revision.content)
-    return revision if text == revision.content else replace(revision, content=text)
+    if text == revision.content:
+        return revision
+    return replace(revision, content=text)
 
 
 class Log:
@@ -197,10 +212,10 @@ class Log:
         for item in items:
             slot, _, revision_id = item.key.partition("-")
             try:
-                if not "" < item.value.get("began", "") <= forgotten:
-                    self.known[revision_id] = _as_text(
-                        _REVISIONS.validate_python(item.value["revision"])
-                    )
+                if "" < item.value.get("began", "") <= forgotten:
+                    continue
+                revision = _REVISIONS.validate_python(item.value["revision"])
+                self.known[revision_id] = _as_text(revision)
             except (AttributeError, KeyError, TypeError, ValidationError):
                 self.damaged[revision_id] = int(slot) if slot.isdecimal() else 0
 
@@ -237,49 +252,51 @@ class Log:
         """Revisions, the last of which has everything that is in these; none if there is one. The
         same whoever makes them.
         """
-        return [] if len(tips) == 1 else await platform.in_thread(self._merged, path, tips)
+        if len(tips) == 1:
+            return []
+        return await platform.in_thread(self._merged, path, tips)
 
     def _merged(self, path: str, tips: Sequence[Revision]) -> list[Revision]:
         """Each change that the newest tip lacks is made once more, in order, by its own author. A
         merge is none.
         """
         newest = max(tips)
+        changes = self._changes_beside(path, newest, tips) or [newest]
+        chain = list[Revision]()
+        last = newest
+        for change in changes:
+            merged = {change.id}
+            if change is changes[-1]:
+                merged.update(tip.id for tip in tips)
+            merged.discard(newest.id)
+            last = _follower(last, change, sorted(merged))
+            chain.append(last)
+        return chain
+
+    def _changes_beside(
+        self, path: str, newest: Revision, tips: Sequence[Revision]
+    ) -> list[Revision]:
+        """The revisions that the newest tip lacks, each as a change of the text that the newest tip
+        and those before it make.
+        """
         changes = list[Revision]()
-        content = newest.content
-        encoding = newest.encoding
-        signs = newest.sources
-        for each in self.lacking(tips):
-            before = self.known.get(each.previous, NOTHING)
-            after = each.content
-            if not before.number and each.number > 1 and each not in tips:
+        now = newest
+        for theirs in self.lacking(tips):
+            before = self.known.get(theirs.previous, NOTHING)
+            is_unknown = not before.number and theirs.number > 1
+            if is_unknown and theirs not in tips:
                 continue  # what it changed is not known any more
-            after_signs = each.sources
-            if {before.encoding, each.encoding, encoding} == {"utf-8"}:
-                after = merge(path, before.content, content, after)
-                after_signs = _merged_signs(path, before, (content, signs), each, after)
-            if len(each.parents) < 2 and (after, after_signs) != (content, signs):  # noqa: PLR2004
-                content = after
-                encoding = each.encoding
-                signs = after_signs
-                changes.append(replace(each, content=content, sources=signs))
-        chain = [newest]
-        for each in changes or [newest]:
-            is_last = each is (changes or [newest])[-1]
-            merged = sorted({each.id, *(tip.id for tip in tips if is_last)} - {newest.id})
-            # Its id says all that it was made from, so one id is one revision, whoever makes it.
-            made_from = hashlib.sha256("/".join([chain[-1].id, *merged]).encode()).hexdigest()[:24]
-            revision_id = f"{each.id}-{made_from}"
-            merge_of_both = made_of(
-                chain[-1],
-                each.file(),
-                each.author,
-                revision_id,
-                *merged,
-                known=each.written,
-                signs=each.sources,
-            )
-            chain.append(merge_of_both)
-        return chain[1:]
+            after = theirs.content
+            signs = theirs.sources
+            if {before.encoding, theirs.encoding, now.encoding} == {"utf-8"}:
+                after = merge(path, before.content, now.content, after)
+                signs = _merged_signs(path, before, now, theirs, after)
+            is_merge = len(theirs.parents) > 1
+            is_same = after == now.content and signs == now.sources
+            if not is_merge and not is_same:
+                now = replace(theirs, content=after, sources=signs)
+                changes.append(now)
+        return changes
 
     def lacking(self, tips: Sequence[Revision]) -> list[Revision]:
         """What the newest of these was not made from, oldest first."""
@@ -294,29 +311,47 @@ class Log:
             if revision in lineage:
                 continue
             lineage.add(revision)
-            todo += [self.known[parent] for parent in revision.parents if parent in self.known]
+            for parent_id in revision.parents:
+                parent = self.known.get(parent_id)
+                if parent is not None:
+                    todo.append(parent)
         return lineage
 
 
-def _merged_signs(
-    path: str,
-    before: Revision,
-    ours: tuple[str | None, str],
-    theirs: Revision,
-    after: str | None,
-) -> str:
-    """Who vouches for the entries of a text that was merged of `ours`, as content and signs, and
-    `theirs`, which was made of `before`. Blocks.
+def _follower(last: Revision, change: Revision, merged: Sequence[str]) -> Revision:
+    """The revision that makes a change after another, in which those with the ids `merged` are.
+
+    Its id says all that it was made from, so one id is one revision, whoever makes it.
     """
-    content, signs = ours
-    if not (before.sources or signs or theirs.sources):
+    made_from = "/".join([last.id, *merged])
+    digest = hashlib.sha256(made_from.encode()).hexdigest()[:24]
+    return made_of(
+        last,
+        change.file(),
+        change.author,
+        f"{change.id}-{digest}",
+        *merged,
+        known=change.written,
+        signs=change.sources,
+    )
+
+
+def _merged_signs(
+    path: str, before: Revision, ours: Revision, theirs: Revision, after: str | None
+) -> str:
+    """Who vouches for the entries of a text that was merged of `ours` and `theirs`, which was made
+    of `before`. Blocks.
+    """
+    if not (before.sources or ours.sources or theirs.sources):
         return ""
     merged = sources.merged(
-        sources.sources_in(path, before.content, before.sources),
-        sources.sources_in(path, content, signs),
-        sources.sources_in(path, theirs.content, theirs.sources),
+        _sources_of(path, before), _sources_of(path, ours), _sources_of(path, theirs)
     )
     return sources.signs_of(path, after, merged)
+
+
+def _sources_of(path: str, revision: Revision) -> dict[str, Source]:
+    return sources.sources_in(path, revision.content, revision.sources)
 
 
 def line_origins(history: Sequence[Revision]) -> list[Revision | None]:
@@ -325,14 +360,21 @@ def line_origins(history: Sequence[Revision]) -> list[Revision | None]:
 
     Empty if a revision has more than `MAX_COMPARED_LINES` lines.
     """
-    texts = [lines_of(revision.content or "") for revision in history]
-    if any(len(lines) > MAX_COMPARED_LINES for lines in texts):
-        return []
+    oldest_first = list(reversed(history))
+    texts = list[list[str]]()
+    for revision in oldest_first:
+        lines = lines_of(revision.content or "")
+        if len(lines) > MAX_COMPARED_LINES:
+            return []
+        texts.append(lines)
     before = list[str]()
     origins = list[Revision | None]()
-    for revision, lines in zip(reversed(history), reversed(texts), strict=True):
-        first_kept = revision is history[-1] and revision.number > 1
-        for start, end, new_start, new_end in reversed(edits(before, lines)):
-            origins[start:end] = [None if first_kept else revision] * (new_end - new_start)
+    for revision, lines in zip(oldest_first, texts, strict=True):
+        is_first_kept = revision is oldest_first[0] and revision.number > 1
+        origin = None if is_first_kept else revision
+        # From the end, so that the places before stay the same.
+        for edit in reversed(edits(before, lines)):
+            count = edit.new_end - edit.new_start
+            origins[edit.old_start : edit.old_end] = [origin] * count
         before = lines
     return origins

@@ -35,13 +35,16 @@ def edits(before: Sequence[str], after: Sequence[str]) -> list[Edit]:
     new = after[head : len(after) - tail]
     if max(len(old), len(new)) > MAX_COMPARED_LINES:
         return [Edit(head, head + len(old), head, head + len(new))]
-    the_ends = (len(old), len(new))
+    same_places = _common_lines(old, new)
+    same_places.append((len(old), len(new)))  # the common end
     differences = list[Edit]()
     old_place = head
     new_place = head
-    for old_same, new_same in [*_common_lines(old, new), the_ends]:
+    for old_same, new_same in same_places:
         edit = Edit(old_place, head + old_same, new_place, head + new_same)
-        if edit.old_start < edit.old_end or edit.new_start < edit.new_end:
+        takes_out = edit.old_start < edit.old_end
+        puts_in = edit.new_start < edit.new_end
+        if takes_out or puts_in:
             differences.append(edit)
         old_place = edit.old_end + 1
         new_place = edit.new_end + 1
@@ -124,19 +127,28 @@ def diff(before: str, after: str) -> str:
     new = lines_of(after)
     parts = list[str]()
     for edit in edits(old, new):
-        head = old[max(0, edit.old_start - 1) : edit.old_start]
-        tail = old[edit.old_end : edit.old_end + 1]
-        removed = old[edit.old_start : edit.old_end]
-        added = new[edit.new_start : edit.new_end]
-        context = len(head) + len(tail)
-        old_lines = f"{edit.old_start - len(head) + 1},{len(removed) + context}"
-        new_lines = f"{edit.new_start - len(head) + 1},{len(added) + context}"
-        parts.append(f"@@ -{old_lines} +{new_lines} @@")
-        parts += _marked(" ", head)
-        parts += _marked("-", removed)
-        parts += _marked("+", added)
-        parts += _marked(" ", tail)
+        parts += _hunk(edit, old, new)
     return "\n".join(parts)
+
+
+def _hunk(edit: Edit, old: Sequence[str], new: Sequence[str]) -> list[str]:
+    """The lines of a diff about one difference."""
+    first = max(0, edit.old_start - 1)
+    head = old[first : edit.old_start]
+    removed = old[edit.old_start : edit.old_end]
+    added = new[edit.new_start : edit.new_end]
+    tail = old[edit.old_end : edit.old_end + 1]
+    context = len(head) + len(tail)
+    old_first = edit.old_start - len(head) + 1
+    new_first = edit.new_start - len(head) + 1
+    old_count = len(removed) + context
+    new_count = len(added) + context
+    lines = [f"@@ -{old_first},{old_count} +{new_first},{new_count} @@"]
+    lines += _marked(" ", head)
+    lines += _marked("-", removed)
+    lines += _marked("+", added)
+    lines += _marked(" ", tail)
+    return lines
 
 
 def _marked(mark: str, lines: Sequence[str]) -> list[str]:
@@ -161,8 +173,11 @@ def merge(path: str, base: str | None, ours: str | None, theirs: str | None) -> 
         return theirs
     if theirs is None:
         return ours
-    fields = _merged_fields(base, ours, theirs) if path.endswith(".json") else None
-    return _merged_lines(base or "", ours or "", theirs) if fields is None else fields
+    if path.endswith(".json"):
+        fields = _merged_fields(base, ours, theirs)
+        if fields is not None:
+            return fields
+    return _merged_lines(base or "", ours or "", theirs)
 
 
 def _merged_fields(base: str | None, ours: str | None, theirs: str) -> str | None:
@@ -171,16 +186,28 @@ def _merged_fields(base: str | None, ours: str | None, theirs: str) -> str | Non
         before = json.loads(base or "{}")
         here = json.loads(ours or "{}")
         there = json.loads(theirs or "{}")
-        changed = dict[str, Any]()
-        for name, value in there.items():
-            if name not in before or before[name] != value:
-                changed[name] = value
-        taken_out = before.keys() - there.keys()
-        left = here.keys() - taken_out | changed.keys()
-        fields = {name: value for name, value in {**here, **changed}.items() if name in left}
+        if not (isinstance(before, dict) and isinstance(here, dict) and isinstance(there, dict)):
+            return None
+        fields = _fields_of_both(before, here, there)
         return json.dumps(fields, indent=2) + "\n"
-    except (ValueError, AttributeError, RecursionError):
+    except (ValueError, RecursionError):
         return None
+
+
+def _fields_of_both(
+    before: Mapping[str, Any], here: Mapping[str, Any], there: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The fields that are here, with the changes that were made there."""
+    fields = dict[str, Any]()
+    for name, value in here.items():
+        is_taken_out = name in before and name not in there
+        if not is_taken_out:
+            fields[name] = value
+    for name, value in there.items():
+        is_changed = name not in before or before[name] != value
+        if is_changed:
+            fields[name] = value
+    return fields
 
 
 def _merged_lines(base: str, ours: str, theirs: str) -> str:
@@ -194,12 +221,13 @@ def _merged_lines(base: str, ours: str, theirs: str) -> str:
     mine = ours.split("\n")
     other = theirs.split("\n")
     known = Counter(old)
-    added_by_both = {line for line in mine if line.strip() and line not in known}
-    kept_by_me = (Counter(mine) - known).keys()
-    gone = known.keys() - {*other} - kept_by_me
-    only_theirs = [line for line in other if line not in added_by_both]
-    merged = _both_changes(old, only_theirs, mine)
-    return "\n".join(line for line in merged if line not in gone)
+    added_by_me = Counter(mine) - known
+    new_of_me = {line for line in added_by_me if line.strip() and line not in known}
+    only_theirs = [line for line in other if line not in new_of_me]
+    both = _both_changes(old, only_theirs, mine)
+    gone = known.keys() - set(other) - added_by_me.keys()
+    left = [line for line in both if line not in gone]
+    return "\n".join(left)
 
 
 def _both_changes(base: Sequence[str], one: Sequence[str], other: Sequence[str]) -> list[str]:
@@ -209,17 +237,18 @@ def _both_changes(base: Sequence[str], one: Sequence[str], other: Sequence[str])
     """
     if max(len(base), len(one), len(other)) > MAX_COMPARED_LINES:
         return _both_changes_of_long(base, one, other)
-    kept = [[line] for line in base]
+    is_gone = [False] * len(base)
     added: list[list[str]] = [[] for _ in range(len(base) + 1)]
     for text in (one, other):
         for edit in edits(base, text):
             for place in range(edit.old_start, edit.old_end):
-                kept[place] = []
+                is_gone[place] = True
             added[edit.old_start] += text[edit.new_start : edit.new_end]
     lines = list[str]()
-    for place, kept_lines in enumerate(kept):
+    for place, line in enumerate(base):
         lines += added[place]
-        lines += kept_lines
+        if not is_gone[place]:
+            lines.append(line)
     return lines + added[-1]
 
 
@@ -246,7 +275,10 @@ def undone(path: str, now: str | None, before: str | None, after: str | None) ->
     merged = _fields_undone(path, now, before, after)
     if merged is None:
         merged = merge(path, after or "", now, before or "") or ""
-    return None if before is None and merged.strip() in {"", "{}"} else merged
+    is_empty = merged.strip() in {"", "{}"}
+    if before is None and is_empty:
+        return None
+    return merged
 
 
 def _fields_undone(path: str, now: str, before: str | None, after: str | None) -> str | None:
@@ -293,9 +325,10 @@ def _object_undone(
 ) -> dict[str, Any]:
     fields = dict[str, Any]()
     for name in {**now, **before}:
-        value = _value_undone(
-            now.get(name, _NO_FIELD), before.get(name, _NO_FIELD), after.get(name, _NO_FIELD)
-        )
+        value_now = now.get(name, _NO_FIELD)
+        value_before = before.get(name, _NO_FIELD)
+        value_after = after.get(name, _NO_FIELD)
+        value = _value_undone(value_now, value_before, value_after)
         if value is not _NO_FIELD:
             fields[name] = value
     return fields

@@ -73,6 +73,7 @@ _OVERHEAD_BYTES = 1_000
 _FORGOTTEN = (
     "What is remembered of this person was deleted since this run began; it writes nothing."
 )
+_FORGOTTEN_MEANWHILE = "What is remembered of this person was deleted meanwhile."
 _NO_THREAD = "none"  # of what is no run
 _DELETED = "This conversation was deleted since its run began; it writes nothing."
 _RUN_DELETED = "This run was deleted since it began; it writes nothing."
@@ -109,27 +110,25 @@ class Began:
 def began(actor: identity.Actor) -> Began | None:
     """When the current run began. None without a server, which gives run ids."""
     run_id = identity.current_run_id()
-    return (
-        None
-        if run_id is None
-        else Began(actor, identity.time_of_run(run_id), identity.current_thread_id(), run_id)
-    )
+    if run_id is None:
+        return None
+    at = identity.time_of_run(run_id)
+    thread_id = identity.current_thread_id()
+    return Began(actor, at, thread_id, run_id)
 
 
 def began_by(caller: Caller) -> Began | None:
     """The same of a caller's run, for the person for whom it acts."""
-    return (
-        Began(caller.actor, caller.began, caller.thread_id, caller.run_id)
-        if caller.run_id
-        else None
-    )
+    if not caller.run_id:
+        return None
+    return Began(caller.actor, caller.began, caller.thread_id, caller.run_id)
 
 
 async def forget(store: BaseStore, actor: identity.Actor) -> None:
     """Write the time: what began before can no longer write."""
-    await store.aput(
-        namespaces.forgotten(actor), namespaces.FORGOTTEN, {"at": Began(actor).at}, index=False
-    )
+    place = namespaces.forgotten(actor)
+    now = Began(actor).at
+    await store.aput(place, namespaces.FORGOTTEN, {"at": now}, index=False)
 
 
 class Ended(NamedTuple):
@@ -140,29 +139,40 @@ class Ended(NamedTuple):
     fact: bool  # a fact, for good
 
 
+_NOTHING_ENDED = Ended(all_of_it=False, conversation=False, fact=False)
+
+
 async def ended(store: BaseStore, began: Began | None) -> Ended:
     """What was deleted since then, in one batch; nothing without a server."""
     if began is None:
-        return Ended(False, False, False)
-    return ended_in(await store.abatch(ended_ops(began)), began)
+        return _NOTHING_ENDED
+    items = await store.abatch(ended_ops(began))
+    return ended_in(items, began)
 
 
 def ended_ops(began: Began | None) -> list[GetOp]:
     """The operations whose results `ended_in` takes; none without a server."""
     if began is None:
         return []
-    place = namespaces.deleted_threads(began.actor)
-    ids = [deleted_id for deleted_id in (began.thread_id, began.run_id) if deleted_id]
     forgotten = GetOp(namespaces.forgotten(began.actor), namespaces.FORGOTTEN)
-    return [forgotten, *(GetOp(place, key) for key in (_FACTS, *ids))]
+    deleted = namespaces.deleted_threads(began.actor)
+    ops = [forgotten, GetOp(deleted, _FACTS)]
+    if began.thread_id:
+        ops.append(GetOp(deleted, began.thread_id))
+    if began.run_id:
+        ops.append(GetOp(deleted, began.run_id))
+    return ops
 
 
 def ended_in(items: Sequence[object], began: Began | None) -> Ended:
     """What of a person, or of a run, was deleted since then."""
     if began is None:
-        return Ended(False, False, False)
-    times = [_time_in(item if isinstance(item, Item) else None) for item in items]
-    forgotten, fact, *others = [time >= began.at for time in times]
+        return _NOTHING_ENDED
+    is_since = list[bool]()
+    for item in items:
+        deleted_at = _time_in(item) if isinstance(item, Item) else ""
+        is_since.append(deleted_at >= began.at)
+    forgotten, fact, *others = is_since
     return Ended(forgotten, any(others), fact)
 
 
@@ -192,14 +202,15 @@ async def note_deleted(store: BaseStore, actor: identity.Actor, ids: Iterable[st
     """
     place = namespaces.deleted_threads(actor)
     now = datetime.now(UTC)
-    old = await store.asearch(
-        place, filter={"slot": {"$lt": _slot(now - _DELETED_KEPT)}}, limit=_DELETED_DROPPED
-    )
+    is_old = {"$lt": _slot(now - _DELETED_KEPT)}
+    old = await store.asearch(place, filter={"slot": is_old}, limit=_DELETED_DROPPED)
+    ops = list[PutOp]()
+    for item in old:
+        ops.append(PutOp(place, item.key, None))
     value = {"at": _iso(now), "slot": _slot(now)}
-    gone = [PutOp(place, item.key, None) for item in old]
-    await store.abatch(
-        [*gone, *(PutOp(place, deleted_id, value, index=False) for deleted_id in ids)]
-    )
+    for deleted_id in ids:
+        ops.append(PutOp(place, deleted_id, value, index=False))
+    await store.abatch(ops)
 
 
 def _slot(at: datetime) -> str:
@@ -243,6 +254,16 @@ async def put_unless_forgotten(
     return True
 
 
+async def put_or_refuse(store: BaseStore, ops: Sequence[PutOp], began: Began | None) -> None:
+    """Carry out puts that may quote facts of a person, as `put_unless_forgotten`. Raises
+    `RefusedWrite` where it does not.
+    """
+    if await put_unless_forgotten(store, ops, began, quotes_facts=True):
+        return
+    erased = await is_erased(store, began)
+    raise RefusedWrite(ERASED if erased else _FORGOTTEN_MEANWHILE)
+
+
 async def _take_back(
     store: BaseStore, ops: Sequence[PutOp], is_refused: Callable[[], Awaitable[bool]]
 ) -> bool:
@@ -256,15 +277,15 @@ async def _take_back(
         if not await is_refused():
             return False
         puts = [op for op in ops if op.value is not None]
-        items = await store.abatch([GetOp(op.namespace, op.key) for op in puts])
+        gets = [GetOp(op.namespace, op.key) for op in puts]
+        items = await store.abatch(gets)
         deletions = list[Op]()
         for op, item in zip(puts, items, strict=True):
             if isinstance(item, Item) and _as_text(item.value) == _as_text(op.value):
                 deletions.append(PutOp(op.namespace, op.key, None))
         await store.abatch(deletions)
-    except (
-        Exception
-    ):  # what was put is made, as the caller is told: a second failure must not say that it is not
+    except Exception:
+        # What was put is made, as the caller is told: a second failure must not say that it is not.
         logger.warning(
             "The store failed after a put; whether its person was forgotten meanwhile is not known.",
             exc_info=True,
@@ -280,10 +301,13 @@ def _as_text(value: object) -> str:
 
 def _time_in(item: Item | None) -> str:
     """The time at which a person was forgotten last; "" for never."""
+    if item is None:
+        return ""
     try:
-        return _iso(datetime.fromisoformat(item.value["at"])) if item else ""
+        at = datetime.fromisoformat(item.value["at"])
     except (KeyError, TypeError, ValueError):  # damaged
         return ""
+    return _iso(at)
 
 
 # --- One file
@@ -312,7 +336,10 @@ class _File(NamedTuple):
             limit=_ALL,
         )
         items, item, forgotten = await self.read(listed, GetOp(self.files, self.path))
-        return Log(items, forgotten), copied(self.files, self.path, item) if item else NOTHING
+        log = Log(items, forgotten)
+        if item is None:
+            return log, NOTHING
+        return log, copied(self.files, self.path, item)
 
     async def read(self, *ops: Op) -> list[Any]:
         """The results of a batch, and when the person was forgotten last. Raises `RefusedWrite` if
@@ -320,25 +347,25 @@ class _File(NamedTuple):
         deleted.
         """
         if self.began is None:
-            return [*cast("list[Any]", await self.store.abatch(ops)), ""]
+            results = cast("list[Any]", await self.store.abatch(ops))
+            return [*results, ""]
         actor = self.began.actor
+        place = namespaces.deleted_threads(actor)
         marks = [GetOp(namespaces.forgotten(actor), namespaces.FORGOTTEN)]
-        marks.append(GetOp(namespaces.deleted_threads(actor), self.began.thread_id or _NO_THREAD))
-        marks.append(GetOp(namespaces.deleted_threads(actor), self.began.run_id or _NO_THREAD))
-        marks.append(
-            GetOp(namespaces.deleted_threads(actor), _FACTS if self.heeds_erased else _NO_THREAD)
+        marks.append(GetOp(place, self.began.thread_id or _NO_THREAD))
+        marks.append(GetOp(place, self.began.run_id or _NO_THREAD))
+        marks.append(GetOp(place, _FACTS if self.heeds_erased else _NO_THREAD))
+        results = cast("list[Any]", await self.store.abatch([*ops, *marks]))
+        *found, forgotten, deleted, run_deleted, erased = results
+        refusals = (
+            (forgotten, _FORGOTTEN),
+            (deleted, _DELETED),
+            (run_deleted, _RUN_DELETED),
+            (erased, ERASED),
         )
-        *found, forgotten, deleted, run_deleted, erased = cast(
-            "list[Any]", await self.store.abatch([*ops, *marks])
-        )
-        if _time_in(forgotten) >= self.began.at:
-            raise RefusedWrite(_FORGOTTEN)
-        if _time_in(deleted) >= self.began.at:
-            raise RefusedWrite(_DELETED)
-        if _time_in(run_deleted) >= self.began.at:
-            raise RefusedWrite(_RUN_DELETED)
-        if _time_in(erased) >= self.began.at:
-            raise RefusedWrite(ERASED)
+        for mark, reason in refusals:
+            if _time_in(mark) >= self.began.at:
+                raise RefusedWrite(reason)
         return [*found, _time_in(forgotten)]
 
     async def put(self, revisions: Sequence[Revision], newest: Revision) -> None:
@@ -346,11 +373,13 @@ class _File(NamedTuple):
         began = self.began.at if self.began else ""
         # The copy first: where a batch is not one step, a revision without its copy looks like a
         # deletion.
-        ops = [
-            copy(self.files, self.path, newest),
-            *(put(self.files, self.path, each, began) for each in revisions),
-        ]
-        if revisions and revisions[0].number == 1 and (noted := namespaces.noted(self.files)):
+        ops = list[PutOp]()
+        ops.append(copy(self.files, self.path, newest))
+        for revision in revisions:
+            ops.append(put(self.files, self.path, revision, began))
+        is_new = bool(revisions) and revisions[0].number == 1
+        noted = namespaces.noted(self.files) if is_new else None
+        if noted is not None:
             ops.append(PutOp(*noted, {}, index=False))
         await self.store.abatch(ops)
 
@@ -377,43 +406,72 @@ async def change(
     Nothing was changed.
     """
     file = _File(store, files, path, began)
-    await asyncio.sleep(
-        0
-    )  # an in-memory store never waits, so many files in a row would block the loop
-    async with lock_of(files, path):  # nothing depends on it, but who waits has nothing to merge
-        for tries in range(_TRIES):
-            found, _ = await file.read(
-                SearchOp(files, limit=limits.max_files + 1) if bounded else GetOp(files, path)
-            )
-            item = next((item for item in found if item.key == path), None) if bounded else found
-            base, adopted = await _base(file, item)
-            if expect is not None and base.id != expect:
-                if adopted:  # so that the history says to what it has moved
-                    await _publish(file, base, adopted)
-                raise MovedError
-            try:
-                after = make(base.file())
-                if after is not None and bounded:
-                    check_room(found, path, len(after["content"].encode()), limits)
-                break
-            except ValueError:
-                known = await history(
-                    store, files, path, limits, began
-                )  # merges what others have not merged yet
-                if adopted or not known or known[0].id == base.id or tries == _TRIES - 1:
-                    raise
-        times = ends.earlier_of(written, await _written_before(file, base, after, written))
+    # An in-memory store never waits, so many files in a row would block the loop.
+    await asyncio.sleep(0)
+    # Nothing depends on the lock, but who waits for it has nothing to merge.
+    async with lock_of(files, path):
+        base, adopted, after = await _made(file, make, expect, limits, bounded=bounded)
+        written_before = await _written_before(file, base, after, written)
+        times = ends.earlier_of(written, written_before)
         signs = await _signs_after(path, base, after, vouch)
         mine = made_of(base, after, author, uuid4().hex, known=times, signs=signs)
         newest = await _publish(file, base, [*adopted, mine])
+    # The more is written, the more often.
     if random.random() * limits.stored_bytes < _TRIMS * _bytes(newest.content):  # noqa: S311
-        try:
-            await trim(store, files, limits, began)
-        except Exception:  # the change is made; a later one trims
-            logger.warning(
-                "No room was made after a change of %r, which is made.", path, exc_info=True
-            )
+        await _make_room(file, limits)
     return newest
+
+
+async def _made(
+    file: _File, make: Change, expect: str | None, limits: Limits, *, bounded: bool
+) -> tuple[Revision, list[Revision], FileData | None]:
+    """The revision that a change follows, revisions to put before it as `_base` gives them, and the
+    new file. Raises as `change`.
+    """
+    tries = 0
+    while True:
+        tries += 1
+        items, item = await _present(file, limits, bounded=bounded)
+        base, adopted = await _base(file, item)
+        if expect is not None and base.id != expect:
+            if adopted:  # so that the history says to what it has moved
+                await _publish(file, base, adopted)
+            raise MovedError
+        try:
+            after = make(base.file())
+            if bounded and after is not None:
+                size = len(after["content"].encode())
+                check_room(items, file.path, size, limits)
+        except ValueError:
+            # Merges what others have not merged yet.
+            known = await history(file.store, file.files, file.path, limits, file.began)
+            has_moved = bool(known) and known[0].id != base.id
+            if adopted or not has_moved or tries == _TRIES:
+                raise
+        else:
+            return base, adopted, after
+
+
+async def _present(file: _File, limits: Limits, *, bounded: bool) -> tuple[list[Item], Item | None]:
+    """The files that are bounded together, as items, and the file's own one; None for none."""
+    if not bounded:
+        own, _ = await file.read(GetOp(file.files, file.path))
+        return [], own
+    items, _ = await file.read(SearchOp(file.files, limit=limits.max_files + 1))
+    for item in items:
+        if item.key == file.path:
+            return items, item
+    return items, None
+
+
+async def _make_room(file: _File, limits: Limits) -> None:
+    """Trim the file's folder after a change of the file. A later change does it where this fails."""
+    try:
+        await trim(file.store, file.files, limits, file.began)
+    except Exception:
+        logger.warning(
+            "No room was made after a change of %r, which is made.", file.path, exc_info=True
+        )
 
 
 async def _written_before(
@@ -443,54 +501,58 @@ async def _signs_after(path: str, base: Revision, after: FileData | None, vouch:
 
 async def _base(file: _File, item: Item | None) -> tuple[Revision, list[Revision]]:
     """The revision to change; and revisions to put before it, for what was done around the journal."""
-    if base := copied(file.files, file.path, item):
+    base = copied(file.files, file.path, item)
+    if base is not None:
         return base, []
     log, shown = await file.look()
-    if (
-        shown is not NOTHING or log.known
-    ):  # read after the log, so that what the log lacks is not taken for a deletion
+    # Read after the log, so that what the log lacks is not taken for a deletion.
+    if shown is not NOTHING or log.known:
         item = await file.store.aget(file.files, file.path)
-    if base := copied(file.files, file.path, item):
+    base = copied(file.files, file.path, item)
+    if base is not None:
         return base, []
     tips = log.tips() or [NOTHING]
     adopted = await log.merged(file.path, tips)
-    if around := outside([*tips, *adopted][-1], item):
-        adopted.append(around)
-    return [*tips, *adopted][-1], adopted
+    newest = [*tips, *adopted][-1]
+    around = outside(newest, item)
+    if around is None:
+        return newest, adopted
+    return around, [*adopted, around]
 
 
 async def _publish(file: _File, base: Revision, mine: Sequence[Revision]) -> Revision:
     """Put revisions that were made of `base`, and merge what others put meanwhile, until there is
     one newest revision, of which the file is a copy.
     """
-    newest = [base, *mine][-1]
-    own = {each.id: each for each in [base, *mine] if each.id}
+    own = [base, *mine]
+    newest = own[-1]
+    known = {revision.id: revision for revision in own if revision.id}
     since = max(base.number - _BEFORE, 0)
     await file.put(mine, newest)
     try:
         for tries in range(_ROUNDS):
             log, shown = await file.look(since)
-            log.known = {**own, **log.known}
+            log.known = {**known, **log.known}
             tips = log.tips()
-            if len(tips) == 1 and tips[0].id in {newest.id, shown and shown.id}:
+            shown_id = shown.id if shown else None
+            if len(tips) == 1 and tips[0].id in (newest.id, shown_id):
                 return tips[0]
-            if since and any(
-                parent not in log.known for each in log.lacking(tips) for parent in each.parents
-            ):
+            if since and _lacks_parents(log, tips):
                 since = 0
             elif len(tips) > 1 and tries % 2 == 0:
-                await asyncio.sleep(random.uniform(0, _WAIT * min(tries + 1, 10)))  # noqa: S311
+                longest = _WAIT * min(tries + 1, 10)
+                await asyncio.sleep(random.uniform(0, longest))  # noqa: S311
             else:
                 made = await log.merged(file.path, tips)
                 newest = [*tips, *made][-1]
                 mine = [*mine, *made]
                 await file.put(made, newest)
-    except (
-        RefusedWrite
-    ):  # the person was forgotten meanwhile, or the conversation or a fact deleted
+    except RefusedWrite:
+        # The person was forgotten meanwhile, or the conversation or a fact deleted.
         await _withdraw(file, mine)
         raise
-    except Exception:  # the change is made, and whoever looks next merges it
+    except Exception:
+        # The change is made, and whoever looks next merges it.
         logger.warning(
             "The store failed at the end of a change of %r, which is made.",
             file.path,
@@ -499,15 +561,26 @@ async def _publish(file: _File, base: Revision, mine: Sequence[Revision]) -> Rev
     return newest
 
 
+def _lacks_parents(log: Log, tips: Sequence[Revision]) -> bool:
+    """Whether a log that begins late lacks what some of its revisions to merge were made from."""
+    parents = set[str]()
+    for revision in log.lacking(tips):
+        parents.update(revision.parents)
+    return not parents <= log.known.keys()
+
+
 async def _withdraw(file: _File, revisions: Sequence[Revision]) -> None:
     """Delete revisions, and make the file what it is without them."""
-    place = namespaces.journal(file.files, file.path)
-    await file.store.abatch(
-        [PutOp(place, put(file.files, file.path, each, "").key, None) for each in revisions]
-    )
+    deletions = list[PutOp]()
+    for revision in revisions:
+        op = put(file.files, file.path, revision, "")
+        deletions.append(PutOp(op.namespace, op.key, None))
+    await file.store.abatch(deletions)
     others = file._replace(began=None)
-    kept, _ = await others.look()
-    await others.put([], [NOTHING, *kept.history()[:1]][-1])
+    log, _ = await others.look()
+    kept = log.history()
+    newest = kept[0] if kept else NOTHING
+    await others.put([], newest)
     await _unnote(file)
 
 
@@ -518,8 +591,10 @@ async def _unnote(file: _File) -> None:
     noted = namespaces.noted(file.files)
     if noted is None:
         return
-    left = [SearchOp(place, limit=1) for place in (file.files, namespaces.journals(file.files))]
-    if not any(await file.store.abatch(left)):
+    any_file = SearchOp(file.files, limit=1)
+    any_revision = SearchOp(namespaces.journals(file.files), limit=1)
+    left = await file.store.abatch([any_file, any_revision])
+    if not any(left):
         await file.store.adelete(*noted)
 
 
@@ -550,14 +625,21 @@ async def history(
     reading = file._replace(heeds_erased=False)
     log, shown = await reading.look()
     tips = log.tips()
-    if (
-        shown
-        and shown.id in {"", *log.known}
-        and (len(tips) > 1 or (shown.id and [shown.id] != [tip.id for tip in tips]))
-    ):
-        await _publish(file, max(tips), await log.merged(path, tips))
+    if shown is not None and _is_unfinished(log, shown, tips):
+        merged = await log.merged(path, tips)
+        await _publish(file, max(tips), merged)
         log, _ = await reading.look()
     return log.history()[: limits.revisions_kept]
+
+
+def _is_unfinished(log: Log, shown: Revision, tips: Sequence[Revision]) -> bool:
+    """Whether a writer has left several newest revisions, or a file that is a copy of an older one."""
+    if shown.id and shown.id not in log.known:
+        return False
+    if len(tips) > 1:
+        return True
+    tip_ids = [tip.id for tip in tips]
+    return bool(shown.id) and shown.id not in tip_ids
 
 
 async def histories(
@@ -566,7 +648,8 @@ async def histories(
     """Path and revisions, newest first, of each file with a history, also of deleted ones. One
     search reads them all.
     """
-    return histories_in(await all_items(store, namespaces.journals(files)), limits)
+    items = await all_items(store, namespaces.journals(files))
+    return histories_in(items, limits)
 
 
 def histories_in(items: Sequence[Item], limits: Limits) -> list[tuple[str, list[Revision]]]:
@@ -576,7 +659,11 @@ def histories_in(items: Sequence[Item], limits: Limits) -> list[tuple[str, list[
         path = item.value.get("path")
         if isinstance(path, str):
             logs[path].append(item)
-    return [(path, Log(log).history()[: limits.revisions_kept]) for path, log in logs.items()]
+    histories = list[tuple[str, list[Revision]]]()
+    for path, log in logs.items():
+        revisions = Log(log).history()
+        histories.append((path, revisions[: limits.revisions_kept]))
+    return histories
 
 
 async def all_items(store: BaseStore, namespace: Namespace) -> list[Item]:
@@ -605,20 +692,33 @@ async def all_items_and(
     waiting = list(others)
     unfinished = list(range(len(places)))
     while unfinished or waiting:
-        searches = [
-            SearchOp(places[number], limit=_SEARCHED, offset=len(found[number]))
-            for number in unfinished
-        ]
+        searches = list[Op]()
+        for number in unfinished:
+            offset = len(found[number])
+            searches.append(SearchOp(places[number], limit=_SEARCHED, offset=offset))
         answers = cast("list[Any]", await store.abatch([*searches, *waiting]))
+        pages = answers[: len(searches)]
         results += answers[len(searches) :]
         waiting = []
         full = list[int]()
-        for number, page in zip(unfinished, answers[: len(searches)], strict=True):
+        for number, page in zip(unfinished, pages, strict=True):
             found[number] += page
             if len(page) >= _SEARCHED:
                 full.append(number)
         unfinished = full
-    return [sorted(items, key=lambda item: item.key) for items in found], results
+    for items in found:
+        items.sort(key=lambda item: item.key)
+    return found, results
+
+
+class _Candidate(NamedTuple):
+    """A revision that goes where there is no room. They are compared: the smallest goes first."""
+
+    must_stay: bool
+    file_exists: bool
+    at: datetime
+    key: str
+    item: Item
 
 
 async def trim(
@@ -630,48 +730,78 @@ async def trim(
     logs = defaultdict[Namespace, list[Item]](list)
     for item in reversed(await all_items(store, namespaces.journals(files))):
         logs[item.namespace].append(item)
-    there = await all_items(
-        store, files
-    )  # read after the logs, so that a new file does not look deleted
-    living = {namespaces.journal(files, item.key) for item in there}
-    room = limits.stored_bytes - sum(map(_size, there))
+    # Read after the logs, so that a new file does not look deleted.
+    present = await all_items(store, files)
+    living = {namespaces.journal(files, item.key) for item in present}
     recent = datetime.now(UTC) - timedelta(seconds=_MERGING_SECONDS)
     gone = list[Item]()
-    ranked = list[tuple[bool, bool, datetime, str, Item]]()
+    candidates = list[_Candidate]()
     for namespace, log in logs.items():
-        kept = [
-            item for item in log if int(item.key[:8]) > int(log[0].key[:8]) - limits.revisions_kept
-        ]
-        is_living = namespace in living
-        staying = max(is_living, sum(item.updated_at > recent for item in kept))
-        ages = accumulate(
-            (item.updated_at for item in kept), min
-        )  # of an item, or any later one of its file
-        ranked += [
-            (n < staying, is_living, at, item.key, item)
-            for n, (at, item) in enumerate(zip(ages, kept, strict=True))
-        ]
+        kept = _last_of(log, limits.revisions_kept)
         gone += log[len(kept) :]
-    for stays, *_, item in sorted(ranked, reverse=True, key=lambda each: each[:4]):
-        room -= _size(item)
-        if room < 0 and not stays:
-            gone.append(item)
+        candidates += _candidates(kept, recent, file_exists=namespace in living)
+    room = limits.stored_bytes - sum(map(_size, present))
+    candidates.sort(reverse=True, key=lambda candidate: candidate[:4])
+    for candidate in candidates:
+        room -= _size(candidate.item)
+        if room < 0 and not candidate.must_stay:
+            gone.append(candidate.item)
+    if await _keep_lines(store, files, logs.values(), gone, began):
+        deletions = [PutOp(item.namespace, item.key, None) for item in gone]
+        await store.abatch(deletions)
+
+
+def _last_of(log: Sequence[Item], count: int) -> list[Item]:
+    """The revisions of a file, newest first, whose numbers are among the last ones."""
+    newest = _number_of(log[0])
+    return [item for item in log if _number_of(item) > newest - count]
+
+
+def _number_of(item: Item) -> int:
+    return int(item.key[:8])
+
+
+def _candidates(
+    kept: Sequence[Item], recent: datetime, *, file_exists: bool
+) -> Iterable[_Candidate]:
+    """A file's revisions, newest first. Those since `recent` must stay, and one of a file that is
+    there.
+    """
+    times = [item.updated_at for item in kept]
+    count_recent = sum(time > recent for time in times)
+    staying = max(count_recent, int(file_exists))
+    # A revision is as old as the oldest after it.
+    ages = accumulate(times, min)
+    for number, (item, at) in enumerate(zip(kept, ages, strict=True)):
+        yield _Candidate(number < staying, file_exists, at, item.key, item)
+
+
+async def _keep_lines(
+    store: BaseStore,
+    files: Namespace,
+    logs: Iterable[Sequence[Item]],
+    gone: Iterable[Item],
+    began: Began | None,
+) -> bool:
+    """Keep the lines that were taken back in revisions that go. Returns whether these may go.
+
+    It is done before they go: a process that dies in between has lost nothing.
+    """
     places = {(item.namespace, item.key) for item in gone}
-    kept_lines = await platform.in_thread(dropped_ops, files, logs.values(), places)
-    if kept_lines:
-        known = await all_items(store, namespaces.taken_back(files))
-        kept_lines = await platform.in_thread(within_bounds, kept_lines, known)
-    # Before the revisions go: a process that dies in between has lost nothing.
-    if kept_lines and not await put_unless_forgotten(store, kept_lines, began, quotes_facts=True):
-        return
-    await store.abatch([PutOp(item.namespace, item.key, None) for item in gone])
+    ops = await platform.in_thread(dropped_ops, files, logs, places)
+    if not ops:
+        return True
+    known = await all_items(store, namespaces.taken_back(files))
+    ops = await platform.in_thread(within_bounds, ops, known)
+    if not ops:
+        return True
+    return await put_unless_forgotten(store, ops, began, quotes_facts=True)
 
 
 def _size(item: Item) -> int:
     revision = item.value.get("revision")
-    return _bytes(
-        revision.get("content") if isinstance(revision, dict) else item.value.get("content")
-    )
+    value = revision if isinstance(revision, dict) else item.value
+    return _bytes(value.get("content"))
 
 
 def _bytes(content: object) -> int:

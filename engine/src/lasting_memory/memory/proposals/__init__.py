@@ -1,0 +1,29 @@
+"""Changes of a person's memory that are applied at once, or wait until their person has accepted
+them: those of consolidation, and, if the person wants that, of the agent in a conversation.
+
+`changes.py` has the change of one text, `proposal.py` what waits and what is stored of it, and
+`memory.py` a person's files with their proposals.
+"""
+
+from lasting_memory.memory.proposals.changes import (
+    Changed,
+    Sources,
+    added_sources,
+    changes,
+    diffs,
+    texts,
+)
+from lasting_memory.memory.proposals.memory import MAX_PROPOSALS, Memory, files_in
+from lasting_memory.memory.proposals.proposal import (
+    DecidedError,
+    Declined,
+    Proposal,
+    UnknownProposalError,
+    all_proposals,
+    proposals_in,
+)
+
+__all__ = [
+    "MAX_PROPOSALS", "Changed", "DecidedError", "Declined", "Memory", "Proposal", "Sources", "UnknownProposalError",
+    "added_sources", "all_proposals", "changes", "diffs", "files_in", "proposals_in", "texts",
+]  # fmt: skip

@@ -1,0 +1,435 @@
+"""A person's memory files, and the proposals that wait for them to decide."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any
+from uuid import uuid4
+
+from deepagents.backends.protocol import FileData
+from langgraph.store.base import BaseStore, Item, PutOp
+
+from lasting_memory import platform
+from lasting_memory.deployment import Deployment, Source
+from lasting_memory.memory import ends, journal
+from lasting_memory.memory.folder import Folder, check_write, vouch_of
+from lasting_memory.memory.journal import Began, Change
+from lasting_memory.memory.one_fact import Fact
+from lasting_memory.memory.proposals.changes import Changed, Sources, added_sources
+from lasting_memory.memory.proposals.proposal import (
+    Proposal,
+    all_proposals,
+    found,
+    put_proposal,
+    with_id,
+)
+from lasting_memory.memory.sources import Vouch, noted
+from lasting_memory.memory.stored_files import stored_file
+from lasting_memory.memory.validation import RefusedWrite
+from lasting_memory.people import namespaces
+from lasting_memory.people.identity import Actor, Author
+from lasting_memory.people.namespaces import Namespace
+from lasting_memory.platform import lock_of
+
+# Undecided proposals of a person, at which nothing more is proposed; and proposals whose decision
+# is known.
+MAX_PROPOSALS = 20
+_DECIDED_KEPT = 200
+_TOO_MANY = "The person has too many undecided proposals; nothing is added before they decide. Tell them so."
+
+
+def files_in(items: Iterable[Item]) -> dict[str, FileData]:
+    """The files in items of the store, by key. What is no file is left out."""
+    files = dict[str, FileData]()
+    for item in items:
+        with suppress(RefusedWrite):
+            files[item.key] = stored_file(item)
+    return files
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The memory files of a person, for a run or a request that began at a time; None: nobody can
+    be forgotten meanwhile.
+    """
+
+    store: BaseStore
+    actor: Actor
+    files: Namespace
+    deployment: Deployment
+    began: Began | None = None
+
+    async def read(self) -> dict[str, FileData]:
+        """All files, by key."""
+        items = await journal.all_items(self.store, self.files)
+        return files_in(items)
+
+    def applied(
+        self,
+        files: Mapping[str, FileData],
+        changes: Iterable[Changed],
+        author: Author,
+        *,
+        skip: bool = False,
+        sources: Sources | None = None,
+    ) -> dict[str, FileData]:
+        """The files with these changes. Raises `ValueError` for one that cannot be made; with
+        `skip` leaves it out. Blocks.
+        """
+        result = dict(files)
+        for change in changes:
+            try:
+                after = self._checked(change, result.get(change.key), author, sources)
+            except ValueError:
+                if skip:
+                    continue
+                raise
+            result.pop(change.key, None)
+            if after is not None:
+                result[change.key] = after
+        return result
+
+    def _checked(
+        self,
+        change: Changed,
+        before: FileData | None,
+        author: Author,
+        sources: Sources | None,
+    ) -> FileData | None:
+        """A file with a change. Raises `ValueError` if it cannot be made. Blocks."""
+        after = change.merged(before)
+        vouch = _vouch_for(change, author, sources)
+        check_write(self.deployment, change.path, before, after, author, vouch=vouch)
+        return after
+
+    async def check(
+        self,
+        changes: Sequence[Changed],
+        author: Author,
+        files: Mapping[str, FileData] | None = None,
+        sources: Sources | None = None,
+    ) -> None:
+        """Raise `ValueError` if the present files cannot take these changes.
+
+        `files` are the present ones. None: they are read. `sources` say who vouches for what is
+        new.
+        """
+        before = files
+        if before is None:
+            before = await self.read()
+        limits = self.deployment.limits
+        after = await platform.in_thread(self.applied, before, changes, author, sources=sources)
+        # What was too much before may stay, and not grow.
+        most_bytes = max(_size(before), limits.max_bytes)
+        most_files = max(len(before), limits.max_files)
+        size = _size(after)
+        if size > most_bytes or len(after) > most_files:
+            count = f"{len(after)} files of {limits.max_files}"
+            room = f"{size:,} bytes of {limits.max_bytes:,}"
+            raise RefusedWrite(f"{count}, {room}; shorten it.", kind="memory_full")
+
+    async def apply(
+        self,
+        changes: Iterable[Changed],
+        author: Author,
+        sources: Sources | None = None,
+        written_at: str = "",
+    ) -> dict[str, ValueError]:
+        """Make one revision of each file, additions first, for a fact that moves. Returns by path
+        why some were not made.
+
+        `sources` say who vouches for what is new. `written_at` is when the changes were written, in
+        ISO format; "" for now.
+        """
+        folder = Folder(self.deployment, self.store, self.files, "/memories", author, self.began)
+        refused = dict[str, ValueError]()
+        for change in _additions_first(changes):
+            try:
+                written = ends.written_at(change.after, written_at) if written_at else {}
+                vouch = _vouch_for(change, author, sources)
+                await folder.change(
+                    change.key, change.merged, bounded=False, written=written, vouch=vouch
+                )
+            except ValueError as error:
+                refused[change.path] = error
+        return refused
+
+    async def proposals(self) -> list[Proposal]:
+        """The proposals with those that were decided, oldest first. A damaged one is left out."""
+        everywhere = await all_proposals(self.store, self.actor)
+        return self.own_proposals(everywhere)
+
+    def own_proposals(self, proposals: Iterable[Proposal]) -> list[Proposal]:
+        """Those of a person's proposals that are of this memory."""
+        return [proposal for proposal in proposals if proposal.memory == self.files[-1]]
+
+    async def shown_proposals(
+        self, most_work: int | None = None
+    ) -> tuple[list[dict[str, Any]], int]:
+        """The undecided ones as their person sees them, oldest first, and the number of further
+        ones, which are left out.
+
+        None is left out without `most_work`: what is compared for all but the first, as
+        `journal.work` counts it.
+        """
+        known = await self.proposals()
+        undecided = [proposal for proposal in known if proposal.changes]
+        shown = list[dict[str, Any]]()
+        spent = 0
+        for number, proposal in enumerate(undecided):
+            if most_work is not None:
+                spent += await platform.in_thread(proposal.work)
+                if number and spent > most_work:
+                    return shown, len(undecided) - number
+            as_seen = await platform.in_thread(proposal.shown)
+            shown.append(as_seen)
+        return shown, 0
+
+    async def exported_proposals(
+        self,
+    ) -> tuple[list[dict[str, Any]], dict[str, list[dict[str, Any]]]]:
+        """The undecided ones as their person sees them; and by their ids the whole changes, which
+        make them again.
+        """
+        exported = list[dict[str, Any]]()
+        changes_of = dict[str, list[dict[str, Any]]]()
+        for proposal in await self.proposals():
+            if proposal.changes:
+                shown = await platform.in_thread(proposal.shown)
+                exported.append(shown)
+                changes_of[proposal.id] = [_exported(change) for change in proposal.changes]
+        return exported, changes_of
+
+    async def propose(self, proposal: Proposal) -> None:
+        """Keep a proposal. Raises `RefusedWrite` if its person was forgotten since this began, or a
+        fact deleted for good.
+        """
+        op = await put_proposal(namespaces.proposals(self.actor), proposal)
+        await journal.put_or_refuse(self.store, [op], self.began)
+
+    async def erase(self, fact: Fact, *, dry_run: bool = False) -> int:
+        """Take a fact out of the proposals and of what was declined. Returns how many had it. With
+        `dry_run` it only counts.
+        """
+        erased = 0
+        for listed in await self.proposals():
+            async with lock_of("deciding", listed.id):
+                has_fact = await self._erase_in(listed.id, fact, dry_run=dry_run)
+            if has_fact:
+                erased += 1
+        return erased
+
+    async def _erase_in(self, proposal_id: str, fact: Fact, *, dry_run: bool) -> bool:
+        """Take a fact out of one proposal. Returns whether it had the fact."""
+        known = await self.proposals()
+        proposal = with_id(known, proposal_id)
+        if proposal is None:
+            return False
+        cleaned = await platform.in_thread(proposal.without, fact)
+        if cleaned == proposal:
+            return False
+        if not dry_run:
+            op = await put_proposal(namespaces.proposals(self.actor), cleaned)
+            await journal.put_unless_forgotten(self.store, [op], self.began)
+        return True
+
+    async def propose_instead(
+        self, proposal: Proposal, older: Collection[str], seen: Proposal | None = None
+    ) -> None:
+        """Keep a proposal in place of what is undecided of older ones, given by their ids, in one
+        step. Of these only what was declined stays known.
+
+        `seen` is the proposal of the same id that this one goes on from. Where the person decided
+        about that meanwhile, this one is kept beside it, with what it changes beyond that. Raises
+        `RefusedWrite` as `propose`.
+        """
+        place = namespaces.proposals(self.actor)
+        ids = {*older, proposal.id}
+        async with AsyncExitStack() as locks:
+            # In one order, so that two runs do not wait for each other.
+            for proposal_id in sorted(ids):
+                lock = lock_of("deciding", proposal_id)
+                await locks.enter_async_context(lock)
+            known = await self.proposals()
+            present = with_id(known, proposal.id)
+            undecided = present.changes if present else None
+            undecided_when_seen = seen.changes if seen else None
+            if undecided != undecided_when_seen:
+                now = datetime.now(UTC).isoformat()
+                proposal = proposal.after_decisions(seen, now)
+            ops = [await put_proposal(place, proposal)]
+            for old_id in older:
+                old = with_id(known, old_id)
+                if old is not None and old.changes:
+                    ops.append(await _close(place, old))
+            await journal.put_or_refuse(self.store, ops, self.began)
+
+    async def propose_write(
+        self, key: str, change: Change, author: Author, vouch: Vouch | None = None
+    ) -> None:
+        """Have a change of a text wait for its person, on top of what this run has proposed before.
+        `vouch` says who vouches for what is new; None: as `vouch_of` for the author.
+
+        Raises `ValueError` if `change` refuses it, or too much waits already. Nothing was proposed.
+        """
+        proposal_id = f"{author.run_id or uuid4().hex}-{author.kind}"
+        limits = self.deployment.limits
+        async with lock_of("deciding", proposal_id):
+            known = await self.proposals()
+            undecided = [other for other in known if other.changes and other.id != proposal_id]
+            if len(undecided) >= MAX_PROPOSALS:
+                raise RefusedWrite(_TOO_MANY)
+            proposal = with_id(known, proposal_id)
+            if proposal is None:
+                proposal = self._new_proposal(proposal_id, author)
+            waiting = [earlier for earlier in proposal.changes if earlier.key == key]
+            changed = await self._changed(key, waiting, change, author)
+            added = dict[str, Source]()
+            if changed:
+                known_sources = proposal.sources.get(changed.path, {})
+                who_vouches = noted(known_sources, vouch or vouch_of(author))
+                added = await platform.in_thread(added_sources, changed, who_vouches)
+            proposal = proposal.with_change(key, changed, added)
+            if not proposal.fits(limits):
+                raise RefusedWrite(
+                    f"More than {limits.max_files} files or {limits.max_bytes:,} bytes would wait."
+                )
+            await self.propose(proposal)
+
+    def _new_proposal(self, proposal_id: str, author: Author) -> Proposal:
+        """An agent's proposal, still without changes."""
+        at = datetime.now(UTC).isoformat()
+        thread_ids = [author.thread_id] if author.thread_id else []
+        return Proposal(proposal_id, at, self.files[-1], author, [], thread_ids, kind="agent")
+
+    async def _changed(
+        self, key: str, waiting: Sequence[Changed], change: Change, author: Author
+    ) -> Changed | None:
+        """What becomes of a present file by the changes that wait already, and then by another one;
+        None if it stays as it is.
+
+        Raises `RefusedWrite` for what is no text, and as `change`.
+        """
+        item = await self.store.aget(self.files, key)
+        present = stored_file(item) if item else None
+        files = {key: present} if present else {}
+        then = await platform.in_thread(self.applied, files, waiting, author)
+        after = change(then.get(key))
+        for file in (present, after):
+            if file and file["encoding"] != "utf-8":
+                raise RefusedWrite(
+                    f"{key} is not text, so a change of it cannot wait for the person."
+                )
+        before_text = present["content"] if present else None
+        after_text = after["content"] if after else None
+        if before_text == after_text:
+            return None
+        return Changed(key, before_text or "", after_text or "", deleted=after is None)
+
+    async def decide(
+        self,
+        proposal_id: str,
+        *,
+        accept: bool,
+        paths: Sequence[str] | None = None,
+        lines: Mapping[str, Mapping[int, str | None]] = MappingProxyType({}),
+    ) -> dict[str, ValueError]:
+        """Accept or decline all undecided files of a proposal, or some. Returns, by path, why some
+        accepted ones wait again.
+
+        `paths` are these files. `lines` are those to accept of a file, by its path and their
+        numbers, with the text that the person writes instead or None; the file's other lines are
+        declined. A revision of the person's own puts in what they wrote. Without `paths` the files
+        with `lines` are decided, if there are any. What is not named goes on waiting.
+
+        Raises `UnknownProposalError`, `DecidedError`, or, if the present files cannot take the
+        changes, `RefusedWrite`.
+        """
+        # Two tabs of one person, or a run that proposes more.
+        async with lock_of("deciding", proposal_id):
+            known = await self.proposals()
+            proposal = found(known, proposal_id)
+            named = lines.keys() if paths is None else paths
+            wanted = proposal.wanted(named, lines.keys())
+            taken = dict[str, str]()
+            refused = dict[str, ValueError]()
+            if accept:
+                parts = [change.only(lines.get(change.path)) for change in wanted]
+                for _, edited in parts:
+                    taken[edited.path] = edited.after
+                refused = await self._accept(parts, proposal)
+            over = [change for change in wanted if change.path not in refused]
+            at = self.began.at if self.began else datetime.now(UTC).isoformat()
+            decided = proposal.decided_about(over, taken, at, accepted=accept)
+            await self.propose(decided)
+            await self._drop_decided(known)
+            return refused
+
+    async def _accept(
+        self, parts: Sequence[tuple[Changed, Changed]], proposal: Proposal
+    ) -> dict[str, ValueError]:
+        """Make these changes of a proposal, each with what the person edited of it, which is a
+        revision of their own. Returns by path why some were not made.
+
+        Raises `RefusedWrite` if the present files cannot take them all.
+        """
+        own_changes = list[Changed]()
+        whole_changes = list[Changed]()
+        for own, edited in parts:
+            own_changes.append(own)
+            whole_changes.append(replace(own, after=edited.after))
+        await self.check(whole_changes, proposal.author)
+        refused = await self.apply(
+            own_changes, proposal.author, proposal.sources, written_at=proposal.at
+        )
+        edited_changes = [edited for _, edited in parts if edited.path not in refused]
+        person = Author("person", self.actor.user_id)
+        refused_edits = await self.apply(edited_changes, person)
+        return refused | refused_edits
+
+    async def _drop_decided(self, known: Sequence[Proposal]) -> None:
+        """Delete the oldest of these that were decided before."""
+        decided = [proposal.id for proposal in known if not proposal.changes]
+        place = namespaces.proposals(self.actor)
+        ops = [PutOp(place, proposal_id, None) for proposal_id in decided[:-_DECIDED_KEPT]]
+        await self.store.abatch(ops)
+
+
+def _vouch_for(change: Changed, author: Author, sources: Sources | None) -> Vouch:
+    """Who vouches for what a change adds, by these sources; else as `vouch_of` for its author."""
+    known: Mapping[str, Source] = {}
+    if sources is not None:
+        known = sources.get(change.path, {})
+    return noted(known, vouch_of(author))
+
+
+def _additions_first(changes: Iterable[Changed]) -> list[Changed]:
+    """The changes that change something, sorted by how much shorter they make their file."""
+    made = [change for change in changes if change.deleted or change.before != change.after]
+    return sorted(made, key=lambda change: len(change.before) - len(change.after))
+
+
+def _exported(change: Changed) -> dict[str, Any]:
+    return {
+        "path": change.path,
+        "before": change.before,
+        "after": change.after,
+        "deleted": change.deleted,
+    }
+
+
+async def _close(place: Namespace, proposal: Proposal) -> PutOp:
+    """The operation that leaves of a proposal only what was decided about it."""
+    if proposal.decided or proposal.declined:
+        return await put_proposal(place, replace(proposal, changes=[]))
+    return PutOp(place, proposal.id, None)
+
+
+def _size(files: Mapping[str, FileData]) -> int:
+    """The bytes of all files together."""
+    size = 0
+    for file in files.values():
+        size += len(file["content"].encode())
+    return size

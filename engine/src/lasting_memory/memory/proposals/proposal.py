@@ -1,0 +1,289 @@
+"""A proposal: changes that wait for their person, and what is stored of them."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from langgraph.store.base import BaseStore, Item, PutOp
+from pydantic import TypeAdapter, ValidationError
+
+from lasting_memory import platform
+from lasting_memory.deployment import Limits, Source
+from lasting_memory.memory import journal
+from lasting_memory.memory.one_fact import Fact
+from lasting_memory.memory.proposals.changes import Changed, diffs
+from lasting_memory.memory.sources import text_of
+from lasting_memory.memory.validation import RefusedWrite
+from lasting_memory.people import namespaces
+from lasting_memory.people.identity import Actor, StoredAuthor
+from lasting_memory.people.namespaces import Namespace
+
+
+class UnknownProposalError(RefusedWrite):
+    """No proposal has this id, or it changes no such file."""
+
+
+class DecidedError(RefusedWrite):
+    """The person decided about this before."""
+
+
+class Declined(NamedTuple):
+    """What was declined of a change, and when, in ISO format, UTC."""
+
+    change: Changed
+    at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """Changes that wait for their person, for revisions of this author.
+
+    It is an item of its own, which also keeps what was declined of it. The agent's writes of one
+    run are one proposal. Others' changes since it was made stay. A newer one assumes that the older
+    ones are accepted.
+    """
+
+    id: str
+    at: str
+    memory: str  # the last part of the files' namespace
+    author: StoredAuthor
+    changes: list[Changed]  # the undecided ones
+    threads: list[str]
+    decided: list[str] = field(default_factory=list)  # paths
+    accepted: list[str] = field(
+        default_factory=list
+    )  # those of them of which the person took something
+    declined: list[Declined] = field(default_factory=list)
+    # What it was made of (conversations, tidy or bring), or "agent": the agent wrote it
+    kind: str = "conversations"
+    reasons: dict[str, dict[str, str]] = field(
+        default_factory=dict
+    )  # why a line goes, by path and line
+    # Who vouches for what it adds, by path and entry. To accept it does not raise that.
+    sources: dict[str, dict[str, Source]] = field(default_factory=dict)
+
+    def fits(self, limits: Limits) -> bool:
+        """Whether its changes are no more than a memory may hold."""
+        size = 0
+        for change in self.changes:
+            size += len(change.after.encode())
+        return len(self.changes) <= limits.max_files and size <= limits.max_bytes
+
+    def work(self) -> int:
+        """How much is compared to show it, as `journal.work` counts it. Blocks."""
+        total = 0
+        for change in self.changes:
+            once = journal.work(change.before, change.after)
+            total += 2 * once  # as a diff, and as lines
+        return total
+
+    def without(self, fact: Fact) -> "Proposal":
+        """The proposal, and what was declined of it, without a fact. Blocks."""
+        changes = list[Changed]()
+        for change in self.changes:
+            cleaned = change.without(fact)
+            if cleaned.deleted or cleaned.before != cleaned.after:
+                changes.append(cleaned)
+        declined = list[Declined]()
+        for each in self.declined:
+            cleaned = each.change.without(fact)
+            if cleaned.after:
+                declined.append(Declined(cleaned, each.at))
+        reasons = self._reasons_without(fact)
+        sources = self._sources_without(fact)
+        return replace(self, changes=changes, declined=declined, reasons=reasons, sources=sources)
+
+    def _reasons_without(self, fact: Fact) -> dict[str, dict[str, str]]:
+        """A reason that quotes the fact is "", and that of a line that says it goes."""
+        reasons = dict[str, dict[str, str]]()
+        for path, by_line in self.reasons.items():
+            reasons[path] = {}
+            for line, why in by_line.items():
+                if not fact.is_in(line):
+                    reasons[path][line] = "" if fact.is_quoted(why) else why
+        return reasons
+
+    def _sources_without(self, fact: Fact) -> dict[str, dict[str, Source]]:
+        sources = dict[str, dict[str, Source]]()
+        for path, by_entry in self.sources.items():
+            sources[path] = {}
+            for entry, source in by_entry.items():
+                if not fact.is_in(text_of(entry)):
+                    sources[path][entry] = source
+        return sources
+
+    def wanted(self, paths: Collection[str], with_lines: Collection[str]) -> list[Changed]:
+        """The undecided changes of these files, given by path; all, if none is named.
+
+        `with_lines` are files of which lines were chosen. Raises `DecidedError` if one was decided
+        already, and `UnknownProposalError` if this does not change one.
+        """
+        named = set(paths)
+        if not self.changes or not named.isdisjoint(self.decided):
+            raise DecidedError(f"Proposal {self.id}, or one of these files, was decided already.")
+        wanted = self.changes.copy()
+        if named:
+            wanted = [change for change in self.changes if change.path in named]
+        known = {change.path for change in wanted}
+        unknown = named.union(with_lines) - known
+        if unknown:
+            raise UnknownProposalError(f"Proposal {self.id} changes no file {min(unknown)[:80]!r}.")
+        return wanted
+
+    def decided_about(
+        self, changes: Sequence[Changed], taken: Mapping[str, str], at: str, *, accepted: bool
+    ) -> "Proposal":
+        """The proposal after a decision about some of its changes.
+
+        `taken` is what became of accepted files, by path; what it lacks of a change was declined,
+        at this time.
+        """
+        paths_decided = set(self.decided)
+        paths_accepted = set(self.accepted)
+        declined = self.declined.copy()
+        for change in changes:
+            paths_decided.add(change.path)
+            if accepted:
+                paths_accepted.add(change.path)
+            rest = change.beyond(taken.get(change.path, change.before))
+            if rest.after:
+                declined.append(Declined(rest, at))
+        undecided = [change for change in self.changes if change not in changes]
+        return replace(
+            self,
+            changes=undecided,
+            decided=sorted(paths_decided),
+            accepted=sorted(paths_accepted),
+            declined=declined,
+        )
+
+    def with_change(
+        self, key: str, changed: Changed | None, added: Mapping[str, Source]
+    ) -> "Proposal":
+        """The proposal with another change of a file, or none; the file is undecided then. `added`
+        says who vouches for its new entries.
+        """
+        path = f"/memories{key}"
+        changes = [change for change in self.changes if change.key != key]
+        sources = self.sources.copy()
+        sources.pop(path, None)
+        if changed:
+            changes.append(changed)
+            if added:
+                sources[path] = dict(added)
+        return replace(
+            self,
+            sources=sources,
+            changes=changes,
+            decided=_without_path(self.decided, path),
+            accepted=_without_path(self.accepted, path),
+        )
+
+    def shown(self) -> dict[str, Any]:
+        """As its person sees it: changes as diffs, and as lines with their numbers. Blocks."""
+        lines = dict[str, list[dict[str, Any]]]()
+        for change in self.changes:
+            lines[change.path] = self._shown_lines(change)
+        return {
+            "id": self.id,
+            "at": self.at,
+            "kind": self.kind,
+            "threads": self.threads,
+            "files": diffs(self.changes),
+            "lines": lines,
+        }
+
+    def _shown_lines(self, change: Changed) -> list[dict[str, Any]]:
+        reasons = self.reasons.get(change.path, {})
+        shown = list[dict[str, Any]]()
+        for number, (sign, text) in enumerate(change.lines()):
+            reason = reasons.get(text.strip(), "")
+            shown.append({"line": number, "sign": sign, "text": text, "reason": reason})
+        return shown
+
+    def outcome(self) -> dict[str, Any]:
+        """What became of the files that are decided."""
+        files = dict[str, str]()
+        for path in self.decided:
+            files[path] = "accepted" if path in self.accepted else "declined"
+        return {"id": self.id, "at": self.at, "threads": self.threads, "files": files}
+
+    def status(self) -> str:
+        """Whether it waits ("proposed"), or else what its person said to it: "accepted" or
+        "declined".
+        """
+        if self.changes:
+            return "proposed"
+        return "accepted" if self.accepted else "declined"
+
+    def after_decisions(self, seen: "Proposal | None", at: str) -> "Proposal":
+        """What this changes beyond the one that it goes on from, as a proposal of its own: the
+        person decided about that one at this time.
+        """
+        changes = _changes_beyond(self.changes, seen.changes if seen else [])
+        own_id = f"{self.id}-{at}"
+        return replace(self, id=own_id, at=at, changes=changes, decided=[], declined=[])
+
+
+def _without_path(paths: Iterable[str], path: str) -> list[str]:
+    return [other for other in paths if other != path]
+
+
+def _changes_beyond(changes: Sequence[Changed], earlier: Sequence[Changed]) -> list[Changed]:
+    """What these changes change beyond the earlier ones, which they contain."""
+    known = {change.key: change.after for change in earlier}
+    beyond = list[Changed]()
+    for change in changes:
+        before = known.get(change.key, change.before)
+        if before != change.after:
+            beyond.append(replace(change, before=before))
+    return beyond
+
+
+# --- In the store
+
+
+_PROPOSALS = TypeAdapter(Proposal)
+
+
+async def put_proposal(place: Namespace, proposal: Proposal) -> PutOp:
+    """The operation that puts a proposal into a person's namespace of proposals."""
+    value = await platform.in_thread(_PROPOSALS.dump_python, proposal, mode="json")
+    return PutOp(place, proposal.id, value, index=False)
+
+
+async def all_proposals(store: BaseStore, actor: Actor) -> list[Proposal]:
+    """A person's proposals in all their memories, with those that were decided, oldest first. A
+    damaged one is left out.
+    """
+    items = await journal.all_items(store, namespaces.proposals(actor))
+    return await proposals_in(items)
+
+
+async def proposals_in(items: Iterable[Item]) -> list[Proposal]:
+    """The proposals in a person's items, oldest first. A damaged one is left out."""
+    known = list[Proposal]()
+    for item in items:
+        with suppress(ValidationError):
+            proposal = await platform.in_thread(_PROPOSALS.validate_python, item.value)
+            known.append(proposal)
+    return sorted(known, key=lambda proposal: proposal.at)
+
+
+def with_id(proposals: Iterable[Proposal], proposal_id: str) -> Proposal | None:
+    """The proposal of this id; None if there is none."""
+    for proposal in proposals:
+        if proposal.id == proposal_id:
+            return proposal
+    return None
+
+
+def found(proposals: Iterable[Proposal], proposal_id: str) -> Proposal:
+    """The proposal of this id. Raises `UnknownProposalError`."""
+    proposal = with_id(proposals, proposal_id)
+    if proposal is None:
+        raise UnknownProposalError(
+            f"There is no proposal {proposal_id[:40]!r}; GET /memory/proposals lists them."
+        )
+    return proposal
