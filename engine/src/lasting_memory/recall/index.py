@@ -24,7 +24,7 @@ that cannot be read is made anew.
 """
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import blake2b
@@ -192,6 +192,21 @@ def _delete(namespace: Namespace, key: str) -> PutOp:
     return PutOp(namespace, key, None)
 
 
+async def document_items(store: BaseStore, actor: identity.Actor, keys: Iterable[int]) -> list[Any]:
+    """The items of the documents of these numbers; None where there is none."""
+    documents_of = namespaces.recall(actor, "documents")
+    return await _items(store, documents_of, map(name_of, keys))
+
+
+async def _items(store: BaseStore, namespace: Namespace, names: Iterable[str]) -> list[Any]:
+    """The items of these keys; None where there is none."""
+    reads = list[GetOp]()
+    for name in names:
+        reads.append(GetOp(namespace, name))
+    items: list[Any] = await store.abatch(reads)
+    return items
+
+
 async def index_conversations(
     store: BaseStore,
     actor: identity.Actor,
@@ -310,11 +325,7 @@ async def _document_counts(
     Only more than one are noted.
     """
     documents_of = namespaces.recall(actor, "documents")
-    reads = list[GetOp]()
-    for key in keys:
-        name = _count_name(key)
-        reads.append(GetOp(documents_of, name))
-    items = cast("list[Any]", await store.abatch(reads))
+    items = await _items(store, documents_of, map(_count_name, keys))
     counts = dict[int, int]()
     for key, item in zip(keys, items, strict=True):
         counts[key] = item.value["documents"] if item else 1
