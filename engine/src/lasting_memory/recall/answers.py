@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from itertools import islice
+from operator import attrgetter
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -57,27 +58,41 @@ def results_text(
 
     A turn of another day says so. Days are those of the time zone.
     """
+    note = _outstanding_note(results)
     matches = results.matches
-    note = ""
-    if results.outstanding:
-        older = f"{results.outstanding} older conversations are not indexed yet"
-        note = f"\n\n[{older}; search again]"
     if not matches:
         return f"Nothing found in {results.searched} earlier conversations.{note}"
-    heads = [_head(match, match.conversation.last_day(zone)) for match in matches]
     shown_chars = chars - len(note)
-    heads_chars = sum(len(head) + len(_GAP) for head in heads)
+    room = shown_chars
+    heads = list[str]()
+    for match in matches:
+        head = _head(match, zone)
+        heads.append(head)
+        room -= len(head) + len(_GAP)
     asked = " ".join([query[:MAX_QUERY_CHARS], *alternatives])
-    quotes = _quotes(matches, _stems(asked), shown_chars - heads_chars, zone)
+    words = _stems(asked)
+    quotes = _quotes(matches, words, room, zone)
     texts = list[str]()
     for head, lines in zip(heads, quotes, strict=True):
         texts.append(head + _in_order(lines))
-    return _GAP.join(texts)[:shown_chars] + note
+    text = _GAP.join(texts)
+    return text[:shown_chars] + note
+
+
+def _outstanding_note(results: Results) -> str:
+    """What an answer says of conversations that are not indexed; "" if all are."""
+    if not results.outstanding:
+        return ""
+    older = f"{results.outstanding} older conversations are not indexed yet"
+    return f"\n\n[{older}; search again]"
 
 
 def _in_order(lines: Mapping[int, str]) -> str:
     """Lines, in the order of their turns."""
-    return "".join(lines[turn] for turn in sorted(lines))
+    text = ""
+    for turn in sorted(lines):
+        text += lines[turn]
+    return text
 
 
 def _quotes(
@@ -88,22 +103,31 @@ def _quotes(
     """
     quotes: list[dict[int, str]] = [{} for _ in matches]
     # Where few conversations match, excerpts may be long.
-    most = max(_TURN_CHARS, room // len(matches) // 4)
+    fair_share = room // len(matches) // 4
+    most = max(_TURN_CHARS, fair_share)
     for _, number, place in _matching_turns(matches):
         conversation = matches[number].conversation
         if place >= len(conversation.turns):
             # It is gone meanwhile.
             continue
         turn = conversation.turns[place]
-        day = _other_day(conversation, turn, zone)
-        name = " ".join(turn.name.split())[:_NAME_CHARS] or turn.speaker
-        start = f"\n  {place + 1}. {day}{name}: "
+        start = _line_start(conversation, place, zone)
         share = min(most, room - len(start))
-        if share >= min(_LEAST_CHARS, len(turn.text)):
+        least = min(_LEAST_CHARS, len(turn.text))
+        if share >= least:
             line = start + _excerpt(turn.text, words, share)
             quotes[number][place] = line
             room -= len(line)
     return quotes
+
+
+def _line_start(conversation: Conversation, place: int, zone: ZoneInfo) -> str:
+    """The beginning of the line that quotes a turn: its number, day and speaker."""
+    turn = conversation.turns[place]
+    day = _other_day(conversation, turn, zone)
+    name = " ".join(turn.name.split())
+    speaker = name[:_NAME_CHARS] or turn.speaker
+    return f"\n  {place + 1}. {day}{speaker}: "
 
 
 def _matching_turns(matches: Sequence[Match]) -> list[_MatchingTurn]:
@@ -113,18 +137,22 @@ def _matching_turns(matches: Sequence[Match]) -> list[_MatchingTurn]:
         for turn, score in match.turns:
             if score > 0:
                 turns.append(_MatchingTurn(score, number, turn))
-    return sorted(turns, key=lambda turn: -turn.score)
+    turns.sort(key=attrgetter("score"), reverse=True)
+    return turns
 
 
 def _other_day(conversation: Conversation, turn: Turn, zone: ZoneInfo) -> str:
     """The day of a turn, where it is not the last one of its conversation."""
     day = conversation.day_of(turn, zone)
-    return f"{day}, " if day != conversation.last_day(zone) else ""
+    if day == conversation.last_day(zone):
+        return ""
+    return f"{day}, "
 
 
-def _head(match: Match, last_day: str) -> str:
+def _head(match: Match, zone: ZoneInfo) -> str:
     """The line that names a conversation."""
-    head = f"{last_day} thread_id={match.conversation.thread_id}"
+    conversation = match.conversation
+    head = f"{conversation.last_day(zone)} thread_id={conversation.thread_id}"
     if not match.by_words:
         head += _ALIKE
     if match.left_out:
@@ -136,20 +164,29 @@ def topics_text(query: str, answer: str, topics: Mapping[str, str]) -> str:
     """Names the topic files, given by path, that have more words of the query than any conversation
     of the answer.
     """
-    asked = set(_stems(query))
     language = lexical.language(query)
-    in_conversations = max(_shared(asked, part, language) for part in answer.split("\n\n"))
-    counts = {path: _shared(asked, text, language) for path, text in topics.items()}
-    telling = [path for path, count in counts.items() if count > in_conversations]
-    telling.sort(key=lambda path: -counts[path])
-    if not telling:
+    asked = set(_stems(query))
+    in_conversations = 0
+    for part in answer.split("\n\n"):
+        count = _shared(asked, part, language)
+        in_conversations = max(in_conversations, count)
+    counts = dict[str, int]()
+    for path, text in topics.items():
+        count = _shared(asked, text, language)
+        if count > in_conversations:
+            counts[path] = count
+    if not counts:
         return ""
-    return f"\n\n[{' and '.join(telling[:_TOPICS])} may say more; read it]"
+    most_first = sorted(counts, key=counts.__getitem__, reverse=True)
+    named = " and ".join(most_first[:_TOPICS])
+    return f"\n\n[{named} may say more; read it]"
 
 
 def _shared(asked: set[str], text: str, language: str) -> int:
     """How many of the words are in a text."""
-    return len(asked.intersection(_stems_in(text, language)))
+    stems = _stems_in(text, language)
+    shared = asked.intersection(stems)
+    return len(shared)
 
 
 def excerpts(query: str, match: Match, chars: int) -> list[dict[str, Any]]:
@@ -159,20 +196,26 @@ def excerpts(query: str, match: Match, chars: int) -> list[dict[str, Any]]:
     words = _stems(query)
     turns = match.conversation.turns
     best = [turn for turn, _ in match.turns] or [0]
-    shown = [turn for turn in best[:_EXCERPTS] if turn < len(turns)]
     found = list[dict[str, Any]]()
-    for turn in sorted(shown):
-        text = _excerpt(turns[turn].text, words, chars)
-        found.append({"number": turn + 1, "speaker": turns[turn].speaker, "text": text})
+    for place in sorted(best[:_EXCERPTS]):
+        if place >= len(turns):
+            # It is gone meanwhile.
+            continue
+        turn = turns[place]
+        text = _excerpt(turn.text, words, chars)
+        found.append({"number": place + 1, "speaker": turn.speaker, "text": text})
     return found
 
 
 def _stems(query: str) -> list[str]:
-    return _stems_in(query[: 2 * MAX_QUERY_CHARS], lexical.language(query))
+    text = query[: 2 * MAX_QUERY_CHARS]
+    language = lexical.language(query)
+    return _stems_in(text, language)
 
 
 def _stems_in(text: str, language: str) -> list[str]:
-    return [term.text for term in lexical.search_stems(text, language)]
+    terms = lexical.search_stems(text, language)
+    return [term.text for term in terms]
 
 
 def page_text(
@@ -186,25 +229,40 @@ def page_text(
 
     A turn of another day than the last one says so. Days are those of the time zone.
     """
+    thread_id = conversation.thread_id
     total = len(conversation.turns)
     if not total:
-        return f"Conversation {conversation.thread_id} has no text."
-    middle = min(max(around or total, 1), total) - 1
+        return f"Conversation {thread_id} has no text."
+    wanted = min(max(around or total, 1), total)
+    middle = wanted - 1
     last_day = conversation.last_day(zone)
-    thread_id = conversation.thread_id
     head = f"{last_day} thread_id={thread_id}, turns of {total}; more with around=<number>"
     room = chars - len(head)
     lines = dict[int, str]()
-    for place in sorted(range(total), key=lambda place: (abs(place - middle), place))[:PAGE_TURNS]:
+    for place in _nearest(middle, total):
         turn = conversation.turns[place]
-        share = room // 2 if place == middle else room // 4
         day = _other_day(conversation, turn, zone)
-        line = f"\n{place + 1}. {day}{turn.speaker}: {_excerpt(turn.text, [], share)}"
+        share = room // 2 if place == middle else room // 4
+        text = _excerpt(turn.text, [], share)
+        line = f"\n{place + 1}. {day}{turn.speaker}: {text}"
         if len(line) > room:
             break
         lines[place] = line
         room -= len(line)
     return head + _in_order(lines)
+
+
+def _nearest(middle: int, total: int) -> list[int]:
+    """The places of a page's turns among so many, from the middle on, the earlier of two first."""
+    places = [middle]
+    for distance in range(1, PAGE_TURNS):
+        before = middle - distance
+        behind = middle + distance
+        if before >= 0:
+            places.append(before)
+        if behind < total:
+            places.append(behind)
+    return places[:PAGE_TURNS]
 
 
 def _excerpt(text: str, stems: Sequence[str], chars: int) -> str:
@@ -215,34 +273,65 @@ def _excerpt(text: str, stems: Sequence[str], chars: int) -> str:
     if len(flat) <= chars:
         return flat
     # Two for the signs that say that there is more.
-    chars = max(0, chars - 2)
-    low, origins = _searchable(flat)
-    start = _best_start(low, stems, chars)
+    shown_chars = max(0, chars - 2)
+    searchable, origins = _searchable(flat)
+    start = _best_start(searchable, stems, shown_chars)
     if origins:
         start = origins[start]
-    start = max(0, min(start, len(flat) - chars))
+    start = _moved_into(flat, start, shown_chars)
+    end = start + shown_chars
     more_before = "…" if start else ""
-    return f"{more_before}{flat[start : start + chars]}…"
+    return f"{more_before}{flat[start:end]}…"
+
+
+def _moved_into(text: str, start: int, chars: int) -> int:
+    """The place from which on a text still has so many characters; from 0 on."""
+    last_start = len(text) - chars
+    return max(0, min(start, last_start))
 
 
 def _best_start(low: str, stems: Sequence[str], chars: int) -> int:
     """Where the `chars` characters of a text begin that have most of these stems."""
-    # The end of a stem may differ from the word's: "happi".
-    looked_for = dict.fromkeys(stem[: max(_LEAST_STEM, len(stem) - 1)] for stem in stems)
-    words = [word for word in islice(looked_for, _LOOKED_FOR) if word in low]
-    places = set[int]()
-    for word in words:
-        for hit in islice(re.finditer(re.escape(word), low), _PLACES):
-            places.add(hit.start())
+    words = _words_in(low, stems)
     best = 0
     most = -1
-    for place in sorted(places)[:_ALL_PLACES]:
-        start = max(0, min(place - chars // 4, len(low) - chars))
-        count = sum(low.find(word, start, start + chars) >= 0 for word in words)
+    for place in _places_of(words, low):
+        start = _moved_into(low, place - chars // 4, chars)
+        part = low[start : start + chars]
+        count = _count_in(part, words)
         if count > most:
             best = start
             most = count
     return best
+
+
+def _words_in(low: str, stems: Sequence[str]) -> list[str]:
+    """What a text has of these stems, each once."""
+    looked_for = dict[str, None]()
+    for stem in stems:
+        # The end of a stem may differ from the word's: "happi".
+        length = max(_LEAST_STEM, len(stem) - 1)
+        looked_for[stem[:length]] = None
+    return [word for word in islice(looked_for, _LOOKED_FOR) if word in low]
+
+
+def _places_of(words: Sequence[str], low: str) -> list[int]:
+    """The first places of these words in a text, in order."""
+    places = set[int]()
+    for word in words:
+        hits = re.finditer(re.escape(word), low)
+        for hit in islice(hits, _PLACES):
+            places.add(hit.start())
+    return sorted(places)[:_ALL_PLACES]
+
+
+def _count_in(text: str, words: Sequence[str]) -> int:
+    """How many of these words a text has."""
+    count = 0
+    for word in words:
+        if word in text:
+            count += 1
+    return count
 
 
 def _searchable(text: str) -> tuple[str, list[int]]:
@@ -257,6 +346,8 @@ def _searchable(text: str) -> tuple[str, list[int]]:
     for place, char in enumerate(text):
         piece = folded(char)
         pieces.append(piece)
-        origins += [place] * len(piece)
+        for _ in piece:
+            origins.append(place)
     origins.append(len(text))
-    return "".join(pieces), origins
+    joined = "".join(pieces)
+    return joined, origins

@@ -17,7 +17,9 @@ _VOWEL_SIGNS = frozenset("\u09be\u09bf\u09c0\u09c1\u09c2\u09c3\u09c7\u09c8\u09cb
 
 def _endings(text: str) -> tuple[str, ...]:
     """Endings as they stand in words, the longest first."""
-    return tuple(sorted(map(comparable, text.split()), key=len, reverse=True))
+    endings = [comparable(ending) for ending in text.split()]
+    endings.sort(key=len, reverse=True)
+    return tuple(endings)
 
 
 # For stress; of cases, where the last one follows a vowel only; and of number and definiteness.
@@ -29,15 +31,18 @@ _NUMBERS = _endings("গুলো গুলি দের রা টা টি")
 
 def is_bengali(word: str) -> bool:
     """Whether a word is written in Bengali letters."""
-    return _FIRST <= word[:1] <= _LAST
+    first_letter = word[:1]
+    return _FIRST <= first_letter <= _LAST
 
 
 def stem(word: str) -> str:
     """The stem of a word, in lower case and normal form (`words.comparable`)."""
-    word = _without_one(word, _STRESS)
-    word = _without_all_cases(word)
-    shorter = _without_one(word, _NUMBERS)
-    return word if shorter == word else _without_all_cases(shorter)
+    unstressed = _without_one(word, _STRESS)
+    noun = _without_all_cases(unstressed)
+    shorter = _without_one(noun, _NUMBERS)
+    if shorter == noun:
+        return noun
+    return _without_all_cases(shorter)
 
 
 def _without_all_cases(word: str) -> str:
@@ -45,18 +50,24 @@ def _without_all_cases(word: str) -> str:
     shorter = _without_one(word, _CASES)
     if shorter == word and _has_genitive(word):
         shorter = word.removesuffix(_GENITIVE)
-    return word if shorter == word else _without_all_cases(shorter)
+    if shorter == word:
+        return word
+    return _without_all_cases(shorter)
 
 
 def _has_genitive(word: str) -> bool:
     """Whether a word ends with the genitive's r behind a vowel."""
     before = word.removesuffix(_GENITIVE)
-    return word != before and len(before) >= _LEAST and before[-1] in _VOWEL_SIGNS
+    if before == word or len(before) < _LEAST:
+        return False
+    last_sign = before[-1]
+    return last_sign in _VOWEL_SIGNS
 
 
 def _without_one(word: str, endings: tuple[str, ...]) -> str:
     """A word without the first of these endings that it has."""
     for ending in endings:
-        if word.endswith(ending) and len(word) - len(ending) >= _LEAST:
-            return word.removesuffix(ending)
+        rest = word.removesuffix(ending)
+        if rest != word and len(rest) >= _LEAST:
+            return rest
     return word

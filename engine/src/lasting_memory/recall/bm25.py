@@ -48,9 +48,9 @@ def word_counts(
     is_hit = np.isin(terms, hashes)
     hit_terms = terms[is_hit]
     hit_places = places[is_hit]
+    hit_times = 1 if times is None else times[is_hit]
     rows = np.searchsorted(hashes, hit_terms)
-    more = 1 if times is None else times[is_hit]
-    np.add.at(by_hash, (rows, hit_places), more)
+    np.add.at(by_hash, (rows, hit_places), hit_times)
     # Two words of the question can have one stem in common.
     has_stem = np.zeros((len(words), len(hashes)))
     for number, word in enumerate(words):
@@ -66,18 +66,23 @@ def telling_first(told: Array, counts: Array) -> Array:
     """
     telling: Array = told.sum(axis=1)
     having: Array = counts.sum(axis=1)
-    return np.where(telling > 0, telling, having)
+    is_told = telling > 0
+    return np.where(is_told, telling, having)
 
 
 def inverse_frequency(texts: Array, total: float) -> Array:
     """Weights of words by the number of texts with them."""
-    return np.log1p((np.maximum(total - texts, 0) + 0.5) / (texts + 0.5))
+    others = np.maximum(total - texts, 0)
+    odds = (others + 0.5) / (texts + 0.5)
+    return np.log1p(odds)
 
 
 def saturated(counts: Array, lengths: Array, average: float) -> Array:
     """The weight of a word's count in a text of some length."""
-    norm = 1 - B + B * lengths / max(average, 1e-9)
-    return counts / (counts + K1 * norm)
+    typical = max(average, 1e-9)
+    length_parts = B * lengths / typical
+    norms = 1 - B + length_parts
+    return counts / (counts + K1 * norms)
 
 
 def average_length(lengths: Array, tells: Array) -> float:
@@ -85,6 +90,5 @@ def average_length(lengths: Array, tells: Array) -> float:
 
     Questions are short, and would make the others look long.
     """
-    if tells.any():
-        return float(lengths[tells].mean())
-    return float(lengths.mean())
+    counted = lengths[tells] if tells.any() else lengths
+    return float(counted.mean())

@@ -31,49 +31,91 @@ def matching_documents(
     a conversation to leave out. What asks for the past takes no place from what tells something,
     and changes nothing of how its words count.
     """
-    keys = table["key"]
-    lengths = table["words"]
-    is_other = conversation_of(keys) != leave_out
-    live = newest(table) & (lengths > 0) & is_other
-    tells = live & (table["told"] > 0)
-    known = tells if tells.any() else live
-    told = live * _counts(table, postings, question, postings["count"])
-    asking = live * _counts(table, postings, question, postings["asked"] / 10)
-    counts = told + asking
-    frequencies = Frequencies(
-        conversations=telling_first(told > 0, counts > 0),
-        passages=telling_first(told, counts),
-        total=int(known.sum()),
-        searched=len(np.unique(conversation_of(keys[live]))),
-    )
-    rarity = inverse_frequency(frequencies.conversations, frequencies.total)
-    weights = question.weights * rarity
-    own_weights = weights[: question.own]
-    unit = float(own_weights.mean()) if question.own else 1.0
-    time_scores = TIME_WEIGHT * unit * live * question.fit(table)
-    average = float(lengths[known].mean()) if live.any() else 1.0
+    hits = _Hits(table, postings, question, leave_out)
+    places = hits.best_places()
+    keys = table["key"][places]
+    distinct = dict.fromkeys(keys.tolist())
+    return list(distinct), hits.frequencies
 
-    places = list[int]()
-    rankings = [counts, told] if asking.any() else [counts]
-    for ranked in rankings:
-        by_words = weights @ saturated(ranked, lengths, average)
-        # The newest win ties.
-        places += _best(by_words + time_scores, table["version"], CANDIDATES)
-    # However many repeat it, the first that told it is there.
-    is_told = told[: question.own] > 0
-    shared = own_weights @ is_told
-    places += _best(shared, -table["version"], OLDEST)
-    found = dict.fromkeys(keys[places].tolist())
-    return list(found), frequencies
+
+class _Hits:
+    """The hits of a question in an index: how often each of its words is told, and is there at all
+    (`told` and `counts`, a row a word), in each document of the table.
+    """
+
+    frequencies: Frequencies
+
+    def __init__(self, table: Array, postings: Array, question: Question, leave_out: int) -> None:
+        conversations = conversation_of(table["key"])
+        has_words = table["words"] > 0
+        is_other = conversations != leave_out
+        live = newest(table) & has_words & is_other
+        tells = live & (table["told"] > 0)
+
+        self._table = table
+        self._question = question
+        self._live = live
+        self._known = tells if tells.any() else live
+        self._told = live * _counts(table, postings, question, postings["count"])
+        self._asking = live * _counts(table, postings, question, postings["asked"] / 10)
+        self._counts = self._told + self._asking
+        self.frequencies = Frequencies(
+            conversations=telling_first(self._told > 0, self._counts > 0),
+            passages=telling_first(self._told, self._counts),
+            total=int(self._known.sum()),
+            searched=len(np.unique(conversations[live])),
+        )
+
+    def best_places(self) -> list[int]:
+        """The places in the table of the documents that match best."""
+        rarity = inverse_frequency(self.frequencies.conversations, self.frequencies.total)
+        weights = self._question.weights * rarity
+        own_weights = weights[: self._question.own]
+        time_scores = self._time_scores(own_weights)
+        versions = self._table["version"]
+
+        places = list[int]()
+        for counts in self._rankings():
+            by_words = weights @ self._saturated(counts)
+            # The newest win ties.
+            places += _best(by_words + time_scores, versions, CANDIDATES)
+        # However many repeat it, the first that told it is there.
+        own_told = self._told[: self._question.own]
+        shared = own_weights @ (own_told > 0)
+        places += _best(shared, -versions, OLDEST)
+        return places
+
+    def _rankings(self) -> list[Array]:
+        """The counts by which documents are ranked: all; and of what tells something alone."""
+        if self._asking.any():
+            return [self._counts, self._told]
+        return [self._counts]
+
+    def _saturated(self, counts: Array) -> Array:
+        """The weight of each word's count in each document."""
+        lengths = self._table["words"]
+        average = float(lengths[self._known].mean()) if self._live.any() else 1.0
+        return saturated(counts, lengths, average)
+
+    def _time_scores(self, own_weights: Array) -> Array:
+        """The score of each document's days."""
+        unit = float(own_weights.mean()) if len(own_weights) else 1.0
+        fits = self._live * self._question.fit(self._table)
+        scores: Array = TIME_WEIGHT * unit * fits
+        return scores
 
 
 def _counts(table: Array, postings: Array, question: Question, times: Array) -> Array:
     """How often each word of the question is in each document."""
-    return word_counts(question.words, postings["term"], postings["place"], len(table), times)
+    terms = postings["term"]
+    places = postings["place"]
+    return word_counts(question.words, terms, places, len(table), times)
 
 
 def _best(scores: Array, ties: Array, most: int) -> list[int]:
     """The places with the best scores above 0; of equal ones those with the larger tie first."""
-    order = np.lexsort((ties, scores))[::-1][:most]
-    best: list[int] = order[scores[order] > 0].tolist()
+    worst_first = np.lexsort((ties, scores))
+    order = worst_first[::-1][:most]
+    has_score = scores[order] > 0
+    best: list[int] = order[has_score].tolist()
     return best

@@ -1,10 +1,11 @@
 """Bringing a person's index up to date with their threads, and what is deleted out of it."""
 
 import time
-from collections.abc import Callable, Collection
-from typing import Any, cast
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any
 
-from langgraph.store.base import BaseStore, GetOp
+from langgraph.store.base import BaseStore
 
 from lasting_memory.conversations.marks import is_temporary
 from lasting_memory.memory import journal
@@ -14,6 +15,7 @@ from lasting_memory.recall.embedding import embed_waiting, with_meaning
 from lasting_memory.recall.format import DamagedError, key_of, newest, version_of
 from lasting_memory.recall.index import (
     Index,
+    document_items,
     drop,
     forget,
     index_conversations,
@@ -21,7 +23,7 @@ from lasting_memory.recall.index import (
     reload,
     write,
 )
-from lasting_memory.recall.meaning import text_ops
+from lasting_memory.recall.meaning import conversation_of_passage, text_ops
 from lasting_memory.recall.threads import (
     FIRST_PAGE,
     Threads,
@@ -57,13 +59,14 @@ async def catch_up(
     drop the index meanwhile: call again.
     """
     index = await _opened(store, actor, began)
-    versions = await _changed_versions(threads, actor, agents, index.watermark)
-    others = {thread_id: at for thread_id, at in versions.items() if thread_id != current}
+    others = await _changed_versions(threads, actor, agents, index.watermark)
+    changed = len(others)
+    version_of_current = others.pop(current, None)
     stale = _stale(index.table, others)
     taken = stale[:most]
     index.outstanding = len(stale) - len(taken)
     # A search by a person who has said little since the last one writes nothing.
-    if taken or len(versions) > FIRST_PAGE:
+    if taken or changed > FIRST_PAGE:
         keys = index.keys
         is_refused = False
         for start in range(0, len(taken), _READ_PAGE):
@@ -72,10 +75,12 @@ async def catch_up(
             is_refused = not await index_conversations(store, actor, talks, began, index)
             if is_refused:
                 break
-            keys.update(key_of(talk.thread_id) for talk in talks)
+            for talk in talks:
+                keys.add(key_of(talk.thread_id))
         version = None
-        if not (is_refused or index.outstanding):
-            version = _indexed_until(index.watermark, others, versions.get(current))
+        is_complete = not (is_refused or index.outstanding)
+        if is_complete:
+            version = _indexed_until(index.watermark, others, version_of_current)
         # Whoever has put conversations has looked after that whether their person was forgotten.
         present = await reload(store, actor, keys, version, began, is_checked=bool(taken))
         index.parts = present.parts
@@ -106,17 +111,21 @@ async def _changed_versions(
         async for page in changed_since(threads, metadata, since):
             for thread in page:
                 if not is_temporary(thread):
-                    versions[str(thread["thread_id"])] = version_of(str(thread["updated_at"]))
+                    thread_id = str(thread["thread_id"])
+                    updated_at = str(thread["updated_at"])
+                    versions[thread_id] = version_of(updated_at)
     return versions
 
 
 def _stale(table: Any, versions: dict[str, int]) -> list[str]:
     """The threads of which the index has another version, newest first."""
-    known = dict(table[newest(table)][["key", "version"]].tolist())
+    present = table[newest(table)]
+    known = dict(present[["key", "version"]].tolist())
     stale = list[str]()
     for thread_id in sorted(versions, key=versions.__getitem__, reverse=True):
         version = versions[thread_id]
-        if not version or known.get(key_of(thread_id)) != version:
+        known_version = known.get(key_of(thread_id))
+        if not version or known_version != version:
             stale.append(thread_id)
     return stale
 
@@ -128,7 +137,9 @@ def _indexed_until(watermark: int, versions: dict[str, int], current: int | None
     A thread may have changed when the clock was ahead: what changes after it then would be below
     the watermark.
     """
-    last = min(max(versions.values(), default=0), time.time_ns() // 1_000)
+    now = time.time_ns() // 1_000
+    newest_version = max(versions.values(), default=0)
+    last = min(newest_version, now)
     if current is not None:
         last = min(last, current)
     return max(watermark, last)
@@ -150,33 +161,55 @@ async def drop_deleted(
     Returns how many passages are meant. With `dry_run` it only counts. Others leave the index when
     a search finds them.
     """
-    texts = await journal.all_items(store, namespaces.recall(actor, "texts"))
-    meant = [item for item in texts if is_meant(str(item.value.get("text", "")))]
-    keys = {_conversation_key(item) for item in meant}
-    thread_ids = await _thread_ids(store, actor, keys)
-    living = set[int]()
-    if thread_ids:
-        owned = owned_by(actor, agents)
-        for thread in await threads_by_id(threads, thread_ids, owned, ["thread_id"]):
-            living.add(key_of(str(thread["thread_id"])))
-    gone = [item for item in meant if _conversation_key(item) not in living]
+    meant = await _meant_passages(store, actor, is_meant)
+    thread_ids = await _thread_ids(store, actor, meant)
+    living = await _living(threads, actor, agents, thread_ids)
+    gone = meant.keys() - living
+    count = 0
+    for key in gone:
+        count += meant[key]
     if dry_run:
-        return len(gone)
-    deleted = [thread_id for thread_id in thread_ids if key_of(thread_id) not in living]
+        return count
+    deleted = [thread_id for thread_id in thread_ids if key_of(thread_id) in gone]
     await drop(store, actor, deleted, began)
     # Also where the document is gone already.
-    for key in keys - living:
-        await write(store, actor, await text_ops(store, actor, key, None), began)
-    return len(gone)
+    for key in gone:
+        ops = await text_ops(store, actor, key, None)
+        await write(store, actor, ops, began)
+    return count
 
 
-def _conversation_key(item: Any) -> int:
-    """The number of the conversation of an item of `texts`."""
-    return int(item.key[:16], 16)
+async def _meant_passages(
+    store: BaseStore, actor: identity.Actor, is_meant: Callable[[str], bool]
+) -> Counter[int]:
+    """How many passages are meant of each conversation, by number."""
+    texts = namespaces.recall(actor, "texts")
+    meant = Counter[int]()
+    for item in await journal.all_items(store, texts):
+        text = str(item.value.get("text", ""))
+        if is_meant(text):
+            meant[conversation_of_passage(item)] += 1
+    return meant
 
 
-async def _thread_ids(store: BaseStore, actor: identity.Actor, keys: Collection[int]) -> list[str]:
+async def _living(
+    threads: Threads, actor: identity.Actor, agents: Collection[str], thread_ids: Sequence[str]
+) -> set[int]:
+    """The numbers of those conversations that are there."""
+    living = set[int]()
+    if not thread_ids:
+        return living
+    owned = owned_by(actor, agents)
+    for thread in await threads_by_id(threads, thread_ids, owned, ["thread_id"]):
+        thread_id = str(thread["thread_id"])
+        living.add(key_of(thread_id))
+    return living
+
+
+async def _thread_ids(store: BaseStore, actor: identity.Actor, keys: Iterable[int]) -> list[str]:
     """The threads of the conversations of these numbers that have a document."""
-    where = namespaces.recall(actor, "documents")
-    items = await store.abatch([GetOp(where, f"{key:016x}") for key in sorted(keys)])
-    return [str(item.value["thread_id"]) for item in cast("list[Any]", items) if item]
+    thread_ids = list[str]()
+    for item in await document_items(store, actor, sorted(keys)):
+        if item is not None:
+            thread_ids.append(str(item.value["thread_id"]))
+    return thread_ids

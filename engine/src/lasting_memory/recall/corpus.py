@@ -58,73 +58,91 @@ class Corpus:
         """`asks_answers`: a question comes back to what an assistant said."""
         passages = np.concatenate([document.passages for document in documents])
         self._set_documents(documents)
-        self._set_words(documents, passages["words"])
+        self._set_words(documents, passages)
         self._set_passages(documents, passages)
-        self.weights = self._passage_weights(asks_answers=asks_answers)
+        self._set_weights(asks_answers=asks_answers)
 
     def _set_documents(self, documents: Sequence[Document]) -> None:
         """Set what is known by document."""
-        sizes = [len(document.passages) for document in documents]
-        self.rows = np.concatenate([document.row for document in documents])
+        rows = list[Array]()
+        sizes = list[int]()
+        for document in documents:
+            rows.append(document.row)
+            sizes.append(len(document.passages))
+        numbers = np.arange(len(documents))
+        self.rows = np.concatenate(rows)
         self.conversations = conversation_of(self.rows["key"])
         self.starts = np.cumsum([0, *sizes])
-        self.document_of = np.repeat(np.arange(len(documents)), sizes)
+        self.document_of = np.repeat(numbers, sizes)
 
-    def _set_words(self, documents: Sequence[Document], lengths: Array) -> None:
-        """Set what is known by word. `lengths` are those of all passages, in words."""
-        self.words = np.concatenate([document.words for document in documents])
-        self.passage_of_word = np.repeat(np.arange(len(lengths)), lengths)
-        marks = np.concatenate([document.marks for document in documents])
-        self.accents = marks >> ACCENTS_SHIFT
-        question_marks = marks & IN_QUESTION
+    def _set_words(self, documents: Sequence[Document], passages: Array) -> None:
+        """Set what is known by word."""
+        words = list[Array]()
+        marks = list[Array]()
+        for document in documents:
+            words.append(document.words)
+            marks.append(document.marks)
+        numbers = np.arange(len(passages))
+        self.words = np.concatenate(words)
+        self.passage_of_word = np.repeat(numbers, passages["words"])
+        all_marks = np.concatenate(marks)
+        question_marks = all_marks & IN_QUESTION
         self.in_question = question_marks.astype(bool)
+        self.accents = all_marks >> ACCENTS_SHIFT
 
     def _set_passages(self, documents: Sequence[Document], passages: Array) -> None:
         """Set what is known by passage."""
         kinds = passages["kind"]
         speakers = passages["speaker"]
-        self.lengths = passages["words"].astype(float)
+        words = passages["words"]
+        self.lengths = words.astype(float)
         self.names = passages["name"]
         self.tells = kinds == TELLS
         self.kind_weights = TENTHS[kinds] / 10
         self.by_user = speakers == _USER
         self.by_assistant = speakers == _ASSISTANT
 
-        turn_lengths = np.concatenate([_turn_lengths(document) for document in documents])
-        is_long = turn_lengths > EXPLAINED_LENGTH
+        turn_lengths = list[Array]()
+        has_assistant = list[bool]()
+        for document in documents:
+            turn_lengths.append(_turn_lengths(document))
+            has_assistant.append(_has_assistant(document))
+        is_long = np.concatenate(turn_lengths) > EXPLAINED_LENGTH
         is_tool = speakers == _TOOL
-        self.is_explained = is_tool | (self.by_assistant & is_long)
+        is_long_answer = self.by_assistant & is_long
+        self.is_explained = is_tool | is_long_answer
+        self.with_assistant = np.array(has_assistant)[self.document_of]
 
-        has_assistant = np.array([_has_assistant(document) for document in documents])
-        self.with_assistant = has_assistant[self.document_of]
-
-    def _passage_weights(self, *, asks_answers: bool) -> Array:
-        """How much each passage counts."""
+    def _set_weights(self, *, asks_answers: bool) -> None:
+        """Set how much each passage counts."""
         asked_weight = ASKED_EXPLAINED_WEIGHT if asks_answers else EXPLAINED_WEIGHT
         # What only repeats something at length is never what was asked for.
         explained_weights = np.where(self.tells, asked_weight, EXPLAINED_WEIGHT)
-        weights: Array = np.where(self.is_explained, explained_weights, self.kind_weights)
-        return weights
+        self.weights = np.where(self.is_explained, explained_weights, self.kind_weights)
 
     def any_in_document(self, of_passages: Array) -> Array:
         """For each document, whether a truth is there of any of its passages."""
-        any_of: Array = np.logical_or.reduceat(of_passages, self.starts[:-1], axis=-1)
-        return any_of
+        return self._in_document(np.logical_or, of_passages)
 
     def most_in_document(self, of_passages: Array) -> Array:
         """For each document, the largest number of its passages."""
-        most: Array = np.maximum.reduceat(of_passages, self.starts[:-1], axis=-1)
-        return most
+        return self._in_document(np.maximum, of_passages)
 
     def sum_in_document(self, of_passages: Array) -> Array:
         """For each document, the sum of the numbers of its passages."""
-        total: Array = np.add.reduceat(of_passages, self.starts[:-1], axis=-1)
-        return total
+        return self._in_document(np.add, of_passages)
+
+    def _in_document(self, joining: np.ufunc, of_passages: Array) -> Array:
+        """For each document, the values of its passages, joined."""
+        first_passages = self.starts[:-1]
+        of_documents: Array = joining.reduceat(of_passages, first_passages, axis=-1)
+        return of_documents
 
     def counts(self, words: Sequence[Sequence[int]]) -> Array:
         """How often each word is in each passage. A speaker's name is a word of each of theirs."""
         named = np.flatnonzero(self.names)
-        terms = np.concatenate([self.words, self.names[named]])
+        spoken_names = self.names[named]
+        terms = np.concatenate([self.words, spoken_names])
         places = np.concatenate([self.passage_of_word, named])
         return word_counts(words, terms, places, len(self.lengths))
 
@@ -135,7 +153,8 @@ class Corpus:
         if where is not None:
             terms = terms[where]
             places = places[where]
-        return word_counts(words, terms, places, len(self.lengths)) > 0
+        counts = word_counts(words, terms, places, len(self.lengths))
+        return counts > 0
 
     def spelled_otherwise(self, question: Question) -> Array:
         """How often each of a question's own words is in each passage with other accents.
@@ -143,13 +162,18 @@ class Corpus:
         It is 0 for a word that nobody spells as the question does.
         """
         times = np.zeros((question.own, len(self.lengths)))
-        if not self.accents.any() and not any(question.accents):
+        has_accents = any(question.accents) or self.accents.any()
+        if not has_accents:
             return times
         for number, word in enumerate(question.own_words):
+            accents = question.accents[number]
+            is_same = self.accents == accents
             has_word = np.isin(self.words, word)
-            is_other = has_word & (self.accents != question.accents[number])
-            if (has_word & ~is_other).any():
-                np.add.at(times[number], self.passage_of_word[is_other], 1)
+            has_same = has_word & is_same
+            if has_same.any():
+                has_other = has_word & ~is_same
+                passages = self.passage_of_word[has_other]
+                np.add.at(times[number], passages, 1)
         return times
 
     def pair_counts(self, words: Sequence[Sequence[int]]) -> Array:
@@ -161,11 +185,12 @@ class Corpus:
         hits = [np.isin(self.words, word) for word in words]
         for distance in range(1, PAIR_SPAN + 1):
             passages = self.passage_of_word[distance:]
-            is_within_one = passages == self.passage_of_word[:-distance]
-            for number, (one, other) in enumerate(pairwise(hits)):
+            passages_before = self.passage_of_word[:-distance]
+            is_within_one = passages == passages_before
+            for of_pair, (one, other) in zip(counts, pairwise(hits), strict=True):
                 is_pair = _at_distance(one, other, distance)
                 is_pair &= is_within_one
-                np.add.at(counts[number], passages[is_pair], 1)
+                np.add.at(of_pair, passages[is_pair], 1)
         return counts
 
     def with_neighbours(self, values: Array) -> Array:
@@ -174,10 +199,13 @@ class Corpus:
         """
         total = values.astype(float)
         for distance, weight in enumerate(NEIGHBOURS, 1):
-            is_same = self.document_of[distance:] == self.document_of[:-distance]
-            weights = weight * is_same
-            total[:, distance:] += weights * values[:, :-distance]
-            total[:, :-distance] += weights * values[:, distance:]
+            documents = self.document_of[distance:]
+            documents_before = self.document_of[:-distance]
+            weights = weight * (documents == documents_before)
+            values_before = values[:, :-distance]
+            values_behind = values[:, distance:]
+            total[:, distance:] += weights * values_before
+            total[:, :-distance] += weights * values_behind
         return total
 
 
@@ -186,25 +214,32 @@ def _at_distance(one: Array, other: Array, distance: int) -> Array:
 
     Takes where each of them is. Says it for all words but the first ones.
     """
-    one_first = one[:-distance] & other[distance:]
-    other_first = other[:-distance] & one[distance:]
-    is_pair: Array = one_first | other_first
+    one_before = one[:-distance]
+    one_behind = one[distance:]
+    other_before = other[:-distance]
+    other_behind = other[distance:]
+    is_pair = one_before & other_behind
+    is_pair |= other_before & one_behind
     return is_pair
 
 
 def _turn_lengths(document: Document) -> Array:
     """For each passage the length of its turn."""
-    turns = document.passages["turn"]
-    numbers = turns - turns.min()
-    lengths: Array = np.bincount(numbers, document.passages["length"])
-    of_passage: Array = lengths[numbers]
-    return of_passage
+    passages = document.passages
+    turns = passages["turn"]
+    first_turn = turns.min()
+    numbers = turns - first_turn
+    lengths: Array = np.bincount(numbers, passages["length"])
+    of_passages: Array = lengths[numbers]
+    return of_passages
 
 
 def _has_assistant(document: Document) -> bool:
     """Whether somebody in a document is an assistant: where all have names, people talk with each
     other.
     """
-    is_person = document.passages["speaker"] != _TOOL
-    has_name = document.passages["name"] > 0
-    return not has_name[is_person].all()
+    passages = document.passages
+    is_person = passages["speaker"] != _TOOL
+    has_name = passages["name"] > 0
+    of_persons = has_name[is_person]
+    return not of_persons.all()

@@ -110,7 +110,10 @@ def documents(talk: Conversation) -> list[Document]:
     language = _language_of(talk)
     parts = _parts(talk, language)
     shown = parts[-MAX_DOCUMENTS:]
-    left_out = shown[0][0].turn if len(shown) < len(parts) else 0
+    left_out = 0
+    if len(shown) < len(parts):
+        first_shown = shown[0][0]
+        left_out = first_shown.turn
     whole = Document(
         talk.thread_id,
         _row(talk),
@@ -121,27 +124,38 @@ def documents(talk: Conversation) -> list[Document]:
         left_out,
     )
     # A search names speakers by their first name.
-    names = {turn.name: _name_of(turn.name, language) for turn in talk.turns}
-    return [_document(whole, talk.turns, names, number, part) for number, part in enumerate(shown)]
+    names = dict[str, int]()
+    for turn in talk.turns:
+        names[turn.name] = _name_of(turn.name, language)
+    made = list[Document]()
+    for number, part in enumerate(shown):
+        made.append(_document(whole, talk.turns, names, number, part))
+    return made
 
 
 def _language_of(talk: Conversation) -> str:
     """The language in which people and assistants speak in a conversation."""
-    spoken = [turn.text[:_SAMPLE_CHARS] for turn in talk.turns if turn.speaker != "tool"]
-    return lexical.language(" ".join(spoken))
+    samples = list[str]()
+    for turn in talk.turns:
+        if turn.speaker != "tool":
+            samples.append(turn.text[:_SAMPLE_CHARS])
+    spoken = " ".join(samples)
+    return lexical.language(spoken)
 
 
 def _parts(talk: Conversation, language: str) -> list[list[_Passage]]:
     """The passages of a conversation, of each of its documents."""
-    parts = [list[_Passage]()]
-    size = 0
+    part = list[_Passage]()
+    parts = [part]
+    words = 0
     for passage in _passages(talk, language):
-        is_full = len(parts[-1]) >= MAX_PASSAGES or size + len(passage.words) > MAX_WORDS
-        if is_full and parts[-1]:
-            parts.append([])
-            size = 0
-        parts[-1].append(passage)
-        size += len(passage.words)
+        words += len(passage.words)
+        is_full = len(part) >= MAX_PASSAGES or words > MAX_WORDS
+        if is_full and part:
+            part = []
+            parts.append(part)
+            words = len(passage.words)
+        part.append(passage)
     return parts
 
 
@@ -151,16 +165,20 @@ def _passages(talk: Conversation, language: str) -> list[_Passage]:
     for number, turn in enumerate(talk.turns):
         for piece, kind in weighed(turn):
             for text in _PASSAGE.findall(piece):
-                passages.append(_Passage(number, kind, text, _words_of(text, language)))
+                words = _words_of(text, language)
+                passages.append(_Passage(number, kind, text, words))
     return passages
 
 
 def _row(talk: Conversation) -> Array:
     """The row of a conversation's first document, without its counts."""
-    began = version_of(talk.created_at or talk.date) // 1_000_000
-    ended = version_of(talk.last_said_at) // 1_000_000
-    row = (key_of(talk.thread_id), version_of(talk.updated_at), began, ended, 0, 0)
-    return np.array([row], TABLE)
+    began_at = talk.created_at or talk.date
+    row = np.zeros(1, TABLE)
+    row["key"] = key_of(talk.thread_id)
+    row["version"] = version_of(talk.updated_at)
+    row["began"] = version_of(began_at) // 1_000_000
+    row["ended"] = version_of(talk.last_said_at) // 1_000_000
+    return row
 
 
 def _document(
@@ -177,19 +195,23 @@ def _document(
     passages = np.zeros(len(part), PASSAGES)
     words = list[int]()
     marks = list[int]()
+    told = 0
     for place, passage in enumerate(part):
         turn = turns[passage.turn]
         speaker = SPEAKERS.index(turn.speaker)
+        name = names[turn.name]
         size = len(passage.words)
         length = length_of(passage.text)
-        passages[place] = (passage.turn, speaker, passage.kind, names[turn.name], size, length)
+        passages[place] = (passage.turn, speaker, passage.kind, name, size, length)
+        if passage.kind == TELLS:
+            told += size
         for word, mark in passage.words:
             words.append(hash_of(word))
             marks.append(mark)
     row = whole.row.copy()
     row["key"] += number
     row["words"] = len(words)
-    row["told"] = sum(len(passage.words) for passage in part if passage.kind == TELLS)
+    row["told"] = told
     return replace(
         whole,
         row=row,
@@ -202,7 +224,10 @@ def _document(
 def _name_of(speaker: str, language: str) -> int:
     """The number of a speaker's first name; 0 without one."""
     terms = lexical.search_stems(speaker[:_NAME_CHARS], language)
-    return hash_of(terms[0].text) if terms else 0
+    if not terms:
+        return 0
+    first = terms[0]
+    return hash_of(first.text)
 
 
 def _words_of(text: str, language: str) -> list[tuple[str, int]]:
@@ -211,10 +236,12 @@ def _words_of(text: str, language: str) -> list[tuple[str, int]]:
     for sentence, is_question in repetition.sentences(text):
         mark = IN_QUESTION if is_question else 0
         if sentence.isascii():
-            words += zip(lexical.ascii_search_stems(sentence, language), itertools.repeat(mark))
+            stems = lexical.ascii_search_stems(sentence, language)
+            words += zip(stems, itertools.repeat(mark))
             continue
         for term in lexical.search_stems(sentence, language):
-            words.append((term.text, accents_of(term.accents) << ACCENTS_SHIFT | mark))
+            accents = accents_of(term.accents)
+            words.append((term.text, accents << ACCENTS_SHIFT | mark))
     return words
 
 
@@ -237,11 +264,11 @@ def postings(document: Document) -> Array:
 def _words_by_passage(document: Document) -> tuple[Array, Array]:
     """The words of each passage, each once, and the number of its passage."""
     passages = document.passages
-    numbers = np.arange(len(passages))
     names = passages["name"]
+    numbers = np.arange(len(passages))
+    passage_of_word = np.repeat(numbers, passages["words"])
     named = np.flatnonzero(names)
     words = np.concatenate([document.words, names[named]])
-    passage_of_word = np.repeat(numbers, passages["words"])
     places = np.concatenate([passage_of_word, named])
     both = np.stack([words, places.astype("<u4")])
     words, places = np.unique(both, axis=1)

@@ -60,30 +60,33 @@ class _Search:
 
         states_any = self._stated.any(axis=0)
         self._sources = np.flatnonzero(states_any)
-        days_began = corpus.rows["began"] // DAY_SECONDS
-        self._days = days_began[corpus.document_of]
+        days = _days_of(corpus)
+        self._days = days[corpus.document_of]
         self._conversations = corpus.conversations[corpus.document_of]
         self._only_asks = corpus.by_user & ~states_any
         self._repeats = corpus.by_assistant & corpus.tells & ~corpus.is_explained
 
     def echoes(self) -> Echoes:
         """The echoes among all passages."""
-        count = len(self._corpus.lengths)
-        is_echo = np.zeros(count, bool)
-        silent = np.zeros((len(self._has), count), bool)
+        is_echo = np.zeros(len(self._corpus.lengths), bool)
+        silent = np.zeros(self._has.shape, bool)
         for passage in self._candidates():
             repeated = self._repeated_by(passage)
             if len(repeated):
                 is_echo[passage] = True
-                silent[:, passage] = ~self._stated[:, repeated].any(axis=1)
+                is_stated = self._stated[:, repeated].any(axis=1)
+                silent[:, passage] = ~is_stated
         return Echoes(is_echo, silent)
 
     def _candidates(self) -> Array:
         """Passages that may be echoes."""
         corpus = self._corpus
-        may_be = self._by_user_alone() | self._repeats
         has_word = self._has.any(axis=0)
-        return np.flatnonzero(has_word & corpus.tells & corpus.with_assistant & may_be)
+        may_be = self._by_user_alone() | self._repeats
+        may_be &= has_word
+        may_be &= corpus.tells
+        may_be &= corpus.with_assistant
+        return np.flatnonzero(may_be)
 
     def _by_user_alone(self) -> Array:
         """Passages of the person's that only ask, or say nothing new.
@@ -92,12 +95,14 @@ class _Search:
         """
         corpus = self._corpus
         new_words = _new_words(corpus)
-        question_words = np.bincount(
-            corpus.passage_of_word, corpus.in_question, len(corpus.lengths)
-        )
-        is_mostly_known = (question_words > 0) & (2 * new_words < corpus.lengths)
-        is_known = corpus.by_user & ((new_words == 0) | is_mostly_known)
-        asks_or_repeats: Array = (self._only_asks | is_known) & (new_words <= NEW_WORDS)
+        question_words = _count_by_passage(corpus, corpus.in_question)
+        has_question = question_words > 0
+        is_half_known = 2 * new_words < corpus.lengths
+        says_nothing_new = new_words == 0
+        says_nothing_new |= has_question & is_half_known
+        asks_or_repeats: Array = corpus.by_user & says_nothing_new
+        asks_or_repeats |= self._only_asks
+        asks_or_repeats &= new_words <= NEW_WORDS
         return asks_or_repeats
 
     def _repeated_by(self, passage: int) -> Array:
@@ -132,37 +137,53 @@ class _Search:
         """The question's words in a passage. Whether an assistant offers something more, as a
         question, says nothing.
         """
-        stated = np.flatnonzero(self._has_as_statement[:, passage])
-        if self._repeats[passage] and len(stated):
-            return stated
-        return np.flatnonzero(self._has[:, passage])
+        if self._repeats[passage]:
+            is_stated = self._has_as_statement[:, passage]
+            if is_stated.any():
+                return np.flatnonzero(is_stated)
+        is_there = self._has[:, passage]
+        return np.flatnonzero(is_there)
+
+
+def _count_by_passage(corpus: Corpus, is_counted: Array) -> Array:
+    """How many words of each passage count."""
+    passages = len(corpus.lengths)
+    return np.bincount(corpus.passage_of_word, is_counted, passages)
 
 
 def _new_words(corpus: Corpus) -> Array:
     """How many words of each passage the person had not said in an earlier conversation."""
-    passage_of_word = corpus.passage_of_word
     moments = _moments(corpus)
     moment_of_passage = moments[corpus.document_of]
-    moment_of_word = moment_of_passage[passage_of_word]
-    by_user = corpus.by_user[passage_of_word]
+    moment_of_word = moment_of_passage[corpus.passage_of_word]
+    by_user = corpus.by_user[corpus.passage_of_word]
 
     terms, term_of_word = np.unique(corpus.words, return_inverse=True)
     first_said = np.full(len(terms), len(moments))
     said_terms = term_of_word[by_user]
-    np.minimum.at(first_said, said_terms, moment_of_word[by_user])
+    said_moments = moment_of_word[by_user]
+    np.minimum.at(first_said, said_terms, said_moments)
     is_new = first_said[term_of_word] >= moment_of_word
-    return np.bincount(passage_of_word, is_new, len(corpus.lengths))
+    return _count_by_passage(corpus, is_new)
+
+
+def _days_of(corpus: Corpus) -> Array:
+    """For each document, the day on which its conversation began."""
+    seconds = corpus.rows["began"]
+    days: Array = seconds // DAY_SECONDS
+    return days
 
 
 def _moments(corpus: Corpus) -> Array:
     """For each document, which one its conversation is, in the order of time, from 0."""
-    rows = corpus.rows
-    days = rows["began"] // DAY_SECONDS
-    order = np.lexsort((corpus.conversations, rows["version"], days))
+    days = _days_of(corpus)
+    versions = corpus.rows["version"]
+    order = np.lexsort((corpus.conversations, versions, days))
     conversations = corpus.conversations[order]
     is_next = conversations[1:] != conversations[:-1]
-    moments = np.empty(len(rows), int)
-    moments[order] = np.cumsum([0, *is_next])
+    moments = np.zeros(len(order), int)
+    later = order[1:]
+    moments[later] = np.cumsum(is_next)
     return moments
 
 
@@ -175,20 +196,24 @@ def without_echoes(
     """
     has_word = counts > 0
     tells = corpus.tells & ~is_echo
-    told = corpus.any_in_document(has_word & tells)
-    only_echoed = corpus.any_in_document(has_word & is_echo) & ~told
-    # Of the conversations that are no candidates, as many only repeat it as of these.
-    telling = told.sum(axis=1)
-    share = telling / np.maximum(1, telling + only_echoed.sum(axis=1))
-    share = np.where(share > 0, share, 1.0)
-    gone = float((frequencies.conversations * (1 - share)).max(initial=0.0))
+    telling = has_word & tells
+    echoing = has_word & is_echo
+    passage_share = _share(telling.sum(axis=1), echoing.sum(axis=1))
 
-    echoing_passages = (has_word & is_echo).sum(axis=1)
-    telling_passages = (has_word & tells).sum(axis=1)
-    either = np.maximum(1, telling_passages + echoing_passages)
-    passage_share = np.where(telling_passages > 0, telling_passages / either, 1.0)
+    told = corpus.any_in_document(telling)
+    only_echoed = corpus.any_in_document(echoing) & ~told
+    # Of the conversations that are no candidates, as many only repeat it as of these.
+    share = _share(told.sum(axis=1), only_echoed.sum(axis=1))
+    gone = frequencies.conversations * (1 - share)
+    most_gone = float(gone.max(initial=0.0))
     return frequencies._replace(
         conversations=frequencies.conversations * share,
         passages=frequencies.passages * passage_share,
-        total=max(1, round(frequencies.total - gone)),
+        total=max(1, round(frequencies.total - most_gone)),
     )
+
+
+def _share(telling: Array, echoing: Array) -> Array:
+    """The share of texts that tell a word among these and those that repeat it; 1 if none does."""
+    either = np.maximum(1, telling + echoing)
+    return np.where(telling > 0, telling / either, 1.0)

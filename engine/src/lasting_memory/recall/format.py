@@ -109,6 +109,11 @@ def key_of(thread_id: str) -> int:
     return int.from_bytes(digest) & ~int(_DOCUMENT_BITS)
 
 
+def name_of(key: int) -> str:
+    """The key of a document's item in the store, by its number."""
+    return f"{key:016x}"
+
+
 def conversation_of(keys: Array) -> Array:
     """The numbers of the conversations of documents, by their numbers."""
     return keys & ~_DOCUMENT_BITS

@@ -24,18 +24,19 @@ that cannot be read is made anew.
 """
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import blake2b
 from typing import Any, cast
 
 import numpy as np
-from langgraph.store.base import BaseStore, GetOp, Op, PutOp, SearchOp
+from langgraph.store.base import BaseStore, GetOp, PutOp, SearchOp
 
 from lasting_memory import platform
 from lasting_memory.memory import journal
 from lasting_memory.people import identity, namespaces
+from lasting_memory.people.namespaces import Namespace
 from lasting_memory.recall.documents import Document, documents, postings
 from lasting_memory.recall.format import (
     POSTINGS,
@@ -45,6 +46,7 @@ from lasting_memory.recall.format import (
     conversation_of,
     joined,
     key_of,
+    name_of,
     newest,
     packed,
     read_part,
@@ -81,12 +83,17 @@ class Index:
     @property
     def table(self) -> Array:
         """The rows of all parts."""
-        return joined([part.table for part in self.parts], TABLE)
+        tables = list[Array]()
+        for part in self.parts:
+            tables.append(part.table)
+        return joined(tables, TABLE)
 
     @property
     def keys(self) -> set[int]:
         """The numbers of all conversations."""
-        return set(conversation_of(self.table["key"]).tolist())
+        document_keys = self.table["key"]
+        conversations = conversation_of(document_keys)
+        return set(conversations.tolist())
 
     def has(self, keys: Collection[int]) -> bool:
         """Whether these conversations, by number, are all in it."""
@@ -112,12 +119,16 @@ async def load(store: BaseStore, actor: identity.Actor) -> Index:
     documents_of = namespaces.recall(actor, "documents")
     new_of = namespaces.recall(actor, "new")
     segments_of = namespaces.recall(actor, "segments")
-    reads: list[Op] = [GetOp(documents_of, WATERMARK), SearchOp(new_of, limit=MOST_PARTS)]
-    watermark, new = cast("Any", await store.abatch(reads))
+    read_watermark = GetOp(documents_of, WATERMARK)
+    read_new = SearchOp(new_of, limit=MOST_PARTS)
+    results = await store.abatch([read_watermark, read_new])
+    watermark, new = cast("Any", results)
     segments = await store.asearch(segments_of, limit=MOST_PARTS)
-    index = Index(new_parts=len(new))
+    index = Index()
+    index.new_parts = len(new)
     for item in (*segments, *new):
-        index.parts.append(read_part(item))
+        part = read_part(item)
+        index.parts.append(part)
     if watermark is not None and index.parts:
         index.watermark = watermark.value.get("version", 0)
     return index
@@ -128,9 +139,14 @@ async def state_of(store: BaseStore, actor: identity.Actor) -> frozenset[tuple[s
 
     Another value says that somebody has changed the index.
     """
-    parts = await store.asearch(namespaces.recall(actor, "new"), limit=MOST_PARTS)
-    parts += await store.asearch(namespaces.recall(actor, "segments"), limit=MOST_PARTS)
-    return frozenset((part.key, part.updated_at) for part in parts)
+    new_of = namespaces.recall(actor, "new")
+    segments_of = namespaces.recall(actor, "segments")
+    new = await store.asearch(new_of, limit=MOST_PARTS)
+    segments = await store.asearch(segments_of, limit=MOST_PARTS)
+    state = set[tuple[str, datetime]]()
+    for part in (*new, *segments):
+        state.add((part.key, part.updated_at))
+    return frozenset(state)
 
 
 async def read_postings(
@@ -145,17 +161,50 @@ async def read_postings(
     first_places = list[int]()
     first_place = 0
     for part in parts:
-        for bucket in {hashed % part.buckets for hashed in hashes}:
-            reads.append(GetOp(documents_of, f"{part.name}/{bucket}"))
+        buckets = {hashed % part.buckets for hashed in hashes}
+        for bucket in buckets:
+            name = _bucket_name(part, bucket)
+            reads.append(GetOp(documents_of, name))
             first_places.append(first_place)
         first_place += len(part.table)
+    items = await store.abatch(reads)
     rows = list[Array]()
-    for item, place in zip(await store.abatch(reads), first_places, strict=True):
+    for item, place in zip(items, first_places, strict=True):
         (stored,) = unpacked(item, postings=POSTINGS)
         moved = stored.copy()
         moved["place"] += place
         rows.append(moved)
     return joined(rows, POSTINGS)
+
+
+def _bucket_name(part: Part, number: int) -> str:
+    """The key of a bucket of a part's postings, among the documents."""
+    return f"{part.name}/{number}"
+
+
+def _put(namespace: Namespace, key: str, value: dict[str, Any]) -> PutOp:
+    """The operation that puts an item which the store's semantic index leaves out."""
+    return PutOp(namespace, key, value, index=False)
+
+
+def _delete(namespace: Namespace, key: str) -> PutOp:
+    """The operation that deletes an item."""
+    return PutOp(namespace, key, None)
+
+
+async def document_items(store: BaseStore, actor: identity.Actor, keys: Iterable[int]) -> list[Any]:
+    """The items of the documents of these numbers; None where there is none."""
+    documents_of = namespaces.recall(actor, "documents")
+    return await _items(store, documents_of, map(name_of, keys))
+
+
+async def _items(store: BaseStore, namespace: Namespace, names: Iterable[str]) -> list[Any]:
+    """The items of these keys; None where there is none."""
+    reads = list[GetOp]()
+    for name in names:
+        reads.append(GetOp(namespace, name))
+    items: list[Any] = await store.abatch(reads)
+    return items
 
 
 async def index_conversations(
@@ -199,27 +248,37 @@ def _conversation_ops(
     documents_of = namespaces.recall(actor, "documents")
     ops = list[PutOp]()
     for number, document in enumerate(made):
-        name = f"{key + number:016x}"
+        name = name_of(key + number)
         value = document.stored()
-        ops.append(PutOp(documents_of, name, value, index=False))
-    ops += _count_ops(actor, key, len(made), counts.get(key, 1))
+        ops.append(_put(documents_of, name, value))
+    count_before = counts.get(key, 1)
+    ops += _count_ops(actor, key, len(made), count_before)
     rows = _postings_of(made)
-    part = _new_part(actor, made, 1 if len(made) == 1 else _bucket_count(rows))
-    return ops + _part_ops(actor, part, rows)
+    is_long = len(made) > 1
+    buckets = _bucket_count(rows) if is_long else 1
+    part = _new_part(actor, made, buckets)
+    ops += _part_ops(actor, part, rows)
+    return ops
 
 
 def _new_part(actor: identity.Actor, made: Sequence[Document], buckets: int) -> Part:
     """The part of the index of one conversation, which has these documents."""
+    rows = list[Array]()
+    for document in made:
+        rows.append(document.row)
     where = namespaces.recall(actor, "new")
     first = made[0]
-    table = np.concatenate([document.row for document in made])
-    return Part(where, _part_name(first), table, [first.language], buckets)
+    name = _part_name(first)
+    table = np.concatenate(rows)
+    return Part(where, name, table, [first.language], buckets)
 
 
 def _part_name(document: Document) -> str:
     """The name of the part of one conversation: another one for each version."""
     row = document.row[0]
-    return f"{int(row['key']):016x}@{int(row['version'])}"
+    key = int(row["key"])
+    version = int(row["version"])
+    return f"{name_of(key)}@{version}"
 
 
 def _bucket_count(rows: Array) -> int:
@@ -231,9 +290,11 @@ def _waiting_op(actor: identity.Actor, document: Document) -> PutOp:
 
     Of another version it is another item: it may be put while this one is worked off.
     """
-    version = int(document.row["version"][0])
-    value = {"thread_id": document.thread_id, "version": version}
-    return PutOp(namespaces.recall(actor, "waiting"), _part_name(document), value, index=False)
+    row = document.row[0]
+    version = int(row["version"])
+    name = _part_name(document)
+    waiting = namespaces.recall(actor, "waiting")
+    return _put(waiting, name, {"thread_id": document.thread_id, "version": version})
 
 
 def _postings_of(made: Sequence[Document]) -> Array:
@@ -251,7 +312,9 @@ def _counts_in(table: Array) -> dict[int, int]:
     keys = np.unique(table["key"])
     conversations, counts = np.unique(conversation_of(keys), return_counts=True)
     is_long = counts > 1
-    return dict(zip(conversations[is_long].tolist(), counts[is_long].tolist(), strict=True))
+    long_ones = conversations[is_long].tolist()
+    their_counts = counts[is_long].tolist()
+    return dict(zip(long_ones, their_counts, strict=True))
 
 
 async def _document_counts(
@@ -262,12 +325,16 @@ async def _document_counts(
     Only more than one are noted.
     """
     documents_of = namespaces.recall(actor, "documents")
-    reads = [GetOp(documents_of, f"{key:016x}/count") for key in keys]
-    items = cast("list[Any]", await store.abatch(reads))
+    items = await _items(store, documents_of, map(_count_name, keys))
     counts = dict[int, int]()
     for key, item in zip(keys, items, strict=True):
         counts[key] = item.value["documents"] if item else 1
     return counts
+
+
+def _count_name(key: int) -> str:
+    """The key of the item that notes how many documents a conversation has."""
+    return f"{name_of(key)}/count"
 
 
 def _count_ops(actor: identity.Actor, key: int, count: int, before: int) -> list[PutOp]:
@@ -275,14 +342,16 @@ def _count_ops(actor: identity.Actor, key: int, count: int, before: int) -> list
     beyond.
     """
     documents_of = namespaces.recall(actor, "documents")
+    first_gone = max(1, count)
     ops = list[PutOp]()
-    for number in range(max(1, count), before):
-        ops.append(PutOp(documents_of, f"{key + number:016x}", None))
+    for number in range(first_gone, before):
+        name = name_of(key + number)
+        ops.append(_delete(documents_of, name))
+    count_name = _count_name(key)
     if count > 1:
-        value = {"documents": count}
-        ops.append(PutOp(documents_of, f"{key:016x}/count", value, index=False))
+        ops.append(_put(documents_of, count_name, {"documents": count}))
     elif before > 1:
-        ops.append(PutOp(documents_of, f"{key:016x}/count", None))
+        ops.append(_delete(documents_of, count_name))
     return ops
 
 
@@ -297,7 +366,9 @@ async def drop(
     """
     if not thread_ids:
         return
-    keys = [key_of(thread_id) for thread_id in thread_ids]
+    keys = list[int]()
+    for thread_id in thread_ids:
+        keys.append(key_of(thread_id))
     counts = await _document_counts(store, actor, keys)
     for key, count in counts.items():
         ops = _gone_ops(actor, key, count)
@@ -311,13 +382,17 @@ def _gone_ops(actor: identity.Actor, key: int, count: int) -> list[PutOp]:
 
     A row without words, newer than all before, marks it as gone.
     """
+    name = name_of(key)
     version = time.time_ns() // 1_000
-    row = np.array([(key, version, 0, 0, 0, 0)], TABLE)
+    table = np.zeros(1, TABLE)
+    table["key"] = key
+    table["version"] = version
+    no_postings = np.zeros(0, POSTINGS)
     where = namespaces.recall(actor, "new")
-    part = Part(where, f"{key:016x}@gone", row, [], 1)
-    ops = _part_ops(actor, part, np.zeros(0, POSTINGS))
+    part = Part(where, f"{name}@gone", table, [], 1)
+    ops = _part_ops(actor, part, no_postings)
     documents_of = namespaces.recall(actor, "documents")
-    ops.append(PutOp(documents_of, f"{key:016x}", None))
+    ops.append(_delete(documents_of, name))
     ops += _count_ops(actor, key, 0, count)
     return ops
 
@@ -328,23 +403,30 @@ def _part_ops(actor: identity.Actor, part: Part, rows: Array) -> list[PutOp]:
     It counts once its table exists, so that is put last.
     """
     documents_of = namespaces.recall(actor, "documents")
+    buckets = _buckets(rows, part.buckets)
     ops = list[PutOp]()
-    for number, bucket in enumerate(_buckets(rows, part.buckets)):
+    for number, bucket in enumerate(buckets):
+        name = _bucket_name(part, number)
         value = packed({"postings": bucket})
-        ops.append(PutOp(documents_of, f"{part.name}/{number}", value, index=False))
-    languages = [*part.languages]
-    table = packed({"table": part.table}, languages=languages, buckets=part.buckets)
-    ops.append(PutOp(part.namespace, part.name, table, index=False))
+        ops.append(_put(documents_of, name, value))
+    languages = list(part.languages)
+    arrays = {"table": part.table}
+    table = packed(arrays, languages=languages, buckets=part.buckets)
+    ops.append(_put(part.namespace, part.name, table))
     return ops
 
 
 def _buckets(rows: Array, count: int) -> list[Array]:
     """Postings in so many buckets by word, each in the order of words."""
-    bucket_of_row = rows["term"] % count
-    order = np.lexsort((rows["place"], rows["term"], bucket_of_row))
+    terms = rows["term"]
+    places = rows["place"]
+    bucket_of_row = terms % count
+    order = np.lexsort((places, terms, bucket_of_row))
+    in_order = rows[order]
     sizes = np.bincount(bucket_of_row, minlength=count)
     ends = np.cumsum(sizes)
-    buckets: list[Array] = np.split(rows[order], ends[:-1])
+    inner_ends = ends[:-1]
+    buckets: list[Array] = np.split(in_order, inner_ends)
     return buckets
 
 
@@ -359,51 +441,69 @@ async def write(
     """Write to a person's index, unless they were forgotten since the request of this `began`, or
     else the run, began. Returns whether it was written. `is_checked` as in the journal.
     """
-    began = began or journal.began(actor)
-    return await journal.put_unless_forgotten(store, ops, began, is_checked=is_checked)
+    since = began or journal.began(actor)
+    return await journal.put_unless_forgotten(store, ops, since, is_checked=is_checked)
 
 
 async def _merge(store: BaseStore, actor: identity.Actor, began: journal.Began | None) -> None:
     """Put many new parts, and the segments that are not larger than all before, as one segment;
     then delete them.
     """
-    new_parts = await store.asearch(namespaces.recall(actor, "new"), limit=MERGE_AT)
+    new_of = namespaces.recall(actor, "new")
+    new_parts = await store.asearch(new_of, limit=MERGE_AT)
     if len(new_parts) < MERGE_AT:
         return
     try:
-        parts = _small(await load(store, actor))
-        buckets = max((part.buckets for part in parts), default=0)
-        rows = await read_postings(store, actor, parts, range(buckets))
+        index = await load(store, actor)
+        parts = _small(index)
+        rows = await _all_postings(store, actor, parts)
     except DamagedError:
         # Another process is merging them. What cannot be read, the search that needs it notices.
         return
     if len(parts) <= 1:
         # Others have merged them, or forgotten their person, since they were counted.
         return
-    segment, rows = _segment_of(actor, parts, rows)
-    await write(store, actor, await platform.in_thread(_part_ops, actor, segment, rows), began)
-    await write(store, actor, _deletions(actor, parts), began)
+    segment, segment_rows = _segment_of(actor, parts, rows)
+    ops = await platform.in_thread(_part_ops, actor, segment, segment_rows)
+    await write(store, actor, ops, began)
+    deletions = _deletions(actor, parts)
+    await write(store, actor, deletions, began)
+
+
+async def _all_postings(store: BaseStore, actor: identity.Actor, parts: Sequence[Part]) -> Array:
+    """The postings of all words of these parts. Raises as `read_postings`."""
+    most_buckets = 0
+    for part in parts:
+        most_buckets = max(most_buckets, part.buckets)
+    return await read_postings(store, actor, parts, range(most_buckets))
 
 
 def _segment_of(actor: identity.Actor, parts: Sequence[Part], rows: Array) -> tuple[Part, Array]:
     """One part in place of several, and its postings. Of a conversation that is there twice the
     newer row stays.
     """
-    table = joined([part.table for part in parts], TABLE)
+    merged = Index(list(parts))
+    table = merged.table
     is_kept = newest(table)
     new_places = np.cumsum(is_kept) - 1
-    rows = rows[is_kept[rows["place"]]]
-    rows["place"] = new_places[rows["place"]]
-    names = " ".join(part.name for part in parts)
-    languages = Index(list(parts)).languages
+    row_is_kept = is_kept[rows["place"]]
+    kept_rows = rows[row_is_kept]
+    kept_rows["place"] = new_places[kept_rows["place"]]
     segment = Part(
         namespaces.recall(actor, "segments"),
-        blake2b(names.encode(), digest_size=16).hexdigest(),
+        _segment_name(parts),
         table[is_kept],
-        sorted(languages),
-        _bucket_count(rows),
+        sorted(merged.languages),
+        _bucket_count(kept_rows),
     )
-    return segment, rows
+    return segment, kept_rows
+
+
+def _segment_name(parts: Sequence[Part]) -> str:
+    """The name of the segment of these parts: of the same ones always the same."""
+    names = " ".join(part.name for part in parts)
+    digest = blake2b(names.encode(), digest_size=16)
+    return digest.hexdigest()
 
 
 def _deletions(actor: identity.Actor, parts: Sequence[Part]) -> list[PutOp]:
@@ -411,10 +511,13 @@ def _deletions(actor: identity.Actor, parts: Sequence[Part]) -> list[PutOp]:
     postings.
     """
     documents_of = namespaces.recall(actor, "documents")
-    ops = [PutOp(part.namespace, part.name, None) for part in parts]
+    ops = list[PutOp]()
     for part in parts:
-        keys = [f"{part.name}/{number}" for number in range(part.buckets)]
-        ops += [PutOp(documents_of, key, None) for key in keys]
+        ops.append(_delete(part.namespace, part.name))
+    for part in parts:
+        for number in range(part.buckets):
+            name = _bucket_name(part, number)
+            ops.append(_delete(documents_of, name))
     return ops
 
 
@@ -424,11 +527,16 @@ def _small(index: Index) -> list[Part]:
     """
     parts = list[Part]()
     size = 0
-    for part in sorted(index.parts, key=lambda part: (len(part.table), part.name)):
-        if len(part.table) <= max(1, size):
+    for part in sorted(index.parts, key=_size_and_name):
+        part_size = len(part.table)
+        if part_size <= max(1, size):
             parts.append(part)
-            size += len(part.table)
+            size += part_size
     return parts
+
+
+def _size_and_name(part: Part) -> tuple[int, str]:
+    return len(part.table), part.name
 
 
 async def reload(
@@ -446,14 +554,14 @@ async def reload(
     forgotten since this began. `is_checked` as in the journal. Raises `DamagedError`, and leaves no
     note, if somebody dropped one of the conversations meanwhile.
     """
-    watermark = PutOp(namespaces.recall(actor, "documents"), WATERMARK, None)
+    documents_of = namespaces.recall(actor, "documents")
     if version is not None:
-        noted = watermark._replace(value={"version": version}, index=False)
-        await write(store, actor, [noted], began, is_checked=is_checked)
+        watermark = _put(documents_of, WATERMARK, {"version": version})
+        await write(store, actor, [watermark], began, is_checked=is_checked)
     # After the note: who drops the index deletes the note first, and then what is looked for here.
     present = await load(store, actor)
     if not present.has(keys):
-        await store.abatch([watermark])
+        await store.adelete(documents_of, WATERMARK)
         raise DamagedError("Somebody dropped the index while conversations were put into it.")
     return present
 
@@ -465,8 +573,21 @@ async def forget(store: BaseStore, actor: identity.Actor) -> None:
     whole. Then the parts, so that somebody who moves the watermark meanwhile notices that they are
     gone.
     """
-    await store.adelete(namespaces.recall(actor, "documents"), WATERMARK)
-    for part in sorted(namespaces.RECALL_PARTS, key=lambda part: part == "documents"):
+    documents_of = namespaces.recall(actor, "documents")
+    await store.adelete(documents_of, WATERMARK)
+    for part in sorted(namespaces.RECALL_PARTS, key=_documents_last):
         where = namespaces.recall(actor, part)
-        while page := await store.asearch(where, limit=_DELETE_PAGE):
-            await store.abatch([PutOp(item.namespace, item.key, None) for item in page])
+        await _delete_all(store, where)
+
+
+def _documents_last(part: str) -> bool:
+    return part == "documents"
+
+
+async def _delete_all(store: BaseStore, where: Namespace) -> None:
+    """Delete all items of a namespace, and of those below it."""
+    while page := await store.asearch(where, limit=_DELETE_PAGE):
+        ops = list[PutOp]()
+        for item in page:
+            ops.append(_delete(item.namespace, item.key))
+        await store.abatch(ops)

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from datetime import date
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import bm25s
@@ -76,45 +77,76 @@ def language(text: str) -> str:
     English where none is.
     """
     sample = comparable(text[:_SAMPLE_CHARS])
-    if not sample.isascii():
-        letters = len(_LETTER.findall(sample))
-        for name, special, least_share in _SPECIAL:
-            if len(special.findall(sample)) > least_share * letters:
-                return name
+    by_letters = _language_by_letters(sample)
+    if by_letters:
+        return by_letters
     counts = Counter(words(sample))
-    hits = dict[str, int]()
+    best = DEFAULT_LANGUAGE
+    most = _count_in(STOP_WORDS[best], counts)
     for name, stop_words in STOP_WORDS.items():
-        hits[name] = sum(counts[word] for word in stop_words.intersection(counts))
-    return max(hits, key=lambda name: (hits[name], name == DEFAULT_LANGUAGE))
+        count = _count_in(stop_words, counts)
+        if count > most:
+            best = name
+            most = count
+    return best
+
+
+def _language_by_letters(sample: str) -> str:
+    """The language that special letters of a text tell; "" where they tell none."""
+    if sample.isascii():
+        return ""
+    letters = _LETTER.findall(sample)
+    for name, special, least_share in _SPECIAL:
+        special_letters = special.findall(sample)
+        least = least_share * len(letters)
+        if len(special_letters) > least:
+            return name
+    return ""
+
+
+def _count_in(stop_words: frozenset[str], counts: Counter[str]) -> int:
+    """How often these stop words are in a text, of which the counts are."""
+    total = 0
+    for word in stop_words.intersection(counts):
+        total += counts[word]
+    return total
 
 
 def stems(text: str, language: str) -> list[str]:
     """The words of a text in this language, in order, stemmed, without stop words. Accents make a
     difference: for facts.
     """
-    return _stemmed(
-        [term.spelled for term in _telling(text, language)], _FACT_STEMMERS.get(language)
-    )
+    terms = _telling(text, language)
+    spelled = [term.spelled for term in terms]
+    stemmer = _FACT_STEMMERS.get(language)
+    return _stemmed(spelled, stemmer)
 
 
 def search_stems(text: str, language: str) -> list[Term]:
     """The words of a text in this language as a search compares them, in order, stemmed, without
     stop words.
     """
+    found = list[Term]()
     if text.isascii():
-        return [Term(stem, stem) for stem in ascii_search_stems(text, language)]
+        for stem in ascii_search_stems(text, language):
+            found.append(Term(stem, stem))
+        return found
     terms = _telling(text, language)
-    stemmed = _search_stemmed([term.text for term in terms], _SEARCH_STEMMERS.get(language))
-    return [
-        Term(stem, term.spelled, term.accents) for term, stem in zip(terms, stemmed, strict=True)
-    ]
+    texts = [term.text for term in terms]
+    stemmer = _SEARCH_STEMMERS.get(language)
+    stemmed = _search_stemmed(texts, stemmer)
+    for term, stem in zip(terms, stemmed, strict=True):
+        found.append(Term(stem, term.spelled, term.accents))
+    return found
 
 
 def ascii_search_stems(text: str, language: str) -> list[str]:
     """The texts of `search_stems` of an ASCII text, which has no accents. Quicker."""
-    stop = STOP_WORDS.get(language, frozenset())
-    plain = [word for word in ascii_terms(text.lower()) if word not in stop]
-    return _stemmed(plain, _SEARCH_STEMMERS.get(language))
+    stop_words = STOP_WORDS.get(language, frozenset())
+    terms = ascii_terms(text.lower())
+    telling = [term for term in terms if term not in stop_words]
+    stemmer = _SEARCH_STEMMERS.get(language)
+    return _stemmed(telling, stemmer)
 
 
 class Word(NamedTuple):
@@ -136,21 +168,37 @@ def query_words(
     """
     spoken = language(query)
     terms = _telling(query, spoken)
-    texts = [term.text for term in terms]
-    stemmers = {_SEARCH_STEMMERS.get(name) for name in (*languages, spoken)}
-    by_stemmer = [_search_stemmed(texts, stemmer) for stemmer in stemmers]
-    words = dict[tuple[str, ...], Word]()
+    words_of_terms = _words_of_terms(terms, {*languages, spoken})
     known_stems = frozenset(known)
+    words = dict[tuple[str, ...], Word]()
     room = float(most)
-    for place, term in enumerate(terms):
-        stems = tuple(sorted({stemmed[place] for stemmed in by_stemmer}))
-        if stems in words or not known_stems.isdisjoint(stems):
+    for term, word in zip(terms, words_of_terms, strict=True):
+        is_known = not known_stems.isdisjoint(word.stems)
+        if is_known or word.stems in words:
             continue
         room -= _TERM_SHARE if is_unspaced(term.text) else 1.0
         if room < 0:
             break
-        words[stems] = Word(stems, term.accents)
+        words[word.stems] = word
     return list(words.values())
+
+
+def _words_of_terms(terms: Sequence[Term], languages: Collection[str]) -> list[Word]:
+    """Each term as a word, with its stems in these languages."""
+    texts = [term.text for term in terms]
+    stemmers = set[str | None]()
+    for name in languages:
+        stemmers.add(_SEARCH_STEMMERS.get(name))
+    stems_of_terms: list[set[str]] = [set() for _ in terms]
+    for stemmer in stemmers:
+        stemmed = _search_stemmed(texts, stemmer)
+        for stems, stem in zip(stems_of_terms, stemmed, strict=True):
+            stems.add(stem)
+    words = list[Word]()
+    for term, stems in zip(terms, stems_of_terms, strict=True):
+        in_order = tuple(sorted(stems))
+        words.append(Word(in_order, term.accents))
+    return words
 
 
 # A word of writing without spaces is two characters, and each is in two terms.
@@ -159,13 +207,14 @@ _TERM_SHARE = 0.25
 
 def _telling(text: str, language: str) -> list[Term]:
     """The words of a text but the stop words of a language."""
-    stop = STOP_WORDS.get(language, frozenset())
-    return [term for term in search_terms(text) if term.spelled not in stop]
+    stop_words = STOP_WORDS.get(language, frozenset())
+    terms = search_terms(text)
+    return [term for term in terms if term.spelled not in stop_words]
 
 
 def _search_stemmed(found: list[str], stemmer: str | None) -> list[str]:
     """Words of a search, stemmed. Letters tell those of Bengali in a text of any language."""
-    stemmed = [*_stemmed(found, stemmer)]
+    stemmed = list(_stemmed(found, stemmer))
     for place, word in enumerate(found):
         if bengali.is_bengali(word):
             stemmed[place] = bengali.stem(word)
@@ -178,7 +227,8 @@ def _stemmed(found: list[str], stemmer: str | None) -> list[str]:
     known: dict[str, Any] = _stemmers.__dict__
     if stemmer not in known:
         known[stemmer] = Stemmer.Stemmer(stemmer)
-    return known[stemmer].stemWords(found)  # type: ignore[no-any-return]
+    stemmed: list[str] = known[stemmer].stemWords(found)
+    return stemmed
 
 
 # A stemmer is of one thread: it keeps what it has stemmed.
@@ -190,22 +240,29 @@ def rank(query: str, texts: Sequence[str]) -> list[tuple[int, float]]:
     (Robertson and others) in Lucene's variant, as `bm25s` implements it. Blocks for milliseconds
     per thousand texts.
     """
-    spoken = language(" ".join(texts)[:_SAMPLE_CHARS])
-    words = _exact(search_stems(query, spoken))
-    corpus = [_exact(search_stems(text, spoken)) for text in texts]
+    sample = " ".join(texts)[:_SAMPLE_CHARS]
+    spoken = language(sample)
+    words = _exact(query, spoken)
+    corpus = [_exact(text, spoken) for text in texts]
     if not words or not any(corpus):
         return []
     index = bm25s.BM25()
     index.index(corpus, show_progress=False)
-    scores = index.get_scores(words).tolist()
-    hits = [(number, score) for number, score in enumerate(scores) if score > 0]
-    return sorted(hits, key=lambda hit: -hit[1])
+    scores = index.get_scores(words)
+    hits = list[tuple[int, float]]()
+    for number, score in enumerate(scores.tolist()):
+        if score > 0:
+            hits.append((number, score))
+    hits.sort(key=itemgetter(1), reverse=True)
+    return hits
 
 
-def _exact(terms: Iterable[Term]) -> list[str]:
-    """Terms for BM25. A word with accents is two, so that the same spelling comes first."""
+def _exact(text: str, language: str) -> list[str]:
+    """The words of a text for BM25. One with accents is two, so that the same spelling comes
+    first.
+    """
     found = list[str]()
-    for term in terms:
+    for term in search_stems(text, language):
         found.append(term.text)
         if term.accents:
             found.append(f"{term.text} {term.accents}")
@@ -216,6 +273,8 @@ _MONTHS = (
     "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december",
 )  # fmt: skip
 _SHORT = [*(name[:3] for name in _MONTHS), "sept"]
+# Alone these are no months.
+_WORDS_TOO = frozenset({"march", *_SHORT})
 # Fit of a conversation at most so many days after a time: people tell what they did.
 _SOON = 0.7
 _SOON_DAYS = 3
@@ -229,11 +288,12 @@ class Time(NamedTuple):
 
     def fit(self, first: Array, last: Array) -> Array:
         """How well conversations fit, by their first and last days (datetime64): 0 to 1."""
-        days_after = (first - np.datetime64(self.last, "D")).astype(int)
-        is_before = last < np.datetime64(self.first, "D")
-        fits = np.where(days_after <= _SOON_DAYS, _SOON, 0.0)
-        fits = np.where(days_after <= 0, 1.0, fits)
-        return np.where(is_before, 0.0, fits)
+        own_first = np.datetime64(self.first, "D")
+        own_last = np.datetime64(self.last, "D")
+        is_before = last < own_first
+        is_within = first <= own_last
+        is_soon = first <= own_last + _SOON_DAYS
+        return np.select([is_before, is_within, is_soon], [0.0, 1.0, _SOON])
 
 
 def _written(match: re.Match[str], today: date) -> Time:
@@ -244,9 +304,9 @@ def _written(match: re.Match[str], today: date) -> Time:
     parts = {name: text for name, text in match.groupdict().items() if text}
     name = parts.get("month", "")
     if not name:
-        year = int(parts["year"])
-        return Time(date(year, 1, 1), date(year, 12, 31))
-    if len(parts) == 1 and name in {"march", *_SHORT}:
+        return _whole_year(parts["year"])
+    stands_alone = len(parts) == 1
+    if stands_alone and name in _WORDS_TOO:
         raise ValueError(f"{name} is a word here.")
     month = _month(name)
     day = int(parts.get("day") or parts.get("day_after") or 0)
@@ -256,9 +316,23 @@ def _written(match: re.Match[str], today: date) -> Time:
     elif (month, day) > (today.month, today.day):
         year -= 1
     if day:
-        return Time(date(year, month, day), date(year, month, day))
+        named_day = date(year, month, day)
+        return Time(named_day, named_day)
+    return _whole_month(year, month)
+
+
+def _whole_year(digits: str) -> Time:
+    year = int(digits)
+    first = date(year, 1, 1)
+    last = date(year, 12, 31)
+    return Time(first, last)
+
+
+def _whole_month(year: int, month: int) -> Time:
     _, last_day = monthrange(year, month)
-    return Time(date(year, month, 1), date(year, month, last_day))
+    first = date(year, month, 1)
+    last = date(year, month, last_day)
+    return Time(first, last)
 
 
 def _month(name: str) -> int:
@@ -266,7 +340,8 @@ def _month(name: str) -> int:
     if name.isdigit():
         return int(name)
     beginnings = [month[:3] for month in _MONTHS]
-    return 1 + beginnings.index(name[:3])
+    place = beginnings.index(name[:3])
+    return place + 1
 
 
 _YEAR = r"(?P<year>(?:19|20)\d\d)\b"
@@ -289,8 +364,12 @@ def period(since: str | None, until: str | None) -> Time | None:
     """
     if not since and not until:
         return None
-    first = _day("since", since) if since else date.min
-    last = _day("until", until) if until else date.max
+    first = date.min
+    last = date.max
+    if since:
+        first = _day("since", since)
+    if until:
+        last = _day("until", until)
     return Time(first, max(first, last))
 
 
@@ -310,8 +389,11 @@ def times(text: str, today: date) -> tuple[list[Time], str]:
     rest = " ".join(text.lower().split())
     named = list[Time]()
     for form in _FORMS:
-        for match in reversed(list(re.finditer(form, rest))):
+        matches = list(re.finditer(form, rest))
+        for match in reversed(matches):
             with suppress(ValueError):
                 named.append(_written(match, today))
-                rest = f"{rest[: match.start()]} {rest[match.end() :]}"
+                before = rest[: match.start()]
+                behind = rest[match.end() :]
+                rest = f"{before} {behind}"
     return named, rest

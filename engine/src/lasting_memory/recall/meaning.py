@@ -4,13 +4,14 @@ their field `text`.
 
 import statistics
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, cast
 
-from langgraph.store.base import BaseStore, PutOp, SearchItem, SearchOp
+from langgraph.store.base import BaseStore, Item, PutOp, SearchItem, SearchOp
 
 from lasting_memory.people import identity, namespaces
-from lasting_memory.recall.format import TELLS, key_of
-from lasting_memory.recall.threads import Conversation, weighed
+from lasting_memory.recall.format import TELLS, key_of, name_of
+from lasting_memory.recall.threads import Conversation, Turn, weighed
 
 # Characters of a passage (a few turns, well within the limits of embedding models), passages of one
 # conversation, and of those that a search asks for.
@@ -33,9 +34,11 @@ async def text_ops(
     removes them.
     """
     namespace = namespaces.recall(actor, "texts")
-    listed = f"{key:016x}/passages"
+    listed = f"{name_of(key)}/passages"
     item = await store.aget(namespace, listed)
-    before = set(item.value["passages"]) if item else set[str]()
+    before = set[str]()
+    if item:
+        before.update(item.value["passages"])
     made = _passage_items(key, talk) if talk else {}
     ops = list[PutOp]()
     for name in before - made.keys():
@@ -43,7 +46,8 @@ async def text_ops(
     for name in made.keys() - before:
         ops.append(PutOp(namespace, name, made[name], index=["text"]))
     if talk:
-        ops.append(PutOp(namespace, listed, {"passages": sorted(made)}, index=False))
+        names = {"passages": sorted(made)}
+        ops.append(PutOp(namespace, listed, names, index=False))
     elif item:
         ops.append(PutOp(namespace, listed, None))
     return ops
@@ -56,13 +60,21 @@ def _passage_items(key: int, talk: Conversation) -> dict[str, dict[str, Any]]:
     twice.
     """
     turns = dict[str, int]()
-    for turn, text in reversed(list(passages(talk))):
+    last_first = reversed(list(passages(talk)))
+    for turn, text in last_first:
         turns[text] = turn
     items = dict[str, dict[str, Any]]()
-    for text, turn in list(turns.items())[:MAX_PASSAGES]:
+    for text, turn in islice(turns.items(), MAX_PASSAGES):
         passage = {"text": text, "turn": turn}
-        items[f"{key:016x}/{key_of(str(passage)):016x}"] = passage
+        number = key_of(str(passage))
+        items[f"{name_of(key)}/{name_of(number)}"] = passage
     return items
+
+
+def conversation_of_passage(item: Item) -> int:
+    """The number of the conversation of an item of `texts`."""
+    name, _, _ = item.key.partition("/")
+    return int(name, 16)
 
 
 async def similar(
@@ -71,11 +83,13 @@ async def similar(
     """For each conversation, by number, that is near to the query its nearest passage, and whether
     that is near at all.
     """
-    if not query.strip():
-        return {}
     best = dict[int, tuple[SearchItem, bool]]()
-    for item, is_clear in await nearest(store, namespaces.recall(actor, "texts"), query, FOUND):
-        best.setdefault(int(item.key[:16], 16), (item, is_clear))
+    if not query.strip():
+        return best
+    texts = namespaces.recall(actor, "texts")
+    for item, is_clear in await nearest(store, texts, query, FOUND):
+        conversation = conversation_of_passage(item)
+        best.setdefault(conversation, (item, is_clear))
     return best
 
 
@@ -92,11 +106,12 @@ async def nearest(
     found, meaningless = cast("list[list[SearchItem]]", await store.abatch(ops))
     scores = [item.score for item in meaningless if item.score is not None]
     none = statistics.median(scores) if scores else 0.0
-    return [
-        (item, item.score > none + _CLEARLY * (1 - none))
-        for item in found
-        if item.score is not None
-    ]
+    least = none + _CLEARLY * (1 - none)
+    near = list[tuple[SearchItem, bool]]()
+    for item in found:
+        if item.score is not None:
+            near.append((item, item.score > least))
+    return near
 
 
 def passages(talk: Conversation) -> Iterator[tuple[int, str]]:
@@ -108,18 +123,36 @@ def passages(talk: Conversation) -> Iterator[tuple[int, str]]:
     """
     first = 0
     lines = list[str]()
+    size = 0
     for number, turn in enumerate(talk.turns):
-        told = "".join(text for text, kind in weighed(turn) if kind == TELLS)
+        told = _told_in(turn)
         if not told:
             continue
-        line = f"{turn.name or turn.speaker}: {told}"[:PASSAGE_CHARS]
-        # Postgres holds neither NUL nor half a character.
-        line = line.replace("\0", " ").encode(errors="replace").decode()
-        if lines and sum(map(len, lines)) + len(line) > PASSAGE_CHARS:
+        speaker = turn.name or turn.speaker
+        line = _storable(f"{speaker}: {told}"[:PASSAGE_CHARS])
+        if lines and size + len(line) > PASSAGE_CHARS:
             yield first, "\n".join(lines)
             lines = []
+            size = 0
         if not lines:
             first = number
         lines.append(line)
+        size += len(line)
     if lines:
         yield first, "\n".join(lines)
+
+
+def _told_in(turn: Turn) -> str:
+    """What of a turn tells something."""
+    told = ""
+    for text, kind in weighed(turn):
+        if kind == TELLS:
+            told += text
+    return told
+
+
+def _storable(text: str) -> str:
+    """A text without what Postgres does not hold: NUL, and half a character."""
+    without_nul = text.replace("\0", " ")
+    encoded = without_nul.encode(errors="replace")
+    return encoded.decode()

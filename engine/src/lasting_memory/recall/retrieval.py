@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from datetime import date
 from zoneinfo import ZoneInfo
 
-from langgraph.store.base import BaseStore, GetOp, SearchItem
+from langgraph.store.base import BaseStore, SearchItem
 
 from lasting_memory import days, platform
 from lasting_memory.memory import journal
-from lasting_memory.people import identity, namespaces
+from lasting_memory.people import identity
 from lasting_memory.people.scopes import ROUTES
 from lasting_memory.recall import lexical
 from lasting_memory.recall.candidates import matching_documents
@@ -28,7 +28,7 @@ from lasting_memory.recall.format import (
     conversation_of,
     key_of,
 )
-from lasting_memory.recall.index import Index, drop, forget, read_postings, state_of
+from lasting_memory.recall.index import Index, document_items, drop, forget, read_postings, state_of
 from lasting_memory.recall.meaning import similar
 from lasting_memory.recall.question import MAX_QUERY_CHARS, Question, question
 from lasting_memory.recall.ranking import Scored, Turns, score
@@ -98,19 +98,24 @@ class _Candidates:
         ended = dict[int, int]()
         for document in self.documents:
             row = document.row[0]
-            ended[int(conversation_of(row["key"]))] = int(row["ended"])
+            conversation = int(conversation_of(row["key"]))
+            ended[conversation] = int(row["ended"])
         share = NEAR_BEST_FOR_NEWEST if self.asks_newest else NEAR_BEST
-        return in_order(self.scores(), ended, share)
+        scores = self.scores()
+        return in_order(scores, ended, share)
 
     def scores(self) -> dict[int, float]:
         """The score of each conversation by words and meaning."""
-        by_words = {key: scored.score for key, scored in self.scored.items()}
+        by_words = dict[int, float]()
+        for key, scored in self.scored.items():
+            by_words[key] = scored.score
         by_meaning = dict[int, float]()
         for key, (item, is_clear) in self.near.items():
             # What only meaning finds must be clearly near.
             if is_clear or key in by_words:
                 by_meaning[key] = item.score or 0.0
-        return fused(by_words, by_meaning, self._best_by_words())
+        best = self._best_by_words()
+        return fused(by_words, by_meaning, best)
 
     def _best_by_words(self) -> float:
         """The score by words that counts as a whole one.
@@ -118,18 +123,34 @@ class _Candidates:
         Where no words tell anything, those of a question about the past are no hit by which others
         are measured.
         """
-        telling = [scored.score for scored in self.scored.values() if scored.tells]
+        telling = list[float]()
+        asking = [0.0]
+        for scored in self.scored.values():
+            if scored.tells:
+                telling.append(scored.score)
+            else:
+                asking.append(scored.score)
         if telling:
             return max(telling)
-        asking = [scored.score for scored in self.scored.values()]
-        return max(asking, default=0.0) * 10 / float(TENTHS[ASKS])
+        weight = float(TENTHS[ASKS])
+        return max(asking) * 10 / weight
 
     def turns(self, key: int) -> tuple[Turns, bool]:
         """The matching turns of a conversation, and whether it shares words with the query."""
-        if key in self.scored:
-            return self.scored[key].turns, True
+        scored = self.scored.get(key)
+        if scored is not None:
+            return scored.turns, True
         item, _ = self.near[key]
-        return ((item.value["turn"], 1.0),), False
+        nearest_turn = (item.value["turn"], 1.0)
+        return (nearest_turn,), False
+
+    def by_key(self) -> dict[int, Document]:
+        """For each conversation, by number, a document of it."""
+        documents = dict[int, Document]()
+        for document in self.documents:
+            key = key_of(document.thread_id)
+            documents[key] = document
+        return documents
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +169,29 @@ class _Query:
         return question(
             self.text, index.languages, self.today, self.alternatives, self.period, zone=self.zone
         )
+
+
+class _Damage:
+    """How often a search could not read an index that stayed as it was."""
+
+    def __init__(self, store: BaseStore, actor: identity.Actor) -> None:
+        self._store = store
+        self._actor = actor
+        self._state: object = None
+        self._unchanged = 0
+
+    async def noticed(self, error: DamagedError) -> None:
+        """Note an error. Drops the index once it is damage, and not somebody's change."""
+        # Somebody merged parts, dropped a conversation or forgot the person meanwhile. If
+        # nothing has moved, it is damage.
+        logger.info("The index of past conversations could not be read: %s", error)
+        state = await state_of(self._store, self._actor)
+        if state != self._state:
+            self._unchanged = 0
+        self._unchanged += 1
+        self._state = state
+        if self._unchanged >= _TRIES_OF_DAMAGED:
+            await forget(self._store, self._actor)
 
 
 async def search(
@@ -176,8 +220,7 @@ async def search(
     `routes` nothing is found.
     """
     wanted = _Query(query, alternatives, period, current or "", today or days.today(zone), zone)
-    seen: object = None
-    unchanged = 0
+    damage = _Damage(store, actor)
     index = Index()
     for _ in range(_TRIES):
         try:
@@ -195,40 +238,40 @@ async def search(
             candidates = await _candidates(store, actor, index, wanted)
             break
         except DamagedError as error:
-            # Somebody merged parts, dropped a conversation or forgot the person meanwhile. If
-            # nothing has moved, it is damage.
-            logger.info("The index of past conversations could not be read: %s", error)
-            state = await state_of(store, actor)
-            unchanged = unchanged + 1 if state == seen else 1
-            seen = state
-            if unchanged >= _TRIES_OF_DAMAGED:
-                await forget(store, actor)
+            await damage.noticed(error)
     else:
         # It is derived data: the next search finds what this one could not read.
         logger.warning(
             "Past conversations were not searched: their index changed %s times while it was read.",
             _TRIES,
         )
-        return Results([], 0, max(1, len(index.table)))
-    keys = candidates.ranked()[:limit]
-    thread_ids = {key_of(text.thread_id): text.thread_id for text in candidates.documents}
-    shown = [thread_ids[key] for key in keys]
-    talks = await read_conversations(threads, actor, agents, shown, routes)
-    there = {key_of(talk.thread_id): talk for talk in talks}
-    await drop(store, actor, [thread_ids[key] for key in keys if key not in there], began)
-    matches = _matches([key for key in keys if key in there], there, candidates)
+        unsearched = max(1, len(index.table))
+        return Results([], 0, unsearched)
+    documents = candidates.by_key()
+    best = candidates.ranked()[:limit]
+    thread_ids = [documents[key].thread_id for key in best]
+    talks = await read_conversations(threads, actor, agents, thread_ids, routes)
+    present = {talk.thread_id: talk for talk in talks}
+    gone = [thread_id for thread_id in thread_ids if thread_id not in present]
+    await drop(store, actor, gone, began)
+    matches = _matches(best, present, candidates)
     return Results(matches, candidates.searched, index.outstanding)
 
 
 def _matches(
-    keys: Sequence[int], there: Mapping[int, Conversation], candidates: _Candidates
+    keys: Sequence[int], talks: Mapping[str, Conversation], candidates: _Candidates
 ) -> list[Match]:
-    """The conversations of these numbers as matches, in this order."""
-    left_out = {key_of(text.thread_id): text.left_out for text in candidates.documents}
+    """The conversations of these numbers as matches, in this order. `talks` are those that are
+    there, by thread.
+    """
+    documents = candidates.by_key()
     matches = list[Match]()
     for key in keys:
-        turns, by_words = candidates.turns(key)
-        matches.append(Match(there[key], turns, by_words, left_out[key]))
+        document = documents[key]
+        talk = talks.get(document.thread_id)
+        if talk is not None:
+            turns, by_words = candidates.turns(key)
+            matches.append(Match(talk, turns, by_words, document.left_out))
     return matches
 
 
@@ -247,11 +290,11 @@ async def _candidates(
     )
     near = dict[int, tuple[SearchItem, bool]]()
     if index.meaning:
-        near = await similar(store, actor, wanted.text[:MAX_QUERY_CHARS])
+        text = wanted.text[:MAX_QUERY_CHARS]
+        near = await similar(store, actor, text)
         near.pop(leave_out, None)
-    where = namespaces.recall(actor, "documents")
     distinct = dict.fromkeys([*keys, *near])
-    items = await store.abatch([GetOp(where, f"{key:016x}") for key in distinct])
+    items = await document_items(store, actor, distinct)
     documents = [read_document(item) for item in items]
     scored = await platform.in_thread(score, asked, documents, frequencies)
     return _Candidates(documents, scored, near, frequencies.searched, asked.asks_newest)
@@ -263,12 +306,16 @@ def in_order(scores: Mapping[int, float], ended: Mapping[int, int], near: float)
     Those whose score is at most by the share `near` below the best one come first, the newest of
     them before the others: what was replaced later so comes behind what replaced it.
     """
-    best_first = sorted(scores, key=scores.__getitem__, reverse=True)
-    if not best_first:
+    if not scores:
         return []
-    least = (1 - near) * scores[best_first[0]]
-    as_good = [key for key in best_first if scores[key] >= least]
-    others = best_first[len(as_good) :]
+    least = (1 - near) * max(scores.values())
+    as_good = list[int]()
+    others = list[int]()
+    for key in sorted(scores, key=scores.__getitem__, reverse=True):
+        if scores[key] >= least:
+            as_good.append(key)
+        else:
+            others.append(key)
     as_good.sort(key=ended.__getitem__, reverse=True)
     return as_good + others
 
@@ -281,11 +328,24 @@ def fused(
 
     `best` is the score by words that counts as a whole one, if not the highest.
     """
-    whole = best or max(by_words.values(), default=0.0) or 1.0
-    scores = {key: value / whole for key, value in by_words.items()}
-    low = min(by_meaning.values(), default=0.0)
-    high = max(by_meaning.values(), default=0.0)
-    for key, value in by_meaning.items():
-        stretched = (value - low) / (high - low) if high > low else 1.0
-        scores[key] = scores.get(key, 0.0) + DENSE_WEIGHT * stretched
+    highest = max(by_words.values(), default=0.0)
+    whole = best or highest or 1.0
+    scores = dict[int, float]()
+    for key, value in by_words.items():
+        scores[key] = value / whole
+    stretched = _stretched(by_meaning)
+    for key, value in stretched.items():
+        by_words_alone = scores.get(key, 0.0)
+        scores[key] = by_words_alone + DENSE_WEIGHT * value
     return scores
+
+
+def _stretched(similarities: Mapping[int, float]) -> dict[int, float]:
+    """Similarities, stretched from 0 for the lowest to 1 for the highest."""
+    low = min(similarities.values(), default=0.0)
+    high = max(similarities.values(), default=0.0)
+    span = high - low
+    stretched = dict[int, float]()
+    for key, value in similarities.items():
+        stretched[key] = (value - low) / span if span > 0 else 1.0
+    return stretched

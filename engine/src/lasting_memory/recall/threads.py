@@ -62,8 +62,12 @@ def weighed(turn: Turn) -> Iterator[tuple[str, int]]:
         yield turn.text, ASKS
         return
     beside = TELLS if turn.adds else BESIDE
-    for is_question, group in itertools.groupby(repetition.sentences(turn.text), key=itemgetter(1)):
-        yield "".join(sentence for sentence, _ in group), ASKS if is_question else beside
+    sentences = repetition.sentences(turn.text)
+    for is_question, group in itertools.groupby(sentences, key=itemgetter(1)):
+        piece = ""
+        for sentence, _ in group:
+            piece += sentence
+        yield piece, ASKS if is_question else beside
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,23 +88,32 @@ class Conversation:
         """When something was said in it last, in ISO format, UTC; the time of its last change where
         nobody noted that.
         """
-        return self._last_stamp or self.ended_at or self.updated_at or self.date
+        last_change = self.ended_at or self.updated_at or self.date
+        return self._last_stamp or last_change
 
     @property
     def _last_stamp(self) -> str:
-        return max((turn.said_at for turn in self.turns), default="")
+        last = ""
+        for turn in self.turns:
+            last = max(last, turn.said_at)
+        return last
 
     def day_of(self, turn: Turn, zone: ZoneInfo) -> str:
         """The day on which a turn was said, in a time zone; of one without a time "about" the day
         of the conversation.
         """
-        return day_of(turn.said_at, zone) or f"about {self.date}"
+        return self._day(turn.said_at, zone)
 
     def last_day(self, zone: ZoneInfo) -> str:
         """The day on which something was said in it last; "about" that of its last change where
         nobody noted a time.
         """
-        return day_of(self._last_stamp, zone) or f"about {self.date}"
+        return self._day(self._last_stamp, zone)
+
+    def _day(self, stamp: str, zone: ZoneInfo) -> str:
+        """The day of a time; "about" that of the conversation where there is none."""
+        day = day_of(stamp, zone)
+        return day or f"about {self.date}"
 
 
 def conversation(
@@ -121,15 +134,18 @@ def conversation(
     thread_id = str(thread["thread_id"])
     metadata = thread.get("metadata") or {}
     updated_at = _text(thread, "updated_at")
-    created_at = _text(metadata, IMPORTED_BEGAN) or _text(thread, "created_at") or updated_at
+    began_at = _text(metadata, IMPORTED_BEGAN)
+    created_at = began_at or _text(thread, "created_at") or updated_at
     ended_at = _text(metadata, IMPORTED_ENDED)
-    date = ended_at or last_said_at or updated_at
-    return Conversation(thread_id, date[:10], tuple(shown), created_at, updated_at, ended_at)
+    last_moment = ended_at or last_said_at or updated_at
+    date = last_moment[:10]
+    return Conversation(thread_id, date, tuple(shown), created_at, updated_at, ended_at)
 
 
 def _text(values: Mapping[str, Any], key: str) -> str:
     """A value as text; "" where it is missing."""
-    return str(values.get(key) or "")
+    value = values.get(key)
+    return str(value or "")
 
 
 def _turns_of(values: object, routes: Collection[str]) -> tuple[list[Turn], str]:
@@ -142,11 +158,23 @@ def _turns_of(values: object, routes: Collection[str]) -> tuple[list[Turn], str]
     at = ""
     for exchange in _exchanges(messages):
         # What answers a message was said when that was.
-        times = [said_at(message) for message in exchange if message.get("type") == "human"]
-        at = max(times, default=at)
+        at = _said_at(exchange, at)
         for turn in _exchanged(exchange, calls, routes):
             turns.append(replace(turn, said_at=at))
     return turns, at
+
+
+def _said_at(exchange: Iterable[Mapping[str, Any]], before: str) -> str:
+    """When the person's messages of an exchange were said; without any, when what was `before`."""
+    times = list[str]()
+    for message in exchange:
+        if _is_of_human(message):
+            times.append(said_at(message))
+    return max(times, default=before)
+
+
+def _is_of_human(message: Mapping[str, Any]) -> bool:
+    return message.get("type") == "human"
 
 
 def _exchanges(messages: Iterable[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
@@ -155,7 +183,8 @@ def _exchanges(messages: Iterable[Mapping[str, Any]]) -> Iterator[list[Mapping[s
     """
     exchange = list[Mapping[str, Any]]()
     for message in messages:
-        if message.get("type") == "human" and exchange and exchange[-1].get("type") != "human":
+        is_answered = bool(exchange) and not _is_of_human(exchange[-1])
+        if is_answered and _is_of_human(message):
             yield exchange
             exchange = []
         exchange.append(message)
@@ -174,13 +203,16 @@ def _exchanged(
     adds = False
     for message in exchange:
         for call in _mappings(message.get("tool_calls")):
-            calls[str(call.get("id"))] = call
+            call_id = str(call.get("id"))
+            calls[call_id] = call
             asks = asks or repetition.asks(call, routes)
             adds = adds or repetition.writes(call, routes)
         for turn in _turns(message, calls, routes):
             # What an assistant says once it has looked something up repeats that.
-            repeats = asks and turn.speaker == "assistant"
-            turns.append(replace(turn, asks=True) if repeats else turn)
+            if asks and turn.speaker == "assistant":
+                turns.append(replace(turn, asks=True))
+            else:
+                turns.append(turn)
     if not asks:
         return turns
     for place, turn in enumerate(turns):
@@ -191,7 +223,9 @@ def _exchanged(
 
 def _mappings(items: object) -> list[Mapping[str, Any]]:
     """The mappings in a list; none in any other value that a client put there."""
-    return [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
+    if not isinstance(items, list):
+        return []
+    return [item for item in items if isinstance(item, Mapping)]
 
 
 def _turns(
@@ -202,24 +236,41 @@ def _turns(
 
     `calls` are the thread's tool calls up to then, by id.
     """
-    texts = {key: value for key, value in message.items() if isinstance(value, str)}
-    speaker = _SPEAKERS.get(texts.get("type", ""))
-    message_id = texts.get("id", "")
+    kind = _string(message, "type")
+    speaker = _SPEAKERS.get(kind)
     if speaker is None or _is_none_of_theirs(message):
         return
+    message_id = _string(message, "id")
     text = own_text(message)
     if speaker == "tool":
-        # Without its call, a result of a tool that reads files may be of any file.
-        call = calls.get(texts.get("tool_call_id", ""), {"name": texts.get("name")})
-        if not repetition.result_repeats(call, routes):
-            failed = "failed: " if texts.get("status") == "error" and text else ""
+        if _is_new(message, calls, routes):
+            has_failed = _string(message, "status") == "error"
+            failed = "failed: " if text and has_failed else ""
             yield Turn(speaker, failed + text, message_id)
         return
-    yield Turn(speaker, text, message_id, texts.get("name", ""))
+    name = _string(message, "name")
+    yield Turn(speaker, text, message_id, name)
     for call in _mappings(message.get("tool_calls")):
         step = _step(call, routes)
         if step:
             yield Turn("tool", step, message_id)
+
+
+def _string(message: Mapping[str, Any], key: str) -> str:
+    """A text in a message; "" for any other value that a client put there."""
+    value = message.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _is_new(
+    result: Mapping[str, Any], calls: Mapping[str, Mapping[str, Any]], routes: Collection[str]
+) -> bool:
+    """Whether a tool's result says something that is in no memory and no past conversation."""
+    call_id = _string(result, "tool_call_id")
+    # Without its call, a result of a tool that reads files may be of any file.
+    unknown = {"name": _string(result, "name")}
+    call = calls.get(call_id, unknown)
+    return not repetition.result_repeats(call, routes)
 
 
 def _is_none_of_theirs(message: Mapping[str, Any]) -> bool:
@@ -229,7 +280,8 @@ def _is_none_of_theirs(message: Mapping[str, Any]) -> bool:
     added = message.get("additional_kwargs")
     if isinstance(added, Mapping) and added.get("lc_source") == "pinned_skill":
         return True
-    return bool(refused_media_of(message.get("response_metadata")))
+    refused = refused_media_of(message.get("response_metadata"))
+    return bool(refused)
 
 
 def _step(call: Mapping[str, Any], routes: Collection[str]) -> str:
@@ -237,9 +289,10 @@ def _step(call: Mapping[str, Any], routes: Collection[str]) -> str:
     name = call.get("name")
     if not isinstance(name, str) or repetition.repeats(call, routes):
         return ""
+    arguments = call.get("args") or {}
     with suppress(RecursionError, ValueError):
-        arguments = json.dumps(call.get("args") or {}, ensure_ascii=False, default=str)
-        return f"called {name} {arguments[:_CALL_CHARS]}"
+        text = json.dumps(arguments, ensure_ascii=False, default=str)
+        return f"called {name} {text[:_CALL_CHARS]}"
     return ""
 
 
@@ -247,7 +300,8 @@ def message_text(content: object) -> str:
     """The text of a whole message's content: a text, or a list of blocks, some with words
     (`attachments.words_of`).
     """
-    return "\n".join(_texts(content)).strip()
+    text = "\n".join(_texts(content))
+    return text.strip()
 
 
 def piece_text(content: object) -> str:
@@ -259,7 +313,12 @@ def piece_text(content: object) -> str:
 
 def _texts(content: object) -> list[str]:
     blocks = content if isinstance(content, list) else [content]
-    return [text for block in blocks if (text := words_of(block))]
+    texts = list[str]()
+    for block in blocks:
+        text = words_of(block)
+        if text:
+            texts.append(text)
+    return texts
 
 
 def owned_by(actor: identity.Actor, agents: Iterable[str]) -> list[dict[str, str]]:
@@ -277,11 +336,14 @@ async def threads_by_id(
     """The threads with one of these ids and one of these metadata. The platform's search takes one
     metadata at a time.
     """
-    asked = [
+    searches = [
         threads.search(ids=list(ids), metadata=metadata, limit=len(ids), select=select)
         for metadata in owned
     ]
-    return [thread for page in await asyncio.gather(*asked) for thread in page]
+    found = list[Any]()
+    for page in await asyncio.gather(*searches):
+        found += page
+    return found
 
 
 async def changed_since(
@@ -305,9 +367,10 @@ async def changed_since(
         )
         changed = list[Any]()
         for thread in page:
+            thread_id = thread["thread_id"]
             last = version_of(str(thread["updated_at"]))
-            if last >= since and thread["thread_id"] not in known:
-                known.add(thread["thread_id"])
+            if last >= since and thread_id not in known:
+                known.add(thread_id)
                 changed.append(thread)
         yield changed
         if len(page) < size:
