@@ -39,13 +39,14 @@ MANY, AROUND = 100, 12
 
 @dataclass
 class Found:
-    """Of so many questions: those whose conversation comes first, is among the first three, and
-    whose turn is quoted.
+    """Of so many questions: those whose conversation comes first, is among the first three, among
+    the first five, and those whose turn is quoted whole.
     """
 
     questions: int
     first: int = 0
     first_three: int = 0
+    first_five: int = 0
     quoted: int = 0
     missed: list[str] = field(default_factory=list)
 
@@ -54,6 +55,7 @@ class Found:
     ) -> None:
         self.first += ranked[:1] == [expected]
         self.first_three += expected in ranked[:3]
+        self.first_five += expected in ranked[:5]
         self.quoted += is_quoted
         if ranked[:1] != [expected] or not is_quoted:
             self.missed.append(question)
@@ -94,8 +96,8 @@ def strangers_history(name: str) -> list[list[str]]:
     return history
 
 
-async def found_by_us(of_set: Any, history: Sequence[Sequence[str]]) -> Found:
-    """What a search finds of a set's questions in this history."""
+async def found_by_us(of_set: Any, history: Sequence[Sequence[str]], *, named: int = 3) -> Found:
+    """What a search that names so many conversations finds of a set's questions in this history."""
     threads, store, questions = Platform(), InMemoryStore(), of_set["questions"]
     for number, said in enumerate(history, 1):
         spoken = [
@@ -106,7 +108,7 @@ async def found_by_us(of_set: Any, history: Sequence[Sequence[str]]) -> Found:
     found = Found(len(questions))
     for question, expected, turn in questions:
         results = await search(
-            store, threads, ALICE, question, 3, agents=["agent"], today=NOW.date()
+            store, threads, ALICE, question, named, agents=["agent"], today=NOW.date()
         )
         ranked = [match.conversation.thread_id for match in results.matches]
         said = of_set["conversations"][expected - 1][turn - 1]
@@ -129,7 +131,7 @@ def found_by_bm25(of_set: Any, history: Sequence[Sequence[str]]) -> Found:
         words = [term.text for term in search_stems(question, spoken)]
         scores = index.get_scores(words)
         ranked = [
-            str(1 + place) for place in np.argsort(-scores, kind="stable")[:3] if scores[place] > 0
+            str(1 + place) for place in np.argsort(-scores, kind="stable")[:5] if scores[place] > 0
         ]
         found.add(question, ranked, str(expected))
     return found

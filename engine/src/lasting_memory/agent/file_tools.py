@@ -119,16 +119,14 @@ def _described(tool: BaseTool, description: ToolDescription) -> BaseTool:
         helpers = _HELPERS.search(tool.description)
         if helpers is None:
             return tool
-        if not isinstance(tool, BaseTool):
-            return tool
-        if tool.name in self._copies:
-            copied, copy = self._copies[tool.name]
-            if _is_same(copied, tool):
-                return copy
-        description = self._descriptions.get(tool.name, _AS_IT_IS)
-        copy = _described(tool, description)
-        self._copies[tool.name] = (tool, copy)
-        return copy
+        listed = helpers[0].strip()
+        text = text.replace(HELPERS, listed)
+    converted = convert_to_openai_tool(tool)
+    if "function" not in converted:  # a tool of one provider's own kind
+        return tool
+    parameters = converted["function"].get("parameters", {})
+    schema = _with_arguments(parameters, description.arguments)
+    return tool.model_copy(update={"description": text, "args_schema": schema})
 
 
 def _with_arguments(schema: Mapping[str, Any], descriptions: Mapping[str, str]) -> dict[str, Any]:
