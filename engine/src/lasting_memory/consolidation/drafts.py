@@ -24,8 +24,9 @@ from lasting_memory.agent.file_sections import sections
 from lasting_memory.consolidation.batch import Due
 from lasting_memory.consolidation.bringing import Reading
 from lasting_memory.consolidation.brought import Part
+from lasting_memory.consolidation.changed_ends import DatedKey, end_differences
 from lasting_memory.consolidation.dreams import DreamDraft
-from lasting_memory.consolidation.facts import Key
+from lasting_memory.consolidation.facts import Key, differences
 from lasting_memory.consolidation.lines_over import LinesOver
 from lasting_memory.consolidation.no_batch import NothingToDoError
 from lasting_memory.consolidation.owners import Owner
@@ -33,7 +34,13 @@ from lasting_memory.consolidation.positions import Position, position_ops
 from lasting_memory.consolidation.record import Record, note
 from lasting_memory.consolidation.schedule import Trigger
 from lasting_memory.consolidation.stored_memory import StoredMemory
-from lasting_memory.consolidation.taken_back import Dated, shown_lines, taken_back
+from lasting_memory.consolidation.taken_back import (
+    Dated,
+    Differences,
+    Name,
+    shown_lines,
+    taken_back_by,
+)
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation, Deployment
 from lasting_memory.memory import journal
 from lasting_memory.memory.controls import Controls, controls_of, read_controls
@@ -166,6 +173,17 @@ class Draft:
 
     async def taken_back(self, stored: StoredMemory) -> dict[Key, Dated]:
         """What the person has taken back up to now: in the files' histories, and in proposals."""
+        return await self._taken_back_by(differences, stored)
+
+    async def ends_taken_back(self, stored: StoredMemory) -> dict[DatedKey, Dated]:
+        """As `taken_back`: the ends that the person took from lines."""
+        if not self.deployment.ends:
+            return {}
+        return await self._taken_back_by(end_differences, stored)
+
+    async def _taken_back_by(
+        self, compare: Differences[Name], stored: StoredMemory
+    ) -> dict[Name, Dated]:
         declined = list[Declined]()
         for proposal in stored.proposals:
             declined += proposal.declined
@@ -173,7 +191,7 @@ class Draft:
         limits = replace(self.deployment.limits, revisions_kept=_ALL_REVISIONS)
         histories = await platform.in_thread(journal.histories_in, stored.revisions, limits)
         lines = journal.taken_back_in(stored.dropped)
-        return await platform.in_thread(taken_back, histories, declined, lines)
+        return await platform.in_thread(taken_back_by, compare, histories, declined, lines)
 
     async def since_it_began(self) -> tuple[journal.Ended, Controls]:
         """What was deleted since the run began, and the person's present controls."""

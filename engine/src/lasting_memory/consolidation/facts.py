@@ -48,6 +48,13 @@ _WITHOUT_JOINERS = dict.fromkeys(map(ord, JOINERS))
 def facts_of(files: Iterable[tuple[str, str]]) -> dict[Key, str]:
     """The facts in files, given as path and text: their lines, by their words."""
     facts = dict[Key, str]()
+    for key, line in fact_lines(files):
+        facts.setdefault(key, line)
+    return facts
+
+
+def fact_lines(files: Iterable[tuple[str, str]]) -> Iterator[tuple[Key, str]]:
+    """The lines of `facts_of` with their words, also those that have the words of another."""
     for path, content in files:
         text = fields_of(content) if path.endswith(".json") else content
         shown = _COMMENT.sub("", text)
@@ -57,8 +64,7 @@ def facts_of(files: Iterable[tuple[str, str]]) -> dict[Key, str]:
                 continue
             key = key_of(line)
             if key:
-                facts.setdefault(key, line)
-    return facts
+                yield key, line
 
 
 def fields_of(text: str) -> str:

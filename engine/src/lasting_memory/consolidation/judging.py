@@ -14,6 +14,7 @@ from lasting_memory import platform
 from lasting_memory.agent.answers import CUT, SILENT, says_something
 from lasting_memory.consolidation import guard
 from lasting_memory.consolidation.bringing import Reading
+from lasting_memory.consolidation.changed_ends import DatedKey, ends_returning
 from lasting_memory.consolidation.drafts import Draft
 from lasting_memory.consolidation.editor import Ending
 from lasting_memory.consolidation.facts import Findings, Key
@@ -75,6 +76,7 @@ class _MemoryNow(NamedTuple):
 
     files: Mapping[str, FileData]
     taken_back: Mapping[Key, Dated]
+    ends_taken_back: Mapping[DatedKey, Dated]
     sources: Mapping[str, Source]  # who vouches for their entries, and for what is proposed
 
 
@@ -193,21 +195,24 @@ async def _memory_now(draft: Draft) -> _MemoryNow:
     in_files = await platform.in_thread(sources_of_files, memory.files)
     sources = sources_now(in_files, memory.proposals)
     taken_back = await draft.taken_back(memory)
+    ends_taken_back = await draft.ends_taken_back(memory)
     if draft.dream:  # it changes its own draft
         taken_back = await platform.in_thread(still_gone, taken_back, texts(present))
         present = dict(draft.base)
         sources |= draft.dream.sources()
-    return _MemoryNow(present, taken_back, sources)
+    return _MemoryNow(present, taken_back, ends_taken_back, sources)
 
 
 async def _returning(draft: Draft, changed: Sequence[Changed], memory: _MemoryNow) -> Findings:
     """The new lines that bring back what the person took back, also since the run began."""
-    if not memory.taken_back:
-        return {}
     now = texts(memory.files)
-    return await platform.in_thread(
+    lines = await platform.in_thread(
         lines_returning, changed, now, memory.taken_back, draft.said, draft.rules
     )
+    ends = await platform.in_thread(
+        ends_returning, changed, now, memory.ends_taken_back, draft.said, draft.rules
+    )
+    return {**ends, **lines}
 
 
 async def _invented(draft: Draft, changed: Sequence[Changed]) -> Findings:

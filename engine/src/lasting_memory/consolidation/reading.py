@@ -86,17 +86,19 @@ async def read(draft: Draft, messages: Sequence[AnyMessage], client: LangGraphCl
     if draft.dream:
         present = texts(stored.files)
         taken = await platform.in_thread(still_gone, taken, present)
-    talk = await _talk(draft, stored, taken, client)
-    lines_taken = list(taken.values())
+    ends_taken = await draft.ends_taken_back(stored.memory)
+    lines_taken = [*taken.values(), *ends_taken.values()]
+    if draft.reading:
+        talk = await _read_text(draft, draft.reading, taken)
+    else:
+        talk = await _talk(draft, stored, lines_taken, client)
     await platform.in_thread(draft.show, talk, lines_taken)
 
 
 async def _talk(
-    draft: Draft, stored: _Stored, taken: Mapping[Key, Dated], client: LangGraphClient
+    draft: Draft, stored: _Stored, taken: Sequence[Dated], client: LangGraphClient
 ) -> str:
-    """What the model reads, of whichever kind it is."""
-    if draft.reading:
-        return await _read_text(draft, draft.reading, taken)
+    """What the model reads, of whichever kind it is. `taken` are lines that were taken back."""
     if draft.record.kind == "tidy":
         return await _read_memory(draft)
     if draft.dream:
@@ -151,7 +153,7 @@ async def _with_proposals(
 
 
 async def _read_conversations(
-    draft: Draft, marks: Marks, taken: Mapping[Key, Dated], client: LangGraphClient
+    draft: Draft, marks: Marks, taken: Sequence[Dated], client: LangGraphClient
 ) -> str:
     """What is new in the oldest conversations that fit, which are then the draft's."""
     memory = draft.memory
@@ -175,7 +177,7 @@ async def _read_conversations(
     return await _transcripts(draft, taken, client)
 
 
-async def _transcripts(draft: Draft, taken: Mapping[Key, Dated], client: LangGraphClient) -> str:
+async def _transcripts(draft: Draft, taken: Sequence[Dated], client: LangGraphClient) -> str:
     """The conversations of a batch as the model reads them, with what the person said in them."""
     if taken:
         draft.said = await _said_since_first(draft, taken, client)
@@ -190,10 +192,10 @@ async def _transcripts(draft: Draft, taken: Mapping[Key, Dated], client: LangGra
 
 
 async def _said_since_first(
-    draft: Draft, taken: Mapping[Key, Dated], client: LangGraphClient
+    draft: Draft, taken: Sequence[Dated], client: LangGraphClient
 ) -> Sequence[Dated]:
     """What the person said in the conversations since they first took one of these lines back."""
-    first = min(line.at for line in taken.values())
+    first = min(line.at for line in taken)
     return await said_since(client, draft.thread_ids, draft.owned, first)
 
 

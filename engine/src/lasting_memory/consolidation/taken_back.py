@@ -7,8 +7,8 @@ the lines that they took back.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Generic, NamedTuple, TypeVar
 
 from lasting_memory.consolidation.facts import (
     Facts,
@@ -38,12 +38,18 @@ class Dated(NamedTuple):
     at: str
 
 
-class _Edit(NamedTuple):
-    """The lines that an edit took back, and those that it added, by their words."""
+# A line by its words; where ends are compared, with the day until which it holds.
+Name = TypeVar("Name", bound=Hashable)
+# The lines that a change takes out, and those that it adds.
+Differences = Callable[[Changed], tuple[Mapping[Name, str], Mapping[Name, str]]]
+
+
+class _Edit(NamedTuple, Generic[Name]):
+    """The lines that an edit took back, and those that it added."""
 
     at: str
-    removed: Mapping[Key, str]
-    added: Mapping[Key, str]
+    removed: Mapping[Name, str]
+    added: Mapping[Name, str]
 
 
 def taken_back(
@@ -56,17 +62,27 @@ def taken_back(
     By the files' histories, given by path with the newest revision first, the declined changes, and
     what was taken back in revisions that are no longer kept. Blocks.
     """
-    edits = list[_Edit]()
+    return taken_back_by(differences, histories, declined, dropped)
+
+
+def taken_back_by(
+    compare: Differences[Name],
+    histories: Sequence[tuple[str, Sequence[Revision]]],
+    declined: Iterable[Declined],
+    dropped: Iterable[TakenBack] = (),
+) -> dict[Name, Dated]:
+    """As `taken_back`, by what a comparison takes for one line. Blocks."""
+    edits = list[_Edit[Name]]()
     for path, text, at in dropped:
-        lines = facts_of([(path, text)])
+        lines, _ = compare(Changed(path, text, ""))
         edits.append(_Edit(at, removed=lines, added={}))
     for change, at in declined:
-        _, lines = differences(change)
+        _, lines = compare(change)
         edits.append(_Edit(at, removed=lines, added={}))
     for path, revisions in histories:
-        edits.extend(_edits_of(path, revisions))
+        edits.extend(_edits_of(path, revisions, compare))
     edits.sort(key=lambda edit: edit.at)
-    taken = dict[Key, Dated]()
+    taken = dict[Name, Dated]()
     for edit in edits:
         for key in edit.added:
             taken.pop(key, None)
@@ -78,7 +94,9 @@ def taken_back(
     return taken
 
 
-def _edits_of(path: str, revisions: Sequence[Revision]) -> Iterator[_Edit]:
+def _edits_of(
+    path: str, revisions: Sequence[Revision], compare: Differences[Name]
+) -> Iterator[_Edit[Name]]:
     """The edits of one file. Only who acts at the person's word takes lines back."""
     older = list[str]()
     for revision in revisions[1:]:
@@ -91,7 +109,7 @@ def _edits_of(path: str, revisions: Sequence[Revision]) -> Iterator[_Edit]:
             continue
         after = revision.content or ""
         change = Changed(path, before, after)
-        removed, added = differences(change)
+        removed, added = compare(change)
         if revision.author.kind not in AT_THEIR_WORD:
             removed = {}
         yield _Edit(revision.at, removed, added)
@@ -135,13 +153,13 @@ def returning(
     new = _added_by_file(changes)
     if not gone or not new:
         return {}
-    comparison = _Comparison(present, gone, said, rules)
+    comparison = Comparison(present, gone, said, rules)
     found = Findings()
     for path, lines in new.items():
         written = Facts(lines, comparison.language, rules)
         for key, fact in comparison.gone.words.items():
             taken_line = taken[key]
-            finding = f"{taken_line.text[:_LINE_CHARS]} (at {_minute(taken_line.at)})"
+            finding = finding_of(taken_line)
             for line in written.keeping(fact, comparison.weights):
                 words = written.words[line]
                 is_same_line = line == key
@@ -150,6 +168,11 @@ def returning(
                 if not comparison.is_said_again(fact, words, taken_line.at):
                     found[path, line] = finding
     return found
+
+
+def finding_of(line: Dated) -> str:
+    """A line that was taken back, as the model is told of it."""
+    return f"{line.text[:_LINE_CHARS]} (at {_minute(line.at)})"
 
 
 def _added_by_file(changes: Sequence[Changed]) -> dict[str, dict[Key, str]]:
@@ -162,7 +185,7 @@ def _added_by_file(changes: Sequence[Changed]) -> dict[str, dict[Key, str]]:
     return new
 
 
-class _Comparison:
+class Comparison:
     """Compares new lines with what is gone from memory, what is in it, and what was said since.
 
     A new line is given by its words.
