@@ -253,28 +253,37 @@ def _has_cue(
 ) -> bool:
     """Whether a query has a cue of a table in these languages, or one of writing without spaces."""
     text = folded(query)
-    if any(phrase in text for phrase in _unspaced_cues(unspaced)):
+    if _has_any(text, _unspaced_cues(unspaced)):
         return True
     spoken = f" {' '.join(words(text))} "
     for language in languages:
-        cues = _cues(tables.get(language, ""))
-        if any(cue in spoken for cue in cues):
+        table = tables.get(language, "")
+        if _has_any(spoken, _cues(table)):
             return True
     return False
+
+
+def _has_any(text: str, cues: Iterable[str]) -> bool:
+    return any(cue in text for cue in cues)
 
 
 @cache
 def _unspaced_cues(table: str) -> tuple[str, ...]:
     """The cues of a table of writing without spaces, as they stand in a folded text."""
-    return tuple(folded(phrase.strip()) for phrase in table.split(","))
+    cues = list[str]()
+    for phrase in table.split(","):
+        cues.append(folded(phrase.strip()))
+    return tuple(cues)
 
 
 @cache
 def _cues(table: str) -> tuple[str, ...]:
     """The cues of a table, as they stand between the words of a folded text, divided by spaces."""
     cues = list[str]()
-    for phrase in filter(None, table.split(",")):
-        spelled = words(folded(phrase))
+    for phrase in table.split(","):
+        if not phrase:
+            continue
+        spelled = " ".join(words(folded(phrase)))
         end = "" if phrase.endswith("*") else " "
-        cues.append(f" {' '.join(spelled)}{end}")
+        cues.append(f" {spelled}{end}")
     return tuple(cues)

@@ -76,7 +76,9 @@ def packed(arrays: Mapping[str, Array], **about: Any) -> dict[str, Any]:
     """The value of an item with these arrays, by name, and with what else is to be known."""
     value = {"format": FORMAT, **about}
     for name, array in arrays.items():
-        value[name] = base64.b64encode(zlib.compress(array.tobytes(), 1)).decode()
+        compressed = zlib.compress(array.tobytes(), 1)
+        encoded = base64.b64encode(compressed)
+        value[name] = encoded.decode()
     return value
 
 
@@ -93,7 +95,8 @@ def unpacked(item: object, **kinds: Any) -> list[Array]:
     arrays = list[Array]()
     try:
         for name, kind in kinds.items():
-            stored = zlib.decompress(base64.b64decode(value[name]))
+            compressed = base64.b64decode(value[name])
+            stored = zlib.decompress(compressed)
             arrays.append(np.frombuffer(stored, kind))
     except (LookupError, TypeError, ValueError, zlib.error) as error:
         raise DamagedError(f"An item of the index cannot be read: {error!r}.") from error
@@ -105,8 +108,9 @@ def key_of(thread_id: str) -> int:
 
     The numbers of its other documents follow it.
     """
-    digest = hashlib.blake2b(thread_id.encode(), digest_size=8).digest()
-    return int.from_bytes(digest) & ~int(_DOCUMENT_BITS)
+    digest = hashlib.blake2b(thread_id.encode(), digest_size=8)
+    number = int.from_bytes(digest.digest())
+    return number & ~int(_DOCUMENT_BITS)
 
 
 def name_of(key: int) -> str:
@@ -137,7 +141,10 @@ def hash_of(word: str) -> int:
 
 def accents_of(accents: str) -> int:
     """The number of a word's accents (`words.Term`), from 1 to 127; 0 for none."""
-    return 1 + zlib.crc32(accents.encode()) % 127 if accents else 0
+    if not accents:
+        return 0
+    number = zlib.crc32(accents.encode())
+    return 1 + number % 127
 
 
 class Part(NamedTuple):
@@ -155,17 +162,25 @@ class Part(NamedTuple):
 def read_part(item: Any) -> Part:
     """A part of the index, of the item of its table. Raises as `unpacked`."""
     (table,) = unpacked(item, table=TABLE)
-    return Part(item.namespace, item.key, table, item.value["languages"], item.value["buckets"])
+    languages = item.value["languages"]
+    buckets = item.value["buckets"]
+    return Part(item.namespace, item.key, table, languages, buckets)
 
 
 def newest(table: Array) -> Array:
     """Which rows are those of the newest version of their conversation, each document once."""
-    conversations, of_row = np.unique(conversation_of(table["key"]), return_inverse=True)
-    latest = np.zeros(len(conversations), table["version"].dtype)
-    np.maximum.at(latest, of_row, table["version"])
-    current = np.flatnonzero(table["version"] == latest[of_row])
-    _, first_places = np.unique(table["key"][current], return_index=True)
-    return np.isin(np.arange(len(table)), current[first_places])
+    keys = table["key"]
+    versions = table["version"]
+    conversations, conversation_of_row = np.unique(conversation_of(keys), return_inverse=True)
+    latest = np.zeros(len(conversations), versions.dtype)
+    np.maximum.at(latest, conversation_of_row, versions)
+    is_latest = versions == latest[conversation_of_row]
+    current = np.flatnonzero(is_latest)
+    _, first_places = np.unique(keys[current], return_index=True)
+    is_newest = np.zeros(len(table), bool)
+    places = current[first_places]
+    is_newest[places] = True
+    return is_newest
 
 
 def joined(arrays: Sequence[Array], kind: Any) -> Array:

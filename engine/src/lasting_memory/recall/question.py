@@ -76,11 +76,17 @@ class Question(NamedTuple):
         best = np.zeros(len(table))
         if not self.times:
             return best
-        first = np.array(local_days(table["began"].tolist(), self.zone), "M8[D]")
-        last = np.array(local_days(table["ended"].tolist(), self.zone), "M8[D]")
+        first = self._days(table["began"])
+        last = self._days(table["ended"])
         for time in self.times:
-            best = np.maximum(best, time.fit(first, last))
+            fits = time.fit(first, last)
+            best = np.maximum(best, fits)
         return best
+
+    def _days(self, seconds: Array) -> Array:
+        """The days of times in seconds, as datetime64."""
+        days = local_days(seconds.tolist(), self.zone)
+        return np.array(days, "M8[D]")
 
 
 def _hashes(words: Iterable[Iterable[int]]) -> set[int]:
@@ -107,16 +113,18 @@ def question(
     text = query[:MAX_QUERY_CHARS]
     spoken = {lexical.language(text), *languages}
     times, rest = lexical.times(text, today)
+    if period is not None:
+        times.insert(0, period)
     own = lexical.query_words(rest, languages, MAX_QUERY_WORDS)
-    own_stems = {stem for word in own for stem in word.stems}
+    own_stems = set[str]()
+    for word in own:
+        own_stems.update(word.stems)
     other_text = " ".join(alternatives)[:MAX_QUERY_CHARS]
     others = lexical.query_words(other_text, languages, MAX_QUERY_WORDS, own_stems)
     hashes = list[list[int]]()
     for word in (*own, *others):
         hashes.append([hash_of(stem) for stem in word.stems])
     accents = [accents_of(word.accents) for word in own]
-    if period is not None:
-        times = [period, *times]
     return Question(
         hashes,
         len(own),

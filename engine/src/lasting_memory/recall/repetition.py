@@ -45,27 +45,27 @@ def repeats(call: Mapping[str, Any], routes: Collection[str] = tuple(ROUTES)) ->
 
     `call` has a name and args. `routes` are the deployment's folders of such files.
     """
-    name = _name(call)
-    if name in _RECALL_TOOLS:
+    if _name(call) in _RECALL_TOOLS:
         return True
-    return name in _READING_TOOLS and any(_touches(folder, routes) for folder in _folders(call))
+    folders = _read_folders(call)
+    return any(_touches(folder, routes) for folder in folders)
 
 
 def result_repeats(call: Mapping[str, Any], routes: Collection[str] = tuple(ROUTES)) -> bool:
     """Whether the result of a tool call may be memory, past conversations, or shared files."""
-    return repeats(call, routes) or _name(call) in _REPORTING_TOOLS
+    if _name(call) in _REPORTING_TOOLS:
+        return True
+    return repeats(call, routes)
 
 
 def asks(call: Mapping[str, Any], routes: Collection[str] = tuple(ROUTES)) -> bool:
     """Whether a tool call looks up what is known of the person: memory and past conversations, not
     instructions.
     """
-    name = _name(call)
-    if name in _RECALL_TOOLS:
+    if _name(call) in _RECALL_TOOLS:
         return True
-    return name in _READING_TOOLS and any(
-        _is_known_there(folder, routes) for folder in _folders(call)
-    )
+    folders = _read_folders(call)
+    return any(_is_known_there(folder, routes) for folder in folders)
 
 
 def writes(call: Mapping[str, Any], routes: Collection[str] = tuple(ROUTES)) -> bool:
@@ -73,15 +73,19 @@ def writes(call: Mapping[str, Any], routes: Collection[str] = tuple(ROUTES)) -> 
     name = _name(call)
     if name in _MEMORY_WRITERS:
         return True
-    return name in _FILE_WRITERS and _is_known_there(
-        _plain(_arguments(call).get("file_path")), routes
-    )
+    if name not in _FILE_WRITERS:
+        return False
+    file_path = _arguments(call).get("file_path")
+    path = _plain(file_path)
+    return _is_known_there(path, routes)
 
 
 def sentences(text: str) -> Iterator[tuple[str, bool]]:
     """The sentences of a text, in order, and whether each is a question."""
     for match in _SENTENCE.finditer(text):
-        yield match[0], bool(_QUESTION.search(match[0]))
+        sentence = match[0]
+        mark = _QUESTION.search(sentence)
+        yield sentence, mark is not None
 
 
 def _name(call: Mapping[str, Any]) -> str:
@@ -95,35 +99,45 @@ def _arguments(call: Mapping[str, Any]) -> Mapping[str, Any]:
     return given if isinstance(given, Mapping) else {}
 
 
-def _folders(call: Mapping[str, Any]) -> list[str]:
-    """The folders or files that a reading call names; all, where it names none."""
+def _read_folders(call: Mapping[str, Any]) -> list[str]:
+    """The folders or files that a reading call names; all, where it names none; none of another
+    call.
+    """
+    name = _name(call)
+    if name not in _READING_TOOLS:
+        return []
     arguments = _arguments(call)
     named = list[str]()
-    for argument in _READING_TOOLS[_name(call)]:
+    for argument in _READING_TOOLS[name]:
         value = arguments.get(argument)
         if not isinstance(value, str):
             continue
-        if argument == "pattern":
-            if not value.startswith("/") and ".." not in value:
-                continue
-            value = posixpath.dirname(re.split(r"[*?\[{]", value)[0])
-        named.append(_plain(value))
+        if argument != "pattern":
+            named.append(_plain(value))
+        elif value.startswith("/") or ".." in value:
+            fixed_part = re.split(r"[*?\[{]", value)[0]
+            folder = posixpath.dirname(fixed_part)
+            named.append(_plain(folder))
     return named or ["/"]
 
 
 def _plain(path: object) -> str:
     """A path in its shortest spelling, with a slash at its end; "/" for what is none."""
-    short = posixpath.normpath(f"/{path}").strip("/") if isinstance(path, str) else ""
+    if not isinstance(path, str):
+        return "/"
+    normal = posixpath.normpath(f"/{path}")
+    short = normal.strip("/")
     return f"/{short}/" if short else "/"
 
 
 def _touches(folder: str, routes: Collection[str]) -> bool:
     """Whether a folder has files of a route, or lies in it."""
-    return any(
-        folder.startswith(route) or route.startswith(folder) for route in (*routes, *OFFLOADED)
-    )
+    all_routes = (*routes, *OFFLOADED)
+    return any(folder.startswith(route) or route.startswith(folder) for route in all_routes)
 
 
 def _is_known_there(folder: str, routes: Collection[str]) -> bool:
     """Whether a folder, or file, is in a route that holds what is known of people."""
-    return folder.startswith(tuple(routes)) and not folder.startswith(_INSTRUCTIONS)
+    if folder.startswith(_INSTRUCTIONS):
+        return False
+    return folder.startswith(tuple(routes))

@@ -33,17 +33,23 @@ async def zone_of_person(
     store: BaseStore, d: Deployment, actor: identity.Actor, assistant: str
 ) -> ZoneInfo:
     """The time zone of a person's profile; UTC where they named none, or there are no profiles."""
-    if not (d.has_own_memory and d.profile):
+    if not _has_profiles(d):
         return days.WORLDS
-    profile = await store.aget(d.memory.namespace(actor, assistant), _PROFILE_KEY)
+    namespace = d.memory.namespace(actor, assistant)
+    profile = await store.aget(namespace, _PROFILE_KEY)
     return await _zone_in(d, profile)
+
+
+def _has_profiles(d: Deployment) -> bool:
+    return d.has_own_memory and bool(d.profile)
 
 
 async def _zone_in(d: Deployment, profile: Item | None) -> ZoneInfo:
     """The time zone in a person's profile."""
-    if profile is None or not (d.has_own_memory and d.profile):
+    if profile is None or not _has_profiles(d):
         return days.WORLDS
-    return await platform.in_thread(days.zone_of, text_of(profile))
+    text = text_of(profile)
+    return await platform.in_thread(days.zone_of, text)
 
 
 async def _memory_files(store: BaseStore, d: Deployment, caller: Caller) -> list[SearchItem]:
@@ -56,12 +62,14 @@ async def _memory_files(store: BaseStore, d: Deployment, caller: Caller) -> list
 
 def _topics(d: Deployment, files: list[SearchItem], profile: Item | None) -> dict[str, str]:
     """The texts of the topic files, by path, without lines that are over. Blocks."""
-    day = ends.present_day(d, text_of(profile) if profile else None)
+    profile_text = text_of(profile) if profile else None
+    day = ends.present_day(d, profile_text)
     topics = dict[str, str]()
     for item in files:
         if item.key.startswith("/topics/"):
+            path = f"/memories{item.key}"
             text = str(item.value.get("content"))
-            topics[f"/memories{item.key}"] = ends.current_text(item, text, day)
+            topics[path] = ends.current_text(item, text, day)
     return topics
 
 

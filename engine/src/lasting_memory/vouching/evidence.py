@@ -56,6 +56,14 @@ class _Texts(NamedTuple):
     own: Sequence[Statement]
     foreign: Sequence[_Foreign]
 
+    def own_say(self, statement: Statement) -> bool:
+        """Whether a message of the person's says a line."""
+        return any(_vouches(message, statement) for message in self.own)
+
+    def foreign_say(self, stems: frozenset[str]) -> bool:
+        """Whether a text from elsewhere says a line of these stems."""
+        return any(_says(text, stems) for text in self.foreign)
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -73,21 +81,22 @@ class Evidence:
         """Who vouches for a line. `doubted` are the words of lines of memory for which nobody does.
         Blocks: the first question reads all texts.
         """
+        texts = self._texts
         text = entry_of(text_of(line)) or line.strip()
-        language = self._language
-        read = self._texts
-        statement = statement_of(text, language)
+        statement = statement_of(text, self._language)
         stems = statement.stems
-        if not stems or (text.startswith("#") and len(stems) <= _HEADING_WORDS):
+        is_heading = text.startswith("#") and len(stems) <= _HEADING_WORDS
+        if not stems or is_heading:
             return Source.INFERRED
-        if any(_says(foreign, stems) for foreign in read.foreign):
+        if texts.foreign_say(stems):
             return Source.UNCONFIRMED
         is_doubted = any(stems <= other for other in doubted)
-        if not is_doubted and any(_vouches(message, statement) for message in read.own):
+        if not is_doubted and texts.own_say(statement):
             return Source.INFERRED if self._is_cut else Source.CONFIRMED
         # What merges a doubtful line with others is as doubtful.
-        if any(_is_most_of(stems, other) or (other and other <= stems) for other in doubted):
-            return Source.UNCONFIRMED
+        for other in doubted:
+            if _merges(stems, other):
+                return Source.UNCONFIRMED
         return Source.INFERRED
 
     def vouch(self, memory: Mapping[str, Source] = MappingProxyType({})) -> Vouch:
@@ -96,30 +105,47 @@ class Evidence:
         An entry that memory has, there or in another file, is confirmed if the person says it, and
         keeps its source otherwise.
         """
-        doubtful = dict[str, frozenset[str]]()
-        for entry, known in memory.items():
-            if known is Source.UNCONFIRMED:
-                doubtful[entry] = stems_in(text_of(entry), self._language)
+        doubtful = self._doubtful(memory)
         _ = self._own_stems
         answers = dict[str, Source]()
 
-        def vouch(entry: str, known: Source | None) -> Source:
-            before = memory.get(entry) if known is None else known
-            if before is Source.CONFIRMED or (before and not self._may_say(entry)):
-                return before
+        def answer(entry: str) -> Source:
             if entry not in answers:
                 # A line does not stand in its own way once the person says it.
                 others = [doubtful[other] for other in doubtful if other != entry]
                 answers[entry] = self.source_of(entry, others)
-            if before is None or answers[entry] is Source.CONFIRMED:
-                return answers[entry]
+            return answers[entry]
+
+        def vouch(entry: str, known: Source | None) -> Source:
+            before = known
+            if before is None:
+                before = memory.get(entry)
+            if before is None:
+                return answer(entry)
+            may_change = before is not Source.CONFIRMED and self._may_say(entry)
+            if may_change and answer(entry) is Source.CONFIRMED:
+                return Source.CONFIRMED
             return before
 
         return vouch
 
+    def _doubtful(self, memory: Mapping[str, Source]) -> dict[str, frozenset[str]]:
+        """The stems of the entries of a memory for which nobody vouches."""
+        doubtful = dict[str, frozenset[str]]()
+        for entry, source in memory.items():
+            if source is Source.UNCONFIRMED:
+                doubtful[entry] = self._stems_of(entry)
+        return doubtful
+
+    def _stems_of(self, entry: str) -> frozenset[str]:
+        """The stems of an entry of memory."""
+        text = text_of(entry)
+        return stems_in(text, self._language)
+
     def _may_say(self, entry: str) -> bool:
         """Whether the person's messages have all words of an entry. Quick."""
-        return stems_in(text_of(entry), self._language) <= self._own_stems
+        stems = self._stems_of(entry)
+        return stems <= self._own_stems
 
     @classmethod
     def joined(cls, evidence: Iterable["Evidence"]) -> "Evidence":
@@ -136,26 +162,43 @@ class Evidence:
     def with_own(self, *messages: Sequence[str]) -> "Evidence":
         """The same with further texts of the person's."""
         added = [message for message in messages if message]
-        return Evidence([*self.own, *added], self.foreign, self.is_partial) if added else self
+        if not added:
+            return self
+        own = [*self.own, *added]
+        return Evidence(own, self.foreign, self.is_partial)
 
     @property
     def _is_cut(self) -> bool:
-        return self.is_partial or sum(map(len, self.foreign)) > _MOST_CHARS
+        chars = sum(map(len, self.foreign))
+        return self.is_partial or chars > _MOST_CHARS
 
     @cached_property
     def _language(self) -> str:
         """The language in which the person speaks, or else the texts."""
-        spoken = " ".join(sentence for message in self.own for sentence in message)
-        return recall.language(spoken or " ".join(text[:_SAMPLE_CHARS] for text in self.foreign))
+        spoken = list[str]()
+        for message in self.own:
+            spoken += message
+        samples = list[str]()
+        for text in self.foreign:
+            samples.append(text[:_SAMPLE_CHARS])
+        own_text = " ".join(spoken)
+        return recall.language(own_text or " ".join(samples))
 
     @cached_property
     def _texts(self) -> _Texts:
-        own = [statement_of("\n".join(message), self._language) for message in self.own]
-        return _Texts(own, _foreign_texts(self.foreign, self._language))
+        own = list[Statement]()
+        for message in self.own:
+            text = "\n".join(message)
+            own.append(statement_of(text, self._language))
+        foreign = _foreign_texts(self.foreign, self._language)
+        return _Texts(own, foreign)
 
     @cached_property
     def _own_stems(self) -> frozenset[str]:
-        return frozenset[str]().union(*(message.stems for message in self._texts.own))
+        stems = set[str]()
+        for message in self._texts.own:
+            stems |= message.stems
+        return frozenset(stems)
 
 
 def evidence_of(messages: Iterable[str], foreign: Iterable[str] = ()) -> Evidence:
@@ -175,11 +218,23 @@ def _foreign_texts(texts: Sequence[str], language: str) -> list[_Foreign]:
     found = list[_Foreign]()
     room = _MOST_CHARS
     for text in reversed(texts):
-        shown = text[: max(room, 0)]
+        shown = text[:room]
         room -= len(shown)
-        passages = [stems_in(passage, language) for passage in _PASSAGE.findall(shown)]
-        found.append(_Foreign(frozenset[str]().union(*passages), passages))
+        stems = set[str]()
+        passages = list[frozenset[str]]()
+        for passage in _PASSAGE.findall(shown):
+            passage_stems = stems_in(passage, language)
+            passages.append(passage_stems)
+            stems |= passage_stems
+        found.append(_Foreign(frozenset(stems), passages))
     return found
+
+
+def _merges(stems: frozenset[str], other: frozenset[str]) -> bool:
+    """Whether a line says most of another one, or all of it and more."""
+    if _is_most_of(stems, other):
+        return True
+    return bool(other) and other <= stems
 
 
 def _says(text: _Foreign, stems: frozenset[str]) -> bool:
@@ -193,12 +248,19 @@ def _is_most_of(stems: frozenset[str], passage: frozenset[str]) -> bool:
     """Whether most of a line's words stand in a passage; of few words all."""
     if len(stems) < _TELLING_WORDS:
         return stems <= passage
-    return len(stems & passage) >= _SHARE * len(stems)
+    shared = stems & passage
+    least = _SHARE * len(stems)
+    return len(shared) >= least
 
 
 def _vouches(message: Statement, statement: Statement) -> bool:
     """Whether all words of a line stand in a message, negated there where they are in the line."""
-    return all(any(_is_same(word, said) for said in message.words) for word in statement.words)
+    return all(_has(message, word) for word in statement.words)
+
+
+def _has(message: Statement, word: Word) -> bool:
+    """Whether a line's word stands in a message, perhaps in another form."""
+    return any(_is_same(word, said) for said in message.words)
 
 
 def _is_same(word: Word, said: Word) -> bool:
@@ -215,13 +277,18 @@ def _is_same(word: Word, said: Word) -> bool:
 def _are_forms(one: str, other: str) -> bool:
     """Whether two stems are forms of one word of an alphabet: they differ in a short ending alone."""
     shorter, longer = sorted((one, other), key=len)
-    if len(shorter) < _FORM_CHARS or not longer.startswith(shorter) or not longer.isalpha():
+    ending = longer.removeprefix(shorter)
+    if ending not in _ENDINGS:
         return False
-    return longer[len(shorter) :] in _ENDINGS
+    return len(shorter) >= _FORM_CHARS and longer.isalpha()
 
 
 def _tell_genders_apart(one: str, other: str) -> bool:
     """Whether two words that a stemmer takes for one are a son and a daughter."""
-    if {one[-1:], other[-1:]} == {"o", "a"} or {one[-2:], other[-2:]} == {"os", "as"}:
-        return one.rstrip("s")[:-1] in _KIN
+    endings = {one[-1:], other[-1:]}
+    plural_endings = {one[-2:], other[-2:]}
+    if endings == {"o", "a"} or plural_endings == {"os", "as"}:
+        singular = one.rstrip("s")
+        beginning = singular[:-1]
+        return beginning in _KIN
     return False

@@ -71,19 +71,30 @@ _ELIDED = regex.compile(r"\b(?:n|d|l|j|qu|m|t|s|c)['’ʼ](?=\p{L})")
 def without_apostrophes(text: str) -> str:
     """A text in which `don't` is one word, and `n'aime` two. In lower case and normal form."""
     low = comparable(text)
-    low = _ELIDED.sub(lambda match: f"{'ne' if match[0][0] == 'n' else ''} ", low)
-    return str(_APOSTROPHE.sub(" ", _NOT.sub("t", low)))
+    low = _ELIDED.sub(_whole_word, low)
+    low = _NOT.sub("t", low)
+    return str(_APOSTROPHE.sub(" ", low))
+
+
+def _whole_word(elided: regex.Match[str]) -> str:
+    """What an elided word says, in a word of its own: whether it negates."""
+    is_negation = elided[0].startswith("n")
+    return "ne " if is_negation else " "
 
 
 def negates(word: str, language: str) -> bool:
     """Whether a word negates. It is given as `comparable` spells it, without an apostrophe."""
-    if word in _NOT_IN.get(language, ()):
+    exceptions = _NOT_IN.get(language, frozenset())
+    if word in exceptions:
         return False
-    return word in _STANDING_ALONE or word.startswith(_BEGINNINGS)
+    if word in _STANDING_ALONE:
+        return True
+    return word.startswith(_BEGINNINGS)
 
 
 def has_negation(text: str) -> bool:
     """Whether a negation stands in a text of a script without spaces, or an ending negates. The
     text is as `without_apostrophes` gives it.
     """
-    return bool(_INSIDE.search(text) or _BEFORE_A_VERB.search(text))
+    match = _INSIDE.search(text) or _BEFORE_A_VERB.search(text)
+    return match is not None

@@ -132,6 +132,8 @@ _QUESTION = regex.compile(r"[?？؟;]\s*$")
 _LOG_LINE = regex.compile(
     r"^\s*(?:\[?\d{1,2}[:.]\d\d[^\]\n]{0,20}\]?\s*)?(\p{Lu}[\p{L}. '-]{0,30}?)\s?[:：]\s+\S"
 )
+# One behind which a text may stand: in no time of day, and in no address.
+_COLON = regex.compile(r"[:：](?=\s|$|[^\d\s/])")
 _BLANK = regex.compile(r"\n[ \t]*\n")
 
 
@@ -145,29 +147,48 @@ class Parts(NamedTuple):
 def parts_of(message: str) -> Parts:
     """What of a message's text its person wrote themselves. In linear time."""
     foreign = list[str]()
+    text = message
     if len(message) > _MOST_CHARS:
         foreign.append(message[_HEAD_CHARS:])
-        message = message[:_HEAD_CHARS].partition("\n")[0]
-    text = _cut(message, [_FENCE, _ELEMENT, _CODE], foreign)
+        head = message[:_HEAD_CHARS]
+        text, _, _ = head.partition("\n")
+    text = _cut(text, [_FENCE, _ELEMENT, _CODE], foreign)
     if _INSTRUCTION_MARKS.search(text):
-        return Parts([], [*foreign, text])
+        foreign.append(text)
+        return Parts([], foreign)
     text = _before(text, _FORWARDED, foreign)
     text = _without_quoted_lines(text, foreign)
     text = _without_quotations(text, foreign)
-    own_paragraphs = list(_own_paragraphs(text, foreign))
+    # All at once: they add to what is foreign, too.
+    paragraphs = list(_own_paragraphs(text, foreign))
     own = list[str]()
-    for paragraph in own_paragraphs:
-        for sentence in _SENTENCE.findall(paragraph):
-            if _OF_THE_USER.search(sentence):
-                foreign.append(sentence)
-            elif sentence.strip() and _states(sentence):
-                own.append(sentence.strip())
+    for paragraph in paragraphs:
+        own += _own_sentences(paragraph, foreign)
     return Parts(own, foreign)
+
+
+def _own_sentences(paragraph: str, foreign: list[str]) -> list[str]:
+    """The sentences of a paragraph in which its person states something."""
+    own = list[str]()
+    for sentence in _SENTENCE.findall(paragraph):
+        said = sentence.strip()
+        if _OF_THE_USER.search(sentence):
+            foreign.append(sentence)
+        elif said and _states(said):
+            own.append(said)
+    return own
 
 
 def _states(sentence: str) -> bool:
     """Whether a sentence says something: a question does not, unless it asks to remember."""
-    return not _QUESTION.search(sentence.strip()) or bool(_REMEMBER.search(sentence))
+    if not _QUESTION.search(sentence):
+        return True
+    return _asks_to_remember(sentence)
+
+
+def _asks_to_remember(text: str) -> bool:
+    match = _REMEMBER.search(text)
+    return match is not None
 
 
 def _cut(text: str, patterns: Iterable[regex.Pattern[str]], foreign: list[str]) -> str:
@@ -182,8 +203,9 @@ def _before(text: str, pattern: regex.Pattern[str], foreign: list[str]) -> str:
     match = pattern.search(text)
     if match is None:
         return text
-    foreign.append(text[match.start() :])
-    return text[: match.start()]
+    start = match.start()
+    foreign.append(text[start:])
+    return text[:start]
 
 
 def _without_quoted_lines(text: str, foreign: list[str]) -> str:
@@ -213,9 +235,8 @@ def _own_paragraphs(text: str, foreign: list[str]) -> Iterator[str]:
     is_long = length_of(text) > LONG_MESSAGE
     paragraphs = _BLANK.split(text)
     for number, paragraph in enumerate(paragraphs):
-        rest = "\n\n".join(paragraphs[number:])
         if _OPENS_A_LETTER.match(paragraph) or (is_long and number):
-            foreign.append(rest)
+            foreign.append(_as_text(paragraphs[number:]))
             return
         if length_of(paragraph) > LONG_PARAGRAPH or _is_log(paragraph):
             foreign.append(paragraph)
@@ -223,34 +244,60 @@ def _own_paragraphs(text: str, foreign: list[str]) -> Iterator[str]:
         own, brought = _until_handed_over(paragraph)
         if own.strip():
             yield own
+        following = paragraphs[number + 1 :]
         if brought is not None:
-            foreign.append("\n\n".join([brought, *paragraphs[number + 1 :]]))
+            foreign.append(_as_text([brought, *following]))
             return
-        if "\n" not in paragraph.strip() and _hands_over_next_line(paragraph):
-            foreign.append("\n\n".join(paragraphs[number + 1 :]))
+        is_one_line = "\n" not in paragraph.strip()
+        if is_one_line and _hands_over_next_line(paragraph):
+            foreign.append(_as_text(following))
             return
+
+
+def _as_text(paragraphs: Iterable[str]) -> str:
+    return "\n\n".join(paragraphs)
 
 
 def _is_log(paragraph: str) -> bool:
     """Whether a paragraph is a conversation of others: a speaker in it speaks twice."""
-    speakers = [match[1] for line in paragraph.split("\n") if (match := _LOG_LINE.match(line))]
-    return len(speakers) > len({*speakers})
+    speakers = set[str]()
+    for line in paragraph.split("\n"):
+        match = _LOG_LINE.match(line)
+        if match is None:
+            continue
+        speaker = match[1]
+        if speaker in speakers:
+            return True
+        speakers.add(speaker)
+    return False
 
 
 def _until_handed_over(paragraph: str) -> tuple[str, str | None]:
     """What a person says of a text that they bring behind a colon, and that text; None if they bring
     none.
     """
-    for match in regex.finditer(r"[:：](?=\s|$|[^\d\s/])", paragraph):
-        sentence = _SENTENCE.findall(paragraph[: match.start()])
-        said = sentence[-1] if sentence else ""
-        if _HANDS_OVER.search(said) and not _REMEMBER.search(said):
-            return paragraph[: match.start()], paragraph[match.end() :]
+    for colon in _COLON.finditer(paragraph):
+        before = paragraph[: colon.start()]
+        if _hands_over(before):
+            return before, paragraph[colon.end() :]
     first, line_break, rest = paragraph.partition("\n")
-    if _hands_over_next_line(first) and line_break:
+    if line_break and _hands_over_next_line(first):
         return first, rest
     return paragraph, None
 
 
+def _hands_over(text: str) -> bool:
+    """Whether the last sentence of a text, before a colon, hands over what stands behind it."""
+    sentences = _SENTENCE.findall(text)
+    if not sentences:
+        return False
+    last = sentences[-1]
+    if not _HANDS_OVER.search(last):
+        return False
+    return not _asks_to_remember(last)
+
+
 def _hands_over_next_line(line: str) -> bool:
-    return bool(_HANDS_OVER_THIS.search(line)) and not _REMEMBER.search(line)
+    if not _HANDS_OVER_THIS.search(line):
+        return False
+    return not _asks_to_remember(line)

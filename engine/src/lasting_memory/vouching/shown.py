@@ -53,10 +53,12 @@ class Shown:
         """What a thread showed, by the messages in its values as the platform gives them. Of a
         person's messages those with these ids are their word; the others are left out.
         """
+        values = messages if isinstance(messages, list) else []
         shown = list[BaseMessage]()
-        for value in messages if isinstance(messages, list) else []:
+        for value in values:
             message = _message_of(value)
-            if not _is_of_person(message) or (message.id or "") in said_in:
+            is_their_word = (message.id or "") in said_in
+            if is_their_word or not _is_of_person(message):
                 shown.append(message)
         return cls(shown)
 
@@ -69,17 +71,26 @@ class Shown:
         said = list[str]()
         foreign = list[str]()
         calls = _calls_in([*self.thread, *self.inner])
-        names = {_name_of(message) for message in self.thread if _is_of_person(message)}
+        several_speak = len(self._speakers()) > 1
         for message in self.thread:
-            if not _is_of_person(message) or (_name_of(message) and len(names) > 1):
+            is_of_another = several_speak and bool(_name_of(message))
+            if is_of_another or not _is_of_person(message):
                 foreign += _texts_of(message, calls, own_memory=own_memory)
                 continue
-            told = _dumped(message)
-            said.append(own_text(told, files=False))
-            foreign.append(_attached_text(told))
+            fields = _dumped(message)
+            said.append(own_text(fields, files=False))
+            foreign.append(_attached_text(fields))
         for message in self.inner:
             foreign += _texts_of(message, calls, own_memory=own_memory)
         return evidence_of(filter(None, said), filter(None, foreign))
+
+    def _speakers(self) -> set[str]:
+        """The names of the persons who speak in the thread; "" for one without a name."""
+        names = set[str]()
+        for message in self.thread:
+            if _is_of_person(message):
+                names.add(_name_of(message))
+        return names
 
 
 def _message_of(value: object) -> BaseMessage:
@@ -105,8 +116,11 @@ def showing(messages: Sequence[object]) -> Iterator[None]:
     """Note what is shown where a tool is called, for what the tool writes. `messages` are those of
     the agent that calls it; within a call of another agent it is that one's subagent.
     """
+    shown = Shown(messages)
     outer = _SHOWN.get()
-    shown = Shown(messages) if outer is None else Shown(outer.thread, [*outer.inner, *messages])
+    if outer is not None:
+        inner = [*outer.inner, *messages]
+        shown = Shown(outer.thread, inner)
     token = _SHOWN.set(shown)
     try:
         yield
@@ -116,7 +130,9 @@ def showing(messages: Sequence[object]) -> Iterator[None]:
 
 def _is_of_person(message: object) -> bool:
     """Whether a person wrote a message of a thread, and not a middleware in their name."""
-    return isinstance(message, HumanMessage) and "lc_source" not in message.additional_kwargs
+    if not isinstance(message, HumanMessage):
+        return False
+    return "lc_source" not in message.additional_kwargs
 
 
 def _name_of(message: object) -> str:
@@ -131,16 +147,22 @@ def _attached_text(message: Mapping[str, Any]) -> str:
     """The texts of files that came with a message."""
     whole = recall.message_text(message.get("content"))
     own = own_text(message, files=False)
-    return "" if whole == own else whole.replace(own, "\n") if own else whole
+    if not own:
+        return whole
+    if own == whole:
+        return ""
+    return whole.replace(own, "\n")
 
 
 def _calls_in(messages: Sequence[object]) -> dict[str, Mapping[str, Any]]:
     """The calls of tools in these messages, by id."""
     calls = dict[str, Mapping[str, Any]]()
     for message in messages:
-        if isinstance(message, AIMessage):
-            for call in message.tool_calls:
-                calls[str(call["id"])] = {"name": call["name"], "args": call["args"]}
+        if not isinstance(message, AIMessage):
+            continue
+        for call in message.tool_calls:
+            call_id = str(call["id"])
+            calls[call_id] = {"name": call["name"], "args": call["args"]}
     return calls
 
 
@@ -168,15 +190,19 @@ def _provider_results(message: AIMessage) -> list[str]:
     blocks = message.content if isinstance(message.content, list) else []
     found = list[str]()
     for block in blocks:
-        if not isinstance(block, Mapping):
-            continue
-        kind = str(block.get("type"))
-        quoted = [block.get(name) for name in ("citations", "annotations")]
-        parts = (
-            [block] if "result" in kind or "search" in kind else [part for part in quoted if part]
-        )
-        found += [json.dumps(part, ensure_ascii=False, default=str) for part in parts]
+        if isinstance(block, Mapping):
+            for part in _found_parts(block):
+                found.append(json.dumps(part, ensure_ascii=False, default=str))
     return found
+
+
+def _found_parts(block: Mapping[str, Any]) -> list[object]:
+    """What of a block was found: all of a result, or what it quotes."""
+    kind = str(block.get("type"))
+    if "result" in kind or "search" in kind:
+        return [block]
+    quoted = [block.get("citations"), block.get("annotations")]
+    return [part for part in quoted if part]
 
 
 def _repeats(call: Mapping[str, Any], *, own_memory: bool) -> bool:
@@ -184,13 +210,24 @@ def _repeats(call: Mapping[str, Any], *, own_memory: bool) -> bool:
     name = str(call.get("name"))
     if name in _ECHOES:
         return own_memory or name != "search_memories"
-    argument = _READERS.get(name)
+    if not own_memory or name not in _READERS:
+        return False
     args = call.get("args")
-    path = args.get(argument) if argument and isinstance(args, Mapping) else None
-    if not own_memory or not isinstance(path, str):
+    if not isinstance(args, Mapping):
         return False
-    pattern = args.get("pattern") if name == "glob" and isinstance(args, Mapping) else ""
-    if isinstance(pattern, str) and (pattern.startswith("/") or ".." in pattern):
+    argument = _READERS[name]
+    path = args.get(argument)
+    if not isinstance(path, str):
         return False
-    plain = posixpath.normpath("/" + path.lstrip("/"))
+    if name == "glob" and _leads_away(args.get("pattern")):
+        return False
+    relative = path.lstrip("/")
+    plain = posixpath.normpath(f"/{relative}")
     return f"{plain}/".startswith(_MEMORY)
+
+
+def _leads_away(pattern: object) -> bool:
+    """Whether a pattern finds files outside of the folder in which it is looked for."""
+    if not isinstance(pattern, str):
+        return False
+    return pattern.startswith("/") or ".." in pattern

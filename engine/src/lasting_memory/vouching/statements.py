@@ -73,49 +73,69 @@ class Statement(NamedTuple):
         return frozenset(word.stem for word in self.words)
 
 
+class _Clause(NamedTuple):
+    """A clause of a text: its words with content, as stem and spelling, and whether it is negated."""
+
+    content: list[tuple[str, str]]
+    is_negated: bool
+
+
 def statement_of(text: str, language: str) -> Statement:
     """What a text says, in a language. In linear time."""
-    clauses = list[tuple[list[tuple[str, str]], bool]]()
-    for clause in _CLAUSE.split(text):
-        content, is_negated = _clause(clause, language)
-        if is_negated and clauses and all(spelled in _TRUTH for _, spelled in content):
-            clauses[-1] = (clauses[-1][0], True)
-            continue
-        if content:
-            clauses.append((content, is_negated))
+    clauses = list[_Clause]()
+    for part in _CLAUSE.split(text):
+        clause = _clause(part, language)
+        if clauses and clause.is_negated and _is_of_truth(clause):
+            clauses[-1] = clauses[-1]._replace(is_negated=True)
+        elif clause.content:
+            clauses.append(clause)
     names = _names_in(text, language)
     found = set[Word]()
-    for content, is_negated in clauses:
-        for stem, spelled in content:
-            found.add(Word(stem, spelled, is_negated, spelled in names))
+    for clause in clauses:
+        for stem, spelled in clause.content:
+            is_name = spelled in names
+            found.add(Word(stem, spelled, clause.is_negated, is_name))
     return Statement(frozenset(found))
+
+
+def _is_of_truth(clause: _Clause) -> bool:
+    """Whether a clause only says of the one before it that it is true, or is not."""
+    return all(spelled in _TRUTH for _, spelled in clause.content)
 
 
 def _names_in(text: str, language: str) -> frozenset[str]:
     """The capitalised words of a line but its first; none of German, which capitalises all nouns."""
+    names = set[str]()
     if language == "german":
-        return frozenset()
-    capitals = [word for word in spelled_words(text)[1:] if word[0].isupper()]
-    return frozenset(comparable(word) for word in capitals)
+        return frozenset(names)
+    others = spelled_words(text)[1:]
+    for word in others:
+        if word[0].isupper():
+            names.add(comparable(word))
+    return frozenset(names)
 
 
-def _clause(clause: str, language: str) -> tuple[list[tuple[str, str]], bool]:
-    """The words with content of a clause, as stem and spelling, and whether it is negated."""
-    low = _SUBJECT.sub("", without_apostrophes(clause).strip())
-    present = words(low)
-    negating = {word for word in present if negates(word, language)}
-    is_negated = bool(negating) or has_negation(low)
+def _clause(clause: str, language: str) -> _Clause:
+    """A clause of a text, as it is compared."""
+    low = without_apostrophes(clause).strip()
+    without_subject = _SUBJECT.sub("", low)
+    is_negated = has_negation(without_subject)
     content = list[tuple[str, str]]()
-    kept = [word for word in present if word not in negating and word not in _THE_PERSON]
-    for word in kept:
-        if word in _QUALIFIERS:
-            content.append((word, word))
+    for word in words(without_subject):
+        if negates(word, language):
+            is_negated = True
             continue
-        content += [(stem, word) for stem in recall.stems(word, language)]
-    return content, is_negated
+        if word in _THE_PERSON:
+            continue
+        stems = [word] if word in _QUALIFIERS else recall.stems(word, language)
+        for stem in stems:
+            content.append((stem, word))
+    return _Clause(content, is_negated)
 
 
 def stems_in(text: str, language: str) -> frozenset[str]:
     """The stems of the words with content in a text, wherever they stand. In linear time."""
     low = without_apostrophes(text)
-    return frozenset(recall.stems(low, language)) | _QUALIFIERS.intersection(words(low))
+    stems = frozenset(recall.stems(low, language))
+    qualifiers = _QUALIFIERS.intersection(words(low))
+    return stems | qualifiers
