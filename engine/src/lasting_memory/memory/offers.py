@@ -26,7 +26,7 @@ from lasting_memory.memory.journal import Began, lines_of
 from lasting_memory.memory.offered_text import check_offered_text
 from lasting_memory.memory.one_fact import Fact, wording
 from lasting_memory.memory.proposals import DecidedError, UnknownProposalError
-from lasting_memory.memory.stored_files import stored_file
+from lasting_memory.memory.stored_files import read_file
 from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author, User, membership_of
@@ -160,11 +160,12 @@ def added_line(before: FileData | None, path: str, text: str) -> FileData:
     if before is not None and before["encoding"] != "utf-8":
         raise RefusedWrite(f"{path} is not text, so no line can be added to it.")
     content = before["content"] if before else ""
-    present = set(map(wording, lines_of(content)))
+    present = map(wording, lines_of(content))
     if before is not None and wording(text) in present:
         return before
-    gap = "\n" if content and not content.endswith("\n") else ""
-    return FileData(content=f"{content}{gap}- {text}\n", encoding="utf-8")
+    if content and not content.endswith("\n"):
+        content = f"{content}\n"
+    return FileData(content=f"{content}- {text}\n", encoding="utf-8")
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,8 +362,7 @@ class Offers:
     async def _check(self, folder: GroupFolder, text: str) -> None:
         """Raises `RefusedWrite` for a text that may not stand in the group's folder."""
         check_offered_text(text)
-        item = await self.store.aget(folder.files, ACCEPTED_KEY)
-        before = stored_file(item) if item else None
+        before = await read_file(self.store, folder.files, ACCEPTED_KEY)
         path = folder.accepted_path
         after = added_line(before, path, text)
         author = Author("person", self.author.user_id)

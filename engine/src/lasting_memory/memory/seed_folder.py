@@ -178,7 +178,8 @@ class _Reader:
                 continue
             for org, org_folder in self._named_folders(folder):
                 for group, group_folder in self._named_folders(org_folder):
-                    place = scope.namespace(Actor("", org), "", {scope.claim: group})
+                    claims = {scope.claim: group}
+                    place = scope.namespace(Actor("", org), "", claims)
                     files = self._files(group_folder, f"/{folder.name}", [place])
                     self._result.files[place] = files
 

@@ -23,6 +23,7 @@ from lasting_memory.memory.journal.writing import (
     all_items,
     put_unless_forgotten,
 )
+from lasting_memory.memory.stored_files import deletions
 from lasting_memory.people import namespaces
 from lasting_memory.people.namespaces import Namespace
 
@@ -53,8 +54,7 @@ async def erase(
         ops.append(PutOp(item.namespace, item.key, value, index=False))
     for item, value in new_files:
         ops.append(PutOp(item.namespace, item.key, value))
-    for item in gone:
-        ops.append(PutOp(item.namespace, item.key, None))
+    ops += deletions(gone)
     is_put = await put_unless_forgotten(store, ops, began)
     if is_put:
         for item, _ in new_files:

@@ -26,7 +26,7 @@ from lasting_memory.memory.proposals.proposal import (
     with_id,
 )
 from lasting_memory.memory.sources import Vouch, noted
-from lasting_memory.memory.stored_files import stored_file
+from lasting_memory.memory.stored_files import read_file, stored_file
 from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author
@@ -156,6 +156,10 @@ class Memory:
                 refused[change.path] = error
         return refused
 
+    @property
+    def _place(self) -> Namespace:
+        return namespaces.proposals(self.actor)
+
     async def proposals(self) -> list[Proposal]:
         """The proposals with those that were decided, oldest first. A damaged one is left out."""
         everywhere = await all_proposals(self.store, self.actor)
@@ -206,7 +210,7 @@ class Memory:
         """Keep a proposal. Raises `RefusedWrite` if its person was forgotten since this began, or a
         fact deleted for good.
         """
-        op = await put_proposal(namespaces.proposals(self.actor), proposal)
+        op = await put_proposal(self._place, proposal)
         await journal.put_or_refuse(self.store, [op], self.began)
 
     async def erase(self, fact: Fact, *, dry_run: bool = False) -> int:
@@ -231,7 +235,7 @@ class Memory:
         if cleaned == proposal:
             return False
         if not dry_run:
-            op = await put_proposal(namespaces.proposals(self.actor), cleaned)
+            op = await put_proposal(self._place, cleaned)
             await journal.put_unless_forgotten(self.store, [op], self.began)
         return True
 
@@ -245,7 +249,6 @@ class Memory:
         about that meanwhile, this one is kept beside it, with what it changes beyond that. Raises
         `RefusedWrite` as `propose`.
         """
-        place = namespaces.proposals(self.actor)
         ids = {*older, proposal.id}
         async with AsyncExitStack() as locks:
             # In one order, so that two runs do not wait for each other.
@@ -259,11 +262,11 @@ class Memory:
             if undecided != undecided_when_seen:
                 now = datetime.now(UTC).isoformat()
                 proposal = proposal.after_decisions(seen, now)
-            ops = [await put_proposal(place, proposal)]
+            ops = [await put_proposal(self._place, proposal)]
             for old_id in older:
                 old = with_id(known, old_id)
                 if old is not None and old.changes:
-                    ops.append(await _close(place, old))
+                    ops.append(await _close(self._place, old))
             await journal.put_or_refuse(self.store, ops, self.began)
 
     async def propose_write(
@@ -278,18 +281,17 @@ class Memory:
         limits = self.deployment.limits
         async with lock_of("deciding", proposal_id):
             known = await self.proposals()
-            undecided = [other for other in known if other.changes and other.id != proposal_id]
-            if len(undecided) >= MAX_PROPOSALS:
-                raise RefusedWrite(_TOO_MANY)
             proposal = with_id(known, proposal_id)
             if proposal is None:
                 proposal = self._new_proposal(proposal_id, author)
+            _check_number(known, proposal)
             waiting = [earlier for earlier in proposal.changes if earlier.key == key]
             changed = await self._changed(key, waiting, change, author)
             added = dict[str, Source]()
             if changed:
+                otherwise = vouch or vouch_of(author)
                 known_sources = proposal.sources.get(changed.path, {})
-                who_vouches = noted(known_sources, vouch or vouch_of(author))
+                who_vouches = noted(known_sources, otherwise)
                 added = await platform.in_thread(added_sources, changed, who_vouches)
             proposal = proposal.with_change(key, changed, added)
             if not proposal.fits(limits):
@@ -312,8 +314,7 @@ class Memory:
 
         Raises `RefusedWrite` for what is no text, and as `change`.
         """
-        item = await self.store.aget(self.files, key)
-        present = stored_file(item) if item else None
+        present = await read_file(self.store, self.files, key)
         files = {key: present} if present else {}
         then = await platform.in_thread(self.applied, files, waiting, author)
         after = change(then.get(key))
@@ -391,10 +392,20 @@ class Memory:
 
     async def _drop_decided(self, known: Sequence[Proposal]) -> None:
         """Delete the oldest of these that were decided before."""
-        decided = [proposal.id for proposal in known if not proposal.changes]
-        place = namespaces.proposals(self.actor)
-        ops = [PutOp(place, proposal_id, None) for proposal_id in decided[:-_DECIDED_KEPT]]
+        decided = [proposal for proposal in known if not proposal.changes]
+        oldest = decided[:-_DECIDED_KEPT]
+        ops = [PutOp(self._place, proposal.id, None) for proposal in oldest]
         await self.store.abatch(ops)
+
+
+def _check_number(known: Iterable[Proposal], proposal: Proposal) -> None:
+    """Raises `RefusedWrite` if too many others of these proposals are undecided."""
+    undecided = 0
+    for other in known:
+        if other.changes and other.id != proposal.id:
+            undecided += 1
+    if undecided >= MAX_PROPOSALS:
+        raise RefusedWrite(_TOO_MANY)
 
 
 def _vouch_for(change: Changed, author: Author, sources: Sources | None) -> Vouch:
@@ -408,7 +419,11 @@ def _vouch_for(change: Changed, author: Author, sources: Sources | None) -> Vouc
 def _additions_first(changes: Iterable[Changed]) -> list[Changed]:
     """The changes that change something, sorted by how much shorter they make their file."""
     made = [change for change in changes if change.deleted or change.before != change.after]
-    return sorted(made, key=lambda change: len(change.before) - len(change.after))
+    return sorted(made, key=_removed_chars)
+
+
+def _removed_chars(change: Changed) -> int:
+    return len(change.before) - len(change.after)
 
 
 def _exported(change: Changed) -> dict[str, Any]:
