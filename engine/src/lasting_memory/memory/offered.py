@@ -167,7 +167,8 @@ async def _waiting(store: BaseStore, folder: GroupFolder, offered: Offered) -> W
     if own:
         waiting = Waiting(offered, folder, own)
         # Forgetting writes its time before it deletes.
-        since = await journal.ended(store, Began(waiting.author, own.at))
+        began = Began(waiting.author, own.at)
+        since = await journal.ended(store, began)
         if not since.all_of_it:
             return waiting
     await store.adelete(namespaces.offered(folder.files), offered.id)
@@ -190,7 +191,8 @@ async def _put_line(store: BaseStore, deployment: Deployment, waiting: Waiting) 
     if present is not None and with_line(present) == present:
         return
     # Without a time: the file is the group's, and stays when its author is forgotten.
-    files = Folder(deployment, store, folder.files, folder.route[:-1], author)
+    route = folder.route[:-1]
+    files = Folder(deployment, store, folder.files, route, author)
     await files.change(ACCEPTED_KEY, with_line)
 
 
@@ -241,7 +243,8 @@ async def _note_decision(store: BaseStore, waiting: Waiting, *, accept: bool, ca
     """Note the decision: for the group that there was one, for the author which one."""
     decided: Literal["accepted", "declined"] = "accepted" if accept else "declined"
     place = namespaces.offered(waiting.folder.files)
-    known = Offered(waiting.offered.id, "", "", waiting.offered.day, decided)
+    offered = waiting.offered
+    known = Offered(id=offered.id, author="", text="", day=offered.day, decided=decided)
     group_op = put_offered(place, known)
     old = await _old_decisions(store, place)
     await store.abatch([group_op, *deletions(old)])

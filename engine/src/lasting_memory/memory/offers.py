@@ -213,8 +213,12 @@ class Offers:
             outcomes[offer.id] = offered_in(item)
         return outcomes
 
+    @property
+    def _place(self) -> Namespace:
+        return namespaces.offers(self.author)
+
     async def _known(self) -> list[Offer]:
-        items = await journal.all_items(self.store, namespaces.offers(self.author))
+        items = await journal.all_items(self.store, self._place)
         return offers_in(items)
 
     async def prepare(self, folder: GroupFolder, own_line: OwnLine) -> Offer:
@@ -254,7 +258,9 @@ class Offers:
             if len(opened) >= MAX_OPEN:
                 raise _too_many(folder)
             offer = _offer(folder, own_line, "open", keep=keep)
-            offered = Offered(offer.id, self.author.user_id, offer.text, offer.at[:10])
+            offered = Offered(
+                id=offer.id, author=self.author.user_id, text=offer.text, day=offer.at[:10]
+            )
             # The person's own first: what is offered does not count without it.
             own_op = put_own(self.author, offer)
             group_op = put_offered(offer.place(self.author), offered)
@@ -327,7 +333,7 @@ class Offers:
 
     async def _note_proof(self, offer: Offer, at: str) -> None:
         async with lock_of("offer", offer.id):
-            item = await self.store.aget(namespaces.offers(self.author), offer.id)
+            item = await self.store.aget(self._place, offer.id)
             if offers_in([item]) == [offer]:
                 proved = replace(offer, proved_at=at)
                 op = put_own(self.author, proved)
@@ -348,7 +354,7 @@ class Offers:
 
     def _deletions(self, offers: Sequence[Offer]) -> list[PutOp]:
         """The deletions of offers. What a group knows of a decided one has no text of it."""
-        own = [PutOp(namespaces.offers(self.author), offer.id, None) for offer in offers]
+        own = [PutOp(self._place, offer.id, None) for offer in offers]
         return [*own, *self._of_groups(offers)]
 
     def _of_groups(self, offers: Sequence[Offer]) -> list[PutOp]:
@@ -366,7 +372,8 @@ class Offers:
         path = folder.accepted_path
         after = added_line(before, path, text)
         author = Author("person", self.author.user_id)
-        check_write(self.deployment, path, before, after, author, vouch=vouch_of(author))
+        vouch = vouch_of(author)
+        check_write(self.deployment, path, before, after, author, vouch=vouch)
 
 
 async def note_groups(

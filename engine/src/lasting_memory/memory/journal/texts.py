@@ -3,7 +3,7 @@ an earlier change. A JSON object is compared by its fields.
 """
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -168,9 +168,10 @@ def _marked(mark: str, lines: Sequence[str]) -> list[str]:
 
 def cut(text: str) -> str:
     """A diff cut at `MAX_DIFF_CHARS`, with the number of further characters."""
-    if len(text) <= MAX_DIFF_CHARS:
+    more = len(text) - MAX_DIFF_CHARS
+    if more <= 0:
         return text
-    return f"{text[:MAX_DIFF_CHARS]}\n[{len(text) - MAX_DIFF_CHARS:,} more]"
+    return f"{text[:MAX_DIFF_CHARS]}\n[{more:,} more]"
 
 
 def merge(path: str, base: str | None, ours: str | None, theirs: str | None) -> str | None:
@@ -233,7 +234,8 @@ def _merged_lines(base: str, ours: str, theirs: str) -> str:
     other = theirs.split("\n")
     known = Counter(old)
     added_by_me = Counter(mine) - known
-    new_of_me = {line for line in added_by_me if line.strip() and line not in known}
+    # Blank lines stay, whoever added them.
+    new_of_me = {line for line in added_by_me.keys() - known.keys() if line.strip()}
     only_theirs = [line for line in other if line not in new_of_me]
     both = _both_changes(old, only_theirs, mine)
     gone = known.keys() - set(other) - added_by_me.keys()
@@ -249,7 +251,7 @@ def _both_changes(base: Sequence[str], one: Sequence[str], other: Sequence[str])
     if max(len(base), len(one), len(other)) > MAX_COMPARED_LINES:
         return _both_changes_of_long(base, one, other)
     is_gone = [False] * len(base)
-    added: list[list[str]] = [[] for _ in range(len(base) + 1)]
+    added = defaultdict[int, list[str]](list)  # by the line before which it stands
     for text in (one, other):
         for edit in edits(base, text):
             for place in range(edit.old_start, edit.old_end):
@@ -260,7 +262,7 @@ def _both_changes(base: Sequence[str], one: Sequence[str], other: Sequence[str])
         lines += added[place]
         if not is_gone[place]:
             lines.append(line)
-    return lines + added[-1]
+    return lines + added[len(base)]
 
 
 def _both_changes_of_long(

@@ -333,11 +333,21 @@ class _File(NamedTuple):
             filter={"slot": {"$gte": f"{since:08}"}},
             limit=_ALL,
         )
-        items, item, forgotten = await self.read(listed, GetOp(self.files, self.path))
+        own = GetOp(self.files, self.path)
+        items, item, forgotten = await self.read(listed, own)
         log = Log(items, forgotten)
-        if item is None:
-            return log, NOTHING
-        return log, copied(self.files, self.path, item)
+        shown = self.copied(item) if item else NOTHING
+        return log, shown
+
+    async def item(self) -> Item | None:
+        """The file as an item; None if there is none. Raises as `read`."""
+        own = GetOp(self.files, self.path)
+        item, _ = await self.read(own)
+        return cast("Item | None", item)
+
+    def copied(self, item: Item | None) -> Revision | None:
+        """The revision of which this item, the file's, is a copy; None if it is none."""
+        return copied(self.files, self.path, item)
 
     async def read(self, *ops: Op) -> list[Any]:
         """The results of a batch, and when the person was forgotten last. Raises `RefusedWrite` if
@@ -349,10 +359,15 @@ class _File(NamedTuple):
             return [*results, ""]
         actor = self.began.actor
         place = namespaces.deleted_threads(actor)
-        marks = [GetOp(namespaces.forgotten(actor), namespaces.FORGOTTEN)]
-        marks.append(GetOp(place, self.began.thread_id or _NO_THREAD))
-        marks.append(GetOp(place, self.began.run_id or _NO_THREAD))
-        marks.append(GetOp(place, _FACTS if self.heeds_erased else _NO_THREAD))
+        thread = self.began.thread_id or _NO_THREAD
+        run = self.began.run_id or _NO_THREAD
+        facts = _FACTS if self.heeds_erased else _NO_THREAD
+        marks = [
+            GetOp(namespaces.forgotten(actor), namespaces.FORGOTTEN),
+            GetOp(place, thread),
+            GetOp(place, run),
+            GetOp(place, facts),
+        ]
         results = cast("list[Any]", await self.store.abatch([*ops, *marks]))
         *found, forgotten, deleted, run_deleted, erased = results
         refusals = (
@@ -415,7 +430,8 @@ async def change(
         mine = made_of(base, after, author, uuid4().hex, known=times, signs=signs)
         newest = await _publish(file, base, [*adopted, mine])
     # The more is written, the more often.
-    if random.random() * limits.stored_bytes < _TRIMS * _bytes(newest.content):  # noqa: S311
+    weight = _TRIMS * _bytes(newest.content)
+    if random.random() * limits.stored_bytes < weight:  # noqa: S311
         await _make_room(file, limits)
     return newest
 
@@ -453,9 +469,10 @@ async def _made(
 async def _present(file: _File, limits: Limits, *, bounded: bool) -> tuple[list[Item], Item | None]:
     """The files that are bounded together, as items, and the file's own one; None for none."""
     if not bounded:
-        own, _ = await file.read(GetOp(file.files, file.path))
+        own = await file.item()
         return [], own
-    items, _ = await file.read(SearchOp(file.files, limit=limits.max_files + 1))
+    most = limits.max_files + 1
+    items, _ = await file.read(SearchOp(file.files, limit=most))
     for item in items:
         if item.key == file.path:
             return items, item
@@ -499,14 +516,14 @@ async def _signs_after(path: str, base: Revision, after: FileData | None, vouch:
 
 async def _base(file: _File, item: Item | None) -> tuple[Revision, list[Revision]]:
     """The revision to change; and revisions to put before it, for what was done around the journal."""
-    base = copied(file.files, file.path, item)
+    base = file.copied(item)
     if base is not None:
         return base, []
     log, shown = await file.look()
     # Read after the log, so that what the log lacks is not taken for a deletion.
     if shown is not NOTHING or log.known:
         item = await file.store.aget(file.files, file.path)
-    base = copied(file.files, file.path, item)
+    base = file.copied(item)
     if base is not None:
         return base, []
     tips = log.tips() or [NOTHING]

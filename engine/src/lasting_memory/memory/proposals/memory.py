@@ -12,7 +12,7 @@ from deepagents.backends.protocol import FileData
 from langgraph.store.base import BaseStore, Item, PutOp
 
 from lasting_memory import platform
-from lasting_memory.deployment import Deployment, Source
+from lasting_memory.deployment import Deployment, Limits, Source
 from lasting_memory.memory import ends, journal
 from lasting_memory.memory.folder import Folder, check_write, vouch_of
 from lasting_memory.memory.journal import Began, Change
@@ -119,16 +119,8 @@ class Memory:
         before = files
         if before is None:
             before = await self.read()
-        limits = self.deployment.limits
         after = await platform.in_thread(self.applied, before, changes, author, sources=sources)
-        # What was too much before may stay, and not grow.
-        most_bytes = max(_size(before), limits.max_bytes)
-        most_files = max(len(before), limits.max_files)
-        size = _size(after)
-        if size > most_bytes or len(after) > most_files:
-            count = f"{len(after)} files of {limits.max_files}"
-            room = f"{size:,} bytes of {limits.max_bytes:,}"
-            raise RefusedWrite(f"{count}, {room}; shorten it.", kind="memory_full")
+        _check_room(before, after, self.deployment.limits)
 
     async def apply(
         self,
@@ -302,9 +294,15 @@ class Memory:
 
     def _new_proposal(self, proposal_id: str, author: Author) -> Proposal:
         """An agent's proposal, still without changes."""
-        at = datetime.now(UTC).isoformat()
-        thread_ids = [author.thread_id] if author.thread_id else []
-        return Proposal(proposal_id, at, self.files[-1], author, [], thread_ids, kind="agent")
+        return Proposal(
+            id=proposal_id,
+            at=datetime.now(UTC).isoformat(),
+            memory=self.files[-1],
+            author=author,
+            changes=[],
+            threads=[author.thread_id] if author.thread_id else [],
+            kind="agent",
+        )
 
     async def _changed(
         self, key: str, waiting: Sequence[Changed], change: Change, author: Author
@@ -329,6 +327,12 @@ class Memory:
             return None
         return Changed(key, before_text or "", after_text or "", deleted=after is None)
 
+    def _now(self) -> str:
+        """When the request came, or the present time, in ISO format, UTC."""
+        if self.began is not None:
+            return self.began.at
+        return datetime.now(UTC).isoformat()
+
     async def decide(
         self,
         proposal_id: str,
@@ -352,8 +356,9 @@ class Memory:
         async with lock_of("deciding", proposal_id):
             known = await self.proposals()
             proposal = found(known, proposal_id)
-            named = lines.keys() if paths is None else paths
-            wanted = proposal.wanted(named, lines.keys())
+            with_lines = lines.keys()
+            named = with_lines if paths is None else paths
+            wanted = proposal.wanted(named, with_lines)
             taken = dict[str, str]()
             refused = dict[str, ValueError]()
             if accept:
@@ -362,8 +367,7 @@ class Memory:
                     taken[edited.path] = edited.after
                 refused = await self._accept(parts, proposal)
             over = [change for change in wanted if change.path not in refused]
-            at = self.began.at if self.began else datetime.now(UTC).isoformat()
-            decided = proposal.decided_about(over, taken, at, accepted=accept)
+            decided = proposal.decided_about(over, taken, self._now(), accepted=accept)
             await self.propose(decided)
             await self._drop_decided(known)
             return refused
@@ -398,6 +402,21 @@ class Memory:
         await self.store.abatch(ops)
 
 
+def _check_room(
+    before: Mapping[str, FileData], after: Mapping[str, FileData], limits: Limits
+) -> None:
+    """Raises `RefusedWrite` if a memory would hold too much. What was too much before may stay, and
+    not grow.
+    """
+    size = _size(after)
+    most_bytes = max(limits.max_bytes, _size(before))
+    most_files = max(limits.max_files, len(before))
+    if size > most_bytes or len(after) > most_files:
+        count = f"{len(after)} files of {limits.max_files}"
+        room = f"{size:,} bytes of {limits.max_bytes:,}"
+        raise RefusedWrite(f"{count}, {room}; shorten it.", kind="memory_full")
+
+
 def _check_number(known: Iterable[Proposal], proposal: Proposal) -> None:
     """Raises `RefusedWrite` if too many others of these proposals are undecided."""
     undecided = 0
@@ -418,7 +437,10 @@ def _vouch_for(change: Changed, author: Author, sources: Sources | None) -> Vouc
 
 def _additions_first(changes: Iterable[Changed]) -> list[Changed]:
     """The changes that change something, sorted by how much shorter they make their file."""
-    made = [change for change in changes if change.deleted or change.before != change.after]
+    made = list[Changed]()
+    for change in changes:
+        if change.deleted or change.before != change.after:
+            made.append(change)
     return sorted(made, key=_removed_chars)
 
 
