@@ -134,7 +134,8 @@ def dated_lines(text: str) -> list[DatedLine]:
 
 def _key(fact: str, day: date) -> str:
     text = f"{day.isoformat()} {compared(fact)}"
-    return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:_KEY_CHARS]
+    digest = hashlib.sha256(text.encode(errors="replace"))
+    return digest.hexdigest()[:_KEY_CHARS]
 
 
 # --- When lines were written

@@ -116,7 +116,8 @@ class Folder:
 
     async def remove_other(self, item: Item) -> None:
         """Delete an item that is no file, and has no history. Raises as `before_write`."""
-        validation.before_write(self.deployment, f"{self.route}{item.key}", None, self.author)
+        path = f"{self.route}{item.key}"
+        validation.before_write(self.deployment, path, None, self.author)
         await self.store.adelete(item.namespace, item.key)
 
 

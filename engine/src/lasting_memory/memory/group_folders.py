@@ -1,7 +1,6 @@
 """Folders of groups to which people may offer lines of their own memory."""
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 
 from lasting_memory.deployment import Deployment
@@ -55,17 +54,24 @@ def group_folders(
 
 def folder_of(deployment: Deployment, place: Namespace) -> GroupFolder | None:
     """The folder of a group, by the namespace of its offers. None if the deployment has no such one."""
-    with suppress(ValueError):
+    try:
         org_id, claim, group = namespaces.group_of(place)
         files = namespaces.group_files(org_id, claim, group)
-        for route, scope in deployment.routes.items():
-            if scope.claim == claim and scope.over_http:
-                return _folder(deployment, route, scope, files, group)
+    except ValueError:  # a namespace of something else
+        return None
+    for route, scope in deployment.routes.items():
+        if scope.claim == claim and scope.over_http:
+            return _folder(deployment, route, scope, files, group)
     return None
 
 
 def _folder(
     deployment: Deployment, route: str, scope: Scope, files: Namespace, group: str
 ) -> GroupFolder:
-    writes = scope.rule(deployment.settings)
-    return GroupFolder(files, route, scope.claim, group, writes)
+    return GroupFolder(
+        files=files,
+        route=route,
+        claim=scope.claim,
+        group=group,
+        writes=scope.rule(deployment.settings),
+    )

@@ -30,7 +30,7 @@ from lasting_memory.memory.offers import (
 )
 from lasting_memory.memory.one_fact import wording
 from lasting_memory.memory.proposals import DecidedError
-from lasting_memory.memory.stored_files import stored_file
+from lasting_memory.memory.stored_files import deletions, read_file
 from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author
@@ -167,7 +167,8 @@ async def _waiting(store: BaseStore, folder: GroupFolder, offered: Offered) -> W
     if own:
         waiting = Waiting(offered, folder, own)
         # Forgetting writes its time before it deletes.
-        since = await journal.ended(store, Began(waiting.author, own.at))
+        began = Began(waiting.author, own.at)
+        since = await journal.ended(store, began)
         if not since.all_of_it:
             return waiting
     await store.adelete(namespaces.offered(folder.files), offered.id)
@@ -186,12 +187,12 @@ async def _put_line(store: BaseStore, deployment: Deployment, waiting: Waiting) 
     def with_line(before: FileData | None) -> FileData:
         return added_line(before, path, waiting.offered.text)
 
-    item = await store.aget(folder.files, ACCEPTED_KEY)
-    present = stored_file(item) if item else None
+    present = await read_file(store, folder.files, ACCEPTED_KEY)
     if present is not None and with_line(present) == present:
         return
     # Without a time: the file is the group's, and stays when its author is forgotten.
-    files = Folder(deployment, store, folder.files, folder.route[:-1], author)
+    route = folder.route[:-1]
+    files = Folder(deployment, store, folder.files, route, author)
     await files.change(ACCEPTED_KEY, with_line)
 
 
@@ -228,37 +229,37 @@ async def _changes_something(store: BaseStore, own: Offer, change: Change) -> bo
     """Whether a change of the file from which a line was offered changes something. True where
     no file stands there: the write says so.
     """
-    item = await store.aget(own.memory, own.key)
-    if item is None:
-        return False
     try:
-        present = stored_file(item)
+        present = await read_file(store, own.memory, own.key)
     except RefusedWrite:
         return True
     after = change(present)
-    return after is not None and after["content"] != present["content"]
+    if present is None or after is None:
+        return False
+    return after["content"] != present["content"]
 
 
 async def _note_decision(store: BaseStore, waiting: Waiting, *, accept: bool, came: str) -> None:
     """Note the decision: for the group that there was one, for the author which one."""
     decided: Literal["accepted", "declined"] = "accepted" if accept else "declined"
     place = namespaces.offered(waiting.folder.files)
-    known = Offered(waiting.offered.id, "", "", waiting.offered.day, decided)
+    offered = waiting.offered
+    known = Offered(id=offered.id, author="", text="", day=offered.day, decided=decided)
     group_op = put_offered(place, known)
-    deletions = await _old_decisions(store, place)
-    await store.abatch([group_op, *deletions])
+    old = await _old_decisions(store, place)
+    await store.abatch([group_op, *deletions(old)])
     own = replace(waiting.own, status=decided)
     own_op = put_own(waiting.author, own)
     began = Began(waiting.author, came)
     await journal.put_unless_forgotten(store, [own_op], began, quotes_facts=True)
 
 
-async def _old_decisions(store: BaseStore, place: Namespace) -> list[PutOp]:
-    """The deletions of the oldest decisions of a group, beyond those that are kept."""
+async def _old_decisions(store: BaseStore, place: Namespace) -> list[Item]:
+    """The oldest decisions of a group, beyond those that are kept."""
     decided = list[Item]()
     for item in await journal.all_items(store, place):
         offered = offered_in(item)
         if offered is not None and offered.decided:
             decided.append(item)
     decided.sort(key=lambda item: item.updated_at)
-    return [PutOp(place, item.key, None) for item in decided[:-_DECIDED_KEPT]]
+    return decided[:-_DECIDED_KEPT]

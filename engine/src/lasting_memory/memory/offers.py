@@ -26,7 +26,7 @@ from lasting_memory.memory.journal import Began, lines_of
 from lasting_memory.memory.offered_text import check_offered_text
 from lasting_memory.memory.one_fact import Fact, wording
 from lasting_memory.memory.proposals import DecidedError, UnknownProposalError
-from lasting_memory.memory.stored_files import stored_file
+from lasting_memory.memory.stored_files import read_file
 from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author, User, membership_of
@@ -160,11 +160,12 @@ def added_line(before: FileData | None, path: str, text: str) -> FileData:
     if before is not None and before["encoding"] != "utf-8":
         raise RefusedWrite(f"{path} is not text, so no line can be added to it.")
     content = before["content"] if before else ""
-    present = set(map(wording, lines_of(content)))
+    present = map(wording, lines_of(content))
     if before is not None and wording(text) in present:
         return before
-    gap = "\n" if content and not content.endswith("\n") else ""
-    return FileData(content=f"{content}{gap}- {text}\n", encoding="utf-8")
+    if content and not content.endswith("\n"):
+        content = f"{content}\n"
+    return FileData(content=f"{content}- {text}\n", encoding="utf-8")
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,8 +213,12 @@ class Offers:
             outcomes[offer.id] = offered_in(item)
         return outcomes
 
+    @property
+    def _place(self) -> Namespace:
+        return namespaces.offers(self.author)
+
     async def _known(self) -> list[Offer]:
-        items = await journal.all_items(self.store, namespaces.offers(self.author))
+        items = await journal.all_items(self.store, self._place)
         return offers_in(items)
 
     async def prepare(self, folder: GroupFolder, own_line: OwnLine) -> Offer:
@@ -253,7 +258,9 @@ class Offers:
             if len(opened) >= MAX_OPEN:
                 raise _too_many(folder)
             offer = _offer(folder, own_line, "open", keep=keep)
-            offered = Offered(offer.id, self.author.user_id, offer.text, offer.at[:10])
+            offered = Offered(
+                id=offer.id, author=self.author.user_id, text=offer.text, day=offer.at[:10]
+            )
             # The person's own first: what is offered does not count without it.
             own_op = put_own(self.author, offer)
             group_op = put_offered(offer.place(self.author), offered)
@@ -326,7 +333,7 @@ class Offers:
 
     async def _note_proof(self, offer: Offer, at: str) -> None:
         async with lock_of("offer", offer.id):
-            item = await self.store.aget(namespaces.offers(self.author), offer.id)
+            item = await self.store.aget(self._place, offer.id)
             if offers_in([item]) == [offer]:
                 proved = replace(offer, proved_at=at)
                 op = put_own(self.author, proved)
@@ -347,7 +354,7 @@ class Offers:
 
     def _deletions(self, offers: Sequence[Offer]) -> list[PutOp]:
         """The deletions of offers. What a group knows of a decided one has no text of it."""
-        own = [PutOp(namespaces.offers(self.author), offer.id, None) for offer in offers]
+        own = [PutOp(self._place, offer.id, None) for offer in offers]
         return [*own, *self._of_groups(offers)]
 
     def _of_groups(self, offers: Sequence[Offer]) -> list[PutOp]:
@@ -361,12 +368,12 @@ class Offers:
     async def _check(self, folder: GroupFolder, text: str) -> None:
         """Raises `RefusedWrite` for a text that may not stand in the group's folder."""
         check_offered_text(text)
-        item = await self.store.aget(folder.files, ACCEPTED_KEY)
-        before = stored_file(item) if item else None
+        before = await read_file(self.store, folder.files, ACCEPTED_KEY)
         path = folder.accepted_path
         after = added_line(before, path, text)
         author = Author("person", self.author.user_id)
-        check_write(self.deployment, path, before, after, author, vouch=vouch_of(author))
+        vouch = vouch_of(author)
+        check_write(self.deployment, path, before, after, author, vouch=vouch)
 
 
 async def note_groups(

@@ -147,8 +147,8 @@ def fact_of(text: str, revisions: Sequence[Revision], present: Collection[str]) 
         before = lines_of(old.content or "")
         after = lines_of(new.content or "")
         for edit in edits(before, after):
-            put_in = map(wording, after[edit.new_start : edit.new_end])
-            taken_out = map(wording, before[edit.old_start : edit.old_end])
+            put_in = map(wording, edit.put_in(after))
+            taken_out = map(wording, edit.taken_out(before))
             came = wordings.intersection(put_in)
             for line in taken_out:
                 if line not in present and _is_like_one_of(line, came):

@@ -53,7 +53,7 @@ def with_lines(before: str, after: str, numbers: Collection[int]) -> str:
         for number in range(edit.old_start, edit.old_end):
             if number in numbers:
                 result.append(old[number])
-        result += new[edit.new_start : edit.new_end]
+        result += edit.put_in(new)
         place = edit.old_end
     result += old[place:]
     text = "\n".join(result)

@@ -23,6 +23,7 @@ from lasting_memory.memory.seeded import (
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, IdentityError, label
 from lasting_memory.people.namespaces import Namespace
+from lasting_memory.people.scopes import Scope
 
 SKILL_FILE = "SKILL.md"
 
@@ -171,16 +172,22 @@ class _Reader:
         whose claim is "red".
         """
         for folder in self._folders(self._seeds / "memories" / "_groups"):
-            scope = self._deployment.routes.get(f"/{folder.name}/")
+            route = f"/{folder.name}"
+            scope = self._deployment.routes.get(f"{route}/")
             if scope is None or not scope.claim:
                 fix = f'add "/{folder.name}/": group("<claim>") to routes, or move it away'
                 self._result.refused.append(f"{folder} is the folder of no group; {fix}.")
                 continue
             for org, org_folder in self._named_folders(folder):
-                for group, group_folder in self._named_folders(org_folder):
-                    place = scope.namespace(Actor("", org), "", {scope.claim: group})
-                    files = self._files(group_folder, f"/{folder.name}", [place])
-                    self._result.files[place] = files
+                self._read_groups_of(org, org_folder, scope, route)
+
+    def _read_groups_of(self, org: str, folder: Path, scope: Scope, route: str) -> None:
+        """First files of the groups of an organization, under one route."""
+        member = Actor("", org)
+        for group, group_folder in self._named_folders(folder):
+            place = scope.namespace(member, "", {scope.claim: group})
+            files = self._files(group_folder, route, [place])
+            self._result.files[place] = files
 
     # --- Parts of the folder
 

@@ -100,7 +100,11 @@ def signs_of(path: str, content: str | None, sources: Mapping[str, Source]) -> s
 def line_sources(content: str, signs: str) -> list[Source | None]:
     """Who vouches for each line of a text; None for a line without text. Blocks."""
     known = sources_in("", content, signs)
-    return [known.get(entry_of(line)) for line in content.split("\n")]
+    found = list[Source | None]()
+    for line in content.split("\n"):
+        entry = entry_of(line)
+        found.append(known.get(entry))
+    return found
 
 
 def field_sources(path: str, content: str, signs: str) -> dict[str, Source]:

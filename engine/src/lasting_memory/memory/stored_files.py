@@ -1,13 +1,16 @@
-"""Items of the store as files: their text, their bytes, and the room that they take."""
+"""Items of the store as files: how one is read and deleted, its text, its bytes, and the room that
+files take.
+"""
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from deepagents.backends.protocol import FileData
-from langgraph.store.base import Item
+from langgraph.store.base import BaseStore, Item, PutOp
 
 from lasting_memory.deployment import Limits
 from lasting_memory.memory.validation import UNKEPT, RefusedWrite
+from lasting_memory.people.namespaces import Namespace
 from lasting_memory.plain_text import plain
 
 # The used share from which a memory counts as nearly full.
@@ -41,6 +44,17 @@ def stored_file(item: Item) -> FileData:
         if isinstance(item.value.get(stamp), str):
             file[stamp] = item.value[stamp]
     return file
+
+
+async def read_file(store: BaseStore, files: Namespace, key: str) -> FileData | None:
+    """The file with a key; None if there is none. Raises as `stored_file`."""
+    item = await store.aget(files, key)
+    return stored_file(item) if item else None
+
+
+def deletions(items: Iterable[Item]) -> list[PutOp]:
+    """The operations that delete these items."""
+    return [PutOp(item.namespace, item.key, None) for item in items]
 
 
 def text_of(item: Item) -> str | None:

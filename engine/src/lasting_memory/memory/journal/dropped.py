@@ -16,6 +16,7 @@ from langgraph.store.base import Item, PutOp
 
 from lasting_memory.memory.journal.revisions import Log, Revision
 from lasting_memory.memory.journal.texts import lines_of
+from lasting_memory.memory.stored_files import deletions
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import AT_THEIR_WORD
 from lasting_memory.people.namespaces import Namespace
@@ -82,14 +83,9 @@ def within_bounds(ops: Sequence[PutOp], known: Sequence[Item]) -> list[PutOp]:
     times = _times_after(ops, known)
     newest_first = sorted(times, key=lambda key: (times[key], key), reverse=True)
     too_many = frozenset(newest_first[MAX_LINES:])
-    bounded = list[PutOp]()
-    for op in ops:
-        if op.key not in too_many:
-            bounded.append(op)
-    for item in known:
-        if item.key in too_many:
-            bounded.append(PutOp(item.namespace, item.key, None))
-    return bounded
+    kept = [op for op in ops if op.key not in too_many]
+    gone = [item for item in known if item.key in too_many]
+    return kept + deletions(gone)
 
 
 def _times_after(ops: Sequence[PutOp], known: Sequence[Item]) -> dict[str, str]:

@@ -10,12 +10,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from langgraph.store.base import BaseStore, GetOp, Item, PutOp
+from langgraph.store.base import BaseStore, Item, PutOp
 
 from lasting_memory import platform
 from lasting_memory.memory import ends, sources
 from lasting_memory.memory.ends import WRITTEN
-from lasting_memory.memory.journal.revisions import copied
 from lasting_memory.memory.journal.writing import (
     Began,
     _File,
@@ -23,6 +22,7 @@ from lasting_memory.memory.journal.writing import (
     all_items,
     put_unless_forgotten,
 )
+from lasting_memory.memory.stored_files import deletions
 from lasting_memory.people import namespaces
 from lasting_memory.people.namespaces import Namespace
 
@@ -45,7 +45,8 @@ async def erase(
     gone = await platform.in_thread(_erased, dropped, clean)
     new_revisions = await platform.in_thread(_cleaned_revisions, revisions, clean)
     new_files = await platform.in_thread(_cleaned_files, present, clean)
-    counts = Counter(revisions=len(new_revisions) + len(gone), files=len(new_files))
+    count_revisions = len(new_revisions) + len(gone)
+    counts = Counter(revisions=count_revisions, files=len(new_files))
     if dry_run or not counts.total():
         return counts
     ops = list[PutOp]()
@@ -53,8 +54,7 @@ async def erase(
         ops.append(PutOp(item.namespace, item.key, value, index=False))
     for item, value in new_files:
         ops.append(PutOp(item.namespace, item.key, value))
-    for item in gone:
-        ops.append(PutOp(item.namespace, item.key, None))
+    ops += deletions(gone)
     is_put = await put_unless_forgotten(store, ops, began)
     if is_put:
         for item, _ in new_files:
@@ -78,9 +78,9 @@ async def _renew_copy(file: _File) -> None:
     """Make a file the copy of its newest revision again, where somebody has put one since it was
     read.
     """
-    item, _ = await file.read(GetOp(file.files, file.path))
+    item = await file.item()
     log, _ = await file.look()
-    base = copied(file.files, file.path, item)
+    base = file.copied(item)
     newest = max(log.tips(), default=None)
     if base is None or newest is None:
         return

@@ -121,7 +121,8 @@ def put(files: Namespace, path: str, revision: Revision, began: str) -> PutOp:
     # Postgres compares text, the in-memory store numbers: eight digits are the same in both
     slot = f"{revision.number:08}"
     value = {"slot": slot, "path": path, "began": began, "revision": asdict(revision)}
-    return PutOp(namespaces.journal(files, path), f"{slot}-{revision.id}", value, index=False)
+    place = namespaces.journal(files, path)
+    return PutOp(place, f"{slot}-{revision.id}", value, index=False)
 
 
 def copy(files: Namespace, path: str, revision: Revision) -> PutOp:
@@ -170,10 +171,11 @@ def outside(base: Revision, item: Item | None) -> Revision | None:
     content = file["content"] if file else None
     if content == base.content:
         return None
-    put_at = item.updated_at if item else None
     # Who notices it next makes the same id of it.
+    put_at = item.updated_at if item else None
     noticed = json.dumps([base.id, content, str(put_at)])
-    revision_id = hashlib.sha256(noticed.encode()).hexdigest()[:32]
+    digest = hashlib.sha256(noticed.encode())
+    revision_id = digest.hexdigest()[:32]
     if item is None:
         return made_of(base, file, NOTHING.author, revision_id)
     signs = ""
@@ -226,8 +228,10 @@ class Log:
         named = set[str]()
         for revision in self.known.values():
             named.update(revision.parents)
-        damaged = [self.damaged[parent] for parent in named & self.damaged.keys()]
-        since = max(damaged, default=0)
+        since = 0
+        for revision_id, number in self.damaged.items():
+            if revision_id in named:
+                since = max(since, number)
         tips = list[Revision]()
         for revision in self.known.values():
             if revision.id not in named and revision.number >= since:
@@ -240,7 +244,8 @@ class Log:
         revision = max(self.tips(), default=None)
         while revision is not None:
             chain.append(revision)
-            revision = self.known.get(revision.previous) or self._newest_before(revision)
+            previous = self.known.get(revision.previous)
+            revision = previous or self._newest_before(revision)
         return chain
 
     def _newest_before(self, revision: Revision) -> Revision | None:
@@ -300,7 +305,9 @@ class Log:
 
     def lacking(self, tips: Sequence[Revision]) -> list[Revision]:
         """What the newest of these was not made from, oldest first."""
-        return sorted(self._lineage(tips) - self._lineage([max(tips)]))
+        newest = max(tips)
+        lacking = self._lineage(tips) - self._lineage([newest])
+        return sorted(lacking)
 
     def _lineage(self, tips: Sequence[Revision]) -> set[Revision]:
         """These, and all that is known of what they were made from."""
@@ -324,12 +331,13 @@ def _follower(last: Revision, change: Revision, merged: Sequence[str]) -> Revisi
     Its id says all that it was made from, so one id is one revision, whoever makes it.
     """
     made_from = "/".join([last.id, *merged])
-    digest = hashlib.sha256(made_from.encode()).hexdigest()[:24]
+    digest = hashlib.sha256(made_from.encode()).hexdigest()
+    revision_id = f"{change.id}-{digest[:24]}"
     return made_of(
         last,
         change.file(),
         change.author,
-        f"{change.id}-{digest}",
+        revision_id,
         *merged,
         known=change.written,
         signs=change.sources,

@@ -3,7 +3,7 @@ an earlier change. A JSON object is compared by its fields.
 """
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -27,33 +27,41 @@ class Edit(NamedTuple):
     new_start: int
     new_end: int
 
+    def taken_out(self, old: Sequence[str]) -> Sequence[str]:
+        """Its lines of the old sequence."""
+        return old[self.old_start : self.old_end]
+
+    def put_in(self, new: Sequence[str]) -> Sequence[str]:
+        """Its lines of the new sequence."""
+        return new[self.new_start : self.new_end]
+
 
 def edits(before: Sequence[str], after: Sequence[str]) -> list[Edit]:
     """The differences between two sequences of lines, in order."""
-    head, tail = _common_ends(before, after)
-    old = before[head : len(before) - tail]
-    new = after[head : len(after) - tail]
-    if max(len(old), len(new)) > MAX_COMPARED_LINES:
-        return [Edit(head, head + len(old), head, head + len(new))]
-    same_places = _common_lines(old, new)
-    same_places.append((len(old), len(new)))  # the common end
+    head, old, new = _between_ends(before, after)
+    common_end = (len(old), len(new))
+    same_places = list[tuple[int, int]]()
+    if max(common_end) <= MAX_COMPARED_LINES:
+        same_places = _common_lines(old, new)
+    same_places.append(common_end)
     differences = list[Edit]()
-    old_place = head
-    new_place = head
-    for old_same, new_same in same_places:
-        edit = Edit(old_place, head + old_same, new_place, head + new_same)
-        takes_out = edit.old_start < edit.old_end
-        puts_in = edit.new_start < edit.new_end
-        if takes_out or puts_in:
-            differences.append(edit)
-        old_place = edit.old_end + 1
-        new_place = edit.new_end + 1
+    old_start = head
+    new_start = head
+    for old_place, new_place in same_places:
+        old_end = head + old_place
+        new_end = head + new_place
+        if old_start < old_end or new_start < new_end:
+            differences.append(Edit(old_start, old_end, new_start, new_end))
+        old_start = old_end + 1
+        new_start = new_end + 1
     return differences
 
 
-def _common_ends(before: Sequence[str], after: Sequence[str]) -> tuple[int, int]:
-    """The number of lines that two sequences have in common at their beginning, and after that at
-    their end.
+def _between_ends(
+    before: Sequence[str], after: Sequence[str]
+) -> tuple[int, Sequence[str], Sequence[str]]:
+    """The number of lines that two sequences have in common at their beginning, and what of each is
+    between this and their common end.
     """
     shorter = min(len(before), len(after))
     head = 0
@@ -62,7 +70,9 @@ def _common_ends(before: Sequence[str], after: Sequence[str]) -> tuple[int, int]
     tail = 0
     while tail < shorter - head and before[-1 - tail] == after[-1 - tail]:
         tail += 1
-    return head, tail
+    old = before[head : len(before) - tail]
+    new = after[head : len(after) - tail]
+    return head, old, new
 
 
 def _common_lines(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
@@ -105,11 +115,9 @@ def work(before: str | None, after: str | None) -> int:
     """
     old = lines_of(before or "")
     new = lines_of(after or "")
-    head, tail = _common_ends(old, new)
-    old_between = len(old) - head - tail
-    new_between = len(new) - head - tail
-    pairs = old_between * new_between
-    if max(old_between, new_between) > MAX_COMPARED_LINES:
+    _, old_between, new_between = _between_ends(old, new)
+    pairs = len(old_between) * len(new_between)
+    if max(len(old_between), len(new_between)) > MAX_COMPARED_LINES:
         pairs = 0
     return len(old) + len(new) + pairs // _PAIRS_A_LINE
 
@@ -135,20 +143,23 @@ def _hunk(edit: Edit, old: Sequence[str], new: Sequence[str]) -> list[str]:
     """The lines of a diff about one difference."""
     first = max(0, edit.old_start - 1)
     head = old[first : edit.old_start]
-    removed = old[edit.old_start : edit.old_end]
-    added = new[edit.new_start : edit.new_end]
+    removed = edit.taken_out(old)
+    added = edit.put_in(new)
     tail = old[edit.old_end : edit.old_end + 1]
     context = len(head) + len(tail)
-    old_first = edit.old_start - len(head) + 1
-    new_first = edit.new_start - len(head) + 1
-    old_count = len(removed) + context
-    new_count = len(added) + context
-    lines = [f"@@ -{old_first},{old_count} +{new_first},{new_count} @@"]
+    old_range = _range(edit.old_start - len(head), len(removed) + context)
+    new_range = _range(edit.new_start - len(head), len(added) + context)
+    lines = [f"@@ -{old_range} +{new_range} @@"]
     lines += _marked(" ", head)
     lines += _marked("-", removed)
     lines += _marked("+", added)
     lines += _marked(" ", tail)
     return lines
+
+
+def _range(start: int, count: int) -> str:
+    """Lines in the head of a hunk, which counts them from 1."""
+    return f"{start + 1},{count}"
 
 
 def _marked(mark: str, lines: Sequence[str]) -> list[str]:
@@ -157,9 +168,10 @@ def _marked(mark: str, lines: Sequence[str]) -> list[str]:
 
 def cut(text: str) -> str:
     """A diff cut at `MAX_DIFF_CHARS`, with the number of further characters."""
-    if len(text) <= MAX_DIFF_CHARS:
+    more = len(text) - MAX_DIFF_CHARS
+    if more <= 0:
         return text
-    return f"{text[:MAX_DIFF_CHARS]}\n[{len(text) - MAX_DIFF_CHARS:,} more]"
+    return f"{text[:MAX_DIFF_CHARS]}\n[{more:,} more]"
 
 
 def merge(path: str, base: str | None, ours: str | None, theirs: str | None) -> str | None:
@@ -222,7 +234,8 @@ def _merged_lines(base: str, ours: str, theirs: str) -> str:
     other = theirs.split("\n")
     known = Counter(old)
     added_by_me = Counter(mine) - known
-    new_of_me = {line for line in added_by_me if line.strip() and line not in known}
+    # Blank lines stay, whoever added them.
+    new_of_me = {line for line in added_by_me.keys() - known.keys() if line.strip()}
     only_theirs = [line for line in other if line not in new_of_me]
     both = _both_changes(old, only_theirs, mine)
     gone = known.keys() - set(other) - added_by_me.keys()
@@ -238,18 +251,18 @@ def _both_changes(base: Sequence[str], one: Sequence[str], other: Sequence[str])
     if max(len(base), len(one), len(other)) > MAX_COMPARED_LINES:
         return _both_changes_of_long(base, one, other)
     is_gone = [False] * len(base)
-    added: list[list[str]] = [[] for _ in range(len(base) + 1)]
+    added = defaultdict[int, list[str]](list)  # by the line before which it stands
     for text in (one, other):
         for edit in edits(base, text):
             for place in range(edit.old_start, edit.old_end):
                 is_gone[place] = True
-            added[edit.old_start] += text[edit.new_start : edit.new_end]
+            added[edit.old_start] += edit.put_in(text)
     lines = list[str]()
     for place, line in enumerate(base):
         lines += added[place]
         if not is_gone[place]:
             lines.append(line)
-    return lines + added[-1]
+    return lines + added[len(base)]
 
 
 def _both_changes_of_long(

@@ -41,7 +41,7 @@ from lasting_memory.memory.journal.revisions import (
     put,
 )
 from lasting_memory.memory.sources import Vouch, keep, signs_of, vouched
-from lasting_memory.memory.stored_files import check_room
+from lasting_memory.memory.stored_files import check_room, deletions
 from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.caller import Caller
@@ -204,9 +204,7 @@ async def note_deleted(store: BaseStore, actor: identity.Actor, ids: Iterable[st
     now = datetime.now(UTC)
     is_old = {"$lt": _slot(now - _DELETED_KEPT)}
     old = await store.asearch(place, filter={"slot": is_old}, limit=_DELETED_DROPPED)
-    ops = list[PutOp]()
-    for item in old:
-        ops.append(PutOp(place, item.key, None))
+    ops = deletions(old)
     value = {"at": _iso(now), "slot": _slot(now)}
     for deleted_id in ids:
         ops.append(PutOp(place, deleted_id, value, index=False))
@@ -279,11 +277,11 @@ async def _take_back(
         puts = [op for op in ops if op.value is not None]
         gets = [GetOp(op.namespace, op.key) for op in puts]
         items = await store.abatch(gets)
-        deletions = list[Op]()
+        put_by_us = list[Item]()
         for op, item in zip(puts, items, strict=True):
             if isinstance(item, Item) and _as_text(item.value) == _as_text(op.value):
-                deletions.append(PutOp(op.namespace, op.key, None))
-        await store.abatch(deletions)
+                put_by_us.append(item)
+        await store.abatch(deletions(put_by_us))
     except Exception:
         # What was put is made, as the caller is told: a second failure must not say that it is not.
         logger.warning(
@@ -335,11 +333,21 @@ class _File(NamedTuple):
             filter={"slot": {"$gte": f"{since:08}"}},
             limit=_ALL,
         )
-        items, item, forgotten = await self.read(listed, GetOp(self.files, self.path))
+        own = GetOp(self.files, self.path)
+        items, item, forgotten = await self.read(listed, own)
         log = Log(items, forgotten)
-        if item is None:
-            return log, NOTHING
-        return log, copied(self.files, self.path, item)
+        shown = self.copied(item) if item else NOTHING
+        return log, shown
+
+    async def item(self) -> Item | None:
+        """The file as an item; None if there is none. Raises as `read`."""
+        own = GetOp(self.files, self.path)
+        item, _ = await self.read(own)
+        return cast("Item | None", item)
+
+    def copied(self, item: Item | None) -> Revision | None:
+        """The revision of which this item, the file's, is a copy; None if it is none."""
+        return copied(self.files, self.path, item)
 
     async def read(self, *ops: Op) -> list[Any]:
         """The results of a batch, and when the person was forgotten last. Raises `RefusedWrite` if
@@ -351,10 +359,15 @@ class _File(NamedTuple):
             return [*results, ""]
         actor = self.began.actor
         place = namespaces.deleted_threads(actor)
-        marks = [GetOp(namespaces.forgotten(actor), namespaces.FORGOTTEN)]
-        marks.append(GetOp(place, self.began.thread_id or _NO_THREAD))
-        marks.append(GetOp(place, self.began.run_id or _NO_THREAD))
-        marks.append(GetOp(place, _FACTS if self.heeds_erased else _NO_THREAD))
+        thread = self.began.thread_id or _NO_THREAD
+        run = self.began.run_id or _NO_THREAD
+        facts = _FACTS if self.heeds_erased else _NO_THREAD
+        marks = [
+            GetOp(namespaces.forgotten(actor), namespaces.FORGOTTEN),
+            GetOp(place, thread),
+            GetOp(place, run),
+            GetOp(place, facts),
+        ]
         results = cast("list[Any]", await self.store.abatch([*ops, *marks]))
         *found, forgotten, deleted, run_deleted, erased = results
         refusals = (
@@ -417,7 +430,8 @@ async def change(
         mine = made_of(base, after, author, uuid4().hex, known=times, signs=signs)
         newest = await _publish(file, base, [*adopted, mine])
     # The more is written, the more often.
-    if random.random() * limits.stored_bytes < _TRIMS * _bytes(newest.content):  # noqa: S311
+    weight = _TRIMS * _bytes(newest.content)
+    if random.random() * limits.stored_bytes < weight:  # noqa: S311
         await _make_room(file, limits)
     return newest
 
@@ -455,9 +469,10 @@ async def _made(
 async def _present(file: _File, limits: Limits, *, bounded: bool) -> tuple[list[Item], Item | None]:
     """The files that are bounded together, as items, and the file's own one; None for none."""
     if not bounded:
-        own, _ = await file.read(GetOp(file.files, file.path))
+        own = await file.item()
         return [], own
-    items, _ = await file.read(SearchOp(file.files, limit=limits.max_files + 1))
+    most = limits.max_files + 1
+    items, _ = await file.read(SearchOp(file.files, limit=most))
     for item in items:
         if item.key == file.path:
             return items, item
@@ -501,14 +516,14 @@ async def _signs_after(path: str, base: Revision, after: FileData | None, vouch:
 
 async def _base(file: _File, item: Item | None) -> tuple[Revision, list[Revision]]:
     """The revision to change; and revisions to put before it, for what was done around the journal."""
-    base = copied(file.files, file.path, item)
+    base = file.copied(item)
     if base is not None:
         return base, []
     log, shown = await file.look()
     # Read after the log, so that what the log lacks is not taken for a deletion.
     if shown is not NOTHING or log.known:
         item = await file.store.aget(file.files, file.path)
-    base = copied(file.files, file.path, item)
+    base = file.copied(item)
     if base is not None:
         return base, []
     tips = log.tips() or [NOTHING]
@@ -571,11 +586,11 @@ def _lacks_parents(log: Log, tips: Sequence[Revision]) -> bool:
 
 async def _withdraw(file: _File, revisions: Sequence[Revision]) -> None:
     """Delete revisions, and make the file what it is without them."""
-    deletions = list[PutOp]()
+    ops = list[PutOp]()
     for revision in revisions:
         op = put(file.files, file.path, revision, "")
-        deletions.append(PutOp(op.namespace, op.key, None))
-    await file.store.abatch(deletions)
+        ops.append(PutOp(op.namespace, op.key, None))
+    await file.store.abatch(ops)
     others = file._replace(began=None)
     log, _ = await others.look()
     kept = log.history()
@@ -712,7 +727,7 @@ async def all_items_and(
 
 
 class _Candidate(NamedTuple):
-    """A revision that goes where there is no room. They are compared: the smallest goes first."""
+    """A revision that goes where there is no room."""
 
     must_stay: bool
     file_exists: bool
@@ -727,28 +742,38 @@ async def trim(
     """Delete revisions beyond those kept of a file, and beyond `stored_bytes`: deleted files'
     first, oldest first. The lines that they took back stay known.
     """
-    logs = defaultdict[Namespace, list[Item]](list)
-    for item in reversed(await all_items(store, namespaces.journals(files))):
-        logs[item.namespace].append(item)
-    # Read after the logs, so that a new file does not look deleted.
+    revisions = await all_items(store, namespaces.journals(files))
+    # Read after the revisions, so that a new file does not look deleted.
     present = await all_items(store, files)
-    living = {namespaces.journal(files, item.key) for item in present}
-    recent = datetime.now(UTC) - timedelta(seconds=_MERGING_SECONDS)
+    logs = defaultdict[Namespace, list[Item]](list)
+    for item in reversed(revisions):
+        logs[item.namespace].append(item)
     gone = list[Item]()
     candidates = list[_Candidate]()
+    living = {namespaces.journal(files, item.key) for item in present}
     for namespace, log in logs.items():
         kept = _last_of(log, limits.revisions_kept)
         gone += log[len(kept) :]
-        candidates += _candidates(kept, recent, file_exists=namespace in living)
+        candidates += _candidates(kept, file_exists=namespace in living)
     room = limits.stored_bytes - sum(map(_size, present))
-    candidates.sort(reverse=True, key=lambda candidate: candidate[:4])
-    for candidate in candidates:
+    gone += _without_room(candidates, room)
+    if await _keep_lines(store, files, logs.values(), gone, began):
+        await store.abatch(deletions(gone))
+
+
+def _without_room(candidates: Iterable[_Candidate], room: int) -> list[Item]:
+    """Those of these revisions that go, so that the others take so many bytes at most."""
+    gone = list[Item]()
+    for candidate in sorted(candidates, reverse=True, key=_rank):
         room -= _size(candidate.item)
         if room < 0 and not candidate.must_stay:
             gone.append(candidate.item)
-    if await _keep_lines(store, files, logs.values(), gone, began):
-        deletions = [PutOp(item.namespace, item.key, None) for item in gone]
-        await store.abatch(deletions)
+    return gone
+
+
+def _rank(candidate: _Candidate) -> tuple[bool, bool, datetime, str]:
+    """By which candidates are sorted: the smallest goes first."""
+    return candidate.must_stay, candidate.file_exists, candidate.at, candidate.key
 
 
 def _last_of(log: Sequence[Item], count: int) -> list[Item]:
@@ -761,19 +786,19 @@ def _number_of(item: Item) -> int:
     return int(item.key[:8])
 
 
-def _candidates(
-    kept: Sequence[Item], recent: datetime, *, file_exists: bool
-) -> Iterable[_Candidate]:
-    """A file's revisions, newest first. Those since `recent` must stay, and one of a file that is
-    there.
+def _candidates(kept: Sequence[Item], *, file_exists: bool) -> list[_Candidate]:
+    """A file's revisions, newest first. Those that somebody may be merging must stay, and one of a
+    file that is there.
     """
-    times = [item.updated_at for item in kept]
-    count_recent = sum(time > recent for time in times)
+    recent = datetime.now(UTC) - timedelta(seconds=_MERGING_SECONDS)
+    count_recent = sum(item.updated_at > recent for item in kept)
     staying = max(count_recent, int(file_exists))
-    # A revision is as old as the oldest after it.
-    ages = accumulate(times, min)
-    for number, (item, at) in enumerate(zip(kept, ages, strict=True)):
-        yield _Candidate(number < staying, file_exists, at, item.key, item)
+    candidates = list[_Candidate]()
+    ages = accumulate((item.updated_at for item in kept), min)  # as old as the oldest after it
+    for item, at in zip(kept, ages, strict=True):
+        must_stay = len(candidates) < staying
+        candidates.append(_Candidate(must_stay, file_exists, at, item.key, item))
+    return candidates
 
 
 async def _keep_lines(

@@ -104,10 +104,10 @@ class Changed:
         number = 0
         for edit in journal.edits(old, new):
             yield from _kept_lines(old[place : edit.old_start])
-            taken_out = old[edit.old_start : edit.old_end]
+            taken_out = edit.taken_out(old)
             yield from _changed_lines("-", taken_out, number)
             number += _count_with_text(taken_out)
-            put_in = new[edit.new_start : edit.new_end]
+            put_in = edit.put_in(new)
             yield from _changed_lines("+", put_in, number)
             number += _count_with_text(put_in)
             place = edit.old_end

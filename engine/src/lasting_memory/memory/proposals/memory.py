@@ -12,7 +12,7 @@ from deepagents.backends.protocol import FileData
 from langgraph.store.base import BaseStore, Item, PutOp
 
 from lasting_memory import platform
-from lasting_memory.deployment import Deployment, Source
+from lasting_memory.deployment import Deployment, Limits, Source
 from lasting_memory.memory import ends, journal
 from lasting_memory.memory.folder import Folder, check_write, vouch_of
 from lasting_memory.memory.journal import Began, Change
@@ -26,7 +26,7 @@ from lasting_memory.memory.proposals.proposal import (
     with_id,
 )
 from lasting_memory.memory.sources import Vouch, noted
-from lasting_memory.memory.stored_files import stored_file
+from lasting_memory.memory.stored_files import read_file, stored_file
 from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author
@@ -119,16 +119,8 @@ class Memory:
         before = files
         if before is None:
             before = await self.read()
-        limits = self.deployment.limits
         after = await platform.in_thread(self.applied, before, changes, author, sources=sources)
-        # What was too much before may stay, and not grow.
-        most_bytes = max(_size(before), limits.max_bytes)
-        most_files = max(len(before), limits.max_files)
-        size = _size(after)
-        if size > most_bytes or len(after) > most_files:
-            count = f"{len(after)} files of {limits.max_files}"
-            room = f"{size:,} bytes of {limits.max_bytes:,}"
-            raise RefusedWrite(f"{count}, {room}; shorten it.", kind="memory_full")
+        _check_room(before, after, self.deployment.limits)
 
     async def apply(
         self,
@@ -155,6 +147,10 @@ class Memory:
             except ValueError as error:
                 refused[change.path] = error
         return refused
+
+    @property
+    def _place(self) -> Namespace:
+        return namespaces.proposals(self.actor)
 
     async def proposals(self) -> list[Proposal]:
         """The proposals with those that were decided, oldest first. A damaged one is left out."""
@@ -206,7 +202,7 @@ class Memory:
         """Keep a proposal. Raises `RefusedWrite` if its person was forgotten since this began, or a
         fact deleted for good.
         """
-        op = await put_proposal(namespaces.proposals(self.actor), proposal)
+        op = await put_proposal(self._place, proposal)
         await journal.put_or_refuse(self.store, [op], self.began)
 
     async def erase(self, fact: Fact, *, dry_run: bool = False) -> int:
@@ -231,7 +227,7 @@ class Memory:
         if cleaned == proposal:
             return False
         if not dry_run:
-            op = await put_proposal(namespaces.proposals(self.actor), cleaned)
+            op = await put_proposal(self._place, cleaned)
             await journal.put_unless_forgotten(self.store, [op], self.began)
         return True
 
@@ -245,7 +241,6 @@ class Memory:
         about that meanwhile, this one is kept beside it, with what it changes beyond that. Raises
         `RefusedWrite` as `propose`.
         """
-        place = namespaces.proposals(self.actor)
         ids = {*older, proposal.id}
         async with AsyncExitStack() as locks:
             # In one order, so that two runs do not wait for each other.
@@ -259,11 +254,11 @@ class Memory:
             if undecided != undecided_when_seen:
                 now = datetime.now(UTC).isoformat()
                 proposal = proposal.after_decisions(seen, now)
-            ops = [await put_proposal(place, proposal)]
+            ops = [await put_proposal(self._place, proposal)]
             for old_id in older:
                 old = with_id(known, old_id)
                 if old is not None and old.changes:
-                    ops.append(await _close(place, old))
+                    ops.append(await _close(self._place, old))
             await journal.put_or_refuse(self.store, ops, self.began)
 
     async def propose_write(
@@ -278,18 +273,17 @@ class Memory:
         limits = self.deployment.limits
         async with lock_of("deciding", proposal_id):
             known = await self.proposals()
-            undecided = [other for other in known if other.changes and other.id != proposal_id]
-            if len(undecided) >= MAX_PROPOSALS:
-                raise RefusedWrite(_TOO_MANY)
             proposal = with_id(known, proposal_id)
             if proposal is None:
                 proposal = self._new_proposal(proposal_id, author)
+            _check_number(known, proposal)
             waiting = [earlier for earlier in proposal.changes if earlier.key == key]
             changed = await self._changed(key, waiting, change, author)
             added = dict[str, Source]()
             if changed:
+                otherwise = vouch or vouch_of(author)
                 known_sources = proposal.sources.get(changed.path, {})
-                who_vouches = noted(known_sources, vouch or vouch_of(author))
+                who_vouches = noted(known_sources, otherwise)
                 added = await platform.in_thread(added_sources, changed, who_vouches)
             proposal = proposal.with_change(key, changed, added)
             if not proposal.fits(limits):
@@ -300,9 +294,15 @@ class Memory:
 
     def _new_proposal(self, proposal_id: str, author: Author) -> Proposal:
         """An agent's proposal, still without changes."""
-        at = datetime.now(UTC).isoformat()
-        thread_ids = [author.thread_id] if author.thread_id else []
-        return Proposal(proposal_id, at, self.files[-1], author, [], thread_ids, kind="agent")
+        return Proposal(
+            id=proposal_id,
+            at=datetime.now(UTC).isoformat(),
+            memory=self.files[-1],
+            author=author,
+            changes=[],
+            threads=[author.thread_id] if author.thread_id else [],
+            kind="agent",
+        )
 
     async def _changed(
         self, key: str, waiting: Sequence[Changed], change: Change, author: Author
@@ -312,8 +312,7 @@ class Memory:
 
         Raises `RefusedWrite` for what is no text, and as `change`.
         """
-        item = await self.store.aget(self.files, key)
-        present = stored_file(item) if item else None
+        present = await read_file(self.store, self.files, key)
         files = {key: present} if present else {}
         then = await platform.in_thread(self.applied, files, waiting, author)
         after = change(then.get(key))
@@ -327,6 +326,12 @@ class Memory:
         if before_text == after_text:
             return None
         return Changed(key, before_text or "", after_text or "", deleted=after is None)
+
+    def _now(self) -> str:
+        """When the request came, or the present time, in ISO format, UTC."""
+        if self.began is not None:
+            return self.began.at
+        return datetime.now(UTC).isoformat()
 
     async def decide(
         self,
@@ -351,8 +356,9 @@ class Memory:
         async with lock_of("deciding", proposal_id):
             known = await self.proposals()
             proposal = found(known, proposal_id)
-            named = lines.keys() if paths is None else paths
-            wanted = proposal.wanted(named, lines.keys())
+            with_lines = lines.keys()
+            named = with_lines if paths is None else paths
+            wanted = proposal.wanted(named, with_lines)
             taken = dict[str, str]()
             refused = dict[str, ValueError]()
             if accept:
@@ -361,8 +367,7 @@ class Memory:
                     taken[edited.path] = edited.after
                 refused = await self._accept(parts, proposal)
             over = [change for change in wanted if change.path not in refused]
-            at = self.began.at if self.began else datetime.now(UTC).isoformat()
-            decided = proposal.decided_about(over, taken, at, accepted=accept)
+            decided = proposal.decided_about(over, taken, self._now(), accepted=accept)
             await self.propose(decided)
             await self._drop_decided(known)
             return refused
@@ -391,10 +396,35 @@ class Memory:
 
     async def _drop_decided(self, known: Sequence[Proposal]) -> None:
         """Delete the oldest of these that were decided before."""
-        decided = [proposal.id for proposal in known if not proposal.changes]
-        place = namespaces.proposals(self.actor)
-        ops = [PutOp(place, proposal_id, None) for proposal_id in decided[:-_DECIDED_KEPT]]
+        decided = [proposal for proposal in known if not proposal.changes]
+        oldest = decided[:-_DECIDED_KEPT]
+        ops = [PutOp(self._place, proposal.id, None) for proposal in oldest]
         await self.store.abatch(ops)
+
+
+def _check_room(
+    before: Mapping[str, FileData], after: Mapping[str, FileData], limits: Limits
+) -> None:
+    """Raises `RefusedWrite` if a memory would hold too much. What was too much before may stay, and
+    not grow.
+    """
+    size = _size(after)
+    most_bytes = max(limits.max_bytes, _size(before))
+    most_files = max(limits.max_files, len(before))
+    if size > most_bytes or len(after) > most_files:
+        count = f"{len(after)} files of {limits.max_files}"
+        room = f"{size:,} bytes of {limits.max_bytes:,}"
+        raise RefusedWrite(f"{count}, {room}; shorten it.", kind="memory_full")
+
+
+def _check_number(known: Iterable[Proposal], proposal: Proposal) -> None:
+    """Raises `RefusedWrite` if too many others of these proposals are undecided."""
+    undecided = 0
+    for other in known:
+        if other.changes and other.id != proposal.id:
+            undecided += 1
+    if undecided >= MAX_PROPOSALS:
+        raise RefusedWrite(_TOO_MANY)
 
 
 def _vouch_for(change: Changed, author: Author, sources: Sources | None) -> Vouch:
@@ -407,8 +437,15 @@ def _vouch_for(change: Changed, author: Author, sources: Sources | None) -> Vouc
 
 def _additions_first(changes: Iterable[Changed]) -> list[Changed]:
     """The changes that change something, sorted by how much shorter they make their file."""
-    made = [change for change in changes if change.deleted or change.before != change.after]
-    return sorted(made, key=lambda change: len(change.before) - len(change.after))
+    made = list[Changed]()
+    for change in changes:
+        if change.deleted or change.before != change.after:
+            made.append(change)
+    return sorted(made, key=_removed_chars)
+
+
+def _removed_chars(change: Changed) -> int:
+    return len(change.before) - len(change.after)
 
 
 def _exported(change: Changed) -> dict[str, Any]:

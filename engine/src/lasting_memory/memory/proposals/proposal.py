@@ -146,7 +146,8 @@ class Proposal:
             paths_decided.add(change.path)
             if accepted:
                 paths_accepted.add(change.path)
-            rest = change.beyond(taken.get(change.path, change.before))
+            text = taken.get(change.path, change.before)
+            rest = change.beyond(text)
             if rest.after:
                 declined.append(Declined(rest, at))
         undecided = [change for change in self.changes if change not in changes]
