@@ -114,7 +114,7 @@ class Draft:
     @property
     def thread_ids(self) -> list[str]:
         """The ids of the batch's conversations."""
-        return [item.conversation.thread_id for item in self.shown]
+        return [item.thread_id for item in self.shown]
 
     @property
     def owned(self) -> list[dict[str, str]]:

@@ -283,7 +283,10 @@ def _rebuilt_lines(
 
 def _is_newest(content: str, history: Sequence[Revision]) -> bool:
     """Whether a text is the newest revision of its file."""
-    return bool(history) and history[0].content == content
+    if not history:
+        return False
+    newest = history[0]
+    return newest.content == content
 
 
 def _rebuilt_fields(content: str, history: Sequence[Revision], there: Collection[str]) -> set[str]:
@@ -303,9 +306,9 @@ def _origin_of(name: str, value: Any, history: Sequence[Revision]) -> Revision |
     """The revision that gave a field its value; None for one that is no longer kept."""
     newer = history[0]
     for revision in history[1:]:
-        fields = _object(revision.content or "")
-        had_value = fields is not None and name in fields and fields[name] == value
-        if not had_value:
+        fields = _object(revision.content or "") or {}
+        had_field = name in fields
+        if not had_field or fields[name] != value:
             return newer
         newer = revision
     return newer if newer.number == 1 else None

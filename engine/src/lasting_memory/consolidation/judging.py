@@ -108,7 +108,9 @@ async def judge(draft: Draft, ending: Ending) -> Verdict:
     failure = _why_no_answer(ending, verdict)
     if failure:
         return Verdict(failure=failure)
-    waits = controls.review or bool(draft.source) or await _is_doubtful(draft, verdict)
+    waits = controls.review or bool(draft.source)
+    if not waits:
+        waits = await _is_doubtful(draft, verdict)
     return replace(verdict, waits=waits)
 
 

@@ -195,7 +195,10 @@ def _that_say(talks: Collection[Conversation], fact: Fact) -> list[str]:
     weights = weights_of(wordings)
     thread_ids = dict[str, None]()
     for talk in talks:
-        texts = [turn.text for turn in talk.turns if turn.speaker in _SPEAKERS]
+        texts = list[str]()
+        for turn in talk.turns:
+            if turn.speaker in _SPEAKERS:
+                texts.append(turn.text)
         facts = _facts_in(texts)
         is_said = any(facts.has_fact(words, weights) for words in wordings)
         if is_said:

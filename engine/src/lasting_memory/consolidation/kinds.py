@@ -91,9 +91,14 @@ class _Moved(NamedTuple):
 
 
 def _moved(changes: Sequence[Changed]) -> _Moved:
-    text_changes = [change for change in changes if not change.path.endswith(".json")]
-    before = [(change.path, change.before) for change in text_changes]
-    after = [(change.path, change.after) for change in text_changes]
+    before = list[tuple[str, str]]()
+    after = list[tuple[str, str]]()
+    text_changes = list[Changed]()
+    for change in changes:
+        if not change.path.endswith(".json"):
+            text_changes.append(change)
+            before.append((change.path, change.before))
+            after.append((change.path, change.after))
     facts_before = facts_of(before)
     facts_after = facts_of(after)
     gone = facts_before.keys() - facts_after.keys()

@@ -70,11 +70,11 @@ def taken_back(
     for edit in edits:
         for key in edit.added:
             taken.pop(key, None)
-        for key, line in edit.removed.items():
+        for key, text in edit.removed.items():
             # What is taken back once more moves to the end.
             taken.pop(key, None)
             if key not in edit.added:
-                taken[key] = Dated(line, edit.at)
+                taken[key] = Dated(text, edit.at)
     return taken
 
 
@@ -216,7 +216,9 @@ class _Comparison:
     def _is_said_again(self, fact: frozenset[str], words: frozenset[str], at: str) -> bool:
         """Whether the person said a fact, or a new line that resembles it, after a time."""
         again = self._said_after(at)
-        if again.has_fact(fact, self._weights) or again.has_fact(words, self._weights):
+        if again.has_fact(fact, self._weights):
+            return True
+        if again.has_fact(words, self._weights):
             return True
         added = words - fact
         says_all_of_fact = fact <= words
@@ -253,10 +255,11 @@ def _newest_of(lines: Iterable[Dated]) -> str:
     newest_first = sorted(lines, key=lambda line: line.at, reverse=True)
     items = list[str]()
     for text, at in newest_first[:_SHOWN]:
+        minute = _minute(at)
         words = text.split()
         one_line = " ".join(words)
         start = one_line[:_SHOWN_CHARS]
-        items.append(f"- {_minute(at)}: {start}")
+        items.append(f"- {minute}: {start}")
     return "\n".join(items)
 
 
