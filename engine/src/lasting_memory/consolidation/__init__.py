@@ -1,18 +1,19 @@
 """Consolidation turns the new parts of a person's finished conversations into memory, between
 conversations.
 
-`run.py` is graph 2, read from top to bottom: it reads a batch (`reading.py`), has a model edit a
-draft of the person's files (`editor.py`, `drafts.py`), judges what it did (`judging.py`) and
-commits it (`committing.py`). `slots.py` bounds how many runs work at once, `record.py` says what
-became of each, `no_batch.py` why a run has nothing to do.
+`run.py` is graph 2, read from top to bottom: it reads a batch (`reading.py`, which reads memory by
+`stored_memory.py`), has a model edit a draft of the person's files (`editor.py`, `drafts.py`), judges
+what it did (`judging.py`) and commits it (`committing.py`). `slots.py` bounds how many runs work at
+once, `record.py` says what became of each, `no_batch.py` why a run has nothing to do.
 
 `idle_trigger.py` and `sweeping.py` say when it runs, `schedule.py` queues the runs, `due.py` finds
 what is new in the conversations of their `owners.py`, of which `batch.py` chooses what one run
-reads. `old_conversations.py` deletes what is too old. `positions.py` keeps how far each conversation is
-read, `kept_out.py` what of them is never read, `guard.py` and `taken_back.py` compare
-what was written with the facts there are, and `kinds.py`
-leaves out what may not be done. `turns.py` says whose turn it is where places are few. `brought/`
-reads the texts that a person brings along, `bringing.py` says what becomes of them.
+reads. `old_conversations.py` deletes what is too old. `positions.py` keeps how far each conversation
+is read, `kept_out.py` what of them is never read, `said_since.py` reads what a person said after a
+time. `guard.py` and `taken_back.py` compare what was written with the facts there are (`facts.py`),
+`sources.py` says who vouches for it, `kinds.py` leaves out what may not be done, and `lines_over.py`
+settles what becomes of lines that are over. `turns.py` says whose turn it is where places are few.
+`brought/` reads the texts that a person brings along, `bringing.py` says what becomes of them.
 
 A dream builds memory anew from all conversations: `dream_start.py` begins it, `dreams.py` keeps how
 far it is and its draft, `dreaming.py` is its part of a run, `dream_result.py` compares its draft with

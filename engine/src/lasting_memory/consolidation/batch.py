@@ -24,6 +24,10 @@ class Due:
     # All messages of the thread, as the platform gives them.
     messages: Sequence[Any] = field(default=(), repr=False, compare=False)
 
+    @property
+    def thread_id(self) -> str:
+        return self.conversation.thread_id
+
     def evidence(self) -> Evidence:
         """What the person said in these turns, and the texts from elsewhere in the thread. Blocks."""
         said_in = set[str]()
@@ -35,9 +39,10 @@ class Due:
 
     def advanced(self) -> Position:
         """The position once these turns are consolidated."""
-        turns = self.conversation.turns
-        seen = self.position.seen.union(map(hash_of, turns))
-        updated_at = self.conversation.updated_at if self.whole else ""
+        talk = self.conversation
+        known = self.position.seen
+        seen = known.union(map(hash_of, talk.turns))
+        updated_at = talk.updated_at if self.whole else ""
         return Position(updated_at, seen)
 
     @property

@@ -95,9 +95,10 @@ class Reading:
         proposed = _take_covered(unexplained, lines, rules)
         taken_back = _take_covered(unexplained, self.returning, rules)
         known = _take_covered(unexplained, memory, rules)
-        self.left_out["taken_back"] += taken_back
-        self.left_out["known"] += known
-        self.left_out["not_taken"] += unexplained.values()
+        left_out = self.left_out
+        left_out["taken_back"] += taken_back
+        left_out["known"] += known
+        left_out["not_taken"] += unexplained.values()
         return len(proposed)
 
     async def propose(self, memory: Memory, proposal: Proposal) -> None:

@@ -52,18 +52,19 @@ def ends_returning(
         return {}
     present = _dated_lines(now.values())
     present_facts = {name.key: line for name, line in present.items()}
-    taken_facts = {name.key: line.text for name, line in taken.items()}
-    comparison = Comparison(present_facts, taken_facts, said, rules)
     found = Findings()
     for change in changes:
         _, added = end_differences(change)
-        for name in added:
-            earlier = taken.get(name)
-            if earlier is None or name in present or name.key not in present_facts:
-                continue
-            words = comparison.gone.words[name.key]
-            if not comparison.is_said_again(words, words, earlier.at):
-                found[change.path, name.key] = finding_of(earlier)
+        lines = dict[Key, str]()
+        gone = dict[Key, Dated]()
+        for name, line in added.items():
+            has_other_end = name not in present and name.key in present_facts
+            if name in taken and has_other_end:
+                lines[name.key] = line
+                gone[name.key] = taken[name]
+        comparison = Comparison(present_facts, gone, said, rules)
+        for key, earlier in comparison.returning(lines).items():
+            found[change.path, key] = finding_of(earlier)
     return found
 
 

@@ -93,7 +93,7 @@ async def _carry_out(
         return await _undone(draft, record, overtaken)
     positions = dict[str, Position]()
     for item in draft.shown:
-        thread_id = item.conversation.thread_id
+        thread_id = item.thread_id
         positions[thread_id] = item.advanced()
     if is_dry or not verdict.changed:
         return _Outcome(record, positions)
@@ -146,11 +146,12 @@ async def _apply(draft: Draft, verdict: Verdict, record: Record) -> Record:
     notes = list[Note]()
     for path, error in refused.items():
         applied.pop(path, None)
-        reasons.append(f"{path}: {error}")
+        reason = f"{path}: {error}"
+        reasons.append(reason)
         kind = getattr(error, "kind", "") or "refused"
         notes.append(note(kind))
-    reason = "; ".join(reasons)
-    return record.ended("undone", f"Not applied: {reason}", files=applied, notes=notes)
+    all_reasons = "; ".join(reasons)
+    return record.ended("undone", f"Not applied: {all_reasons}", files=applied, notes=notes)
 
 
 def _proposal(draft: Draft, verdict: Verdict) -> Proposal:
@@ -191,9 +192,10 @@ async def _undone(draft: Draft, record: Record, verdict: Verdict) -> _Outcome:
     undone = draft.record.ended("undone", verdict.problem, notes=notes, found=record.found)
     positions = dict[str, Position]()
     for item in draft.shown:
-        thread_id = item.conversation.thread_id
-        times = item.position.undone + 1
-        positions[thread_id] = replace(item.position, undone=times)
+        thread_id = item.thread_id
+        position = item.position
+        times = position.undone + 1
+        positions[thread_id] = replace(position, undone=times)
     return _Outcome(undone, positions)
 
 
@@ -217,7 +219,7 @@ async def _keep_failed(draft: Draft, failure: str) -> Record:
     for item, position in zip(draft.shown, positions_in(items), strict=True):
         if position != item.position:  # another run of this person may have been faster
             continue
-        thread_id = item.conversation.thread_id
+        thread_id = item.thread_id
         times = position.failed + 1
         positions[thread_id] = replace(position, failed=times)
     await draft.keep(failed, positions)

@@ -121,7 +121,7 @@ class Draft:
     @property
     def thread_ids(self) -> list[str]:
         """The ids of the batch's conversations."""
-        return [item.conversation.thread_id for item in self.shown]
+        return [item.thread_id for item in self.shown]
 
     @property
     def owned(self) -> list[dict[str, str]]:
@@ -230,13 +230,15 @@ class Draft:
     def _topics_about(self, talk: str) -> list[tuple[str, str]]:
         """The topic files that have most words in common with a text. Blocks."""
         topics = list[tuple[str, str]]()
+        searchable = list[str]()
         for path, text in self.current_files():
             if path.startswith(_TOPICS) and path != _INDEX:
                 topics.append((path, text))
-        searchable = [f"{path} {text}" for path, text in topics]
-        ranked = rank(talk, searchable)
+                searchable.append(f"{path} {text}")
+        most = self.rules.topic_files_shown
+        best_first = rank(talk, searchable)
         shown = list[tuple[str, str]]()
-        for number, _ in ranked[: self.rules.topic_files_shown]:
+        for number, _ in best_first[:most]:
             topic = topics[number]
             shown.append(topic)
         return shown
@@ -372,10 +374,11 @@ class Draft:
         for name in _COUNTS:
             count = getattr(record, name)
             counts[name] = count + earlier[name]
-        was_proposed = earlier["status"] == "proposed"
-        status = "proposed" if was_proposed else record.status
         files = {**earlier["files"], **record.files}
-        return replace(record, status=status, files=files, **counts)
+        whole = replace(record, files=files, **counts)
+        if earlier["status"] == "proposed":
+            return replace(whole, status="proposed")
+        return whole
 
     @asynccontextmanager
     async def failure_recorded(self) -> AsyncIterator[None]:

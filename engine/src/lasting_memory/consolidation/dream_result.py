@@ -103,7 +103,7 @@ def result_of(
         if is_file and key not in today:  # no text
             continue
         content = today.get(key, "")
-        new = draft[key].content if key in draft else ""
+        new = draft.get(key, _EMPTY).content
         history = histories.get(key, ())
         if key.endswith(".json"):
             rebuilt_fields = _rebuilt_fields(content, history, read)
@@ -174,9 +174,10 @@ class _Comparison:
         self._today = facts_of(_text_files(today))
         self._draft = facts_of(_text_files(current))
         present = Facts(self._today, rules=rules)
-        self._words = present.words
         self._written = Facts(self._draft, present.language, rules)
-        words_of_both = [*self._words.values(), *self._written.words.values()]
+        self._words = present.words
+        words_of_draft = self._written.words
+        words_of_both = [*self._words.values(), *words_of_draft.values()]
         self._weights = weights_of(words_of_both)
         # Facts of the draft that today's memory has word for word, or within a longer line, which
         # stays then.
@@ -224,7 +225,8 @@ class _Comparison:
         new = list[str]()
         has_fact = False
         for line in draft.split("\n"):
-            key = key_of(line.strip()) if facts_of([("", line)]) else ()
+            is_fact = facts_of([("", line)])
+            key = key_of(line.strip()) if is_fact else ()
             if key and key in self._new:
                 new.append(line)
                 has_fact = True
@@ -281,7 +283,10 @@ def _rebuilt_lines(
 
 def _is_newest(content: str, history: Sequence[Revision]) -> bool:
     """Whether a text is the newest revision of its file."""
-    return bool(history) and history[0].content == content
+    if not history:
+        return False
+    newest = history[0]
+    return newest.content == content
 
 
 def _rebuilt_fields(content: str, history: Sequence[Revision], there: Collection[str]) -> set[str]:
@@ -301,9 +306,9 @@ def _origin_of(name: str, value: Any, history: Sequence[Revision]) -> Revision |
     """The revision that gave a field its value; None for one that is no longer kept."""
     newer = history[0]
     for revision in history[1:]:
-        fields = _object(revision.content or "")
-        had_value = fields is not None and name in fields and fields[name] == value
-        if not had_value:
+        fields = _object(revision.content or "") or {}
+        had_field = name in fields
+        if not had_field or fields[name] != value:
             return newer
         newer = revision
     return newer if newer.number == 1 else None

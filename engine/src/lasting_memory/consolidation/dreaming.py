@@ -25,13 +25,14 @@ from lasting_memory.consolidation.dreams import (
     Stored,
 )
 from lasting_memory.consolidation.due import Marks
+from lasting_memory.consolidation.facts import Key
 from lasting_memory.consolidation.judging import Verdict
 from lasting_memory.consolidation.kept_out import kept_out_in
 from lasting_memory.consolidation.no_batch import NO_DREAM, NothingToDoError
 from lasting_memory.consolidation.record import Record
 from lasting_memory.consolidation.schedule import Trigger, start
 from lasting_memory.consolidation.stored_memory import StoredMemory, read_stored_memory
-from lasting_memory.consolidation.taken_back import returning
+from lasting_memory.consolidation.taken_back import Dated, returning
 from lasting_memory.memory import journal
 from lasting_memory.memory.controls import PAUSED
 from lasting_memory.memory.proposals import (
@@ -68,13 +69,13 @@ async def choose(draft: Draft, marks: Marks, client: LangGraphClient) -> None:
     """
     memory = draft.memory
     stored = await dreams.stored_dream(memory.store, memory.actor)
-    dream = stored.dream if memory.deployment.has_dream else None
+    dream = stored.dream if draft.deployment.has_dream else None
     if dream is None or dream.status != "reading":
         raise NothingToDoError(NO_DREAM)
-    is_of_other_memory = dream.memory != memory.files[-1]
-    if is_of_other_memory:
+    name = memory.files[-1]
+    if dream.memory != name:
         raise NothingToDoError(NO_DREAM)
-    there = await dreams.readable(memory.deployment, client.threads, draft.owner)
+    there = await dreams.readable(draft.deployment, client.threads, draft.owner)
     stored = await _without_deleted(draft, stored, dream, there)
     mine = DreamDraft(stored, dream, there)
     draft.dream = mine
@@ -112,14 +113,18 @@ def _with(
 
 
 def _present(values: Mapping[str, _Value | None]) -> dict[str, _Value]:
-    return {key: value for key, value in values.items() if value is not None}
+    present = dict[str, _Value]()
+    for key, value in values.items():
+        if value is not None:
+            present[key] = value
+    return present
 
 
 async def _choose_conversations(
     draft: Draft, mine: DreamDraft, marks: Marks, client: LangGraphClient
 ) -> None:
     """The oldest conversations that fit, of which something is not read."""
-    memory = draft.memory
+    deployment = draft.deployment
     max_tokens = draft.rules.batch_tokens
     kept_out = await kept_out_in(marks.kept_out, client.runs)
     unread = list(mine.unread().items())
@@ -127,7 +132,7 @@ async def _choose_conversations(
         some = dict(unread[:MOST_SHOWN])
         unread = unread[MOST_SHOWN:]
         due, old = await dreams.unread_turns(
-            memory.deployment, client.threads, draft.owner, some, kept_out
+            deployment, client.threads, draft.owner, some, kept_out
         )
         mine.old |= old
         draft.shown = await platform.in_thread(batch, due, max_tokens)
@@ -177,22 +182,23 @@ async def keep_batch(draft: Draft, verdict: Verdict, client: LangGraphClient) ->
 
 async def _add_batch(draft: Draft, mine: DreamDraft, dream: Dream, verdict: Verdict) -> Record:
     """Put what a batch changes into the dream's draft. Returns the run's record."""
-    ids = draft.thread_ids
     files, replaced = await platform.in_thread(
-        dreams.after_batch, mine.stored, verdict.changed, verdict.sources, ids
+        dreams.after_batch, mine.stored, verdict.changed, verdict.sources, draft.thread_ids
     )
     replaced_in_order = sorted(replaced)
     threads = _read_before(mine)
     for item in draft.shown:
-        thread_id = item.conversation.thread_id
+        thread_id = item.thread_id
         position = item.advanced()
         threads[thread_id] = ReadThread(position, replaced_in_order)
     mine.stored = _with(mine.stored, files, threads)
     messages = draft.messages_shown
-    further = replace(dream, failures=0, messages=dream.messages + messages)
+    all_messages = dream.messages + messages
+    further = replace(dream, failures=0, messages=all_messages)
     counted = mine.counted(further)
     await _put(draft, counted, files, threads)
-    return draft.record.ended("done", conversations=len(draft.shown), messages=messages)
+    conversations = len(draft.shown)
+    return draft.record.ended("done", conversations=conversations, messages=messages)
 
 
 def _with_tokens(dream: Dream, draft: Draft) -> Dream:
@@ -228,7 +234,7 @@ async def _set_back(draft: Draft, mine: DreamDraft, dream: Dream, verdict: Verdi
     """
     threads = _read_before(mine)
     for item in draft.shown:
-        thread_id = item.conversation.thread_id
+        thread_id = item.thread_id
         known = mine.stored.thread(thread_id)
         position = item.position
         if verdict.failure:
@@ -323,11 +329,11 @@ async def _note_failure(draft: Draft, client: LangGraphClient) -> None:
 
 async def _finish(draft: Draft, mine: DreamDraft, client: LangGraphClient) -> str:
     """Propose what the draft would change of today's memory. Returns the run's answer."""
-    memory = draft.memory
+    dream = mine.dream
     is_anything_left = bool(mine.unread())
-    capped = is_anything_left and mine.dream.tokens >= mine.dream.cap
+    capped = is_anything_left and dream.tokens >= dream.cap
     dream = await _put_counted(draft, mine)
-    stored = await read_stored_memory(memory)
+    stored = await read_stored_memory(draft.memory)
     known = stored.proposals
     await _check_room(draft, known)
     result = await _result(draft, mine, stored)
@@ -335,16 +341,15 @@ async def _finish(draft: Draft, mine: DreamDraft, client: LangGraphClient) -> st
     is_proposed = any(each.id.startswith(dream.proposal_id) for each in known)
     if not result.changed and not is_proposed:
         same = replace(dream, status="ended", reason=reason or "same")
-        await _end(draft, same, draft.record.ended("done"))
+        record = draft.record.ended("done")
+        await _end(draft, same, record)
         return SAME
     if not is_proposed:
         is_proposed = await _propose(draft, dream, result, known)
     if not is_proposed:
         await _end_refused(draft, dream)
         return NO_DREAM
-    there = await dreams.readable(memory.deployment, client.threads, draft.owner)
-    deleted = mine.stored.threads.keys() - there.keys()
-    if deleted:  # what came of them is not proposed
+    if await _is_any_deleted(draft, mine, client):  # what came of it is not proposed
         await _withdraw(draft, dream)
         await plan_next(draft, client)
         return NO_DREAM
@@ -352,6 +357,13 @@ async def _finish(draft: Draft, mine: DreamDraft, client: LangGraphClient) -> st
     record = await _record(draft, dream, result)
     await _end(draft, over, record)
     return CAPPED if capped else DONE
+
+
+async def _is_any_deleted(draft: Draft, mine: DreamDraft, client: LangGraphClient) -> bool:
+    """Whether a conversation that the dream has read was deleted, or marked, since then."""
+    there = await dreams.readable(draft.deployment, client.threads, draft.owner)
+    gone = mine.stored.threads.keys() - there.keys()
+    return bool(gone)
 
 
 async def _put_counted(draft: Draft, mine: DreamDraft) -> Dream:
@@ -365,7 +377,10 @@ async def _put_counted(draft: Draft, mine: DreamDraft) -> Dream:
 
 async def _check_room(draft: Draft, known: Sequence[Proposal]) -> None:
     """Raises `NothingToDoError` where its person has too many undecided proposals: it waits."""
-    waiting = [each for each in known if each.changes and each.kind != "dream"]
+    waiting = list[Proposal]()
+    for proposal in known:
+        if proposal.changes and proposal.kind != "dream":
+            waiting.append(proposal)
     if len(waiting) >= MAX_PROPOSALS:
         await pause(draft, "undecided")
         raise NothingToDoError(NO_DREAM)
@@ -386,8 +401,11 @@ async def _result(draft: Draft, mine: DreamDraft, stored: StoredMemory) -> Resul
         rules=draft.rules,
     )
     # What was taken back earlier, every batch has left out, unless it was said again later.
+    late = dict[Key, Dated]()
     taken = await draft.taken_back(stored)
-    late = {key: line for key, line in taken.items() if line.at >= mine.dream.began}
+    for key, line in taken.items():
+        if line.at >= mine.dream.began:
+            late[key] = line
     now = texts(present)
     findings = await platform.in_thread(returning, result.changed, now, late, (), draft.rules)
     changed = await platform.in_thread(guard.without, result.changed, findings)
@@ -455,7 +473,7 @@ async def _record(draft: Draft, dream: Dream, result: Result) -> Record:
 
 async def _end(draft: Draft, dream: Dream, record: Record) -> None:
     """Keep the record, and of the dream no draft any more."""
-    memory = draft.memory
     of_all_runs = replace(record, conversations=dream.read, messages=dream.messages)
     await draft.keep(of_all_runs)
+    memory = draft.memory
     await dreams.drop_draft(memory.store, memory.actor, dream, memory.began)

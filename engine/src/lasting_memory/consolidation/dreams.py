@@ -112,7 +112,8 @@ class Stored(NamedTuple):
 
     def thread(self, thread_id: str) -> ReadThread:
         """What was read of a conversation; nothing of one that is unknown."""
-        return self.threads.get(thread_id) or ReadThread()
+        known = self.threads.get(thread_id)
+        return known or ReadThread()
 
 
 _DREAMS = TypeAdapter(Dream)
@@ -177,14 +178,14 @@ def ops(
     The dream comes last: where a process dies before that, its batch is read once more.
     """
     puts = list[PutOp]()
-    if files is not None:
-        for key, file in files.items():
-            value = _dumped(_FILES, file)
-            puts.append(_put_op(actor, f"{_FILE}{key}", value))
-    if threads is not None:
-        for thread_id, thread in threads.items():
-            value = _dumped(_THREADS, thread)
-            puts.append(_put_op(actor, f"{_THREAD}{thread_id}", value))
+    for key, file in (files or {}).items():
+        stored_key = f"{_FILE}{key}"
+        value = _dumped(_FILES, file)
+        puts.append(_put_op(actor, stored_key, value))
+    for thread_id, thread in (threads or {}).items():
+        stored_key = f"{_THREAD}{thread_id}"
+        value = _dumped(_THREADS, thread)
+        puts.append(_put_op(actor, stored_key, value))
     state = _dumped(_DREAMS, dream)
     puts.append(_put_op(actor, _STATE, state))
     return puts
@@ -402,9 +403,9 @@ class DreamDraft:
     def files(self) -> dict[str, FileData]:
         """The draft's files, by key."""
         files = dict[str, FileData]()
-        for key, draft_file in self.stored.files.items():
-            content = draft_file.content
-            files[key] = FileData(content=content, encoding="utf-8")
+        drafted = self.stored.files
+        for key, file in drafted.items():
+            files[key] = FileData(content=file.content, encoding="utf-8")
         return files
 
 
@@ -472,13 +473,13 @@ def after_batch(
             files[key] = None
             continue
         origins_of_new = sorted(lost.union(thread_ids))
-        known = {**old.sources, **sources.get(change.path, {})}
-        files[key] = DraftFile(
-            change.after,
-            origins=_origins_after(old, change, moved_from, origins_of_new),
-            sources=_only(known, entries(key, change.after)),
-        )
-    return files, replaced.difference(thread_ids)
+        origins = _origins_after(old, change, moved_from, origins_of_new)
+        added_sources = sources.get(change.path, {})
+        known = {**old.sources, **added_sources}
+        present = entries(key, change.after)
+        files[key] = DraftFile(change.after, origins, sources=_only(known, present))
+    others = replaced.difference(thread_ids)
+    return files, others
 
 
 def _origins_lost(old: DraftFile, change: Changed) -> set[str]:
@@ -499,20 +500,27 @@ def _origins_after(
     origins_of_new: Sequence[str],
 ) -> dict[str, Sequence[str]]:
     """The conversations that the entries of a changed file are from."""
-    was_there = {*entries(change.key, old.content)}
+    was_there = set(entries(change.key, old.content))
     origins = dict[str, Sequence[str]]()
     for entry in entries(change.key, change.after):
-        if entry not in was_there:
-            origins[entry] = moved_from.get(entry) or origins_of_new
-        elif entry in old.origins:
-            origins[entry] = old.origins[entry]
+        if entry in was_there:
+            known = old.origins.get(entry)
+            if known is not None:
+                origins[entry] = known
+        else:
+            known = moved_from.get(entry)
+            origins[entry] = known or origins_of_new
     return origins
 
 
 def _only(of_entries: Mapping[str, _Kept], present: Collection[str]) -> dict[str, _Kept]:
     """What is known of the entries that are present."""
-    wanted = {*present}
-    return {entry: known for entry, known in of_entries.items() if entry in wanted}
+    wanted = set(present)
+    found = dict[str, _Kept]()
+    for entry, known in of_entries.items():
+        if entry in wanted:
+            found[entry] = known
+    return found
 
 
 def without_threads(
@@ -601,7 +609,8 @@ def _files_without(files: Mapping[str, DraftFile], fact: Fact) -> dict[str, Draf
     for key, file in files.items():
         content = fact.cleaned(key, file.content)
         is_in_text = content != file.content
-        if is_in_text or _is_in_origins(fact, file):
+        has_fact = is_in_text or _is_in_origins(fact, file)
+        if has_fact:
             cleaned[key] = _cut(key, file, content)
     return cleaned
 

@@ -61,8 +61,8 @@ async def find_due(
 ) -> list[Due]:
     """What `due_by` finds; it is noted at once how far was read."""
     places = mark_places(owner.actor)
-    reading, kept_out = await journal.all_items_of(store, places)
-    marks = marks_in(owner, reading, kept_out)
+    found = await journal.all_items_of(store, places)
+    marks = marks_in(owner, *found)
     due, notes = await due_by(marks, deployment, threads, store, owner, began=began, runs=runs)
     await journal.put_unless_forgotten(store, notes, began)
     return due

@@ -108,8 +108,10 @@ def _normal(line: str) -> str:
 
 def is_heading(line: str) -> bool:
     """Whether a line is a heading, and nothing else."""
-    starts_as_heading = _HEADING.match(line.strip())
-    return bool(starts_as_heading) and is_plain(line)
+    text = line.strip()
+    if not _HEADING.match(text):
+        return False
+    return is_plain(line)
 
 
 def is_plain(line: str) -> bool:
@@ -125,9 +127,10 @@ def is_plain(line: str) -> bool:
 
 def differences(change: Changed) -> tuple[dict[Key, str], dict[Key, str]]:
     """The facts that a change takes out, and those that it adds. Blocks."""
+    path = change.path
     change = change.beyond(change.before)
-    before = facts_of([(change.path, change.before)])
-    after = facts_of([(change.path, change.after)])
+    before = facts_of([(path, change.before)])
+    after = facts_of([(path, change.after)])
     removed = _beyond(before, after)
     added = _beyond(after, before)
     return removed, added
@@ -135,7 +138,11 @@ def differences(change: Changed) -> tuple[dict[Key, str], dict[Key, str]]:
 
 def _beyond(facts: Mapping[Key, str], others: Collection[Key]) -> dict[Key, str]:
     """The facts that are not among the others."""
-    return {key: line for key, line in facts.items() if key not in others}
+    beyond = dict[Key, str]()
+    for key, line in facts.items():
+        if key not in others:
+            beyond[key] = line
+    return beyond
 
 
 class Facts:
@@ -246,12 +253,14 @@ def weights_of(facts: Collection[frozenset[str]]) -> Mapping[str, float]:
 
     A word of none of them weighs as one of a single fact.
     """
-    frequency = Counter(chain.from_iterable(facts))
+    words = chain.from_iterable(facts)
+    frequency = Counter(words)
     number_of_facts = len(facts)
     weight_of_rarest = math.log(number_of_facts + 1)
     weights = defaultdict[str, float](lambda: weight_of_rarest)
     for word, count in frequency.items():
-        weights[word] = weight_of_rarest - math.log(count)
+        weight = weight_of_rarest - math.log(count)
+        weights[word] = weight
     return weights
 
 
@@ -268,12 +277,13 @@ def covered(
     others = _beyond(entries, said)
     written = Facts(lines, rules=rules)
     unsaid = Facts(others, written.language, rules)
-    words_of_all = [*written.words.values(), *unsaid.words.values()]
-    weights = weights_of(words_of_all)
-    for key, words in unsaid.words.items():
+    words_of_lines = written.words
+    words_of_entries = unsaid.words
+    weights = weights_of([*words_of_lines.values(), *words_of_entries.values()])
+    for key, words in words_of_entries.items():
         if written.has_fact(words, weights):
             said.add(key)
-    for words in written.words.values():
+    for words in words_of_lines.values():
         entries_of_line = unsaid.saying(words, weights)
         said.update(entries_of_line)
     return said

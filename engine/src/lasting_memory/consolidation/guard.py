@@ -54,7 +54,8 @@ def objection(
     stand as well.
     """
     files_after = [(change.path, change.after) for change in changed]
-    after = Facts(facts_of([*files_after, *others]), rules=rules)
+    facts_after = facts_of([*files_after, *others])
+    after = Facts(facts_after, rules=rules)
     for change in changed:
         lines_given_up = given_up.get(change.path, ())
         found = _objection_to(change, after, lines_given_up, rules)
@@ -99,9 +100,13 @@ def _objection_to(
 
 def _odd_line(change: Changed) -> str | None:
     """The first in order of the new lines that are no plain text; None if there is none."""
-    new = _lines_of(change.after) - _lines_of(change.before)
-    odd = [line for line in new if not is_plain(line)]
-    return min(odd, default=None)
+    before = _lines_of(change.before)
+    after = _lines_of(change.after)
+    new = sorted(after - before)
+    for line in new:
+        if not is_plain(line):
+            return line
+    return None
 
 
 def _lines_of(text: str) -> set[str]:
@@ -130,7 +135,8 @@ def invented(
         for key, words in facts.words.items():
             line = new[key]
             has_its_names = _names(line) <= words_said
-            if not has_its_names or not known.has(words, words_said, weights):
+            is_said = has_its_names and known.has(words, words_said, weights)
+            if not is_said:
                 found[change.path, key] = line
     return found
 
@@ -180,8 +186,8 @@ def without(changes: Sequence[Changed], found: Collection[tuple[str, Key]]) -> l
         text = _text_without(change, found)
         if text == change.before:
             continue
-        is_file = bool(change.before) or bool(facts_of([("", text)]))
-        if is_file:
+        facts = facts_of([("", text)])
+        if change.before or facts:
             cleaned.append(replace(change, after=text, deleted=False))
     return cleaned
 

@@ -110,7 +110,9 @@ async def judge(draft: Draft, ending: Ending) -> Verdict:
     failure = _why_no_answer(ending, verdict)
     if failure:
         return Verdict(failure=failure)
-    waits = controls.review or bool(draft.source) or await _is_doubtful(draft, verdict)
+    waits = controls.review or bool(draft.source)
+    if not waits:
+        waits = await _is_doubtful(draft, verdict)
     return replace(verdict, waits=waits)
 
 
@@ -145,8 +147,7 @@ def _why_no_answer(ending: Ending, verdict: Verdict) -> str:
 
 async def _judge_changes(draft: Draft) -> Verdict:
     """What the guard, the deployment and the present files leave of a draft's changes."""
-    memory_of_copy = replace(draft.memory, store=draft.copy)
-    edited = await memory_of_copy.read()
+    edited = await _edited(draft)
     changed = await platform.in_thread(_settled, draft, edited)
     if not changed:
         return _verdict(draft, _LeftOut())
@@ -154,25 +155,32 @@ async def _judge_changes(draft: Draft) -> Verdict:
     allowed, left_out = await _allowed(draft, changed, memory)
     sources = await platform.in_thread(sources_of_changes, draft, allowed, memory.sources)
     if draft.deployment.unconfirmed == "refuse":
-        left_out.doubtful = await platform.in_thread(unconfirmed, allowed, sources)
-        allowed = await platform.in_thread(guard.without, allowed, left_out.doubtful)
+        doubtful = await platform.in_thread(unconfirmed, allowed, sources)
+        allowed = await platform.in_thread(guard.without, allowed, doubtful)
+        left_out.doubtful = doubtful
     verdict = _verdict(draft, left_out)
+    verdict = replace(verdict, changed=allowed, sources=sources)
     objection = await _objection(draft, allowed, memory, sources)
-    if objection:
-        verdict = replace(verdict, problem=objection.problem, notes=objection.notes)
-    return replace(verdict, changed=allowed, sources=sources)
+    if objection is None:
+        return verdict
+    return replace(verdict, problem=objection.problem, notes=objection.notes)
+
+
+async def _edited(draft: Draft) -> Mapping[str, FileData]:
+    """The files as the model left them."""
+    memory_of_copy = replace(draft.memory, store=draft.copy)
+    return await memory_of_copy.read()
 
 
 async def _allowed(
     draft: Draft, changed: Sequence[Changed], memory: _MemoryNow
 ) -> tuple[list[Changed], _LeftOut]:
     """The changes without lines that come back, that nobody said, or that may not be changed so."""
-    left_out = _LeftOut()
-    left_out.returning = await _returning(draft, changed, memory)
-    left_out.invented = await _invented(draft, changed)
-    found = {**left_out.returning, **left_out.invented}
-    given = await platform.in_thread(guard.without, changed, found)
-    allowed, left_out.beyond = await platform.in_thread(within, given, draft.rules.may)
+    returning = await _returning(draft, changed, memory)
+    invented = await _invented(draft, changed)
+    given = await platform.in_thread(guard.without, changed, {*returning, *invented})
+    allowed, beyond = await platform.in_thread(within, given, draft.rules.may)
+    left_out = _LeftOut(returning, invented, beyond)
     return allowed, left_out
 
 
@@ -180,13 +188,15 @@ def _settled(draft: Draft, edited: Mapping[str, FileData]) -> list[Changed]:
     """What a draft changes, with what becomes of lines that are over: a tidy takes them out, where
     it may remove something, and other runs leave them. Blocks.
     """
-    if draft.record.kind == "tidy" and "remove" in draft.rules.may:
-        changed, reasons = draft.over.taken_out(draft.base, edited)
-        for path, lines in reasons.items():
-            draft.given_up[path] |= lines
-        return changed
-    changed = changes(draft.base, edited)
-    return draft.over.kept(changed, draft.contradicted)
+    takes_over_lines_out = draft.record.kind == "tidy" and "remove" in draft.rules.may
+    if not takes_over_lines_out:
+        changed = changes(draft.base, edited)
+        return draft.over.kept(changed, draft.contradicted)
+    changed, reasons = draft.over.taken_out(draft.base, edited)
+    for path, lines in reasons.items():
+        given_up = draft.given_up[path]
+        given_up.update(lines)
+    return changed
 
 
 async def _memory_now(draft: Draft) -> _MemoryNow:
@@ -196,11 +206,12 @@ async def _memory_now(draft: Draft) -> _MemoryNow:
     sources = sources_now(in_files, memory.proposals)
     taken_back = await draft.taken_back(memory)
     ends_taken_back = await draft.ends_taken_back(memory)
-    if draft.dream:  # it changes its own draft
-        taken_back = await platform.in_thread(still_gone, taken_back, texts(present))
-        present = dict(draft.base)
-        sources |= draft.dream.sources()
-    return _MemoryNow(present, taken_back, ends_taken_back, sources)
+    if draft.dream is None:
+        return _MemoryNow(present, taken_back, ends_taken_back, sources)
+    # A dream changes its own draft.
+    gone = await platform.in_thread(still_gone, taken_back, texts(present))
+    in_draft = draft.dream.sources()
+    return _MemoryNow(draft.base, gone, ends_taken_back, {**sources, **in_draft})
 
 
 async def _returning(draft: Draft, changed: Sequence[Changed], memory: _MemoryNow) -> Findings:
@@ -227,24 +238,26 @@ def _verdict(draft: Draft, left_out: _LeftOut) -> Verdict:
     reasons = list[str]()
     notes = list[Note]()
     if left_out.returning:
-        first = _first_lines(left_out.returning)
-        reasons.append(RETURNS.format(first))
+        reason = RETURNS.format(_first_lines(left_out.returning))
         lines = [_without_time(line) for line in left_out.returning.values()]
+        reasons.append(reason)
         notes.append(note("taken_back", *lines))
     if left_out.invented:
-        first = _first_lines(left_out.invented)
-        reasons.append(INVENTED.format(first))
-        notes.append(note("not_given", *left_out.invented.values()))
+        reason = INVENTED.format(_first_lines(left_out.invented))
+        lines = list(left_out.invented.values())
+        reasons.append(reason)
+        notes.append(note("not_given", *lines))
     if left_out.beyond:
         kinds = listed(draft.rules.may)
+        reason = BEYOND.format(kinds, _first_beyond(left_out.beyond))
         lines = [str(change) for change in left_out.beyond]
-        first = _first_beyond(left_out.beyond)
-        reasons.append(BEYOND.format(kinds, first))
+        reasons.append(reason)
         notes.append(note("not_allowed", *lines))
     if left_out.doubtful:
-        first = _first_lines(left_out.doubtful)
-        reasons.append(DOUBTFUL.format(first))
-        notes.append(note("unconfirmed", *left_out.doubtful.values()))
+        reason = DOUBTFUL.format(_first_lines(left_out.doubtful))
+        lines = list(left_out.doubtful.values())
+        reasons.append(reason)
+        notes.append(note("unconfirmed", *lines))
     if draft.reading:
         _note_for_reading(draft.reading, left_out, draft.rules)
     text = " ".join(reasons)

@@ -79,23 +79,29 @@ async def _keep_out_op(
     store: BaseStore, client: LangGraphClient, actor: identity.Actor, thread_id: str
 ) -> PutOp:
     """The operation that keeps out what was said in a conversation up to now."""
+    run_ids = await _ids_of_runs_under_way(client, thread_id)
+    # The state has what a run that goes on was sent.
+    state = await client.threads.get_state(thread_id)
+    talk = _talk(thread_id, state)
+    hashes = {hash_of(turn) for turn in talk.turns}
+    place = namespaces.kept_out(actor)
+    before = await store.aget(place, thread_id)
+    if before:
+        hashes.update(before.value.get("seen", ()))
+        run_ids.update(before.value.get("runs", ()))
+    now = datetime.now(UTC)
+    value = {"at": now.isoformat(), "seen": sorted(hashes), "runs": sorted(run_ids)}
+    return PutOp(place, thread_id, value, index=False)
+
+
+async def _ids_of_runs_under_way(client: LangGraphClient, thread_id: str) -> set[str]:
+    """The ids of a conversation's runs that wait or are at work."""
     run_ids = set[str]()
     for run in await client.runs.list(thread_id, limit=_RUNS):
         if run["status"] in {"pending", "running"}:
             run_id = str(run["run_id"])
             run_ids.add(run_id)
-    # The state has what a run that goes on was sent.
-    state = await client.threads.get_state(thread_id)
-    talk = _talk(thread_id, state)
-    hashes = {hash_of(turn) for turn in talk.turns}
-    namespace = namespaces.kept_out(actor)
-    before = await store.aget(namespace, thread_id)
-    if before:
-        hashes.update(before.value.get("seen", ()))
-        run_ids.update(before.value.get("runs", ()))
-    at = datetime.now(UTC).isoformat()
-    value = {"at": at, "seen": sorted(hashes), "runs": sorted(run_ids)}
-    return PutOp(namespace, thread_id, value, index=False)
+    return run_ids
 
 
 def _talk(thread_id: str, state: Any) -> Conversation:
@@ -189,7 +195,10 @@ def _that_say(talks: Collection[Conversation], fact: Fact) -> list[str]:
     weights = weights_of(wordings)
     thread_ids = dict[str, None]()
     for talk in talks:
-        texts = [turn.text for turn in talk.turns if turn.speaker in _SPEAKERS]
+        texts = list[str]()
+        for turn in talk.turns:
+            if turn.speaker in _SPEAKERS:
+                texts.append(turn.text)
         facts = _facts_in(texts)
         is_said = any(facts.has_fact(words, weights) for words in wordings)
         if is_said:

@@ -91,15 +91,21 @@ class _Moved(NamedTuple):
 
 
 def _moved(changes: Sequence[Changed]) -> _Moved:
-    text_changes = [change for change in changes if not change.path.endswith(".json")]
-    facts_before = facts_of([(change.path, change.before) for change in text_changes])
-    facts_after = facts_of([(change.path, change.after) for change in text_changes])
+    before = list[tuple[str, str]]()
+    after = list[tuple[str, str]]()
+    text_changes = list[Changed]()
+    for change in changes:
+        if not change.path.endswith(".json"):
+            text_changes.append(change)
+            before.append((change.path, change.before))
+            after.append((change.path, change.after))
+    facts_before = facts_of(before)
+    facts_after = facts_of(after)
+    gone = facts_before.keys() - facts_after.keys()
     moved = Counter[str]()
     for line, times in _taken_and_put(text_changes).items():
-        key = key_of(line)
         # A fact that now stands in a comment is gone.
-        is_gone = key in facts_before and key not in facts_after
-        if not is_gone:
+        if key_of(line) not in gone:
             moved[line] = times
     return _Moved(out=moved, back=moved.copy())
 
@@ -112,8 +118,10 @@ def _taken_and_put(changes: Sequence[Changed]) -> Counter[str]:
         old = _stripped_lines(change.before)
         new = _stripped_lines(change.after)
         for start, end, new_start, new_end in _edits_of(change):
-            taken.update(old[start:end])
-            put.update(new[new_start:new_end])
+            taken_here = old[start:end]
+            put_here = new[new_start:new_end]
+            taken.update(taken_here)
+            put.update(put_here)
     return taken & put
 
 
@@ -277,7 +285,8 @@ def _most_alike(taken: Mapping[int, str], put: Mapping[int, str]) -> list[tuple[
         for new, new_words in words_put.items():
             words_of_both = old_words & new_words
             if words_of_both:
-                common[old, new] = len(words_of_both)
+                pair = (old, new)
+                common[pair] = len(words_of_both)
     return sorted(common, key=lambda pair: (-common[pair], pair))
 
 
@@ -341,19 +350,19 @@ def _merged(
     for name in dict.fromkeys([*old, *new]):
         before = old.get(name)
         after = new.get(name)
-        where_of_field = where._replace(text=f"{where.text}{name}")
+        where_of_field = f"{where.text}{name}"
         if _is_object(before) and _is_object(after):
-            where_within = where_of_field._replace(text=f"{where_of_field.text}.")
+            where_within = where._replace(text=f"{where_of_field}.")
             result[name], beyond = _merged(before, after, may, where_within)
             left_out += beyond
             continue
         kind = _kind_of(before, after)
-        if kind is None or kind in may:
-            source = new
-        else:
-            source = old
+        is_made = kind is None or kind in may
+        if kind is not None and not is_made:
             value = before if kind == "remove" else after
-            left_out.append(Beyond(where.path, kind, f"{where_of_field.text}: {value}"))
+            text = f"{where_of_field}: {value}"
+            left_out.append(Beyond(where.path, kind, text))
+        source = new if is_made else old
         if name in source:
             result[name] = source[name]
     return result, left_out

@@ -33,8 +33,7 @@ class Owner:
 
 def owner_for(caller: Caller, deployment: Deployment) -> Owner:
     """The owner for whom a run acts."""
-    assistant_id = caller.assistant if deployment.memory.per_assistant else None
-    return Owner(caller.actor, assistant_id)
+    return _owner(caller.actor, caller.assistant, deployment)
 
 
 def owner_of(thread: Mapping[str, Any], deployment: Deployment) -> Owner | None:
@@ -46,11 +45,19 @@ def owner_of(thread: Mapping[str, Any], deployment: Deployment) -> Owner | None:
     user_id = metadata.get("user_id")
     org_id = metadata.get("org_id")
     assistant_id = metadata.get("assistant_id")
-    if not (isinstance(user_id, str) and isinstance(org_id, str) and isinstance(assistant_id, str)):
+    if not isinstance(user_id, str) or not isinstance(org_id, str):
+        return None
+    if not isinstance(assistant_id, str):
         return None
     actor = identity.Actor(user_id, org_id)
     try:
         identity.check_person(actor)
     except identity.IdentityError:
         return None
-    return Owner(actor, assistant_id if deployment.memory.per_assistant else None)
+    return _owner(actor, assistant_id, deployment)
+
+
+def _owner(actor: identity.Actor, assistant_id: str | None, deployment: Deployment) -> Owner:
+    if deployment.memory.per_assistant:
+        return Owner(actor, assistant_id)
+    return Owner(actor)

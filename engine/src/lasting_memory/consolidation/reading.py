@@ -195,7 +195,8 @@ async def _said_since_first(
     draft: Draft, taken: Sequence[Dated], client: LangGraphClient
 ) -> Sequence[Dated]:
     """What the person said in the conversations since they first took one of these lines back."""
-    first = min(line.at for line in taken)
+    times = [line.at for line in taken]
+    first = min(times)
     return await said_since(client, draft.thread_ids, draft.owned, first)
 
 
@@ -212,8 +213,10 @@ async def _read_memory(draft: Draft) -> str:
     if not facts_of(files):
         raise NothingToDoError(NOTHING_TO_TIDY)
     draft.source = files
-    current = await platform.in_thread(draft.current_files)
-    own = [(path, text) for path, text in current if not path.startswith(_SKILLS)]
+    own = list[tuple[str, str]]()
+    for path, text in await platform.in_thread(draft.current_files):
+        if not path.startswith(_SKILLS):
+            own.append((path, text))
     max_bytes = draft.rules.batch_tokens * CHARS_PER_TOKEN
     talk, _ = await platform.in_thread(sections, own, max_bytes)
     return talk

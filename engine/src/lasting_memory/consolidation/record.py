@@ -179,5 +179,8 @@ def _files_without(files: Mapping[str, Any], fact: Fact) -> dict[str, Any]:
 
 def _note_without(note: Note, fact: Fact) -> Note:
     """A note of a stored record without the lines that quote a fact."""
-    texts = [text for text in note["texts"] if not fact.is_quoted(text)]
+    texts = list[str]()
+    for text in note["texts"]:
+        if not fact.is_quoted(text):
+            texts.append(text)
     return {"kind": note["kind"], "texts": texts}

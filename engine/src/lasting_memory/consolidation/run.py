@@ -208,8 +208,7 @@ async def _begin(d: Deployment, runtime: Runtime[Context], client: LangGraphClie
 
 
 def _new_draft(d: Deployment, runtime: Runtime[Context]) -> Draft:
-    metadata = get_config().get("metadata") or {}
-    trigger: Any = metadata.get("trigger")  # auth.py lets only this server set it
+    trigger = _trigger()
     kind = trigger if trigger in {"tidy", "bring", "dream"} else "conversations"
     context = identity.run_context(runtime)
     caller = Caller.of_run(d, runtime)
@@ -217,9 +216,16 @@ def _new_draft(d: Deployment, runtime: Runtime[Context]) -> Draft:
     owner = owner_for(caller, d)
     assistant = owner.assistant_id or d.default_assistant
     files = d.memory.namespace(owner.actor, assistant)
+    store = get_store()
     record = Record(caller.run_id, now(), dry_run=context.dry_run, kind=kind)
-    memory = Memory(get_store(), owner.actor, files, d, began)
+    memory = Memory(store, owner.actor, files, d, began)
     return Draft(owner, record, memory, trigger)
+
+
+def _trigger() -> Any:
+    """Why this run was planned, as `auth.py` lets only this server say; None for no such run."""
+    metadata = get_config().get("metadata") or {}
+    return metadata.get("trigger")
 
 
 @asynccontextmanager

@@ -64,7 +64,9 @@ async def start(
         has_own_thread = trigger in {Trigger.TIDY, Trigger.DREAM}
         consolidates = f"{trigger} {owner.key}" if has_own_thread else owner.key
         thread_id = await _thread_of(owner, consolidates, client)
-        runs = await client.runs.list(thread_id, limit=_LISTED) if thread_id else []
+        runs = list[Run]()
+        if thread_id:
+            runs = await client.runs.list(thread_id, limit=_LISTED)
         if _will_do(runs, trigger):
             return False
         if trigger == Trigger.DREAM and _is_running(runs) and not inside:

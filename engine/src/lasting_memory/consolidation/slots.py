@@ -58,8 +58,9 @@ class Slots:
             holders = [slot.person for slot in self._held if slot.is_dry == is_dry]
             slots = 1 if is_dry else at_once + is_asked
             has_room = len(holders) < slots
-            leaves_one = holders.count(person) < max(1, at_once - 1)
-            is_first = not (is_behind and self._is_waited_for(person))
+            most_of_one_person = max(1, at_once - 1)
+            leaves_one = holders.count(person) < most_of_one_person
+            is_first = not is_behind or not self._is_waited_for(person)
             if has_room and leaves_one and is_first:
                 self._held.append(mine)
             return mine in self._held
@@ -77,10 +78,10 @@ class Slots:
     def _note(self, person: Actor, *, has_slot: bool) -> None:
         """Note who was put off, until they have a slot or do not come back."""
         now = monotonic()
-        # Those who did not come back.
-        gone = [other for other, at in self._put_off.items() if now - at > _LEFT_SECONDS]
-        for other in gone:
-            del self._put_off[other]
+        for other, at in list(self._put_off.items()):
+            seconds_ago = now - at
+            if seconds_ago > _LEFT_SECONDS:  # they did not come back
+                del self._put_off[other]
         if has_slot:
             self._put_off.pop(person, None)
         else:

@@ -7,7 +7,15 @@ the lines that they took back.
 """
 
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from typing import Generic, NamedTuple, TypeVar
 
 from lasting_memory.consolidation.facts import (
@@ -86,11 +94,11 @@ def taken_back_by(
     for edit in edits:
         for key in edit.added:
             taken.pop(key, None)
-        for key, line in edit.removed.items():
+        for key, text in edit.removed.items():
             # What is taken back once more moves to the end.
             taken.pop(key, None)
             if key not in edit.added:
-                taken[key] = Dated(line, edit.at)
+                taken[key] = Dated(text, edit.at)
     return taken
 
 
@@ -120,6 +128,10 @@ def still_gone(taken: Mapping[Key, Dated], now: Mapping[str, str]) -> dict[Key, 
     another file was not taken back. Blocks.
     """
     present = _facts_in(now)
+    return _not_among(taken, present)
+
+
+def _not_among(taken: Mapping[Key, Dated], present: Collection[Key]) -> dict[Key, Dated]:
     gone = dict[Key, Dated]()
     for key, line in taken.items():
         if key not in present:
@@ -149,24 +161,15 @@ def returning(
     what the person said since. Blocks.
     """
     present = _facts_in(now)
-    gone = {key: line.text for key, line in taken.items() if key not in present}
+    gone = _not_among(taken, present)
     new = _added_by_file(changes)
     if not gone or not new:
         return {}
     comparison = Comparison(present, gone, said, rules)
     found = Findings()
     for path, lines in new.items():
-        written = Facts(lines, comparison.language, rules)
-        for key, fact in comparison.gone.words.items():
-            taken_line = taken[key]
-            finding = finding_of(taken_line)
-            for line in written.keeping(fact, comparison.weights):
-                words = written.words[line]
-                is_same_line = line == key
-                if not is_same_line and comparison.is_said_instead(fact, words):
-                    continue
-                if not comparison.is_said_again(fact, words, taken_line.at):
-                    found[path, line] = finding
+        for key, line in comparison.returning(lines).items():
+            found[path, key] = finding_of(line)
     return found
 
 
@@ -194,38 +197,57 @@ class Comparison:
     def __init__(
         self,
         present: Mapping[Key, str],
-        gone: Mapping[Key, str],
+        gone: Mapping[Key, Dated],
         said: Sequence[Dated],
         rules: Consolidation,
     ) -> None:
-        everything = Facts({**present, **gone})
-        self.language = everything.language
-        self.gone = Facts(gone, self.language, rules)
-        self.memory = Facts(present, self.language, rules)
-        words_of_gone = self.gone.words.values()
-        words_of_memory = self.memory.words.values()
-        self.weights = weights_of([*words_of_gone, *words_of_memory])
+        lines_gone = {key: line.text for key, line in gone.items()}
+        everything = Facts({**present, **lines_gone})
+        self._language = everything.language
+        self._gone = gone
+        self._facts_gone = Facts(lines_gone, self._language, rules)
+        self._memory = Facts(present, self._language, rules)
+        words_of_gone = self._facts_gone.words.values()
+        words_of_memory = self._memory.words.values()
+        self._weights = weights_of([*words_of_gone, *words_of_memory])
         self._said = said
         self._rules = rules
         self._said_after_times = dict[str, Facts]()
 
-    def is_said_instead(self, fact: frozenset[str], words: frozenset[str]) -> bool:
+    def returning(self, lines: Mapping[Key, str]) -> dict[Key, Dated]:
+        """Those of these new lines that bring something back, each with what it brings back."""
+        written = Facts(lines, self._language, self._rules)
+        found = dict[Key, Dated]()
+        for key_gone, fact in self._facts_gone.words.items():
+            gone = self._gone[key_gone]
+            for key in written.keeping(fact, self._weights):
+                words = written.words[key]
+                is_other_line = key != key_gone
+                if is_other_line and self._is_said_instead(fact, words):
+                    continue
+                if not self._is_said_again(fact, words, gone.at):
+                    found[key] = gone
+        return found
+
+    def _is_said_instead(self, fact: frozenset[str], words: frozenset[str]) -> bool:
         """Whether a new line says what memory says in place of a fact (`green tea` for `tea`).
 
         It may say more.
         """
-        for line in self.memory.keeping(fact, self.weights):
-            instead = self.memory.words[line]
+        for line in self._memory.keeping(fact, self._weights):
+            instead = self._memory.words[line]
             its_own_words = instead - fact
             words_of_fact_alone = fact - instead
             if its_own_words <= words and words_of_fact_alone.isdisjoint(words):
                 return True
         return False
 
-    def is_said_again(self, fact: frozenset[str], words: frozenset[str], at: str) -> bool:
+    def _is_said_again(self, fact: frozenset[str], words: frozenset[str], at: str) -> bool:
         """Whether the person said a fact, or a new line that resembles it, after a time."""
         again = self._said_after(at)
-        if again.has_fact(fact, self.weights) or again.has_fact(words, self.weights):
+        if again.has_fact(fact, self._weights):
+            return True
+        if again.has_fact(words, self._weights):
             return True
         added = words - fact
         says_all_of_fact = fact <= words
@@ -243,7 +265,7 @@ class Comparison:
             if line.at > at:
                 text = _SENTENCE_END.sub(r"\1\n", line.text)
                 sentences.append(("", text))
-        facts = Facts(facts_of(sentences), self.language, self._rules)
+        facts = Facts(facts_of(sentences), self._language, self._rules)
         self._said_after_times[at] = facts
         return facts
 
@@ -262,10 +284,11 @@ def _newest_of(lines: Iterable[Dated]) -> str:
     newest_first = sorted(lines, key=lambda line: line.at, reverse=True)
     items = list[str]()
     for text, at in newest_first[:_SHOWN]:
+        minute = _minute(at)
         words = text.split()
         one_line = " ".join(words)
         start = one_line[:_SHOWN_CHARS]
-        items.append(f"- {_minute(at)}: {start}")
+        items.append(f"- {minute}: {start}")
     return "\n".join(items)
 
 

@@ -49,13 +49,14 @@ class Turns:
         if take():
             self._note(person)
             return True
-        if seconds <= 0 or any(other.person == person for other in self._waiting):
+        people_waiting = [other.person for other in self._waiting]
+        if seconds <= 0 or person in people_waiting:
             return False
         self._number += 1
-        mine = _Waiting(person, take, self._number, asyncio.get_running_loop())
+        loop = asyncio.get_running_loop()
+        mine = _Waiting(person, take, self._number, loop)
         self._waiting.append(mine)
-        if self._most_waiting is not None and len(self._waiting) > self._most_waiting:
-            self._decide(max(self._waiting, key=self._order))
+        self._send_away_one_too_many()
         try:
             async with asyncio.timeout(seconds):
                 await mine.decided.wait()
@@ -65,6 +66,14 @@ class Turns:
             if mine in self._waiting:
                 self._waiting.remove(mine)
         return mine.has_place
+
+    def _send_away_one_too_many(self) -> None:
+        """Have the last one wait no longer, where more wait than may."""
+        if self._most_waiting is None:
+            return
+        if len(self._waiting) > self._most_waiting:
+            last = max(self._waiting, key=self._order)
+            self._decide(last)
 
     @property
     def is_anybody_waiting(self) -> bool:

@@ -66,7 +66,10 @@ def _is_text(content: Mapping[str, Any]) -> bool:
 
 def _branch(mapping: Mapping[str, Any], current: object) -> list[Mapping[str, Any]]:
     """The nodes of the branch that the person saw last, oldest first."""
-    nodes = {key: node for key, node in mapping.items() if isinstance(node, Mapping)}
+    nodes = dict[str, Mapping[str, Any]]()
+    for node_key, node in mapping.items():
+        if isinstance(node, Mapping):
+            nodes[node_key] = node
     key = current
     if not isinstance(key, str) or key not in nodes:
         key = _last_leaf(nodes)

@@ -50,7 +50,9 @@ class _Line(NamedTuple):
     @property
     def is_around(self) -> bool:
         """Whether it may be what an assistant says around the facts."""
-        return not self.in_block and not self.is_item
+        if self.in_block:
+            return False
+        return not self.is_item
 
 
 class _ParsedLine(NamedTuple):

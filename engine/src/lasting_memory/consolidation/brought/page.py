@@ -27,7 +27,8 @@ def without_tags(page: str) -> str:
         name = (tag[2] or "").lower()
         closes = tag[1] == "/"
         if not unseen:
-            texts.append(page[position : tag.start()].replace("\n", " "))
+            text = page[position : tag.start()]
+            texts.append(text.replace("\n", " "))
         position = tag.end()
         if unseen == _COMMENT_BEGINS:
             if tag[0] == _COMMENT_ENDS:
@@ -40,10 +41,13 @@ def without_tags(page: str) -> str:
         elif name in _UNSEEN and not closes:
             unseen = name
         else:
-            texts.append(_in_place_of(name, closes=closes))
+            shown = _in_place_of(name, closes=closes)
+            texts.append(shown)
     if not unseen:
-        texts.append(page[position:].replace("\n", " "))
-    return html.unescape("".join(texts))
+        rest = page[position:]
+        texts.append(rest.replace("\n", " "))
+    whole = "".join(texts)
+    return html.unescape(whole)
 
 
 def _in_place_of(name: str, *, closes: bool) -> str:
