@@ -31,17 +31,20 @@ def _weights(accept: str) -> dict[str, float]:
     for entry in accept.split(",")[:MAX_RANGES]:
         name, *parameters = entry.split(";")
         name = name.strip().lower()
-        weight = _weight_in(parameters)
+        written = _weight_in(parameters)
         # "text/html;level=1" is of HTML, too: of several, what is liked best.
-        if _WEIGHT.fullmatch(weight):
-            weights[name] = max(float(weight), weights.get(name, 0.0))
+        if _WEIGHT.fullmatch(written):
+            weight = float(written)
+            known = weights.get(name, 0.0)
+            weights[name] = max(weight, known)
     return weights
 
 
 def _weight_in(parameters: list[str]) -> str:
     """The weight that the parameters of a range give it, as it is written."""
     for parameter in parameters:
-        key, _, value = parameter.strip().lower().partition("=")
+        lowered = parameter.strip().lower()
+        key, _, value = lowered.partition("=")
         if key.strip() == "q":
             return value.strip()
     return "1"

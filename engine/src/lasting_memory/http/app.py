@@ -195,13 +195,14 @@ def _check_routes(routes: Sequence[BaseRoute]) -> None:
 
 def _middleware(deployment: Deployment, *, page: bool, mcp: bool) -> list[Middleware]:
     """The middleware, from the outside in. The server adds its routes, so it surrounds these, too."""
+    settings = deployment.settings
     middleware = list[Middleware]()
-    if deployment.settings.local_dev:
-        middleware.append(Middleware(DevGuard, settings=deployment.settings))
+    if settings.local_dev:
+        middleware.append(Middleware(DevGuard, settings=settings))
     middleware.append(Middleware(RequestBounds, deployment=deployment))
-    middleware.append(Middleware(PeoplesAgents, settings=deployment.settings))
+    middleware.append(Middleware(PeoplesAgents, settings=settings))
     if mcp:
-        middleware.append(Middleware(Discovery, settings=deployment.settings))
+        middleware.append(Middleware(Discovery, settings=settings))
     if page:
         languages = texts.load(deployment.folder / "texts")
         middleware.append(Middleware(Page, deployment=deployment, languages=languages))
@@ -246,9 +247,12 @@ class Page:
     def show(self, request: Request) -> Response:
         """The page, with what is there before its script: its language and a few texts."""
         language = self.language(request)
+        own_texts = self.texts[language]
         shown = self.index.replace("{language}", language)
         for key in ("page.title", "page.noscript"):
-            shown = shown.replace(f"{{{key}}}", html.escape(str(self.texts[language][key])))
+            text = html.escape(str(own_texts[key]))
+            place = f"{{{key}}}"
+            shown = shown.replace(place, text)
         return HTMLResponse(shown, headers=CHOSEN | {"content-language": language})
 
     def show_texts(self, request: Request) -> Response:
@@ -266,9 +270,11 @@ class Page:
             return
         root = scope.get("root_path", "")
         path = str(scope.get("path", "")).removeprefix(root)
-        if f"{path}/".startswith("/app/"):
+        is_of_page = f"{path}/".startswith("/app/")
+        is_root = path in ("", "/")
+        if is_of_page:
             await self.page(scope, receive, self._guarded(send))
-        elif path in ("", "/") and _is_browser(Request(scope)):
+        elif is_root and _is_browser(Request(scope)):
             to_page = RedirectResponse(f"{root}/app", headers={"vary": "accept"})
             await to_page(scope, receive, self._guarded(send))
         else:
@@ -276,11 +282,12 @@ class Page:
 
     def _guarded(self, send: Send) -> Send:
         """Sends an answer with the headers of the page."""
+        added = [(name.encode(), value.encode()) for name, value in self.headers.items()]
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = [(name.encode(), value.encode()) for name, value in self.headers.items()]
-                message = {**message, "headers": [*message["headers"], *headers]}
+                headers = [*message["headers"], *added]
+                message = {**message, "headers": headers}
             await send(message)
 
         return send_guarded

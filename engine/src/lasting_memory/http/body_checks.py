@@ -45,9 +45,15 @@ def shape(body: bytes) -> tuple[int, int]:
     """
     plain = body.replace(rb"\\", b"").replace(rb"\"", b"")
     marks = np.frombuffer(plain.translate(_MARKS, _NO_MARKS), np.int8)
-    marks = marks[np.cumsum(marks == _QUOTE) % 2 == 0]
-    is_comma = marks == _COMMA
-    return int(np.cumsum(marks * ~is_comma, dtype=np.int64).max(initial=0)), int(is_comma.sum())
+    quotes_before = np.cumsum(marks == _QUOTE)
+    is_outside = quotes_before % 2 == 0
+    outside = marks[is_outside]
+    is_comma = outside == _COMMA
+    steps = outside * ~is_comma
+    depths = np.cumsum(steps, dtype=np.int64)
+    depth = depths.max(initial=0)
+    commas = is_comma.sum()
+    return int(depth), int(commas)
 
 
 def _canonical(text: str) -> str:
@@ -92,7 +98,9 @@ def fields_of(path: str) -> type[Fields]:
     """The fields that are checked in the body of a request to a route of the platform's."""
     if path.endswith("/history"):
         return _History
-    return _StoreSearch if path.rstrip("/") == "/store/items/search" else Fields
+    if path.rstrip("/") == "/store/items/search":
+        return _StoreSearch
+    return Fields
 
 
 def check_body(body: bytes, limit: int, fields: type[Fields] | None, *, asks_for_run: bool) -> None:
@@ -102,8 +110,9 @@ def check_body(body: bytes, limit: int, fields: type[Fields] | None, *, asks_for
     that its sender may not send.
     """
     depth, commas = shape(body)
-    if depth > MAX_REQUEST_NESTING or commas > limit // BYTES_A_VALUE:
-        bounds = f"{MAX_REQUEST_NESTING} levels of nesting, or {limit // BYTES_A_VALUE:,} values"
+    most_values = limit // BYTES_A_VALUE
+    if depth > MAX_REQUEST_NESTING or commas > most_values:
+        bounds = f"{MAX_REQUEST_NESTING} levels of nesting, or {most_values:,} values"
         raise HTTPException(422, f"The body has more than {bounds}.")
     if fields is None:
         return
@@ -113,7 +122,8 @@ def check_body(body: bytes, limit: int, fields: type[Fields] | None, *, asks_for
         value = None
     if len(body) > limit:
         pictures = sum(len(picture) for picture in attachments.pictures_in(value))
-        if len(body) - pictures > limit:
+        size = len(body) - pictures
+        if size > limit:
             raise too_long(limit)
     if value is not None:
         _check_items(value, fields, asks_for_run=asks_for_run)

@@ -172,7 +172,9 @@ async def _proposal_of(caller: PersonRequest, text_id: str) -> Proposal | None:
     for proposal in await caller.memory.proposals():
         if proposal.changes and proposal.id.startswith(prefix):
             shown = await platform.in_thread(proposal.shown)
-    return Proposal.model_validate(shown) if shown else None
+    if not shown:
+        return None
+    return Proposal.model_validate(shown)
 
 
 async def _in_own_task(
@@ -186,7 +188,9 @@ async def _in_own_task(
     _tasks.add(task)
     task.add_done_callback(_forget_task)
     report = await asyncio.shield(task)
-    return report.model_dump() if isinstance(report, NothingToDo) else report
+    if isinstance(report, NothingToDo):
+        return report.model_dump()
+    return report
 
 
 def _forget_task(task: asyncio.Task[dict[str, Any] | NothingToDo]) -> None:
@@ -201,8 +205,9 @@ async def _read_part(
 ) -> dict[str, Any] | NothingToDo:
     """The report of the run that reads a part of a text, once it is this person's turn."""
     rules = caller.deployment.consolidation or DEFAULT_CONSOLIDATION
+    at_once = rules.at_once + 1
     seconds = consolidation.TURN_SECONDS
-    async with _readings.taken(caller.actor, rules.at_once + 1, seconds) as is_turn:
+    async with _readings.taken(caller.actor, at_once, seconds) as is_turn:
         if not is_turn:
             return nothing_to_do(consolidation.READING, dry_run=False)
         text = await platform.in_thread(part.dumped)
@@ -239,13 +244,15 @@ class _Summary:
         return True
 
     def leave_out(self, reason: str, entries: Sequence[consolidation.Entry]) -> None:
-        counted = consolidation.counted({reason: [entry.text for entry in entries]})
+        texts = [entry.text for entry in entries]
+        counted = consolidation.counted({reason: texts})
         self._add_left_out(reason, counted[reason])
 
     def _add_left_out(self, reason: str, left_out: Mapping[str, Any]) -> None:
         known = self._left_out.setdefault(reason, {"count": 0, "lines": []})
+        lines = known["lines"] + left_out["lines"]
+        known["lines"] = lines[:_LINES_TOLD]
         known["count"] += left_out["count"]
-        known["lines"] = (known["lines"] + left_out["lines"])[:_LINES_TOLD]
 
     def answer(self, proposal: Proposal | None, parts: int, failures: list[FailedPart]) -> Brought:
         framing = consolidation.counted({"framing": self._text.framing})

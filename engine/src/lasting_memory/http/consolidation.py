@@ -91,13 +91,16 @@ async def consolidate(
     """
     if query.beginning or query.tokens:
         return await _from_beginning(caller, query)
+    store = caller.store
+    began = caller.began
     owner = await owner_of(caller)
     trigger = Trigger.TIDY if query.tidy else Trigger.ASKED
     if query.dry_run:
-        return json_response(await _rehearse(caller, owner, trigger))
+        report = await _rehearse(caller, owner, trigger)
+        return json_response(report)
     async with platform.acting_as_caller(caller.http), get_client() as client:
-        await consolidation.start(owner, client, trigger, store=caller.store, began=caller.began)
-    if await journal.is_forgotten(caller.store, caller.began):
+        await consolidation.start(owner, client, trigger, store=store, began=began)
+    if await journal.is_forgotten(store, began):
         raise HTTPException(409, "You were forgotten meanwhile; nothing is queued.")
     return json_response(Queued(queued=True), 202)
 
@@ -108,7 +111,8 @@ async def _from_beginning(caller: PersonRequest, query: RunQuery) -> Response:
             422, "from=beginning goes with tokens alone, and tokens with from=beginning."
         )
     answer = await read_again(caller, query.tokens)
-    return json_response(answer, 200 if isinstance(answer, DreamEstimate) else 202)
+    status = 200 if isinstance(answer, DreamEstimate) else 202
+    return json_response(answer, status)
 
 
 async def _rehearse(

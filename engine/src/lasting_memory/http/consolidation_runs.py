@@ -79,8 +79,11 @@ async def run_and_wait(
 
 def nothing_to_do(reason: str, *, dry_run: bool) -> NothingToDo:
     """The answer where a run had nothing to work on, or did not begin."""
+    notes = list[Note]()
     kind = consolidation.NOTHING_TO_DO.get(reason)
-    notes = [Note.model_validate(consolidation.note(kind))] if kind else []
+    if kind:
+        note = Note.model_validate(consolidation.note(kind))
+        notes.append(note)
     return NothingToDo(dry_run=dry_run, files={}, reason=reason, notes=notes)
 
 

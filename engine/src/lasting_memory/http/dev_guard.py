@@ -41,11 +41,14 @@ class DevGuard:
             return
         method = scope.get("method", "WebSocket")
         logger.warning("Refused %s %.*a: %s", method, _SHOWN, scope["path"], reason)
-        await JSONResponse({"detail": reason}, status_code=403)(scope, receive, send)
+        refusal = JSONResponse({"detail": reason}, status_code=403)
+        await refusal(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> str | None:
         """The reason to refuse a request, in one line, or None."""
-        match = _CLOSED.match(str(scope["path"]).removeprefix(scope.get("root_path", "")))
+        root = scope.get("root_path", "")
+        path = str(scope["path"]).removeprefix(root)
+        match = _CLOSED.match(path)
         area = match[1].lower() if match else ""
         if area == "internal":
             return (
@@ -54,18 +57,23 @@ class DevGuard:
         headers = Headers(scope=scope)
         in_process = platform.is_in_process(scope)
         # Studio's page deploys, and says its Origin.
-        may_deploy = "origin" in headers and not in_process and not self.settings.exposed
+        is_of_page = "origin" in headers and not in_process
+        may_deploy = is_of_page and not self.settings.exposed
         if area == "deploy" and not may_deploy:
             return "/deploy is closed here: it asks nobody who they are; run `langgraph deploy` yourself."
-        return None if in_process else self._refused_sender(headers)
+        if in_process:
+            return None
+        return self._refused_sender(headers)
 
     def _refused_sender(self, headers: Headers) -> str | None:
         """The reason to refuse who sent a request, in one line, or None."""
         hosts = headers.getlist("host")
         origins = headers.getlist("origin")
-        if len(hosts) != 1 or not self._is_own_host(hosts[0]):
+        is_own = len(hosts) == 1 and self._is_own_host(hosts[0])
+        if not is_own:
             return f"Host is {_shown(hosts)}; call 127.0.0.1, localhost or the name that the server was started with."
-        if origins and not (len(origins) == 1 and self._is_allowed_origin(origins[0], hosts[0])):
+        is_allowed = len(origins) == 1 and self._is_allowed_origin(origins[0], hosts[0])
+        if origins and not is_allowed:
             return f"Origin is {_shown(origins)}; name it in http.cors of langgraph.json if it may call this server."
         if "x-auth-scheme" in headers and not self.settings.accepts_studio:
             return "x-auth-scheme is closed where others reach this server, since nobody checks it; listen on 127.0.0.1."
@@ -77,21 +85,32 @@ class DevGuard:
         A website can neither own an address nor fake the header in a browser.
         """
         match = _HOST.fullmatch(host)
-        name = match[1].strip("[]").lower() if match else ""
+        if match is None:
+            return False
+        name = match[1].strip("[]").lower()
         if is_loopback(name):
             return True
         if not self.settings.exposed or not name:
             return False
-        return name == self.settings.served_as or _ADDRESS.fullmatch(name) is not None
+        is_address = _ADDRESS.fullmatch(name) is not None
+        return is_address or name == self.settings.served_as
 
     def _is_allowed_origin(self, origin: str, host: str) -> bool:
         """Whether pages of this origin may call: the server's own, or a website in `http.cors`."""
-        is_own = origin.lower() in (f"http://{host}".lower(), f"https://{host}".lower())
-        if is_own or origin in self.settings.cors_origins:
+        settings = self.settings
+        own = f"://{host.lower()}"
+        if origin.lower() in (f"http{own}", f"https{own}"):
             return True
-        expression = self.settings.cors_origin_regex
-        return bool(expression and re.fullmatch(expression, origin))
+        if origin in settings.cors_origins:
+            return True
+        expression = settings.cors_origin_regex
+        if not expression:
+            return False
+        return re.fullmatch(expression, origin) is not None
 
 
 def _shown(values: list[str]) -> str:
-    return ", ".join(f"{value[:_SHOWN]!a}" for value in values[:2]) or "missing"
+    if not values:
+        return "missing"
+    shown = [f"{value[:_SHOWN]!a}" for value in values[:2]]
+    return ", ".join(shown)

@@ -19,7 +19,8 @@ router = requests.memory_router(IS_ON, Depends(check_dreams))
 async def read_dream(caller: Caller, query: AboutQuery) -> DreamState:
     """How far all of your conversations are read again, or what became of that; null: never."""
     caller.check_not_shared()
-    return state_of(await consolidation.dream_of(caller.store, caller.actor))
+    dream = await consolidation.dream_of(caller.store, caller.actor)
+    return state_of(dream)
 
 
 @router.delete("/memory/dream")
@@ -30,9 +31,13 @@ async def stop_dream(caller: Caller, query: AboutQuery, body: NoBody = None) -> 
     """
     caller.check_own()
     caller.check_not_shared()
-    dream = await consolidation.dream_of(caller.store, caller.actor)
+    store = caller.store
+    actor = caller.actor
+    dream = await consolidation.dream_of(store, actor)
     if dream is None or not dream.may_go_on:
         raise HTTPException(404, "Your conversations are not being read again.")
-    if not await consolidation.stop_dream(caller.store, caller.actor, dream, caller.began):
+    is_stopped = await consolidation.stop_dream(store, actor, dream, caller.began)
+    if not is_stopped:
         raise HTTPException(409, FORGOTTEN)
-    return state_of(await consolidation.dream_of(caller.store, caller.actor))
+    stopped = await consolidation.dream_of(store, actor)
+    return state_of(stopped)

@@ -30,7 +30,8 @@ async def _invalid(_: Request, error: RequestValidationError) -> Response:
     loc = first["loc"]
     if first["type"] == "json_invalid":
         loc = loc[:1]  # the rest is a character's number
-    place = repr(".".join(map(str, loc))[:80])  # the names may be the client's, too
+    names = ".".join(map(str, loc))
+    place = repr(names[:80])  # the names may be the client's, too
     reason = first["msg"].removeprefix("Value error, ")
     return JSONResponse({"detail": f"{place} is refused: {reason}"}, 422)
 
@@ -41,8 +42,11 @@ async def _refused(_: Request, error: Exception) -> Response:
         status = 409
     elif isinstance(error, UnknownProposalError):
         status = 404
+    headers = dict[str, str]()
     kind = getattr(error, "kind", "")
-    return JSONResponse({"detail": str(error)}, status, {REFUSAL_KIND: kind} if kind else None)
+    if kind:
+        headers[REFUSAL_KIND] = kind
+    return JSONResponse({"detail": str(error)}, status, headers)
 
 
 async def _misconfigured(_: Request, error: SettingsError) -> Response:
@@ -54,7 +58,8 @@ async def _failed(request: Request, error: ValueError) -> Response:
 
     Its words are for the log alone.
     """
-    if answer := await platform.bad_request(request, error):
+    answer = await platform.bad_request(request, error)
+    if answer:
         return answer
     logger.error("%s %s failed.", request.method, request.url.path, exc_info=error)
     return await _broken(request, error)

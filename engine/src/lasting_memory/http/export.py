@@ -175,13 +175,15 @@ class _Files:
         for place, assistant_id in memories.items():
             histories = dict(await journal.histories(self._store, place, self._limits))
             for item in await journal.all_items(self._store, place):
-                revisions = _revisions(histories.pop(item.key, []))
-                file = self._file(item, revisions, assistant_id)
+                history = histories.pop(item.key, [])
+                file = self._file(item, _revisions(history), assistant_id)
                 if file is not None:
                     yield await platform.in_thread(_json, file)
+            # What is left has no file any more.
             for key, history in histories.items():
                 if history:
-                    self._add_deleted(f"{ROUTE}{key}", _revisions(history), assistant_id)
+                    path = f"{ROUTE}{key}"
+                    self._add_deleted(path, _revisions(history), assistant_id)
 
     def _file(
         self, item: Item, revisions: list[ExportedRevision], assistant_id: str
@@ -282,14 +284,22 @@ async def _threads(
     """
     fields = ["thread_id", "created_at", "updated_at", "metadata", "values"]
     query = {"metadata": metadata, "limit": len(ids), "select": fields, "ids": ids}
+    http = client.http.client
     try:
-        async with client.http.client.stream("POST", "/threads/search", json=query) as answer:
+        async with http.stream("POST", "/threads/search", json=query) as answer:
             answer.raise_for_status()
-            return b"".join([part async for part in answer.aiter_bytes()]).strip()[1:-1]
+            parts = [part async for part in answer.aiter_bytes()]
+        array = b"".join(parts).strip()
+        return array[1:-1]
     except httpx.HTTPStatusError as error:
         if error.response.status_code == httpx.codes.SERVICE_UNAVAILABLE:
             raise
     if len(ids) == 1:
-        return json.dumps({"thread_id": ids[0], "error": "It cannot be read."}).encode()
-    objects = [await _threads(client, metadata, [thread_id]) for thread_id in ids]
-    return b",\n".join(filter(None, objects))
+        unreadable = {"thread_id": ids[0], "error": "It cannot be read."}
+        return json.dumps(unreadable).encode()
+    objects = list[bytes]()
+    for thread_id in ids:
+        thread = await _threads(client, metadata, [thread_id])
+        if thread:
+            objects.append(thread)
+    return b",\n".join(objects)

@@ -160,10 +160,11 @@ async def _history(caller: requests.PersonRequest, path: str) -> list[Revision]:
     if not place.is_shared:
         return revisions
     # In which conversation somebody's agent wrote a line is that person's own.
-    return [
-        replace(revision, author=replace(revision.author, run_id="", thread_id=""))
-        for revision in revisions
-    ]
+    shown = list[Revision]()
+    for revision in revisions:
+        author = replace(revision.author, run_id="", thread_id="")
+        shown.append(replace(revision, author=author))
+    return shown
 
 
 # The source of a line, in the form that `prompts/consolidation.md` asks for.
@@ -175,12 +176,16 @@ def _line_origins(content: str, revisions: Sequence[Revision]) -> list[LineOrigi
     # Other code wrote the file, or it is changing at this moment.
     if not revisions or revisions[0].content != content:
         return []
-    origins = list[LineOrigin | None]()
     lines = journal.lines_of(content)
-    known = line_sources(content, revisions[0].sources)
+    sources = line_sources(content, revisions[0].sources)
+    origins = list[LineOrigin | None]()
     for number, revision in enumerate(journal.line_origins(revisions)):
-        source = known[number] or Source.INFERRED
-        origins.append(_line_origin(lines[number], revision, source) if revision else None)
+        if revision is None:
+            origins.append(None)
+            continue
+        source = sources[number] or Source.INFERRED
+        origin = _line_origin(lines[number], revision, source)
+        origins.append(origin)
     return origins
 
 
@@ -258,8 +263,9 @@ async def _replace_known(
     newest = revisions[0] if revisions else NOTHING
     # Revision 0 is no file.
     number = newest.number if newest.content is not None else 0
-    is_match = if_match is None or if_match.strip('"') == str(number)
-    expected_id = newest.id if is_match else "another"  # which no revision has
+    expected_id = newest.id
+    if if_match is not None and if_match.strip('"') != str(number):
+        expected_id = "another"  # which no revision has
     return await _revise(caller, path, file, expected_id, number, vouch=vouch)
 
 
@@ -292,7 +298,9 @@ async def read_history(caller: Caller, query: ReadableQuery) -> FileHistory:
     revisions = await _history(caller, query.path)
     dropped = 0
     if revisions:
-        dropped = min(caller.deployment.limits.revisions_kept, revisions[0].number) - len(revisions)
+        most = caller.deployment.limits.revisions_kept
+        made = revisions[0].number
+        dropped = min(most, made) - len(revisions)
     else:
         await _item(caller, query.path)
     return FileHistory(
@@ -307,9 +315,10 @@ def _with_diffs(revisions: Sequence[Revision]) -> list[RevisionSummary]:
     summaries = list[RevisionSummary]()
     for new, old in itertools.zip_longest(revisions, revisions[1:]):
         is_known = old is not None or new.number == 1
+        before = old.content if old else None
         diff = None
         if is_known:
-            diff = journal.diff((old and old.content) or "", new.content or "")
+            diff = journal.diff(before or "", new.content or "")
         if diff:
             diff = journal.cut(f"{diff}\n")
         summaries.append(summary_of(new, diff))
@@ -325,23 +334,31 @@ async def undo(
     To take back is to undo what these revisions changed, and nothing later. Either is a revision
     itself. 404: there is no such revision in the history. 412: the file is at another revision.
     """
+    path = body.path
     if body.changes is None:
-        revisions = await _history(caller, body.path)
+        revisions = await _history(caller, path)
         revision = _restored(body, revisions)
-        vouch = await platform.in_thread(_vouch_of_old, body.path, [revision], is_restored=True)
-        return await _replace(caller, body.path, revision.file(), if_match, vouch)
+        vouch = await platform.in_thread(_vouch_of_old, path, [revision], is_restored=True)
+        return await _replace(caller, path, revision.file(), if_match, vouch)
     tries = _TRIES if body.changes and not if_match else 1
     while True:
-        # What is taken back is worked out anew where somebody else writes meanwhile.
-        revisions = await _history(caller, body.path)
-        file = await platform.in_thread(_taken_back, body.path, body.changes, revisions)
-        vouch = await platform.in_thread(_vouch_of_old, body.path, revisions)
         try:
-            return await _replace_known(caller, body.path, file, if_match, revisions, vouch=vouch)
+            return await _take_back(caller, path, body.changes, if_match)
         except HTTPException as error:
             tries -= 1
-            if error.status_code != HTTPStatus.PRECONDITION_FAILED or not tries:
+            has_moved = error.status_code == HTTPStatus.PRECONDITION_FAILED
+            if not has_moved or not tries:
                 raise
+
+
+async def _take_back(
+    caller: requests.PersonRequest, path: str, changes: Sequence[str], if_match: str | None
+) -> WrittenFile:
+    """Take changes back from a file as it is now. Raises 412 where somebody else writes meanwhile."""
+    revisions = await _history(caller, path)
+    file = await platform.in_thread(_taken_back, path, changes, revisions)
+    vouch = await platform.in_thread(_vouch_of_old, path, revisions)
+    return await _replace_known(caller, path, file, if_match, revisions, vouch=vouch)
 
 
 def _restored(body: Undo, revisions: Sequence[Revision]) -> Revision:
@@ -360,30 +377,38 @@ def _vouch_of_old(path: str, revisions: Sequence[Revision], *, is_restored: bool
     known = dict[str, Source]()
     for revision in reversed(revisions):
         if revision.encoding == "utf-8":
-            known |= sources_in(path, revision.content, revision.sources)
+            sources = sources_in(path, revision.content, revision.sources)
+            known.update(sources)
     otherwise = always(Source.INFERRED)
-    return restored(known, otherwise) if is_restored else noted(known, otherwise)
+    if is_restored:
+        return restored(known, otherwise)
+    return noted(known, otherwise)
 
 
 def _taken_back(
     path: str, changes: Sequence[str], revisions: Sequence[Revision]
 ) -> FileData | None:
     """The file without what these revisions changed. Raises `HTTPException` 404 or 409. Blocks."""
-    unknown = {*changes} - {revision.id for revision in revisions}
-    if unknown:
-        raise _unknown_revision(path, unknown.pop())
+    ids = {revision.id for revision in revisions}
+    for change in changes:
+        if change not in ids:
+            raise _unknown_revision(path, change)
+    earlier = [*revisions[1:], NOTHING]
     content = revisions[0].content if revisions else None
-    for revision, before in zip(revisions, [*revisions[1:], NOTHING], strict=True):
+    for revision, before in zip(revisions, earlier, strict=True):
         if revision.id not in changes:
             continue
         if not before.number and revision.number > 1:
             raise HTTPException(
                 404, f"What revision {revision.number} of {path} changed is not kept any more."
             )
-        if {revision.encoding, before.encoding} != {"utf-8"}:
+        are_texts = revision.encoding == "utf-8" and before.encoding == "utf-8"
+        if not are_texts:
             raise HTTPException(409, f"{path} is no text; undo it to a revision.")
         content = journal.undone(path, content, before.content, revision.content)
-    return None if content is None else FileData(content=content, encoding="utf-8")
+    if content is None:
+        return None
+    return FileData(content=content, encoding="utf-8")
 
 
 def _unknown_revision(path: str, revision: str) -> HTTPException:

@@ -120,7 +120,8 @@ async def forget(
     going = set[str]()
     deadline = time.monotonic() + STOP_SECONDS
     # Also the namespace of the default MEMORY_SCOPE, which the deployment may have had before.
-    files = {scopes.person().namespace(actor, deployment.default_assistant)}
+    default = scopes.person().namespace(actor, deployment.default_assistant)
+    files = {default}
     for _ in range(_PASSES):
         await journal.forget(store, actor)
         await stop_embedding(actor)
@@ -130,12 +131,16 @@ async def forget(
             await journal.forget(store, actor)  # a run may have begun after the first
         await asyncio.sleep(FORGET_GRACE_SECONDS)
         counts["threads"] += await _delete_threads(client, actor, going)
-        files |= (await requests.memories_of(store, actor, deployment)).keys()
-        await Offers(store, actor, deployment).withdraw_all()
+        memories = await requests.memories_of(store, actor, deployment)
+        files.update(memories)
+        offers = Offers(store, actor, deployment)
+        await offers.withdraw_all()
         for namespace in namespaces.namespaces_of(actor, sorted(files)):
-            counts[namespace[0]] += await _delete_items(store, namespace)
+            kind = namespace[0]
+            counts[kind] += await _delete_items(store, namespace)
         # Also of what was written meanwhile.
-        files |= (await requests.memories_of(store, actor, deployment)).keys()
+        memories = await requests.memories_of(store, actor, deployment)
+        files.update(memories)
         if await _has_nothing(store, client, actor, files):
             return +counts
     why = "Something of yours came back each time."
@@ -174,7 +179,8 @@ async def _stop_runs(
             going = await _own(client, actor, ids=counted) if counted else set()
         for thread_id in busy | going:
             await cancel_runs(client, thread_id, stopped)
-        if not going or time.monotonic() > deadline:
+        is_too_late = time.monotonic() > deadline
+        if not going or is_too_late:
             return going
         await asyncio.sleep(0.05)
 
@@ -190,10 +196,12 @@ async def _delete_threads(client: LangGraphClient, actor: identity.Actor, going:
     """Delete all threads but these, with their runs and checkpoints; returns their number."""
     deleted = 0
     while True:
-        thread_ids = sorted(await _own(client, actor) - going)[:_DELETED]
+        own = await _own(client, actor)
+        thread_ids = sorted(own - going)[:_DELETED]
         if not thread_ids:
             return deleted
-        pruned = int((await client.threads.prune(thread_ids))["pruned_count"])
+        answer = await client.threads.prune(thread_ids)
+        pruned = int(answer["pruned_count"])
         if not pruned:
             return deleted
         deleted += pruned
@@ -206,5 +214,6 @@ async def _delete_items(store: BaseStore, namespace: Namespace) -> int:
         items = await store.asearch(namespace, limit=_DELETED)
         if not items:
             return deleted
-        await store.abatch([PutOp(item.namespace, item.key, None) for item in items])
+        deletions = [PutOp(item.namespace, item.key, None) for item in items]
+        await store.abatch(deletions)
         deleted += len(items)

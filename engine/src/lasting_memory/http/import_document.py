@@ -81,9 +81,10 @@ class DocumentFile(BaseModel, strict=True):
             return before
         content = before["content"]
         missing = self._missing_in(content)
-        needs_break = missing and content and not content.endswith("\n")
-        gap = "\n" if needs_break else ""
-        return FileData(content=f"{content}{gap}{missing}", encoding="utf-8")
+        lacks_break = bool(content) and not content.endswith("\n")
+        if missing and lacks_break:
+            content += "\n"
+        return FileData(content=content + missing, encoding="utf-8")
 
     def _missing_in(self, content: str) -> str:
         """The lines of the file that a text has not, in their order."""

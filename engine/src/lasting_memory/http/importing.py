@@ -73,13 +73,16 @@ async def _import_files(caller: PersonRequest, files: Sequence[DocumentFile]) ->
     limit = caller.deployment.limits.max_files
     if len(files) > limit:
         raise RefusedWrite(f"There are {len(files)} files, and {limit} is the limit; import fewer.")
-    stored = {item.key: item for item in await journal.all_items(caller.store, caller.namespace)}
+    items = await journal.all_items(caller.store, caller.namespace)
+    stored = {item.key: item for item in items}
     for file in files:
-        await platform.in_thread(_check_file, caller, file, stored.get(key_of(file.path)))
+        item = stored.get(key_of(file.path))
+        await platform.in_thread(_check_file, caller, file, item)
     imported = list[ImportedFile]()
     for file in files:
+        item = stored.get(key_of(file.path))
         try:
-            action = await _import_file(caller, file, stored.get(key_of(file.path)))
+            action = await _import_file(caller, file, item)
         except RefusedWrite as error:
             raise HTTPException(
                 409, f"{error} {len(imported)} files before it were imported."
@@ -90,26 +93,33 @@ async def _import_files(caller: PersonRequest, files: Sequence[DocumentFile]) ->
 
 def _check_file(caller: PersonRequest, file: DocumentFile, item: Item | None) -> None:
     """Raise `RefusedWrite` for a file that must not be remembered, or not be merged. Blocks."""
-    check_file(caller.deployment, file.path, file.content, caller.author, file.encoding)
+    deployment = caller.deployment
+    check_file(deployment, file.path, file.content, caller.author, file.encoding)
     try:
         before = stored_file(item) if item else None
     except RefusedWrite:  # the import says so when it comes to it
         return
     merged = file.merged(before)
-    text = before["content"] if before else None
-    if text != merged["content"]:
-        source = source_of_write(file.path, before, merged, file.vouch())
-        change = Change(file.path, text, merged["content"], caller.author, source)
-        check_change(caller.deployment, change)
+    old_text = before["content"] if before else None
+    new_text = merged["content"]
+    if old_text == new_text:
+        return
+    source = source_of_write(file.path, before, merged, file.vouch())
+    change = Change(file.path, old_text, new_text, caller.author, source)
+    check_change(deployment, change)
 
 
 async def _import_file(caller: PersonRequest, file: DocumentFile, item: Item | None) -> Action:
     """Merge a file with the stored one. Raises `RefusedWrite`."""
     before = stored_file(item) if item else None
-    if before and file.merged(before)["content"] == before["content"]:
-        return "same" if before["content"] == file.content else "keep"
+    if before:
+        content = before["content"]
+        merged = file.merged(before)
+        if merged["content"] == content:
+            return "same" if file.content == content else "keep"
+    key = key_of(file.path)
     vouch = await platform.in_thread(file.vouch)
-    await caller.files.arevise(key_of(file.path), file.merged, written=file.times(), vouch=vouch)
+    await caller.files.arevise(key, file.merged, written=file.times(), vouch=vouch)
     return "append" if before else "create"
 
 
@@ -126,12 +136,15 @@ async def _import_proposals(caller: PersonRequest, document: Document) -> int:
     waiting = 0
     for known in await memory.proposals():
         known_ids.add(known.id)
-        waiting += bool(known.changes)
+        if known.changes:
+            waiting += 1
     kinds = {proposal.id: proposal.kind for proposal in document.proposals}
     proposed = 0
     for exported_id, changes in document.proposed_changes.items():
-        proposal = _proposal(caller, changes, kinds.get(exported_id, ""))
-        if proposal.id in known_ids or waiting >= MAX_PROPOSALS or not _may_wait(caller, proposal):
+        kind = kinds.get(exported_id, "")
+        proposal = _proposal(caller, changes, kind)
+        has_room = waiting < MAX_PROPOSALS and _may_wait(caller, proposal)
+        if proposal.id in known_ids or not has_room:
             continue
         await memory.propose(proposal)
         known_ids.add(proposal.id)
@@ -143,12 +156,13 @@ async def _import_proposals(caller: PersonRequest, document: Document) -> int:
 def _proposal(caller: PersonRequest, exported: Sequence[DocumentChange], kind: str) -> Proposal:
     """A proposal of these changes. Its id is the same whenever this person imports them."""
     files = caller.memory.files
-    changes = [
-        Changed(key_of(change.path), change.before, change.after, change.deleted)
-        for change in exported
-    ]
+    changes = list[Changed]()
+    for change in exported:
+        key = key_of(change.path)
+        changes.append(Changed(key, change.before, change.after, change.deleted))
+    content = repr((files, changes))
     return Proposal(
-        f"imported-{own_id(caller.actor, repr((files, changes)))}",
+        f"imported-{own_id(caller.actor, content)}",
         datetime.now(UTC).isoformat(),
         files[-1],
         identity.Author("consolidation", caller.actor.user_id),
@@ -161,19 +175,29 @@ def _proposal(caller: PersonRequest, exported: Sequence[DocumentChange], kind: s
 
 def _may_wait(caller: PersonRequest, proposal: Proposal) -> bool:
     """Whether an imported proposal changes something, and is not too large."""
-    size = sum(len(change.before) + len(change.after) for change in proposal.changes)
-    return bool(proposal.changes) and size <= 2 * caller.deployment.limits.max_bytes
+    if not proposal.changes:
+        return False
+    size = 0
+    for change in proposal.changes:
+        size += len(change.before) + len(change.after)
+    limit = 2 * caller.deployment.limits.max_bytes
+    return size <= limit
 
 
 async def _tighten(caller: PersonRequest, exported: DocumentControls) -> Controls:
     """Turn on what the export has on. The person alone does that. Returns what is on now."""
-    present = await controls.controls(caller.store, caller.actor, caller.deployment)
+    store = caller.store
+    actor = caller.actor
+    present = await controls.controls(store, actor, caller.deployment)
     turned_on = dict[str, bool]()
     for name, is_on in exported.model_dump().items():
-        if is_on and not getattr(present, name):
+        is_on_already = getattr(present, name)
+        if is_on and not is_on_already:
             turned_on[name] = True
     if not turned_on or caller.author.kind == "operator":
         return controls_of(present)
-    if not await controls.set_controls(caller.store, caller.actor, turned_on, caller.began):
+    is_set = await controls.set_controls(store, actor, turned_on, caller.began)
+    if not is_set:
         raise HTTPException(409, requests.IMPORT_IS_GONE)
-    return controls_of(replace(present, **turned_on))
+    tightened = replace(present, **turned_on)
+    return controls_of(tightened)

@@ -56,14 +56,16 @@ def _know_which_runs_go_on() -> None:
 
     @asynccontextmanager
     async def enter_counted(run_id: Any, thread_id: Any, *args: Any) -> AsyncIterator[Any]:
-        going[str(thread_id)] += 1
-        run_ids[str(run_id)] += 1
+        thread_name = str(thread_id)
+        run_name = str(run_id)
+        going[thread_name] += 1
+        run_ids[run_name] += 1
         try:
             async with enter(run_id, thread_id, *args) as done:
                 yield done
         finally:
-            _count_down(going, str(thread_id))
-            _count_down(run_ids, str(run_id))
+            _count_down(going, thread_name)
+            _count_down(run_ids, run_name)
             await _tell_status(thread_id)
             await _delete_late_checkpoints(thread_id)
 
@@ -75,10 +77,10 @@ def _know_which_runs_go_on() -> None:
         if thread:
             shown = {"values": thread.get("values"), "interrupts": thread.get("interrupts")}
         # The handlers first: they stop the run. With it ends the thread of a stateless run.
-        filters = await ops.Runs.handle_event(
-            ctx, "delete", {"run_id": run_id, "thread_id": thread_id}
-        )
-        if was_there and _thread(conn, thread_id) is None and _is_seen(thread, filters):
+        value = {"run_id": run_id, "thread_id": thread_id}
+        filters = await ops.Runs.handle_event(ctx, "delete", value)
+        has_ended = was_there and _thread(conn, thread_id) is None
+        if has_ended and _is_seen(thread, filters):
             return _one(run_id)
         deleted = await delete(conn, run_id, thread_id=thread_id, ctx=ctx)
         listed = _has_run(conn, thread_id, run_id)  # still, if the caller may not delete it
@@ -86,7 +88,8 @@ def _know_which_runs_go_on() -> None:
         if thread and was_alone and not goes_on:
             # As before the run, of which the stop has shown what it had come to: its checkpoints
             # are gone.
-            thread.update(shown, status="interrupted" if shown["interrupts"] else "idle")
+            status = "interrupted" if shown["interrupts"] else "idle"
+            thread.update(shown, status=status)
         await _tell_status(thread_id)
         return deleted
 
@@ -113,21 +116,42 @@ def _thread(conn: Any, thread_id: Any) -> dict[str, Any] | None:
 
 def _has_run(conn: Any, thread_id: Any, run_id: Any) -> bool:
     """Whether the platform lists this run of this thread."""
-    ids = (str(thread_id), str(run_id))
-    return any((str(run["thread_id"]), str(run["run_id"])) == ids for run in conn.store["runs"])
+    runs = _runs_in(conn, thread_id)
+    return any(str(run["run_id"]) == str(run_id) for run in runs)
 
 
 def _active_runs(conn: Any, thread_id: Any) -> set[str]:
     """Ids of the runs of this thread that the platform lists as waiting or at work."""
-    in_thread = [run for run in conn.store["runs"] if str(run["thread_id"]) == str(thread_id)]
-    return {str(run["run_id"]) for run in in_thread if run["status"] in {"pending", "running"}}
+    ids = set[str]()
+    for run in _runs_in(conn, thread_id):
+        if run["status"] in {"pending", "running"}:
+            ids.add(str(run["run_id"]))
+    return ids
+
+
+def _runs_in(conn: Any, thread_id: Any) -> list[Any]:
+    """The runs of this thread that the platform lists."""
+    name = str(thread_id)
+    return [run for run in conn.store["runs"] if str(run["thread_id"]) == name]
 
 
 def _is_seen(thread: Mapping[str, Any] | None, filters: Any) -> bool:
     """Whether whom the handlers gave these filters sees this thread."""
-    return thread is not None and (
-        not filters or ops._check_filter_match(thread["metadata"], filters)  # noqa: SLF001
-    )
+    if thread is None:
+        return False
+    if not filters:
+        return True
+    return bool(ops._check_filter_match(thread["metadata"], filters))  # noqa: SLF001
+
+
+def _ended(conn: Any, before: Mapping[str, Mapping[str, Any] | None], filters: Any) -> set[str]:
+    """Ids of the threads that were there `before` and are not now, of those that are seen."""
+    ended = set[str]()
+    for thread_id, thread in before.items():
+        is_gone = _thread(conn, thread_id) is None
+        if is_gone and _is_seen(thread, filters):
+            ended.add(thread_id)
+    return ended
 
 
 async def _one(item: Any) -> AsyncIterator[Any]:
@@ -140,7 +164,8 @@ async def _tell_status(thread_id: Any) -> None:
         thread = _thread(conn, thread_id)
         if thread is None:
             return
-        goes_on = platform.runs_going is not None and platform.runs_going[str(thread_id)] > 0
+        counts = platform.runs_going
+        goes_on = counts is not None and counts[str(thread_id)] > 0
         if _active_runs(conn, thread_id):
             thread["status"] = "busy"
         elif thread["status"] == "busy" and not goes_on:
@@ -150,8 +175,8 @@ async def _tell_status(thread_id: Any) -> None:
 async def _delete_late_checkpoints(thread_id: Any) -> None:
     """Of a run that went on after its thread was deleted."""
     async with connect() as conn:
-        is_there = _thread(conn, thread_id) is not None
-    if not is_there:
+        thread = _thread(conn, thread_id)
+    if thread is None:
         saver = await get_checkpointer()
         await saver.adelete_thread(str(thread_id))
 
@@ -177,7 +202,8 @@ def _delete_what_was_asked_for() -> None:
         before = _thread(conn, thread_id)
         filters = await ops.Threads.handle_event(ctx, "delete", {"thread_id": thread_id})
         async with turn:
-            if _is_seen(before, filters) and _thread(conn, thread_id) is None:
+            has_ended = _thread(conn, thread_id) is None
+            if has_ended and _is_seen(before, filters):
                 return _one(thread_id)
             if filters and not await ops.Threads._get_with_filters(conn, thread_id, filters):  # noqa: SLF001
                 raise HTTPException(404, f"Thread with ID {thread_id} not found")
@@ -189,13 +215,10 @@ def _delete_what_was_asked_for() -> None:
         async with connect() as conn:
             before = {str(thread_id): _thread(conn, thread_id) for thread_id in thread_ids}
             filters = await ops.Threads.handle_event(ctx, "delete", {"thread_ids": thread_ids})
-            ended = {
-                name
-                for name, thread in before.items()
-                if _is_seen(thread, filters) and _thread(conn, name) is None
-            }
+            ended = _ended(conn, before, filters)
         left = [thread_id for thread_id in thread_ids if str(thread_id) not in ended]
-        return len(ended) + int(await prune(left, strategy, batch_size, ctx))
+        count = int(await prune(left, strategy, batch_size, ctx))
+        return len(ended) + count
 
     async def deleted(thread_id: Any, conn: Any, run_id: Any = None) -> None:
         saver = await get_checkpointer()

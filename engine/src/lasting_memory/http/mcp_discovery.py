@@ -5,6 +5,7 @@ It is public, made of settings alone, and answered before sign-in. No header of 
 what it says.
 """
 
+from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.datastructures import MutableHeaders
@@ -22,14 +23,20 @@ def resource_of(settings: Settings) -> str | None:
     """The address of this server, as tokens name it: the first audience that is an address, or on a
     development server where it listens. None where neither is known.
     """
-    known = [*settings.audiences, *([settings.served_at] if settings.local_dev else [])]
-    return next((address for address in known if is_address(address)), None)
+    known = list(settings.audiences)
+    if settings.local_dev:
+        known.append(settings.served_at)
+    for name in known:
+        if is_address(name):
+            return name
+    return None
 
 
 def metadata_address(resource: str) -> str:
     """The address of the metadata of a resource (RFC 9728, section 3.1)."""
     url = urlsplit(resource)
-    return f"{url.scheme}://{url.netloc}{WELL_KNOWN}{url.path.rstrip('/')}"
+    path = url.path.rstrip("/")
+    return f"{url.scheme}://{url.netloc}{WELL_KNOWN}{path}"
 
 
 class Discovery:
@@ -43,20 +50,29 @@ class Discovery:
         self._resource = resource_of(settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path = str(scope.get("path", "")).removeprefix(scope.get("root_path", ""))
-        if scope["type"] == "http" and self._is_metadata(path):
-            await self._metadata(scope["method"])(scope, receive, send)
-        elif scope["type"] == "http" and path == MCP_PATH and self._resource:
-            challenge = f'Bearer resource_metadata="{metadata_address(self._resource)}"'
-            await self._app(scope, receive, _Challenging(send, challenge).send)
-        else:
+        if scope["type"] != "http":
             await self._app(scope, receive, send)
+            return
+        root = scope.get("root_path", "")
+        path = str(scope.get("path", "")).removeprefix(root)
+        if self._is_metadata(path):
+            answer = self._metadata(scope["method"])
+            await answer(scope, receive, send)
+            return
+        if path == MCP_PATH and self._resource:
+            address = metadata_address(self._resource)
+            challenge = f'Bearer resource_metadata="{address}"'
+            send = _Challenging(send, challenge).send
+        await self._app(scope, receive, send)
 
     def _is_metadata(self, path: str) -> bool:
         """Whether this is its path: clients put that of the resource, or of the route, behind it."""
+        wanted = path.rstrip("/")
+        if not wanted.startswith(WELL_KNOWN):
+            return False
         own = urlsplit(self._resource or "").path.rstrip("/")
-        suffixes = {"", own, MCP_PATH, f"{own}{MCP_PATH}"}
-        return path.rstrip("/") in {f"{WELL_KNOWN}{suffix}" for suffix in suffixes}
+        suffix = wanted.removeprefix(WELL_KNOWN)
+        return suffix in {"", own, MCP_PATH, f"{own}{MCP_PATH}"}
 
     def _metadata(self, method: str) -> Response:
         if method not in {"GET", "HEAD"}:
@@ -66,15 +82,14 @@ class Discovery:
             return JSONResponse({"detail": told}, 404)
         settings = self._settings
         issuers = [issuer for issuer in settings.issuers if is_address(issuer)]
-        metadata = {
-            "resource": self._resource,
-            "resource_name": "Memory",
-            "authorization_servers": issuers,
-            "bearer_methods_supported": ["header"],
-            "scopes_supported": settings.auth_scope.split(),
-        }
-        shown = {name: value for name, value in metadata.items() if value}
-        return JSONResponse(shown, headers={"access-control-allow-origin": "*"})
+        scopes = settings.auth_scope.split()
+        metadata: dict[str, Any] = {"resource": self._resource, "resource_name": "Memory"}
+        if issuers:
+            metadata["authorization_servers"] = issuers
+        metadata["bearer_methods_supported"] = ["header"]
+        if scopes:
+            metadata["scopes_supported"] = scopes
+        return JSONResponse(metadata, headers={"access-control-allow-origin": "*"})
 
 
 class _Challenging:
@@ -85,7 +100,10 @@ class _Challenging:
         self._challenge = challenge
 
     async def send(self, message: Message) -> None:
-        if message["type"] == "http.response.start" and message["status"] == _UNAUTHORIZED:
-            message = {**message, "headers": [*message.get("headers", ())]}
-            MutableHeaders(scope=message)["www-authenticate"] = self._challenge
+        begins = message["type"] == "http.response.start"
+        if begins and message["status"] == _UNAUTHORIZED:
+            present = message.get("headers", ())
+            message = {**message, "headers": [*present]}
+            headers = MutableHeaders(scope=message)
+            headers["www-authenticate"] = self._challenge
         await self._send(message)

@@ -69,11 +69,12 @@ async def me(caller: Caller, query: AboutQuery) -> Me:
 
 
 def _memory_route(caller: PersonRequest, scope: Scope) -> MemoryRoute:
+    actor = caller.actor
     claims = identity.claims_of(caller.http.user)
     namespace = None
     with suppress(scopes.NotAMemberError):
-        namespace = scope.namespace(caller.actor, caller.assistant, claims)
-    if namespace is not None and not scope.may_read(namespace, caller.actor, claims):
+        namespace = scope.namespace(actor, caller.assistant, claims)
+    if namespace is not None and not scope.may_read(namespace, actor, claims):
         namespace = None
     writes = scope.rule(caller.deployment.settings)
     return MemoryRoute(shared=scope.is_shared, writes=writes, namespace=namespace)
@@ -83,26 +84,37 @@ def _memory_route(caller: PersonRequest, scope: Scope) -> MemoryRoute:
 async def prompt(caller: Caller, query: MemoryQuery) -> Prompt:
     """What the model is shown of you at your next turn."""
     deployment = caller.deployment
+    blocks = await _blocks_of(caller)
+    async with platform.graph_to_read(deployment.agents[0], caller.store) as graph:
+        tools = offered_tools(graph) if graph else []
+    described = ShownTools(deployment)
+    shown_tools = await platform.in_thread(described.of, tools)
+    return Prompt(
+        blocks=[_prompt_block(block) for block in blocks],
+        tools=[tool.name for tool in tools],
+        tools_tokens=tokens_of_tools(shown_tools),
+    )
+
+
+async def _blocks_of(caller: PersonRequest) -> list[Block]:
+    """The parts of the system prompt of a person's next turn, the instructions first."""
+    deployment = caller.deployment
     store = caller.store
     actor = caller.actor
     assistant = caller.assistant
     snapshot = await read_snapshot(deployment, store, actor, assistant)
-    memory_blocks = PromptBlocks(deployment, memory_files(deployment))
-    read = await memory_blocks.preview(store, actor, assistant, snapshot)
+    prompt_blocks = PromptBlocks(deployment, memory_files(deployment))
+    blocks = await prompt_blocks.preview(store, actor, assistant, snapshot)
     instructions = deployment.prompt("agent.md")
-    is_read_only = any(block.is_read_only for block in read)
+    is_read_only = any(block.is_read_only for block in blocks)
     if is_read_only:
         instructions = instructions.replace(section_on_writing(deployment), "")
-    blocks = [Block("agent", instructions.strip(), 0), *read]
+    agent = Block("agent", instructions.strip(), 0)
     listed_skills = skills(deployment)
-    if listed_skills:
-        blocks.append(await listed_skills.preview(snapshot))
-    shown = [_prompt_block(block) for block in blocks]
-    async with platform.graph_to_read(deployment.agents[0], caller.store) as graph:
-        tools = offered_tools(graph) if graph else []
-    shown_tools = await platform.in_thread(ShownTools(deployment).of, tools)
-    names = [tool.name for tool in tools]
-    return Prompt(blocks=shown, tools=names, tools_tokens=tokens_of_tools(shown_tools))
+    if listed_skills is None:
+        return [agent, *blocks]
+    skills_block = await listed_skills.preview(snapshot)
+    return [agent, *blocks, skills_block]
 
 
 def _prompt_block(block: Block) -> PromptBlock:

@@ -129,8 +129,8 @@ class _ClientFiles(ScopedFiles):
         Raises `RefusedWrite` where memory is paused, and as `Folder.change`.
         """
         caller = self._person
-        wanted = await controls(caller.store, caller.actor, caller.deployment)
-        if wanted.paused:
+        current = await controls(caller.store, caller.actor, caller.deployment)
+        if current.paused:
             raise RefusedWrite(f"{PAUSED}: nothing is remembered until they resume it.")
 
         def changed(before: FileData | None) -> FileData | None:
@@ -140,10 +140,11 @@ class _ClientFiles(ScopedFiles):
             return FileData(content=text, encoding="utf-8")
 
         vouched = self._unless_refused(key, changed, None)
-        is_proposed = caller.deployment.unconfirmed == "propose"
-        if wanted.review or wanted.review_agent or is_proposed:
+        is_reviewed = current.review or current.review_agent
+        if is_reviewed or caller.deployment.unconfirmed == "propose":
             folder = self._folder()
-            await caller.memory.propose_write(key, folder.gated(key, vouched), folder.author)
+            gated = folder.gated(key, vouched)
+            await caller.memory.propose_write(key, gated, folder.author)
             return True
         await self._put(key, vouched)
         return False
@@ -160,33 +161,32 @@ class MemoryTools:
 
     async def what_do_you_know(self, _: _Nothing) -> str:
         """Everything that is remembered of the person, by file."""
-        lines = await platform.in_thread(
-            _current_lines, self._caller.deployment, await self._items()
-        )
+        items = await self._items()
+        lines = await platform.in_thread(_current_lines, self._caller.deployment, items)
         return _by_file(lines) or "Nothing is remembered of this person yet."
 
     async def remember(self, fact: _Fact) -> str:
         """Remember one fact or wish of the person's, in their memory for all conversations."""
-        line = f"- {_one_line(fact.fact)}"
-        key = _NO_TOPIC
-        if fact.topic and fact.topic.strip():
-            key = _topic_key(fact.topic)
-        waits = await self._append(key, line)
-        if key != _NO_TOPIC:
-            waits |= await self._list_topic(key, _one_line(fact.topic or ""))
+        text = _one_line(fact.fact)
+        topic = fact.topic or ""
+        has_topic = bool(topic.strip())
+        key = _topic_key(topic) if has_topic else _NO_TOPIC
+        waits = await self._append(key, f"- {text}")
+        if has_topic:
+            waits |= await self._list_topic(key, _one_line(topic))
         return _told(waits, f"Remembered in {ROUTE}{key}.")
 
     async def correct(self, correction: _Correction) -> str:
         """Replace one line of what is remembered. The person can take it back."""
         line = await self._line(correction.line, correction.path)
         text = _one_line(correction.correct)
-        waits = await self._files.change(line.key, lambda before: with_line(before, line, text))
+        waits = await self._replace(line, text)
         return _told(waits, f"Corrected in {ROUTE}{line.key}. The page takes it back, if need be.")
 
     async def forget(self, wanted: _OneLine) -> str:
         """Take one line out of what is remembered. The person can take it back."""
         line = await self._line(wanted.line, wanted.path)
-        waits = await self._files.change(line.key, lambda before: with_line(before, line, None))
+        waits = await self._replace(line, None)
         return _told(
             waits,
             f"Taken out of {ROUTE}{line.key}: {line.text[:200]!r}. The page puts it back, or "
@@ -201,7 +201,8 @@ class MemoryTools:
         )
         if not matches:
             return f"Nothing that is remembered matches {wanted.query[:100]!r}."
-        return "\n\n".join(f"{match.path}\n{match.text}" for match in matches)
+        parts = [f"{match.path}\n{match.text}" for match in matches]
+        return "\n\n".join(parts)
 
     async def search_past_conversations(self, wanted: _Query) -> str:
         """Search what the person and their agent said in past conversations."""
@@ -224,42 +225,66 @@ class MemoryTools:
         return answer or f"Nothing was found in {results.searched} conversations."
 
     async def _items(self) -> list[Item]:
-        return await journal.all_items(self._caller.store, self._caller.namespace)
+        caller = self._caller
+        return await journal.all_items(caller.store, caller.namespace)
 
     async def _texts(self) -> dict[str, str]:
-        return {item.key: text_of(item) or "" for item in await self._items()}
+        return _texts_of(await self._items())
 
     async def _line(self, text: str, path: str | None) -> MemoryLine:
         """The line that is named. Raises `RefusedWrite` if it is not exactly one."""
-        lines = await platform.in_thread(memory_lines, await self._texts())
+        texts = await self._texts()
+        lines = await platform.in_thread(memory_lines, texts)
         if path is not None:
             lines = [line for line in lines if f"{ROUTE}{line.key}" == path]
         return await platform.in_thread(line_named, text, lines)
 
+    async def _replace(self, line: MemoryLine, text: str | None) -> bool:
+        """Put a text in place of a line, or take the line out (None)."""
+
+        def replaced(before: str) -> str:
+            return with_line(before, line, text)
+
+        return await self._files.change(line.key, replaced)
+
     async def _append(self, key: str, line: str) -> bool:
         def appended(before: str) -> str:
             added = lacking(before, line)
-            gap = "\n" if before and added and not before.endswith("\n") else ""
+            needs_break = before and added and not before.endswith("\n")
+            gap = "\n" if needs_break else ""
             return f"{before}{gap}{added}"
 
         return await self._files.change(key, appended)
 
     async def _list_topic(self, key: str, topic: str) -> bool:
         """Name a topic's file in the index of topics, which is what prompts show of them."""
-        index = INDEX_PATH.removeprefix(ROUTE)
         if INDEX_PATH not in memory_files(self._caller.deployment):
             return False
-        present = (await self._texts()).get(index, "")
-        if f"{ROUTE}{key}" in present:
+        index = INDEX_PATH.removeprefix(ROUTE)
+        path = f"{ROUTE}{key}"
+        texts = await self._texts()
+        present = texts.get(index, "")
+        if path in present:
             return False
-        return await self._append(index, f"- {topic}: {ROUTE}{key}")
+        return await self._append(index, f"- {topic}: {path}")
+
+
+def _texts_of(items: list[Item]) -> dict[str, str]:
+    """The texts of files, by key; "" for a file that is no text."""
+    texts = dict[str, str]()
+    for item in items:
+        texts[item.key] = text_of(item) or ""
+    return texts
 
 
 def _current_lines(d: Deployment, items: list[Item]) -> list[MemoryLine]:
     """The lines of these files that are not over. Blocks."""
-    texts = {item.key: text_of(item) or "" for item in items}
-    day = present_day(d, texts.get(PROFILE_PATH.removeprefix(ROUTE)))
-    current = {item.key: current_text(item, texts[item.key], day) for item in items}
+    texts = _texts_of(items)
+    profile_key = PROFILE_PATH.removeprefix(ROUTE)
+    day = present_day(d, texts.get(profile_key))
+    current = dict[str, str]()
+    for item in items:
+        current[item.key] = current_text(item, texts[item.key], day)
     return memory_lines(current)
 
 
@@ -301,9 +326,12 @@ def _quoted(query: str, matches: list[recall.Match]) -> str:
     parts = list[str]()
     for match in matches:
         turns = recall.excerpts(query, match, _TURN_CHARS)
-        quoted = "\n".join(f"{turn['speaker']}: {turn['text']}" for turn in turns)
-        parts.append(f"{match.conversation.last_said_at[:10]}\n{quoted}")
-    return "\n\n".join(parts)[:_ANSWER_CHARS]
+        lines = [f"{turn['speaker']}: {turn['text']}" for turn in turns]
+        quoted = "\n".join(lines)
+        day = match.conversation.last_said_at[:10]
+        parts.append(f"{day}\n{quoted}")
+    answer = "\n\n".join(parts)
+    return answer[:_ANSWER_CHARS]
 
 
 Method = Callable[[MemoryTools, Any], Awaitable[str]]
@@ -333,7 +361,9 @@ class MemoryServer:
 
     def __init__(self, deployment: Deployment, *, conversations: bool) -> None:
         self._settings = deployment.settings
-        self.tools = {**_TOOLS, **(_CONVERSATION_TOOLS if conversations else {})}
+        self.tools = dict(_TOOLS)
+        if conversations:
+            self.tools.update(_CONVERSATION_TOOLS)
         self._server = Server[Any](
             NAME,
             instructions=_INSTRUCTIONS,
@@ -370,26 +400,25 @@ class MemoryServer:
     async def _list_tools(
         self, _: ServerRequestContext[Any], __: PaginatedRequestParams | None
     ) -> ListToolsResult:
-        tools = [
-            Tool(
+        tools = list[Tool]()
+        for name, (method, arguments, annotations) in self.tools.items():
+            words_of_description = (method.__doc__ or "").split()
+            tool = Tool(
                 name=name,
-                description=" ".join((method.__doc__ or "").split()),
+                description=" ".join(words_of_description),
                 input_schema=arguments.model_json_schema(),
                 annotations=annotations,
             )
-            for name, (method, arguments, annotations) in self.tools.items()
-        ]
+            tools.append(tool)
         return ListToolsResult(tools=tools)
 
     async def _call_tool(
         self, context: ServerRequestContext[Any, Request], params: CallToolRequestParams
     ) -> CallToolResult:
         try:
-            return _result(await self._answer(context, params))
+            answer = await self._answer(context, params)
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            place = ".".join(map(str, first["loc"]))[:80]
-            return _result(f"{place}: {first['msg']}", is_error=True)
+            return _result(_words_of(error), is_error=True)
         except HTTPException as error:
             return _result(str(error.detail), is_error=True)
         except RefusedWrite as error:
@@ -397,19 +426,31 @@ class MemoryServer:
         except Exception:
             logger.exception("The tool %.60r of %s failed.", params.name, MCP_PATH)
             return _result("This failed inside the server; its log says why.", is_error=True)
+        return _result(answer)
 
     async def _answer(
         self, context: ServerRequestContext[Any, Request], params: CallToolRequestParams
     ) -> str:
-        if params.name not in self.tools:
-            raise RefusedWrite(f"There is no tool {params.name[:60]!r}: {', '.join(self.tools)}.")
-        method, arguments, _ = self.tools[params.name]
+        name = params.name
+        if name not in self.tools:
+            raise RefusedWrite(f"There is no tool {name[:60]!r}: {', '.join(self.tools)}.")
+        method, arguments, _ = self.tools[name]
         wanted = arguments.model_validate(params.arguments or {})
         if context.request is None:
             raise RuntimeError("The MCP library gave no request.")
         caller = await caller_of(context.request)
+        client = _client_of(context)
         async with one_at_a_time(caller):
-            return await method(MemoryTools(caller, _client_of(context)), wanted)
+            tools = MemoryTools(caller, client)
+            return await method(tools, wanted)
+
+
+def _words_of(error: ValidationError) -> str:
+    """What is wrong with the arguments of a call, in one line."""
+    first = error.errors(include_url=False)[0]
+    names = [str(name) for name in first["loc"]]
+    place = ".".join(names)[:80]
+    return f"{place}: {first['msg']}"
 
 
 def _result(text: str, *, is_error: bool = False) -> CallToolResult:
@@ -420,9 +461,11 @@ def _client_of(context: ServerRequestContext[Any, Request]) -> str:
     """What a program says it is called: a claim of its own, cut, of printable characters."""
     params = context.session.client_params
     name = params.client_info.name if params else ""
-    if not name and context.request is not None:
-        name = context.request.headers.get("user-agent", "")
-    shown = "".join(sign for sign in name if sign.isprintable())
+    request = context.request
+    if not name and request is not None:
+        name = request.headers.get("user-agent", "")
+    printable = [sign for sign in name if sign.isprintable()]
+    shown = "".join(printable)
     return shown[:_CLIENT_CHARS].strip()
 
 

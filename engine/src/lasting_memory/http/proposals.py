@@ -22,11 +22,13 @@ async def list_proposals(caller: Caller, query: MemoryQuery) -> Proposals:
     Where comparing all at once would take long, newer ones are shown once the older ones are
     decided.
     """
-    shown, more = await caller.memory.shown_proposals(_MOST_WORK)
+    memory = caller.memory
+    shown, more = await memory.shown_proposals(_MOST_WORK)
     decided = list[ProposalOutcome]()
-    for proposal in await caller.memory.proposals():
+    for proposal in await memory.proposals():
         if proposal.kind == "agent" and proposal.decided:
-            decided.append(ProposalOutcome.model_validate(proposal.outcome()))
+            outcome = ProposalOutcome.model_validate(proposal.outcome())
+            decided.append(outcome)
     proposals = [Proposal.model_validate(proposal) for proposal in shown]
     return Proposals(proposals=proposals, more=more, decided=decided)
 
@@ -43,10 +45,12 @@ class Decision(Sent):
 
     @model_validator(mode="after")
     def _check_lines(self) -> Self:
-        if self.lines and not self.accept:
+        lines = self.lines or {}
+        if lines and not self.accept:
             raise ValueError("lines are for accept: true; what they leave out is declined")
-        for path, chosen in (self.lines or {}).items():
-            if len({line.line for line in chosen}) < len(chosen):
+        for path, chosen in lines.items():
+            numbers = {line.line for line in chosen}
+            if len(numbers) < len(chosen):
                 raise ValueError(f"{path[:80]} names a line twice; it can have one text")
             if self.files is not None and path not in self.files:
                 raise ValueError(
@@ -90,5 +94,6 @@ def _notes(errors: list[ValueError]) -> list[Note]:
         kind = getattr(error, "kind", "")
         if not kind:
             return []
-        notes.append(Note.model_validate(consolidation.note(kind)))
+        note = Note.model_validate(consolidation.note(kind))
+        notes.append(note)
     return notes

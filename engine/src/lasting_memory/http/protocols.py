@@ -39,16 +39,14 @@ async def refused_inside(request: Request, error: Exception) -> Response:
     The platform would answer 500.
     Raises `error` of other requests, and of what is no refusal.
     """
-    if (
-        not isinstance(error, HTTPStatusError)
-        or not error.response.is_client_error
-        or not _PROTOCOLS.match(request.url.path)
-    ):
+    is_by_protocol = _PROTOCOLS.match(request.url.path)
+    if not isinstance(error, HTTPStatusError) or not is_by_protocol:
         raise error
-    await error.response.aread()
-    return Response(
-        error.response.content, error.response.status_code, media_type="application/json"
-    )
+    answer = error.response
+    if not answer.is_client_error:
+        raise error
+    await answer.aread()
+    return Response(answer.content, answer.status_code, media_type="application/json")
 
 
 class PeoplesAgents:
@@ -107,7 +105,8 @@ class _WithoutConsolidation:
             return
         status, body = _offered(self._start["status"], bytes(self._body))
         self._start["status"] = status
-        MutableHeaders(scope=self._start)["content-length"] = str(len(body))
+        headers = MutableHeaders(scope=self._start)
+        headers["content-length"] = str(len(body))
         await self._send(self._start)
         await self._send({"type": "http.response.body", "body": body})
 
@@ -118,8 +117,11 @@ def _offered(status: int, body: bytes) -> tuple[int, bytes]:
         return status, body
     answer = orjson.loads(body)
     if isinstance(answer, list):
-        return status, orjson.dumps(_offered_of_page(answer))
-    return (404, _UNKNOWN) if _consolidates(answer) else (status, body)
+        page = _offered_of_page(answer)
+        return status, orjson.dumps(page)
+    if _consolidates(answer):
+        return 404, _UNKNOWN
+    return status, body
 
 
 def _offered_of_page(assistants: list[Any]) -> list[Any]:
@@ -131,11 +133,16 @@ def _offered_of_page(assistants: list[Any]) -> list[Any]:
             placeholders.append(_nobody(assistant))
         else:
             offered.append(assistant)
-    return offered + placeholders if len(assistants) >= _PAGE else offered
+    is_full = len(assistants) >= _PAGE
+    if is_full:
+        offered.extend(placeholders)
+    return offered
 
 
 def _consolidates(assistant: Any) -> bool:
-    return isinstance(assistant, dict) and assistant.get("graph_id") == CONSOLIDATION_GRAPH
+    if not isinstance(assistant, dict):
+        return False
+    return assistant.get("graph_id") == CONSOLIDATION_GRAPH
 
 
 def _nobody(assistant: dict[str, Any]) -> dict[str, Any]:

@@ -152,7 +152,8 @@ class _Request(ExitStack):
             user = self._scope["user"]
             org_id = claim(user, "org_id")
             if org_id:
-                self._known_share = share_of(Actor(user.identity, org_id), self._deployment.limits)
+                actor = Actor(user.identity, org_id)
+                self._known_share = share_of(actor, self._deployment.limits)
         return self._known_share
 
     async def receive(self) -> Message:
@@ -172,14 +173,14 @@ class _Request(ExitStack):
         Raises `HTTPException`: 413 (reading stops), 422, 403 for what is an operator's, or 429 if
         it is not their turn.
         """
+        path = self._path
         share = self._share
-        limit = _MAX_BYTES.get(self._path, MAX_INPUT_BYTES)
-        runs = _RUNS.fullmatch(self._path)
+        weight = _weight_of(path) if share else 0
+        if share and weight:
+            await share.request(weight)
+        limit = _MAX_BYTES.get(path, MAX_INPUT_BYTES)
+        runs = _RUNS.fullmatch(path)
         is_about_crons = runs is not None and runs["crons"] is not None
-        if share:
-            weight = _weight_of(self._path)
-            if weight:
-                await share.request(weight)
         most = MAX_RUN_BYTES if runs and not is_about_crons else limit
         body = await self._read_body(share, most, limit)
         if body is None:
@@ -190,9 +191,10 @@ class _Request(ExitStack):
         if asks_for_run and is_about_crons:
             raise HTTPException(403, "Crons are for operators.")
         await self._check_body(body, limit, asks_for_run=asks_for_run)
-        writes = _STATE_WRITES.fullmatch(self._path)
+        writes = _STATE_WRITES.fullmatch(path)
         if writes and self._scope.get("method") == "POST":
-            body = await checked_thread_state(body, writes["thread_id"] or "")
+            thread_id = writes["thread_id"] or ""
+            body = await checked_thread_state(body, thread_id)
         return {"type": "http.request", "body": body, "more_body": False}
 
     async def _read_body(self, share: Share | None, most: int, limit: int) -> bytes | None:
@@ -232,9 +234,11 @@ class _Request(ExitStack):
         if share:
             if begins and self._waits_for_run(message):
                 self._enter_stream(share)
-            share.charge(len(message.get("body", b"")) / BYTES_PER_REQUEST)
+            size = len(message.get("body", b""))
+            share.charge(size / BYTES_PER_REQUEST)
         if self._is_memory and begins:
-            MutableHeaders(scope=message)["cache-control"] = "no-store"
+            headers = MutableHeaders(scope=message)
+            headers["cache-control"] = "no-store"
         is_end = message["type"] == "http.response.body" and not message.get("more_body", False)
         if self._is_memory and is_end:
             self._end = message
@@ -243,9 +247,12 @@ class _Request(ExitStack):
 
     def _waits_for_run(self, start: Message) -> bool:
         """Whether an answer, given its first message, comes while a run goes on."""
-        media_type = Headers(raw=start["headers"]).get("content-type", "")
-        is_waited = self._path.rpartition("/")[2] in _WAITED
-        return is_waited or media_type.startswith("text/event-stream")
+        _, _, name = self._path.rpartition("/")
+        if name in _WAITED:
+            return True
+        headers = Headers(raw=start["headers"])
+        media_type = headers.get("content-type", "")
+        return media_type.startswith("text/event-stream")
 
     def _enter_stream(self, share: Share) -> None:
         """Count this answer among the open streams. Raises `HTTPException` 429 for too many."""

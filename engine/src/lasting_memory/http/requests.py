@@ -197,21 +197,27 @@ class PersonRequest:
         claims = identity.claims_of(self.http.user)
         groups = list[Group]()
         for path, scope in self.deployment.routes.items():
-            if scope.claim in claims and scope.over_http:
-                namespace = scope.namespace(self.actor, "", claims)
-                writes = scope.rule(self.deployment.settings)
-                groups.append(Group(namespace, path, scope.claim, claims[scope.claim], writes))
+            claim = scope.claim
+            if claim not in claims or not scope.over_http:
+                continue
+            namespace = scope.namespace(self.actor, "", claims)
+            writes = scope.rule(self.deployment.settings)
+            group = Group(namespace, path, claim, claims[claim], writes)
+            groups.append(group)
         return groups
 
     def place(self, path: str) -> Place:
         """Where the store has a file that the caller may read. Raises for other paths."""
         for group in self.groups:
             if path.startswith(group.path):
-                return Place(group.namespace, path.removeprefix(group.path[:-1]), is_shared=True)
+                folder = group.path[:-1]
+                return Place(group.namespace, path.removeprefix(folder), is_shared=True)
         try:
-            return Place(self.namespace, key_of(path), is_shared=False)
+            namespace = self.namespace
+            key = key_of(path)
         except ValueError as error:
             raise HTTPException(422, f"'query.path' is refused: {error}") from None
+        return Place(namespace, key, is_shared=False)
 
     @property
     def memory(self) -> Memory:

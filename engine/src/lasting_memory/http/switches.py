@@ -28,7 +28,8 @@ class Switches(Sent):
 async def read_controls(caller: Caller, query: AboutQuery) -> Controls:
     """Whether remembering is paused, and whether changes are proposed to you first."""
     caller.check_not_shared()
-    return controls_of(await controls.controls(caller.store, caller.actor, caller.deployment))
+    current = await controls.controls(caller.store, caller.actor, caller.deployment)
+    return controls_of(current)
 
 
 @router.put("/memory/controls")
@@ -42,9 +43,13 @@ async def write_controls(caller: Caller, query: AboutQuery, body: Switches) -> C
     """
     caller.check_own()
     caller.check_not_shared()
+    store = caller.store
+    actor = caller.actor
     switched = body.model_dump(exclude_unset=True)
-    before = await controls.controls(caller.store, caller.actor, caller.deployment)
-    if not await controls.set_controls(caller.store, caller.actor, switched, caller.began):
+    before = await controls.controls(store, actor, caller.deployment)
+    is_set = await controls.set_controls(store, actor, switched, caller.began)
+    if not is_set:
         raise HTTPException(409, FORGOTTEN)
     # Nothing that may fail comes after the change.
-    return controls_of(replace(before, **switched))
+    after = replace(before, **switched)
+    return controls_of(after)

@@ -7,6 +7,7 @@ the page puts in; one that counts is an object of plural forms by the categories
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -79,10 +80,9 @@ def _no_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) == len(pairs):
         return members
-    names = [name for name, _ in pairs]
-    raise ValueError(
-        f"{next(name for name in names if names.count(name) > 1)!r:.80} is there twice"
-    )
+    counts = Counter(name for name, _ in pairs)
+    twice = [name for name in members if counts[name] > 1]
+    raise ValueError(f"{twice[0]!r:.80} is there twice")
 
 
 def _check(path: Path, texts: Mapping[str, object], english: Texts) -> None:
@@ -123,12 +123,14 @@ def _plural_fault(forms: Mapping[str, str], wanted: set[str]) -> str:
 def _differing(names: set[str], wanted: set[str]) -> str:
     if names == wanted:
         return ""
-    needed = ", ".join(f"{{{name}}}" for name in sorted(wanted)) or "none"
+    shown = [f"{{{name}}}" for name in sorted(wanted)]
+    needed = ", ".join(shown) or "none"
     return f"has other placeholders than the engine's; use {needed}"
 
 
 def _placeholders(text: Text) -> set[str]:
-    return set(_PLACEHOLDER.findall(text if isinstance(text, str) else text["other"]))
+    whole = text if isinstance(text, str) else text["other"]
+    return set(_PLACEHOLDER.findall(whole))
 
 
 def chosen(accept: str, languages: Mapping[str, Texts]) -> str:
@@ -143,7 +145,8 @@ def chosen(accept: str, languages: Mapping[str, Texts]) -> str:
             return FIRST
         parts = tag.split("-")
         for length in range(len(parts), 0, -1):
-            if (language := "-".join(parts[:length])) in languages:
+            language = "-".join(parts[:length])
+            if language in languages:
                 return language
     return FIRST
 
@@ -152,15 +155,17 @@ def _ranges(accept: str) -> list[str]:
     """The tags of the header in lower case, what is liked best first, without what is refused (q=0)
     or makes no sense.
     """
-    liked = []
+    liked = list[tuple[float, str]]()
     for part in accept.split(",")[:MAX_RANGES]:
         tag, _, weight = part.partition(";")
-        name, _, value = weight.strip().partition("=")
+        tag = tag.strip().lower()
+        name, _, value = weight.partition("=")
+        is_weight = name.strip().lower() == "q"
         try:
-            quality = float(value) if name.strip().lower() == "q" else 1.0
+            quality = float(value) if is_weight else 1.0
         except ValueError:
             continue
-        if tag.strip() and quality > 0:
-            liked.append((quality, tag.strip().lower()))
+        if tag and quality > 0:
+            liked.append((quality, tag))
     liked.sort(key=lambda entry: -entry[0])  # stable: what is named first comes first
     return [tag for _, tag in liked]

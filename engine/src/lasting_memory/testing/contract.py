@@ -10,7 +10,7 @@ import importlib
 import re
 import runpy
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,8 @@ from lasting_memory.people.identity import Actor, Author, Context
 from lasting_memory.settings import SettingsError, project_config
 from lasting_memory.testing.people import SignedIn
 
+# What the platform loads beside the graphs, by part and field of langgraph.json.
+_LOADED = (("auth", "path"), ("http", "app"), ("store", "path"), ("checkpointer", "path"))
 BuildAgent = Callable[[Deployment, BaseChatModel], Any]
 
 ALICE = Actor("alice", "contract")
@@ -72,35 +74,37 @@ class Scripted(BaseChatModel):
         return "scripted"
 
     def bind_tools(self, tools: Any, **_: Any) -> Any:
-        self.tools.update({tool.name: tool for tool in tools if hasattr(tool, "name")})
+        for tool in tools:
+            if hasattr(tool, "name"):
+                self.tools[tool.name] = tool
         return self
 
     def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
         self.shown.append(messages)
-        calls = self.script.pop(0) if self.script else []
-        made = [
-            {"name": name, "args": args, "id": uuid.uuid4().hex, "type": "tool_call"}
-            for name, args in calls
-        ]
-        return ChatResult(
-            generations=[ChatGeneration(message=AIMessage("" if made else "done", tool_calls=made))]
-        )
+        script = self.script.pop(0) if self.script else []
+        calls = list[Any]()
+        for name, args in script:
+            calls.append({"name": name, "args": args, "id": uuid.uuid4().hex, "type": "tool_call"})
+        text = "" if calls else "done"
+        generation = ChatGeneration(message=AIMessage(text, tool_calls=calls))
+        return ChatResult(generations=[generation])
 
     def prompts(self) -> list[str]:
         """The system prompts of all calls."""
-        return [
-            "\n".join(said.text for said in messages if isinstance(said, SystemMessage))
-            for messages in self.shown
-        ]
+        prompts = list[str]()
+        for messages in self.shown:
+            texts = [message.text for message in messages if isinstance(message, SystemMessage)]
+            prompts.append("\n".join(texts))
+        return prompts
 
     def answers(self) -> str:
         """All that tools answered."""
-        return "\n".join(
-            str(said.content)
-            for messages in self.shown
-            for said in messages
-            if isinstance(said, ToolMessage)
-        )
+        answers = list[str]()
+        for messages in self.shown:
+            for message in messages:
+                if isinstance(message, ToolMessage):
+                    answers.append(str(message.content))
+        return "\n".join(answers)
 
 
 class World:
@@ -110,21 +114,26 @@ class World:
         self.deployment = deployment
         self.model = Scripted(script=[], shown=[], tools={})
         self.store = InMemoryStore()
-        self.graph = build_agent(deployment, self.model).copy()
+        graph = build_agent(deployment, self.model)
+        self.graph = graph.copy()
         self.graph.store = self.store
         self.graph.checkpointer = InMemorySaver()
-        self.put(namespaces.policies(ALICE.org_id), "/rule.md", f"# Rule\n\n- {RULE}\n")
+        policies = namespaces.policies(ALICE.org_id)
+        self.put(policies, "/rule.md", f"# Rule\n\n- {RULE}\n")
         if deployment.has_memory:
-            self.put(self.memory(ALICE), "/preferences.md", f"- {SECRET}\n")
-            self.put(self.memory(ALICE), self.shown_key(), f"- {SECRET}\n")
+            memory = self.memory(ALICE)
+            self.put(memory, "/preferences.md", f"- {SECRET}\n")
+            self.put(memory, self.shown_key(), f"- {SECRET}\n")
 
     def memory(self, actor: Actor) -> tuple[str, ...]:
         return self.deployment.memory.namespace(actor, self.deployment.default_assistant)
 
     def shown_key(self) -> str:
         """A file of memory that prompts show, as the store names it."""
-        texts = [path for path in self.deployment.limits.memory_files if path.endswith(".md")]
-        return (texts or ["/memories/preferences.md"])[0].removeprefix("/memories")
+        for path in self.deployment.limits.memory_files:
+            if path.endswith(".md"):
+                return path.removeprefix("/memories")
+        return "/preferences.md"
 
     def put(self, namespace: tuple[str, ...], key: str, text: str) -> None:
         self.store.put(namespace, key, {**create_file_data(text)})
@@ -134,11 +143,14 @@ class World:
     ) -> Scripted:
         """One message of a person in a new conversation, after which the model makes these calls."""
         self.model.shown.clear()
-        self.model.script[:] = [list(calls) for calls in script]
+        self.model.script.clear()
+        for calls in script:
+            self.model.script.append(list(calls))
         config: RunnableConfig = {"configurable": {"thread_id": uuid.uuid4().hex}}
-        given = {"messages": [{"role": "user", "content": "go on"}], **state}
+        context = Context(actor.user_id, actor.org_id)
+        message = {"role": "user", "content": "go on"}
         try:
-            await self.graph.ainvoke(given, config, context=Context(actor.user_id, actor.org_id))
+            await self.graph.ainvoke({"messages": [message], **state}, config, context=context)
         except SettingsError as error:  # a part is missing, of which the run itself says so
             raise AssertionError(str(error)) from None
         return self.model
@@ -147,23 +159,31 @@ class World:
         """The names under which the agent delegates; none if it does not."""
         model = await self.turn(ALICE)
         task = model.tools.get("task")
-        return re.findall(r"^- ([\w-]+):", task.description, re.MULTILINE) if task else []
+        if task is None:
+            return []
+        return re.findall(r"^- ([\w-]+):", task.description, re.MULTILINE)
 
     def writes(self, paths: Sequence[str]) -> list[tuple[str, dict[str, Any]]]:
         """Calls by which the agent's own tools would write these paths."""
-        calls: list[tuple[str, dict[str, Any]]] = []
+        calls = list[tuple[str, dict[str, Any]]]()
         for path in paths:
-            calls += [
-                ("write_file", {"file_path": path, "content": FORGED}),
-                ("edit_file", {"file_path": path, "old_string": RULE, "new_string": FORGED}),
-                ("append_memory", {"path": path, "text": FORGED}),
-                ("delete", {"file_path": path}),
-            ]
-        return [(name, args) for name, args in calls if name in self.model.tools]
+            by_name = {
+                "write_file": {"file_path": path, "content": FORGED},
+                "edit_file": {"file_path": path, "old_string": RULE, "new_string": FORGED},
+                "append_memory": {"path": path, "text": FORGED},
+                "delete": {"file_path": path},
+            }
+            for name, args in by_name.items():
+                if name in self.model.tools:
+                    calls.append((name, args))
+        return calls
 
     def items(self, root: str) -> dict[tuple[tuple[str, ...], str], Any]:
-        found = self.store.search((root,), limit=1_000)
-        return {(item.namespace, item.key): item.value["content"] for item in found}
+        contents = dict[tuple[tuple[str, ...], str], Any]()
+        for item in self.store.search((root,), limit=1_000):
+            place = (item.namespace, item.key)
+            contents[place] = item.value["content"]
+        return contents
 
 
 def refuse_forged_content(path: str, content: str | None, author: Author) -> None:
@@ -214,9 +234,10 @@ class Contract:
         others = [EVE] if self.deployment.memory.is_shared else [BOB, EVE]
         for other in others:
             model = await world.turn(other, reads)
-            assert SECRET not in "\n".join(
-                [*model.prompts(), model.answers().replace(f"'{SECRET}'", "")]
-            ), other
+            # An answer may repeat what was looked for.
+            answers = model.answers().replace(f"'{SECRET}'", "")
+            seen = "\n".join([*model.prompts(), answers])
+            assert SECRET not in seen, other
 
     async def test_no_tool_and_no_spelling_of_a_path_writes_a_policy(self, world: World) -> None:
         names = await world.subagents()
@@ -237,10 +258,13 @@ class Contract:
         await world.turn(ALICE)
         await world.turn(ALICE, world.writes(OTHERS))
         kept = world.items("memories")
-        assert {namespace for namespace, _ in kept} == {world.memory(ALICE)}
-        assert all(
-            key.startswith("/") and not {"", ".", ".."} & {*key.split("/")[1:]} for _, key in kept
-        ), kept.keys()
+        written = {namespace for namespace, _ in kept}
+        assert written == {world.memory(ALICE)}
+        for _, key in kept:
+            first, *names = key.split("/")
+            assert first == "", kept.keys()
+            assert names, kept.keys()
+            assert not {"", ".", ".."} & {*names}, kept.keys()
 
     async def test_every_prompt_shows_the_policies_the_subagents_too(self, world: World) -> None:
         names = await world.subagents()
@@ -248,15 +272,15 @@ class Contract:
             "the agent sees no policies; build it with middleware(d, ...)."
         )
         for name in names:
-            model = await world.turn(
-                ALICE, [("task", {"description": "go on", "subagent_type": name})]
-            )
+            task = ("task", {"description": "go on", "subagent_type": name})
+            model = await world.turn(ALICE, [task])
             _, *inner = model.prompts()
             assert len(inner) > 1, f"the subagent {name!r} was not run on the agent's model"
             assert all(RULE in prompt for prompt in inner), (
                 f"{name!r} sees no policies; give it by subagents(d, ...)."
             )
-        assert RULE not in (await world.turn(EVE)).prompts()[0]
+        of_eve = await world.turn(EVE)
+        assert RULE not in of_eve.prompts()[0]
 
     async def test_a_client_s_state_puts_nothing_into_the_prompt(self, world: World) -> None:
         skill = {
@@ -277,40 +301,37 @@ class Contract:
         self, tmp_path: Path, probe: Check
     ) -> None:
         self.needs_memory()
-        writable = replace(self.deployment.settings, memory_scope="user", memory_writes="both")
-        probed = replace(
-            self.deployment, checks=[*self.deployment.checks, probe], settings=writable
-        )
+        deployment = self.deployment
+        writable = replace(deployment.settings, memory_scope="user", memory_writes="both")
+        probed = replace(deployment, checks=[*deployment.checks, probe], settings=writable)
         world = World(probed, self.build_agent)
-        model = await world.turn(
-            ALICE, [("write_file", {"file_path": "/memories/probe.md", "content": FORGED})]
-        )
+        write = ("write_file", {"file_path": "/memories/probe.md", "content": FORGED})
+        model = await world.turn(ALICE, [write])
         assert "probe" in model.answers()
         user = SignedIn(identity=ALICE.user_id, org_id=ALICE.org_id, permissions=[])
+        params = {"path": "/memories/probe.md"}
         async with http_client(probed, world.store, user) as http:
-            asked = {"params": {"path": "/memories/probe.md"}, "json": {"content": FORGED}}
-            answer = await http.put("/memory/file", **asked)  # type: ignore[arg-type]
+            answer = await http.put("/memory/file", params=params, json={"content": FORGED})
         assert answer.is_client_error, (answer.status_code, answer.text)
         folder = tmp_path / "seeds" / "memories" / "contract" / "alice"
         folder.mkdir(parents=True)
         (folder / "probe.md").write_text(FORGED, "utf-8")
+        seeded = replace(probed, folder=tmp_path)
         with pytest.raises(seeding.SeedError, match="probe"):
-            seeding.folder_files(replace(probed, folder=tmp_path), ["memories"], [])
-        assert not [key for _, key in world.items("memories") if "probe" in key]
+            seeding.folder_files(seeded, ["memories"], [])
+        for _, key in world.items("memories"):
+            assert "probe" not in key
 
     def test_what_this_folder_seeds_is_valid(self) -> None:
         seeding.folder_files(self.deployment, seeding.PARTS, [])
 
     def test_what_langgraph_json_names_is_there(self) -> None:
-        for entry in _entries(self.deployment.folder):
+        folder = self.deployment.folder
+        for entry in _entries(folder):
             path, _, name = entry.rpartition(":")
-            is_file = path.endswith(".py")  # which the platform loads under a private name
-            loaded = (
-                runpy.run_path(str(self.deployment.folder / path))
-                if is_file
-                else vars(importlib.import_module(path))
+            assert name in _names_in(path, folder), (
+                f"langgraph.json names {entry}, and {path} has no {name}."
             )
-            assert name in loaded, f"langgraph.json names {entry}, and {path} has no {name}."
 
 
 def contract(deployment: Deployment, build_agent: BuildAgent) -> type[Contract]:
@@ -326,15 +347,23 @@ def contract(deployment: Deployment, build_agent: BuildAgent) -> type[Contract]:
     )
 
 
+def _names_in(path: str, folder: Path) -> Collection[str]:
+    """What a module defines, which langgraph.json names as a file or as a module."""
+    if path.endswith(".py"):  # which the platform loads under a private name
+        return runpy.run_path(str(folder / path))
+    return vars(importlib.import_module(path))
+
+
 def _entries(folder: Path) -> list[str]:
     """Every `path:name` of langgraph.json that the platform loads."""
     config = project_config(folder)
-    graphs = [
-        graph if isinstance(graph, str) else graph["path"] for graph in config["graphs"].values()
-    ]
-    named = [config.get("auth", {}).get("path"), config.get("http", {}).get("app")]
-    kept = [config.get(part, {}).get("path") for part in ("store", "checkpointer")]
-    return [entry for entry in [*graphs, *named, *kept] if entry]
+    entries = list[str | None]()
+    for graph in config["graphs"].values():
+        entries.append(graph if isinstance(graph, str) else graph["path"])
+    for part, field in _LOADED:
+        named = config.get(part, {})
+        entries.append(named.get(field))
+    return [entry for entry in entries if entry]
 
 
 def http_client(

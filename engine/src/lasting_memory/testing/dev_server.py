@@ -99,10 +99,11 @@ class DevServer:
         self._reservation = socket.socket()
         self._reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._reservation.bind(("127.0.0.1", 0))
-        self.port: int = self._reservation.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}"
+        _, port = self._reservation.getsockname()
+        self.port: int = port
+        self.url = f"http://127.0.0.1:{port}"
         self._process: multiprocessing.process.BaseProcess | None = None
-        self._clients: list[httpx.AsyncClient] = []
+        self._clients = list[httpx.AsyncClient]()
 
     def __enter__(self) -> Self:
         try:
@@ -119,15 +120,18 @@ class DevServer:
     @property
     def group(self) -> int:
         """The process group of the running server."""
-        if self._process is None or self._process.pid is None:
+        process = self._process
+        if process is None or process.pid is None:
             raise RuntimeError("The server does not run.")
-        return self._process.pid
+        return process.pid
 
     @property
     def log(self) -> str:
         """Everything the server has printed, over all its starts."""
         path = self.folder / "server.log"
-        return path.read_text(errors="replace") if path.exists() else ""
+        if not path.exists():
+            return ""
+        return path.read_text(errors="replace")
 
     def start(self) -> None:
         """Start the server and wait until it answers.
@@ -136,16 +140,19 @@ class DevServer:
         START_SECONDS.
         """
         command, env = self.command()
-        self._process = _FORKS.Process(
+        process = _FORKS.Process(
             target=self._serve, args=(self.folder, command, env, queue_seconds)
         )
-        self._process.start()
+        self._process = process
+        process.start()
         deadline = time.monotonic() + START_SECONDS
         while not self.answers():
-            code = self._process.exitcode
-            if code is not None or time.monotonic() > deadline:
+            code = process.exitcode
+            is_too_late = time.monotonic() > deadline
+            if is_too_late or code is not None:
                 self.kill()
-                tail = "\n".join(self.log.splitlines()[-40:])
+                last_lines = self.log.splitlines()[-40:]
+                tail = "\n".join(last_lines)
                 state = f"not up after {START_SECONDS} s" if code is None else f"exited with {code}"
                 raise RuntimeError(f"langgraph dev {state}:\n{tail}")
             time.sleep(0.1)
@@ -190,21 +197,24 @@ class DevServer:
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         project = _project_config(self.project, self._config)
-        (self.folder / "langgraph.json").write_text(json.dumps(project, indent=2))
+        plain_config = self.folder / "langgraph.json"
+        plain_config.write_text(json.dumps(project, indent=2))
         if not self._plain:
             project = configuration(project, postgres=False)
         config = self.folder / ".dev.json"
         config.write_text(json.dumps(project))
         command = ["dev", "--config", str(config), "--port", str(self.port)]
-        command += ["--no-browser", "--no-reload", "--n-jobs-per-worker", "10", *self._options]
+        command += ["--no-browser", "--no-reload", "--n-jobs-per-worker", "10"]
+        command += self._options
         return command, environment(self._env, self.project)
 
     def answers(self) -> bool:
         """Whether the server is up."""
         try:
-            return httpx.get(f"{self.url}/ok", timeout=2, trust_env=False).status_code == 200
+            answer = httpx.get(f"{self.url}/ok", timeout=2, trust_env=False)
         except httpx.TransportError:
             return False
+        return answer.status_code == 200
 
     def _end(self, signum: signal.Signals) -> None:
         process = self._process
@@ -242,7 +252,8 @@ def serve_command(
     log = os.open("server.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     for descriptor in (1, 2):
         os.dup2(log, descriptor)
-    sys.path[:0] = [path for path in env["PYTHONPATH"].split(os.pathsep) if path not in sys.path]
+    paths = env["PYTHONPATH"].split(os.pathsep)
+    sys.path[:0] = [path for path in paths if path not in sys.path]
 
     import uvicorn  # noqa: PLC0415  # as the next
     from langgraph_cli.cli import cli  # noqa: PLC0415  # it reads the environment
@@ -276,24 +287,30 @@ def _project_config(project: Path, overrides: Mapping[str, Any]) -> Any:
     config = project_config(project)
     config.pop("env", None)
     config["dependencies"] = [str(project)]
-    return _absolute(_merged(config, overrides), project)
+    merged = _merged(config, overrides)
+    return _absolute(merged, project)
 
 
 def _merged(base: Any, over: Any) -> Any:
     if not isinstance(base, Mapping) or not isinstance(over, Mapping):
         return over
-    return {**base, **{key: _merged(base.get(key), value) for key, value in over.items()}}
+    merged = dict(base)
+    for key, value in over.items():
+        merged[key] = _merged(base.get(key), value)
+    return merged
 
 
 def _absolute(value: Any, project: Path) -> Any:
     """The value with every "file:name" in it that names a file of the project made absolute."""
     if isinstance(value, dict):
         return {key: _absolute(item, project) for key, item in value.items()}
-    if isinstance(value, str) and ":" in value:
-        file, name = value.rsplit(":", 1)
-        if (project / file).is_file():
-            return f"{(project / file).resolve()}:{name}"
-    return value
+    if not isinstance(value, str) or ":" not in value:
+        return value
+    file, name = value.rsplit(":", 1)
+    path = project / file
+    if not path.is_file():
+        return value
+    return f"{path.resolve()}:{name}"
 
 
 def environment(extra: Mapping[str, str], project: Path = PROJECT) -> dict[str, str]:

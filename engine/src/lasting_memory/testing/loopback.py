@@ -21,7 +21,8 @@ class LoopbackServer(ThreadingHTTPServer):
         self.url = f"http://127.0.0.1:{self.server_port}"
 
     def __enter__(self) -> Self:
-        threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
+        thread = threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True)
+        thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -38,11 +39,13 @@ class QuietHandler(BaseHTTPRequestHandler):
     """Reads bodies, sends answers, and prints nothing."""
 
     def body(self) -> bytes:
-        return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        length = int(self.headers.get("Content-Length") or 0)
+        return self.rfile.read(length)
 
     def send(self, status: int, data: bytes, **headers: str) -> None:
         """An answer in JSON, with these headers, in whose names `_` stands for `-`."""
-        self.head(status, "application/json", **{"Content-Length": str(len(data)), **headers})
+        length = str(len(data))
+        self.head(status, "application/json", **{"Content-Length": length, **headers})
         self.wfile.write(data)
 
     def head(self, status: int, content_type: str, **headers: str) -> None:
@@ -67,8 +70,8 @@ class ScriptedLangSmith(LoopbackServer):
     """
 
     def __init__(self) -> None:
-        self.posted: dict[str, list[dict[str, Any]]] = {}
-        self.traces: list[bytes] = []
+        self.posted = dict[str, list[dict[str, Any]]]()
+        self.traces = list[bytes]()
         super().__init__(_LangSmith)
 
 
@@ -77,33 +80,39 @@ class _LangSmith(QuietHandler):
 
     @property
     def _kind(self) -> str:
-        return self.path.strip("/").partition("?")[0].partition("/")[0]
+        path, _, _ = self.path.strip("/").partition("?")
+        kind, _, _ = path.partition("/")
+        return kind
 
     def do_GET(self) -> None:
-        known = self.server.posted.get(self._kind, [])
-        if self._kind == "datasets":
-            self.send(200, json.dumps(known).encode())
-        else:
-            self.send(
-                404 if self._kind == "examples" else 200,
-                json.dumps(known[0] if known else {}).encode(),
-            )
+        kind = self._kind
+        known = self.server.posted.get(kind, [])
+        status = 404 if kind == "examples" else 200
+        answer: Any = known[0] if known else {}
+        if kind == "datasets":
+            answer = known
+        data = json.dumps(answer)
+        self.send(status, data.encode())
 
     def do_POST(self) -> None:
         body = self.body()
-        if not (self.headers.get("Content-Type") or "").startswith("application/json"):
+        content_type = self.headers.get("Content-Type") or ""
+        if not content_type.startswith("application/json"):
             self.server.traces.append(body)
             self.send(202, b"{}")
             return
-        stamps = {
+        made = {"id": str(uuid.uuid4())}
+        made |= json.loads(body)
+        made |= {
             "created_at": _NOW,
             "modified_at": _NOW,
             "start_time": _NOW,
             "tenant_id": str(uuid.uuid4()),
         }
-        made = {"id": str(uuid.uuid4()), **json.loads(body), **stamps}
-        self.server.posted.setdefault(self._kind, []).append(made)
-        self.send(200, json.dumps(made).encode())
+        posted = self.server.posted.setdefault(self._kind, [])
+        posted.append(made)
+        data = json.dumps(made)
+        self.send(200, data.encode())
 
     def do_PATCH(self) -> None:
         self.body()

@@ -58,9 +58,11 @@ class Person:
         self.name = name
         self.org = org
         self.model: ScriptedAnthropic = model
-        signed = {"Authorization": f"Bearer {dev_token(org, name)}"} if headers is None else headers
+        if headers is None:
+            token = dev_token(org, name)
+            headers = {"Authorization": f"Bearer {token}"}
         self.raw = httpx.AsyncClient(
-            base_url=url, headers=signed, trust_env=False, timeout=seconds, **options
+            base_url=url, headers=headers, trust_env=False, timeout=seconds, **options
         )
         self.client = LangGraphClient(self.raw)
         self.http = self.client.http
@@ -81,10 +83,13 @@ class Person:
         """The JSON of an answer that must be a success; None where it is empty."""
         answer = await self.ask(method, path, body, **params)
         assert answer.is_success, (method, path, answer.status_code, answer.text[:500])
-        return answer.json() if answer.content else None
+        if not answer.content:
+            return None
+        return answer.json()
 
     async def thread(self, **metadata: Any) -> str:
-        return str((await self.client.threads.create(metadata=metadata))["thread_id"])
+        thread = await self.client.threads.create(metadata=metadata)
+        return str(thread["thread_id"])
 
     async def turn(
         self, thread: str, text: str, assistant: str = "agent", **kwargs: Any
@@ -93,7 +98,8 @@ class Person:
         return await run_turn(self.client, thread, text, assistant, **kwargs)
 
     async def say(self, text: str, assistant: str = "agent", **kwargs: Any) -> dict[str, Any]:
-        return await self.turn(await self.thread(), text, assistant, **kwargs)
+        thread = await self.thread()
+        return await self.turn(thread, text, assistant, **kwargs)
 
     async def chat(self, *texts: str) -> str:
         thread = await self.thread()
@@ -105,20 +111,26 @@ class Person:
         """What the model's calls are answered, made one after the other in a turn of this thread,
         or of a new one.
         """
-        said = f"call {uuid.uuid4()}"
-        self.model.script(said, *([call] for call in calls), [Text("done")])
-        messages = (await self.turn(thread or await self.thread(), said, **kwargs))["messages"]
-        start = next(
-            number for number, message in enumerate(messages) if message["content"] == said
-        )
-        return [
-            str(message["content"]) for message in messages[start:] if message["type"] == "tool"
-        ]
+        text = f"call {uuid.uuid4()}"
+        replies = [[call] for call in calls]
+        self.model.script(text, *replies, [Text("done")])
+        thread_id = thread or await self.thread()
+        values = await self.turn(thread_id, text, **kwargs)
+        results = list[str]()
+        is_of_turn = False
+        for message in values["messages"]:
+            if message["content"] == text:
+                is_of_turn = True
+            if is_of_turn and message["type"] == "tool":
+                results.append(str(message["content"]))
+        assert is_of_turn, "the thread has no message of this turn"
+        return results
 
     async def idle(self) -> None:
         """Return when none of their conversations has a run going or waiting."""
+        own = {"user_id": self.name}
         async with asyncio.timeout(300):
-            while await self.client.threads.count(status="busy", metadata={"user_id": self.name}):  # noqa: ASYNC110  # the server's state
+            while await self.client.threads.count(status="busy", metadata=own):  # noqa: ASYNC110  # the server's state
                 await asyncio.sleep(0.05)
 
     async def control(self, **given: Any) -> Any:
@@ -132,12 +144,15 @@ class Person:
         answer = await self.ask("GET", "/memory/file", path=path)
         if answer.status_code == 404:
             return None
-        return answer.raise_for_status().json()["content"]
+        answer.raise_for_status()
+        file = answer.json()
+        return file["content"]
 
     async def listed(self, what: str) -> list[dict[str, Any]]:
         """Their `files`, `proposals` or `consolidations`."""
         route = "/memory" if what == "files" else f"/memory/{what}"
-        listed: list[dict[str, Any]] = (await self.http.get(route))[what]
+        answer: Any = await self.http.get(route)
+        listed: list[dict[str, Any]] = answer[what]
         return listed
 
 
@@ -148,7 +163,7 @@ async def run_turn(
 
     `kwargs` go to `client.runs.wait`. Raises the SDK's error when the run fails.
     """
-    message: dict[str, Any] = {"messages": [{"role": "user", "content": text}]}
-    return cast(
-        dict[str, Any], await client.runs.wait(thread_id, assistant, input=message, **kwargs)
-    )
+    message = {"role": "user", "content": text}
+    run_input: dict[str, Any] = {"messages": [message]}
+    values: Any = await client.runs.wait(thread_id, assistant, input=run_input, **kwargs)
+    return cast("dict[str, Any]", values)

@@ -5,7 +5,7 @@ people.
 import itertools
 import json
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any, Self
@@ -33,7 +33,7 @@ class Platform:
 
     def __init__(self) -> None:
         self.now = datetime(2026, 1, 1, tzinfo=UTC)
-        self.kept: dict[str, Thread] = {}
+        self.kept = dict[str, Thread]()
         self.calls = Counter[str]()
         self.messages = 0
         self.as_json = False
@@ -41,9 +41,8 @@ class Platform:
         self.after: Callable[[str], Awaitable[None]] | None = None
         self.runs = Runs(self)
         self.http = self
-        self.client = httpx.AsyncClient(
-            base_url="http://platform", transport=httpx.MockTransport(self._searched)
-        )
+        transport = httpx.MockTransport(self._searched)
+        self.client = httpx.AsyncClient(base_url="http://platform", transport=transport)
         self._ids = itertools.count(1)
         self._order: list[str] | None = None  # ids, newest first
 
@@ -99,9 +98,9 @@ class Platform:
         self, user: str, org: str = "acme", *, assistant: str = AGENT, thread_id: str | None = None
     ) -> Thread:
         """A conversation that changes now: a new one, or the one with this id."""
-        return self.put(
-            Actor(user, org), thread_id or self.next_id(), self.now.isoformat(), assistant=assistant
-        )
+        actor = Actor(user, org)
+        now = self.now.isoformat()
+        return self.put(actor, thread_id or self.next_id(), now, assistant=assistant)
 
     def remove(self, thread_id: str) -> None:
         """As if its owner had deleted it."""
@@ -134,15 +133,11 @@ class Platform:
             candidates = self._newest_first()
         else:
             candidates = self._sorted(sort_by, descending=sort_order == "desc")
-        wanted = (metadata or {}).items()
-        matching = (
-            thread
-            for thread in candidates
-            if wanted <= thread["metadata"].items() and status in (None, thread["status"])
-        )
+        matching = _matching(candidates, metadata or {}, status)
         page = list(islice(matching, offset, offset + limit))
         if not select or "values" in select:
-            self.messages += sum(len(thread["values"]["messages"]) for thread in page)
+            for thread in page:
+                self.messages += len(thread["values"]["messages"])
         results = [_with_fields(thread, select or [*thread]) for thread in page]
         if self.after:
             await self.after("threads.search")
@@ -166,7 +161,8 @@ class Platform:
 
     async def count(self, *, metadata: Mapping[str, str]) -> int:
         await self.called("threads.count", metadata=metadata)
-        return sum(metadata.items() <= thread["metadata"].items() for thread in self.kept.values())
+        matching = _matching(self.kept.values(), metadata, None)
+        return len(list(matching))
 
     async def get_state(self, thread_id: str) -> dict[str, Any]:
         await self.called("threads.get_state", thread_id=thread_id)
@@ -175,7 +171,9 @@ class Platform:
         return {"values": self.kept[thread_id]["values"]}
 
     async def _searched(self, request: httpx.Request) -> httpx.Response:
-        return httpx.Response(200, json=await self.search(**json.loads(request.content)))
+        wanted = json.loads(request.content)
+        found = await self.search(**wanted)
+        return httpx.Response(200, json=found)
 
     async def delete(self, thread_id: str) -> None:
         await self.called("threads.delete", thread_id=thread_id)
@@ -189,6 +187,16 @@ class Platform:
         for thread_id in there:
             self.remove(thread_id)
         return {"pruned_count": len(there)}
+
+
+def _matching(
+    threads: Iterable[Thread], metadata: Mapping[str, str], status: str | None
+) -> Iterator[Thread]:
+    """Those of these threads that have this metadata, and this status (None: any)."""
+    for thread in threads:
+        has_metadata = metadata.items() <= thread["metadata"].items()
+        if has_metadata and status in (None, thread["status"]):
+            yield thread
 
 
 def _with_fields(thread: Thread, fields: Sequence[str]) -> Thread:
@@ -206,24 +214,23 @@ class Runs:
 
     def all(self, status: str | None = None) -> list[Run]:
         """Runs of all threads in the order of their creation."""
-        chosen = [
-            run for runs in self.kept.values() for run in runs if status in (None, run["status"])
-        ]
+        chosen = list[Run]()
+        for runs in self.kept.values():
+            chosen += _with_status(runs, status)
         return sorted(chosen, key=lambda run: str(run["run_id"]))
 
     def begin(self) -> list[Run]:
         """Let the runs begin whose time has come, one a thread."""
-        begun = []
+        now = self._platform.now.isoformat()
+        begun = list[Run]()
         for runs in self.kept.values():
-            due = [
-                run
-                for run in runs
-                if run["status"] == "pending"
-                and run["created_at"] <= self._platform.now.isoformat()
-            ]
-            if due and not any(run["status"] == "running" for run in runs):
-                due[0]["status"] = "running"
-                begun.append(due[0])
+            if _with_status(runs, "running"):
+                continue
+            for run in _with_status(runs, "pending"):
+                if run["created_at"] <= now:
+                    run["status"] = "running"
+                    begun.append(run)
+                    break
         return begun
 
     async def list(
@@ -238,10 +245,9 @@ class Runs:
         await self._platform.called("runs.list", thread_id=thread_id)
         if thread_id not in self.kept and thread_id not in self._platform.kept:
             raise _not_found()
-        newest_first = [
-            dict(run) for run in reversed(self.kept[thread_id]) if status in (None, run["status"])
-        ]
-        return newest_first[offset : offset + limit]
+        newest_first = _with_status(self.kept[thread_id], status)[::-1]
+        page = newest_first[offset : offset + limit]
+        return [dict(run) for run in page]
 
     async def create(
         self,
@@ -252,36 +258,48 @@ class Runs:
         after_seconds: float = 0,
         **options: Any,
     ) -> Run:
+        platform = self._platform
         given = {
             "assistant": assistant,
             "multitask_strategy": multitask_strategy,
             "after_seconds": after_seconds,
             **options,
         }
-        await self._platform.called("runs.create", thread_id=thread_id, **given)
-        if thread_id not in self._platform.kept:  # it takes the run's metadata
-            owner = Actor(options["context"]["user_id"], options["context"]["org_id"])
-            thread = self._platform.put(owner, thread_id, self._platform.now.isoformat())
+        await platform.called("runs.create", thread_id=thread_id, **given)
+        if thread_id not in platform.kept:  # it takes the run's metadata
+            context = options["context"]
+            owner = Actor(context["user_id"], context["org_id"])
+            thread = platform.put(owner, thread_id, platform.now.isoformat())
             thread["metadata"] |= {**options["metadata"], "graph_id": assistant}
         runs = self.kept[thread_id]
-        if (
-            multitask_strategy == "rollback"
-        ):  # those that wait are gone, and the one that runs is cancelled
-            runs[:] = [
-                {**run, "status": "error"} if run["status"] == "running" else run
-                for run in runs
-                if run["status"] != "pending"
-            ]
-        begins = (self._platform.now + timedelta(seconds=after_seconds)).isoformat()
+        if multitask_strategy == "rollback":
+            _roll_back(runs)
+        begins = platform.now + timedelta(seconds=after_seconds)
         run = {
-            "run_id": self._platform.next_id(),
+            "run_id": platform.next_id(),
             "thread_id": thread_id,
             "status": "pending",
-            "created_at": begins,
+            "created_at": begins.isoformat(),
             **given,
         }
         runs.append(run)
         return dict(run)
+
+
+def _with_status(runs: Sequence[Run], status: str | None) -> list[Run]:
+    """Those of these runs that have this status (None: any)."""
+    return [run for run in runs if status in (None, run["status"])]
+
+
+def _roll_back(runs: list[Run]) -> None:
+    """Takes out the runs that wait, and cancels the one that runs."""
+    left = list[Run]()
+    for run in runs:
+        if run["status"] == "running":
+            left.append({**run, "status": "error"})
+        elif run["status"] != "pending":
+            left.append(run)
+    runs[:] = left
 
 
 def _not_found() -> NotFoundError:

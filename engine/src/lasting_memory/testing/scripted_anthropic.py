@@ -112,8 +112,8 @@ class ScriptedAnthropic(LoopbackServer):
     """
 
     def __init__(self) -> None:
-        self.requests: list[Body] = []
-        self._rules: list[tuple[Match, deque[Answer]]] = []
+        self.requests = list[Body]()
+        self._rules = list[tuple[Match, deque[Answer]]]()
         self._lock = threading.RLock()  # a predicate may call requests_for
         super().__init__(_Handler)
 
@@ -166,7 +166,7 @@ class ScriptedAnthropic(LoopbackServer):
         with self._lock:
             self.requests.append(body)
             for match, replies in self._rules:
-                if replies and (match in text if isinstance(match, str) else match(body)):
+                if replies and _is_match(match, text, body):
                     return replies.popleft()
         return (Text("ok"),)
 
@@ -178,20 +178,31 @@ def system_text(body: Body) -> str:
 
 def last_user_text(body: Body) -> str:
     """The text of the last user message that has any; tool results are not text."""
-    texts = (
-        _text(message["content"])
-        for message in reversed(body["messages"])
-        if message["role"] == "user"
-    )
-    return next(filter(None, texts), "")
+    for content in _user_contents(body):
+        text = _text(content)
+        if text:
+            return text
+    return ""
 
 
 def tool_results(body: Body) -> list[str]:
     """The texts of the tool_result blocks in the last user message."""
-    content: Any = next(
-        (m["content"] for m in reversed(body["messages"]) if m["role"] == "user"), ""
-    )
-    return [_text(block.get("content", "")) for block in content if _is_block(block, "tool_result")]
+    content: Any = next(_user_contents(body), "")
+    results = [block for block in content if _is_block(block, "tool_result")]
+    return [_text(block.get("content", "")) for block in results]
+
+
+def _user_contents(body: Body) -> Iterator[Any]:
+    """The contents of the user's messages, the last first."""
+    for message in reversed(body["messages"]):
+        if message["role"] == "user":
+            yield message["content"]
+
+
+def _is_match(match: Match, text: str, body: Body) -> bool:
+    if isinstance(match, str):
+        return match in text
+    return match(body)
 
 
 def _text(content: str | list[Any]) -> str:
@@ -209,26 +220,15 @@ def _dumps(value: object) -> str:
 
 
 def _message(body: Body, reply: Reply) -> Body:
-    content: list[Body] = [
-        {"type": "text", "text": block.text}
-        if isinstance(block, Text)
-        else {
-            "type": "tool_use",
-            "id": f"toolu_{uuid.uuid4().hex}",
-            "name": block.name,
-            "input": block.args,
-        }
-        for block in reply
-    ]
+    content = [_block(said) for said in reply]
+    has_calls = any(isinstance(said, ToolCall) for said in reply)
     return {
         "id": f"msg_{uuid.uuid4().hex}",
         "type": "message",
         "role": "assistant",
         "model": body.get("model", "scripted"),
         "content": content,
-        "stop_reason": "tool_use"
-        if any(isinstance(block, ToolCall) for block in reply)
-        else "end_turn",
+        "stop_reason": "tool_use" if has_calls else "end_turn",
         "stop_sequence": None,
         "usage": {
             "input_tokens": len(_dumps(body)) // 4,
@@ -236,6 +236,17 @@ def _message(body: Body, reply: Reply) -> Body:
             "cache_creation_input_tokens": 0,
             "cache_read_input_tokens": 0,
         },
+    }
+
+
+def _block(said: Text | ToolCall) -> Body:
+    if isinstance(said, Text):
+        return {"type": "text", "text": said.text}
+    return {
+        "type": "tool_use",
+        "id": f"toolu_{uuid.uuid4().hex}",
+        "name": said.name,
+        "input": said.args,
     }
 
 

@@ -10,17 +10,17 @@ def stream_generate_content(said: Said, body: Body) -> list[bytes]:
     blocked there is none.
     """
     if said.blocked:
-        return sse(
-            {
-                "promptFeedback": {"blockReason": said.blocked},
-                "usageMetadata": _USAGE,
-                "modelVersion": "m",
-            }
-        )
-    chunks = [_chunk({"text": said.thought, "thought": True})] if said.thought else []
-    chunks += [_chunk({"text": word}) for word in said.words]
+        feedback = {"blockReason": said.blocked}
+        return sse({"promptFeedback": feedback, "usageMetadata": _USAGE, "modelVersion": "m"})
+    chunks = list[Body]()
+    if said.thought:
+        thought = {"text": said.thought, "thought": True}
+        chunks.append(_chunk(thought))
+    for word in said.words:
+        chunks.append(_chunk({"text": word}))
     for call, _ in said.calls():
-        chunks.append(_chunk({"functionCall": {"name": call.name, "args": call.args}}))
+        function_call = {"name": call.name, "args": call.args}
+        chunks.append(_chunk({"functionCall": function_call}))
     ending = {"index": 0, "finishReason": said.ending or "STOP"}
     chunks.append({"candidates": [ending], "usageMetadata": _USAGE, "modelVersion": "m"})
     return sse(*chunks)

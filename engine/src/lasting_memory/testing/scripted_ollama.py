@@ -8,13 +8,23 @@ from lasting_memory.testing.scripted_provider import Body, Said
 
 def chat(said: Said, body: Body) -> list[bytes]:
     """A streamed answer: a line of JSON for each piece."""
-    lines = [_line({"content": "", "thinking": said.thought}, done=False)] if said.thought else []
-    lines += [_line({"content": word}, done=False) for word in said.words]
-    calls = [{"function": {"name": call.name, "arguments": call.args}} for call, _ in said.calls()]
+    lines = list[bytes]()
+    if said.thought:
+        thought = {"content": "", "thinking": said.thought}
+        lines.append(_line(thought, done=False))
+    for word in said.words:
+        lines.append(_line({"content": word}, done=False))
+    calls = list[Body]()
+    for call, _ in said.calls():
+        function = {"name": call.name, "arguments": call.args}
+        calls.append({"function": function})
     if calls:
-        lines.append(_line({"content": "", "tool_calls": calls}, done=False))
+        message = {"content": "", "tool_calls": calls}
+        lines.append(_line(message, done=False))
+    reason = said.ending or "stop"
     counts = {"prompt_eval_count": 3, "eval_count": 2}
-    lines.append(_line({"content": ""}, done=True, done_reason=said.ending or "stop", **counts))
+    end = _line({"content": ""}, done=True, done_reason=reason, **counts)
+    lines.append(end)
     return lines
 
 

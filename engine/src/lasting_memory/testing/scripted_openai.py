@@ -13,23 +13,31 @@ def completions(said: Said, body: Body) -> list[bytes]:
     """An answer of Chat Completions, streamed or not."""
     ending = said.ending or ("tool_calls" if said.call else "stop")
     if not body.get("stream"):
-        return [json.dumps(_completion(said, ending)).encode()]
-    deltas: list[Body] = [{"role": "assistant", "content": ""}]
-    deltas += [{"content": word} for word in said.words]
-    deltas += [{"refusal": part} for part in _halves(said.refusal)]
-    if said.thought:
-        # As vLLM, llama.cpp and DeepSeek send it.
-        deltas.insert(1, {"reasoning_content": said.thought})
-    for number, call in enumerate(_function_calls(said)):
-        deltas.append({"tool_calls": [{"index": number, **call}]})
+        answer = json.dumps(_completion(said, ending))
+        return [answer.encode()]
     head = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
-    chunks = [
-        {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
-        for delta in deltas
-    ]
-    chunks.append({**head, "choices": [{"index": 0, "delta": {}, "finish_reason": ending}]})
+    chunks = list[Body]()
+    for delta in _deltas(said):
+        choice: Body = {"index": 0, "delta": delta, "finish_reason": None}
+        chunks.append({**head, "choices": [choice]})
+    end = {"index": 0, "delta": {}, "finish_reason": ending}
+    chunks.append({**head, "choices": [end]})
     chunks.append({**head, "choices": [], "usage": _USAGE})
     return [*sse(*chunks), b"data: [DONE]\n\n"]
+
+
+def _deltas(said: Said) -> list[Body]:
+    """The pieces of a streamed answer."""
+    deltas: list[Body] = [{"role": "assistant", "content": ""}]
+    if said.thought:
+        # As vLLM, llama.cpp and DeepSeek send it.
+        deltas.append({"reasoning_content": said.thought})
+    deltas += [{"content": word} for word in said.words]
+    deltas += [{"refusal": part} for part in _halves(said.refusal)]
+    for number, call in enumerate(_function_calls(said)):
+        numbered = {"index": number, **call}
+        deltas.append({"tool_calls": [numbered]})
+    return deltas
 
 
 def _completion(said: Said, ending: str) -> Body:
@@ -52,10 +60,11 @@ def _completion(said: Said, ending: str) -> Body:
 
 
 def _function_calls(said: Said) -> list[Body]:
-    calls: list[Body] = []
+    calls = list[Body]()
     for call, arguments in said.calls():
+        call_id = f"call_{uuid.uuid4().hex}"
         function = {"name": call.name, "arguments": arguments}
-        calls.append({"id": f"call_{uuid.uuid4().hex}", "type": "function", "function": function})
+        calls.append({"id": call_id, "type": "function", "function": function})
     return calls
 
 
@@ -68,57 +77,88 @@ def responses(said: Said, body: Body) -> list[bytes]:
         "model": "m",
         "tools": [],
         "output": [],
+        "tool_choice": "auto",
+        "parallel_tool_calls": True,
+        "status": "in_progress",
     }
-    response |= {"tool_choice": "auto", "parallel_tool_calls": True, "status": "in_progress"}
     events: list[Body] = [{"type": "response.created", "response": response}]
-    output: list[Body] = []
-    if said.thought:
-        output.append(_add_reasoning(events, len(output), said.thought))
-    if said.words:
-        output.append(_add_message(events, len(output), said))
-    if said.refusal:
-        output.append(_add_refusal(events, len(output), said.refusal))
-    for call, arguments in said.calls():
-        output.append(_add_call(events, len(output), call, arguments))
+    output = _add_output(events, said)
     status = "incomplete" if said.ending else "completed"
     details = {"reason": said.ending} if said.ending else None
-    done = {**response, "status": status, "incomplete_details": details, "output": output}
-    done["usage"] = {"input_tokens": 3, "output_tokens": 2, "total_tokens": 5}
-    for of in ("input_tokens_details", "output_tokens_details"):
-        done["usage"][of] = {"cached_tokens": 0, "reasoning_tokens": 0}
+    token_details = {"cached_tokens": 0, "reasoning_tokens": 0}
+    usage = {
+        "input_tokens": 3,
+        "output_tokens": 2,
+        "total_tokens": 5,
+        "input_tokens_details": token_details,
+        "output_tokens_details": token_details,
+    }
+    done = {
+        **response,
+        "status": status,
+        "incomplete_details": details,
+        "output": output,
+        "usage": usage,
+    }
     events.append({"type": f"response.{status}", "response": done})
-    return sse(*({**event, "sequence_number": number} for number, event in enumerate(events)))
+    for number, event in enumerate(events):
+        event["sequence_number"] = number
+    return sse(*events)
+
+
+def _add_output(events: list[Body], said: Said) -> list[Body]:
+    """Adds the events of all items of an answer. Returns the items."""
+    output = list[Body]()
+    if said.thought:
+        item = _add_reasoning(events, len(output), said.thought)
+        output.append(item)
+    if said.words:
+        item = _add_message(events, len(output), said)
+        output.append(item)
+    if said.refusal:
+        item = _add_refusal(events, len(output), said.refusal)
+        output.append(item)
+    for call, arguments in said.calls():
+        item = _add_call(events, len(output), call, arguments)
+        output.append(item)
+    return output
 
 
 def _add_message(events: list[Body], index: int, said: Said) -> Body:
-    item = _add_item(
-        events, index, {"type": "message", "id": f"msg_{index}", "role": "assistant", "content": []}
-    )
+    item = _add_message_item(events, index)
     at = {"item_id": item["id"], "output_index": index, "content_index": 0}
-    events += [
-        {"type": "response.output_text.delta", "delta": word, "logprobs": [], **at}
-        for word in said.words
-    ]
-    text = {"type": "output_text", "text": "".join(said.words), "annotations": []}
-    events.append({"type": "response.output_text.done", "text": text["text"], "logprobs": [], **at})
-    return {**item, "status": "completed", "content": [text]}
+    for word in said.words:
+        delta = {"type": "response.output_text.delta", "delta": word, "logprobs": []}
+        events.append({**delta, **at})
+    text = "".join(said.words)
+    done = {"type": "response.output_text.done", "text": text, "logprobs": []}
+    events.append({**done, **at})
+    content = {"type": "output_text", "text": text, "annotations": []}
+    return {**item, "status": "completed", "content": [content]}
 
 
 def _add_refusal(events: list[Body], index: int, refusal: str) -> Body:
-    item = _add_item(
-        events, index, {"type": "message", "id": f"msg_{index}", "role": "assistant", "content": []}
-    )
+    item = _add_message_item(events, index)
     at = {"item_id": item["id"], "output_index": index, "content_index": 0}
-    events += [{"type": "response.refusal.delta", "delta": part, **at} for part in _halves(refusal)]
+    for part in _halves(refusal):
+        delta = {"type": "response.refusal.delta", "delta": part}
+        events.append({**delta, **at})
     events.append({"type": "response.refusal.done", "refusal": refusal, **at})
-    return {**item, "status": "completed", "content": [{"type": "refusal", "refusal": refusal}]}
+    content = {"type": "refusal", "refusal": refusal}
+    return {**item, "status": "completed", "content": [content]}
+
+
+def _add_message_item(events: list[Body], index: int) -> Body:
+    message = {"type": "message", "id": f"msg_{index}", "role": "assistant", "content": []}
+    return _add_item(events, index, message)
 
 
 def _add_reasoning(events: list[Body], index: int, thought: str) -> Body:
-    item = _add_item(events, index, {"type": "reasoning", "id": f"rs_{index}", "summary": []})
+    reasoning = {"type": "reasoning", "id": f"rs_{index}", "summary": []}
+    item = _add_item(events, index, reasoning)
     at = {"item_id": item["id"], "output_index": index, "summary_index": 0}
+    empty = {"type": "summary_text", "text": ""}
     part = {"type": "summary_text", "text": thought}
-    empty = {**part, "text": ""}
     events.append({"type": "response.reasoning_summary_part.added", "part": empty, **at})
     events.append({"type": "response.reasoning_summary_text.delta", "delta": thought, **at})
     events.append({"type": "response.reasoning_summary_part.done", "part": part, **at})
@@ -146,4 +186,5 @@ def _add_item(events: list[Body], index: int, item: Body) -> Body:
 
 def _halves(text: str) -> list[str]:
     middle = len(text) // 2
-    return [part for part in (text[:middle], text[middle:]) if part]
+    halves = (text[:middle], text[middle:])
+    return [half for half in halves if half]

@@ -42,11 +42,14 @@ class Said:
 
     def calls(self) -> list[tuple[ToolCall, str]]:
         """The calls of the answer, each with its arguments as JSON."""
-        calls = [self.call, *self.more_calls] if self.call else []
-        spoken = [(call, json.dumps(call.args)) for call in calls]
-        if self.arguments and spoken:
-            spoken[0] = (spoken[0][0], self.arguments)
-        return spoken
+        if self.call is None:
+            return []
+        arguments = self.arguments or json.dumps(self.call.args)
+        calls = [(self.call, arguments)]
+        for call in self.more_calls:
+            arguments = json.dumps(call.args)
+            calls.append((call, arguments))
+        return calls
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,8 @@ class ScriptedProvider(LoopbackServer):
     def answer(self, body: Body) -> list[bytes] | Refused:
         with self._lock:
             self.requests.append(body)
-            if refused := self.refuse(body):
+            refused = self.refuse(body)
+            if refused:
                 return refused
             said = self.answers.popleft() if self.answers else self.usual
         return self.speak(said, body)
@@ -102,21 +106,28 @@ class _Handler(QuietHandler):
     server: ScriptedProvider
 
     def do_POST(self) -> None:
-        parts = self.server.answer(json.loads(self.body()))
+        body = json.loads(self.body())
+        parts = self.server.answer(body)
         if isinstance(parts, Refused):
-            wait = {"Retry_After": parts.retry_after} if parts.retry_after else {}
-            self.send(parts.status, json.dumps(parts.body).encode(), **wait)
+            headers = dict[str, str]()
+            if parts.retry_after:
+                headers["Retry_After"] = parts.retry_after
+            data = json.dumps(parts.body)
+            self.send(parts.status, data.encode(), **headers)
             return
         is_json = parts[0].startswith(b"{")
-        self.head(200, "application/json" if is_json else "text/event-stream")
+        content_type = "application/json" if is_json else "text/event-stream"
+        self.head(200, content_type)
         for part in parts:
             self.wfile.write(part)
 
 
 def sse(*events: Body) -> list[bytes]:
     """Server-sent events, with names where they have a type."""
-    parts = []
+    parts = list[bytes]()
     for event in events:
         name = f"event: {event['type']}\n" if "type" in event else ""
-        parts.append(f"{name}data: {json.dumps(event)}\n\n".encode())
+        data = json.dumps(event)
+        part = f"{name}data: {data}\n\n"
+        parts.append(part.encode())
     return parts

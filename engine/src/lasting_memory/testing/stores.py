@@ -89,9 +89,15 @@ def embed(texts: Sequence[str]) -> list[list[float]]:
     """Words of one subject share a direction: how many of each subject a text has. No vector is
     zero.
     """
-    return [
-        [0.01 + sum(word in text.lower() for word in words) for words in SUBJECTS] for text in texts
-    ]
+    vectors = list[list[float]]()
+    for text in texts:
+        lowered = text.lower()
+        vector = list[float]()
+        for words in SUBJECTS:
+            present = [word for word in words if word in lowered]
+            vector.append(0.01 + len(present))
+        vectors.append(vector)
+    return vectors
 
 
 # A store's index, and what a server's langgraph.json says of it.

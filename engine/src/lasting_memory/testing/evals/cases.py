@@ -51,9 +51,12 @@ class Thread:
 
 def filled(text: str, threads: Sequence[Thread]) -> str:
     """A text with the day and the thread ids of a run in place of `{today}` and `{thread:0}`."""
+    today = ""
     for number, thread in enumerate(threads):
-        text = text.replace(f"{{thread:{number}}}", thread.thread_id)
-    return text.replace("{today}", threads[-1].day if threads else "")
+        place = f"{{thread:{number}}}"
+        text = text.replace(place, thread.thread_id)
+        today = thread.day
+    return text.replace("{today}", today)
 
 
 def _given(model: BaseModel, *kinds: str) -> list[str]:
@@ -79,11 +82,9 @@ class Check(BaseModel):
     @model_validator(mode="after")
     def _one_kind(self) -> Check:
         kinds = _given(self, "has", "lacks", "once", "replaced", "field", "same", "gone")
-        if (
-            len(kinds) != 1
-            or bool(self.replaced) != bool(self.by)
-            or bool(self.field) != bool(self.value)
-        ):
+        lacks_by = bool(self.replaced) != bool(self.by)
+        lacks_is = bool(self.field) != bool(self.value)
+        if len(kinds) != 1 or lacks_by or lacks_is:
             raise ValueError(
                 f"an expectation about {self.place} has {kinds or 'no kind'}; give one, with `by` or `is` if it needs it"
             )
@@ -99,48 +100,54 @@ class Check(BaseModel):
             now: the files after.
             threads: the conversations, for `{today}` and `{thread:0}` in patterns.
         """
+        wrong = self._wrong_lines(now, threads) or self._wrong_file(start, now)
+        if not wrong:
+            return None
+        return f"{self.place}: {wrong}"
+
+    def _wrong_lines(self, now: Files, threads: Sequence[Thread]) -> str:
+        """What is wrong with the lines that match a pattern; "" if nothing is."""
         lines = _lines(now, self.place)
-
-        def matching(pattern: str) -> list[str]:
-            return [
-                line for line in lines if re.search(filled(pattern, threads), line, re.IGNORECASE)
-            ]
-
-        wrong: str | None = None
-        if self.has is not None and not matching(self.has):
-            wrong = f"nothing matches {self.has!r}"
-        elif self.lacks is not None:
-            lines += [
+        if self.has is not None and not _matching(self.has, lines, threads):
+            return f"nothing matches {self.has!r}"
+        if self.lacks is not None:
+            names = [
                 path for path in now if path.startswith(self.place)
-            ]  # a name tells something, too
-            wrong = next(
-                (f"{line!r} matches {self.lacks!r}" for line in matching(self.lacks)), None
-            )
-        elif self.once is not None and (times := len(matching(self.once))) != 1:
-            wrong = f"{times} lines match {self.once!r}, not one"
-        elif self.replaced is not None:
-            new = matching(self.by)
-            held = [
-                line
-                for line in matching(self.replaced)
-                if line not in new and not re.search(_PAST, line, re.IGNORECASE)
-            ]
-            wrong = (
-                f"{held[0]!r} stands as if it still held"
-                if held
-                else None
-                if new
-                else f"nothing matches {self.by!r}"
-            )
-        elif self.field is not None and not re.fullmatch(
-            self.value, known := _profile(now).get(self.field, ""), re.IGNORECASE
-        ):
-            wrong = f"{self.field} is {known!r}, not {self.value!r}"
-        elif self.gone and lines:
-            wrong = f"{lines[0]!r} is still there"
-        elif self.same and sorted(lines) != sorted(_lines(start, self.place)):
-            wrong = f"it says {lines}"
-        return f"{self.place}: {wrong}" if wrong else None
+            ]  # they tell something, too
+            matches = _matching(self.lacks, [*lines, *names], threads)
+            if matches:
+                return f"{matches[0]!r} matches {self.lacks!r}"
+        if self.once is not None:
+            times = len(_matching(self.once, lines, threads))
+            if times != 1:
+                return f"{times} lines match {self.once!r}, not one"
+        if self.replaced is not None:
+            return self._still_held(self.replaced, lines, threads)
+        return ""
+
+    def _wrong_file(self, start: Files, now: Files) -> str:
+        """What is wrong with a field, or a file as a whole; "" if nothing is."""
+        lines = _lines(now, self.place)
+        if self.field is not None:
+            known = _profile(now).get(self.field, "")
+            if not re.fullmatch(self.value, known, re.IGNORECASE):
+                return f"{self.field} is {known!r}, not {self.value!r}"
+        if self.gone and lines:
+            return f"{lines[0]!r} is still there"
+        if self.same and sorted(lines) != sorted(_lines(start, self.place)):
+            return f"it says {lines}"
+        return ""
+
+    def _still_held(self, replaced: str, lines: list[str], threads: Sequence[Thread]) -> str:
+        """What is wrong with lines of which some should have replaced others; "" if nothing is."""
+        new = _matching(self.by, lines, threads)
+        for line in _matching(replaced, lines, threads):
+            is_past = re.search(_PAST, line, re.IGNORECASE)
+            if line not in new and not is_past:
+                return f"{line!r} stands as if it still held"
+        if not new:
+            return f"nothing matches {self.by!r}"
+        return ""
 
 
 class Act(BaseModel):
@@ -235,20 +242,23 @@ class Case(BaseModel):
 
     def answer(self, threads: Sequence[Thread]) -> dict[str, str]:
         """The files as a good answer leaves them."""
-        files = {
-            **self.start(),
-            **{path: filled(text, threads) for path, text in self.right.items()},
-        }
+        files = self.start()
+        for path, text in self.right.items():
+            files[path] = filled(text, threads)
         return {path: text for path, text in files.items() if text}
 
     def messages(self) -> list[list[dict[str, str]]]:
         """The conversations as the platform takes messages."""
-        return list(map(messages, self.conversations))
+        return [messages(turns) for turns in self.conversations]
 
 
 def messages(turns: Turns) -> list[dict[str, str]]:
     """Turns as the platform takes messages."""
-    return [{"role": role, "content": text} for turn in turns for role, text in turn.items()]
+    said = list[dict[str, str]]()
+    for turn in turns:
+        for role, text in turn.items():
+            said.append({"role": role, "content": text})
+    return said
 
 
 def load_cases(*paths: Path) -> list[Case]:
@@ -257,21 +267,32 @@ def load_cases(*paths: Path) -> list[Case]:
     Raises:
         ValidationError: one is not well-formed.
     """
+    adapter = TypeAdapter(list[Case])
     cases = list[Case]()
     for path in paths or _OURS:
-        cases += TypeAdapter(list[Case]).validate_python(yaml.safe_load(path.read_text("utf-8")))
+        entries = yaml.safe_load(path.read_text("utf-8"))
+        cases += adapter.validate_python(entries)
     return cases
+
+
+def _matching(pattern: str, lines: Sequence[str], threads: Sequence[Thread]) -> list[str]:
+    """The lines in which a pattern is found. It may have `{today}` and `{thread:0}`."""
+    expression = re.compile(filled(pattern, threads), re.IGNORECASE)
+    return [line for line in lines if expression.search(line)]
 
 
 def _lines(files: Files, place: str) -> list[str]:
     """What a file says, or all files of a folder: lines without headings and comments."""
-    texts = [
-        text
-        for path, text in sorted(files.items())
-        if path == place or (place.endswith("/") and path.startswith(place))
-    ]
-    lines = [line.strip() for text in texts for line in shown(text).splitlines()]
-    return [line for line in lines if line and not line.startswith("#")]
+    lines = list[str]()
+    for path, text in sorted(files.items()):
+        is_within = place.endswith("/") and path.startswith(place)
+        if path != place and not is_within:
+            continue
+        for raw in shown(text).splitlines():
+            line = raw.strip()
+            if line and not line.startswith("#"):
+                lines.append(line)
+    return lines
 
 
 def _profile(files: Files) -> dict[str, str]:
@@ -279,6 +300,6 @@ def _profile(files: Files) -> dict[str, str]:
         profile = json.loads(files.get("/memories/profile.json") or "{}")
     except ValueError:
         return {}
-    return (
-        {name: str(value) for name, value in profile.items()} if isinstance(profile, dict) else {}
-    )
+    if not isinstance(profile, dict):
+        return {}
+    return {name: str(value) for name, value in profile.items()}

@@ -56,73 +56,121 @@ async def run_case(server: DevServer, case: Case) -> Outcome:
         why.
     """
     org = f"eval-{uuid.uuid4().hex[:12]}"
-    deployment = Deployment(server.project, Settings())
-    namespace = list(
-        deployment.memory.namespace(identity.Actor(PERSON, org), deployment.default_assistant)
-    )
     person = server.person(PERSON, org, seconds=_SECONDS)
     operator = server.person("", headers=OPERATOR, seconds=_SECONDS)
-    files = [
-        (namespace, path.removeprefix("/memories"), text) for path, text in case.memory.items()
-    ]
-    if case.policies:
-        files.append((list(namespaces.policies(org)), "/policy.md", case.policies))
-    for of, key, text in files:
-        await operator.made(
-            "PUT", "/store/items", {"namespace": of, "key": key, "value": create_file_data(text)}
-        )
+    memory = _memory_of(server, org)
+    await _put_files(operator, case, org, memory)
     shown = await person.made("GET", "/memory/prompt")
-    threads: list[Thread] = []
-    for number in range(len(case.conversations) + 1):
-        if number:
-            at = await person.thread(graph_id="agent")
-            await _say(operator, person, at, case.messages()[number - 1])
-            threads.append(
-                Thread(at, str((await person.made("GET", f"/threads/{at}"))["updated_at"])[:10])
-            )
-        for act in case.person:
-            if act.after == number:
-                await _do(server, operator, person, act, threads)
+    threads = await _hold_conversations(server, operator, person, case)
     if case.category == "tidy":
         await _tidy(server, person)
     elif case.brought:
         await person.made("POST", "/memory/bring", {"text": case.brought})
         await _accept(person)
-    found = (
-        await _ask(person, case.question) if case.question else await _consolidate(server, person)
-    )
-    wanted = {"namespace_prefix": namespace, "limit": DEFAULTS.max_files}
-    items = (await operator.made("POST", "/store/items/search", wanted))["items"]
+    found = dict[str, str]()
+    if case.question:
+        found = await _ask(person, case.question)
+    else:
+        await _consolidate(server, person)
+    files = await _files_in(operator, memory)
+    cost = await _cost_of(person)
+    prompt_tokens = sum(block["tokens"] for block in shown["blocks"])
+    sizes = {"prompt_tokens": prompt_tokens, "tools_tokens": shown["tools_tokens"]}
+    return Outcome(files | found, threads, cost, sizes)
+
+
+def _memory_of(server: DevServer, org: str) -> list[str]:
+    """The namespace of the person's memory, as the store's API takes it."""
+    deployment = Deployment(server.project, Settings())
+    actor = identity.Actor(PERSON, org)
+    return list(deployment.memory.namespace(actor, deployment.default_assistant))
+
+
+async def _put_files(operator: Person, case: Case, org: str, memory: list[str]) -> None:
+    """Store the memory of a case, and its policies."""
+    for path, text in case.memory.items():
+        key = path.removeprefix("/memories")
+        await _put_file(operator, memory, key, text)
+    if case.policies:
+        policies = list(namespaces.policies(org))
+        await _put_file(operator, policies, "/policy.md", case.policies)
+
+
+async def _put_file(operator: Person, namespace: list[str], key: str, text: str) -> None:
+    item = {"namespace": namespace, "key": key, "value": create_file_data(text)}
+    await operator.made("PUT", "/store/items", item)
+
+
+async def _hold_conversations(
+    server: DevServer, operator: Person, person: Person, case: Case
+) -> list[Thread]:
+    """Store the conversations of a case, with what the person does before, between and after them."""
+    conversations = case.messages()
+    threads = list[Thread]()
+    for number in range(len(conversations) + 1):
+        if number > 0:
+            thread = await _hold(operator, person, conversations[number - 1])
+            threads.append(thread)
+        for act in case.person:
+            if act.after == number:
+                await _do(server, operator, person, act, threads)
+    return threads
+
+
+async def _hold(operator: Person, person: Person, said: Any) -> Thread:
+    """Store a conversation."""
+    thread_id = await person.thread(graph_id="agent")
+    await _say(operator, person, thread_id, said)
+    thread = await person.made("GET", f"/threads/{thread_id}")
+    updated_at = str(thread["updated_at"])
+    return Thread(thread_id, updated_at[:10])
+
+
+async def _files_in(operator: Person, memory: list[str]) -> dict[str, str]:
+    """The files of a memory, by path."""
+    wanted = {"namespace_prefix": memory, "limit": DEFAULTS.max_files}
+    found = await operator.made("POST", "/store/items/search", wanted)
+    files = dict[str, str]()
+    for item in found["items"]:
+        path = f"/memories{item['key']}"
+        files[path] = str(item["value"].get("content", ""))
+    return files
+
+
+async def _cost_of(person: Person) -> dict[str, int]:
+    """What all runs of consolidation cost, by `COSTS`."""
     runs = await person.listed("consolidations")
-    cost = {name: sum(run[name] for run in runs) for name in COSTS}
-    sizes = {
-        "prompt_tokens": sum(block["tokens"] for block in shown["blocks"]),
-        "tools_tokens": shown["tools_tokens"],
-    }
-    left = {f"/memories{item['key']}": str(item["value"].get("content", "")) for item in items}
-    return Outcome(left | found, threads, cost, sizes)
+    cost = dict[str, int]()
+    for name in COSTS:
+        cost[name] = sum(run[name] for run in runs)
+    return cost
 
 
 async def _ask(person: Person, question: str) -> dict[str, str]:
     """What the agent answers in a new conversation, and a line for each look at past ones, with its
     arguments.
     """
-    said = (await person.turn(await person.thread(graph_id="agent"), question))["messages"]
-    calls = [call for message in said for call in message.get("tool_calls") or []]
-    searches = [
-        f"{call['name']} {json.dumps(call['args'], ensure_ascii=False)}"
-        for call in calls
-        if call["name"] in _LOOKS
-    ]
-    return {"answer": message_text(said[-1]["content"]), "searches": "\n".join(searches)}
+    thread_id = await person.thread(graph_id="agent")
+    values = await person.turn(thread_id, question)
+    searches = list[str]()
+    for message in values["messages"]:
+        for call in message.get("tool_calls") or []:
+            if call["name"] in _LOOKS:
+                arguments = json.dumps(call["args"], ensure_ascii=False)
+                searches.append(f"{call['name']} {arguments}")
+    last = values["messages"][-1]
+    answer = message_text(last["content"])
+    return {"answer": answer, "searches": "\n".join(searches)}
 
 
 async def _tidy(server: DevServer, person: Person) -> None:
     """Have memory tidied, and accept what that proposes."""
     await person.made("POST", "/memory/consolidate", tidy="true")
     async with asyncio.timeout(_SECONDS):
-        while not (done := await person.listed("consolidations")):  # noqa: ASYNC110  # the server's
+        done = await person.listed("consolidations")
+        while not done:
             await asyncio.sleep(1)
+            done = await person.listed("consolidations")
     if done[0]["status"] == "failed":
         raise _failed(server, done[0]["reason"])
     await _accept(person)
@@ -130,19 +178,22 @@ async def _tidy(server: DevServer, person: Person) -> None:
 
 async def _accept(person: Person, *, accept: bool = True) -> None:
     """Decide about whatever is proposed."""
+    decision = {"accept": accept}
     for proposal in await person.listed("proposals"):
-        await person.made("POST", f"/memory/proposals/{proposal['id']}", {"accept": accept})
+        route = f"/memory/proposals/{proposal['id']}"
+        await person.made("POST", route, decision)
 
 
-async def _consolidate(server: DevServer, person: Person) -> dict[str, str]:
-    values = await person.turn(await person.thread(), "", "consolidation_agent", raise_error=False)
+async def _consolidate(server: DevServer, person: Person) -> None:
+    thread_id = await person.thread()
+    values = await person.turn(thread_id, "", "consolidation_agent", raise_error=False)
     if "__error__" in values:
         raise _failed(server, values["__error__"])
-    return {}
 
 
 def _failed(server: DevServer, reason: object) -> RuntimeError:
-    log = "\n".join(server.log.splitlines()[-_LOG_LINES:])
+    last_lines = server.log.splitlines()[-_LOG_LINES:]
+    log = "\n".join(last_lines)
     return RuntimeError(f"Consolidation failed ({reason}). The end of the server's log:\n{log}")
 
 
@@ -155,10 +206,7 @@ async def _do(
     elif act.delete:
         await person.made("DELETE", "/memory/file", path=act.delete)
     elif act.undo:
-        _, before = (await person.made("GET", "/memory/history", path=act.undo))["revisions"][:2]
-        await person.made(
-            "POST", "/memory/undo", {"path": act.undo, "revision": before["revision"]}
-        )
+        await _undo(person, act.undo)
     elif act.propose:
         await person.control(review=True)
         await _consolidate(server, person)
@@ -166,17 +214,31 @@ async def _do(
     elif act.decline:
         await _accept(person, accept=False)
     elif act.say:
-        await _say(operator, person, threads[act.thread].thread_id, messages(act.say))
+        thread_id = threads[act.thread].thread_id
+        await _say(operator, person, thread_id, messages(act.say))
+
+
+async def _undo(person: Person, path: str) -> None:
+    """Make a file again what it was before its last change."""
+    history = await person.made("GET", "/memory/history", path=path)
+    _, before = history["revisions"][:2]
+    wanted = {"path": path, "revision": before["revision"]}
+    await person.made("POST", "/memory/undo", wanted)
 
 
 async def _say(operator: Person, person: Person, thread_id: str, said: Any) -> None:
     """Turns of a conversation with the agent. They reach it in a run, which stops before it calls a
     model.
     """
-    run = {"assistant_id": "agent", "input": {"messages": said}, "interrupt_before": "*"}
-    acting = {"context": {"user_id": PERSON, "org_id": person.org}}
-    await operator.made("POST", f"/threads/{thread_id}/runs/wait", {**run, **acting})
-    await person.made("POST", f"/threads/{thread_id}/state", {"values": None, "as_node": "__end__"})
+    run = {
+        "assistant_id": "agent",
+        "input": {"messages": said},
+        "interrupt_before": "*",
+        "context": {"user_id": PERSON, "org_id": person.org},
+    }
+    end = {"values": None, "as_node": "__end__"}
+    await operator.made("POST", f"/threads/{thread_id}/runs/wait", run)
+    await person.made("POST", f"/threads/{thread_id}/state", end)
 
 
 REPORTED = (
@@ -190,8 +252,8 @@ def judged(*files: Path) -> list[Any]:
     `ValidationError` for one that is none.
     """
     cases = load_cases()
-    if files:
-        cases += load_cases(*files)
+    for path in files:
+        cases += load_cases(path)
     marks = [pytest.mark.langsmith] if REPORTED else []
     return [pytest.param(case, id=case.name, marks=marks) for case in cases]
 
@@ -204,13 +266,15 @@ async def judge(server: DevServer, case: Case) -> None:
     try:
         outcome = await run_case(server, case)
         problems = case.problems(outcome.files, outcome.threads)
-        result = result.model_copy(update={**outcome.cost, **outcome.sizes, "passed": not problems})
+        update = {**outcome.cost, **outcome.sizes, "passed": not problems}
+        result = result.model_copy(update=update)
     finally:
         SUMMARY.note(result)
     if REPORTED:
         report(case, outcome, problems)
-    files = "\n".join(f"{path}:\n{text}" for path, text in outcome.files.items())
-    assert problems == [], f"{problems}\n{files}"
+    files = [f"{path}:\n{text}" for path, text in outcome.files.items()]
+    shown_files = "\n".join(files)
+    assert problems == [], f"{problems}\n{shown_files}"
 
 
 def report(case: Case, outcome: Outcome, problems: list[str]) -> None:
@@ -220,17 +284,16 @@ def report(case: Case, outcome: Outcome, problems: list[str]) -> None:
     inputs = case.model_dump(
         include={"name", "category", "conversations", "memory", "person", "policies"}
     )
-    if run := get_current_run_tree():
-        run.set(
-            inputs=inputs
-        )  # without the test's own arguments, which differ from run to run and would make another example
+    run = get_current_run_tree()
+    if run:
+        # Without the test's own arguments, which differ from run to run and would make another
+        # example.
+        run.set(inputs=inputs)
     t.log_inputs(inputs)
-    t.log_reference_outputs(
-        {
-            "expect": [
-                check.model_dump(by_alias=True, exclude_defaults=True) for check in case.expect
-            ]
-        }
-    )
+    expected = list[dict[str, Any]]()
+    for check in case.expect:
+        expected.append(check.model_dump(by_alias=True, exclude_defaults=True))
+    t.log_reference_outputs({"expect": expected})
     t.log_outputs({"files": outcome.files, "problems": problems})
-    t.log_feedback(key=case.category, score=1 - len(problems) / len(case.expect))
+    missed = len(problems) / len(case.expect)
+    t.log_feedback(key=case.category, score=1 - missed)

@@ -54,8 +54,11 @@ def table(now: Iterable[Result], last: Mapping[str, Result]) -> list[str]:
     if results:
         lines.append(_summary("all", results, last))
     lines += _changes(results, last)
-    prompt = max((result.prompt_tokens for result in results), default=0)
-    tools = max((result.tools_tokens for result in results), default=0)
+    prompt = 0
+    tools = 0
+    for result in results:
+        prompt = max(prompt, result.prompt_tokens)
+        tools = max(tools, result.tools_tokens)
     if prompt:
         lines.append(
             f"a call of the agent sends about {prompt:,} tokens of prompt and {tools:,} of tools"
@@ -65,10 +68,16 @@ def table(now: Iterable[Result], last: Mapping[str, Result]) -> list[str]:
 
 def _summary(shown: str, results: list[Result], last: Mapping[str, Result]) -> str:
     """The line of a kind of cases: what passed now and the last time, and what it cost."""
-    before = [last[result.name] for result in results if result.name in last]
-    calls = sum(result.model_calls for result in results)
-    tokens_in = sum(result.input_tokens for result in results)
-    tokens_out = sum(result.output_tokens for result in results)
+    before = list[Result]()
+    calls = 0
+    tokens_in = 0
+    tokens_out = 0
+    for result in results:
+        calls += result.model_calls
+        tokens_in += result.input_tokens
+        tokens_out += result.output_tokens
+        if result.name in last:
+            before.append(last[result.name])
     costs = (f"{calls:,}", f"{tokens_in:,}", f"{tokens_out:,}")
     return _line(shown, _passed(results), _passed(before), *costs)
 
@@ -83,9 +92,11 @@ def _changes(results: list[Result], last: Mapping[str, Result]) -> list[str]:
         if before is None:
             continue
         last_runs.append((before.at, before.model))
-        if result.passed and not before.passed:
+        if result.passed == before.passed:
+            continue
+        if result.passed:
             passes_now.append(f"passes now: {result.name}")
-        elif before.passed and not result.passed:
+        else:
             fails_now.append(f"fails now: {result.name}")
     if not last_runs:
         return []
@@ -101,7 +112,10 @@ def _passed(results: list[Result]) -> str:
 
 
 def _line(first: str, *others: str) -> str:
-    return f"{first:<14}" + "".join(f"{other:>13}" for other in others)
+    line = f"{first:<14}"
+    for other in others:
+        line += f"{other:>13}"
+    return line
 
 
 class Summary:
@@ -120,11 +134,11 @@ class Summary:
 
     def note(self, result: Result) -> None:
         """Note how the case of the test that is going ended."""
-        stamped = result.model_copy(
-            update={"model": self._model, "at": datetime.now(UTC).isoformat(timespec="minutes")}
-        )
-        if self._item:
-            self._item.user_properties.append((_PROPERTY, stamped.model_dump_json()))
+        if self._item is None:
+            return
+        now = datetime.now(UTC).isoformat(timespec="minutes")
+        stamped = result.model_copy(update={"model": self._model, "at": now})
+        self._item.user_properties.append((_PROPERTY, stamped.model_dump_json()))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when != "call":
@@ -142,10 +156,12 @@ class Summary:
         terminalreporter.section("what the model remembers")
         for line in table(self._results, last):
             terminalreporter.write_line(line)
-        kept = {**last, **{result.name: result for result in self._results}}
-        self._kept.write_text(
-            json.dumps([result.model_dump() for result in kept.values()], indent=1), "utf-8"
-        )
+        kept = dict(last)
+        for result in self._results:
+            kept[result.name] = result
+        dumped = [result.model_dump() for result in kept.values()]
+        text = json.dumps(dumped, indent=1)
+        self._kept.write_text(text, "utf-8")
 
     def _last(self) -> dict[str, Result]:
         try:
@@ -158,15 +174,14 @@ class Summary:
 PROJECT = Path.cwd()
 ENVIRON = local_environ(PROJECT)
 MODELS = ("AGENT_MODEL", "CONSOLIDATION_MODEL")
+# The one that is judged.
+MODEL = ENVIRON.get("CONSOLIDATION_MODEL") or ENVIRON.get("AGENT_MODEL", "")
 NO_MODEL = (
     "No model is set, so there is nothing to judge: put AGENT_MODEL (or CONSOLIDATION_MODEL) and its provider's key into .env, "
     "e.g. AGENT_MODEL=anthropic:claude-sonnet-4-6 and ANTHROPIC_API_KEY=..."
 )
 # By the cases' names: each keeps its last result, so that part of them can be run.
-SUMMARY = Summary(
-    PROJECT / "evals" / ".last_run.json",
-    ENVIRON.get("CONSOLIDATION_MODEL") or ENVIRON.get("AGENT_MODEL", ""),
-)
+SUMMARY = Summary(PROJECT / "evals" / ".last_run.json", MODEL)
 # What a deployment's own settings may not change about a case, and what belongs to the server that
 # is started here.
 _DROPPED = ("LANGGRAPH_", "POSTGRES_", "MEMORY_POSTGRES_")
@@ -176,20 +191,22 @@ def server_env(environ: Mapping[str, str] = ENVIRON) -> dict[str, str]:
     """The environment of the server: everything given but the deployment's settings, of which only
     the models count.
     """
-    kept = {
-        name: value
-        for name, value in environ.items()
-        if name not in VARIABLES and not name.startswith(_DROPPED)
-    }
-    models = {name: environ[name] for name in MODELS if environ.get(name)}
-    return {**kept, **models, "CONSOLIDATE_AFTER_SECONDS": "0"}
+    kept = dict[str, str]()
+    for name, value in environ.items():
+        is_model = name in MODELS and bool(value)
+        is_setting = name in VARIABLES or name.startswith(_DROPPED)
+        if is_model or not is_setting:
+            kept[name] = value
+    kept["CONSOLIDATE_AFTER_SECONDS"] = "0"
+    return kept
 
 
 @pytest.fixture(scope="session")
 def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
     if not any(ENVIRON.get(name) for name in MODELS):
         pytest.skip(NO_MODEL)
-    with DevServer(tmp_path_factory.mktemp("server"), env=server_env(), project=PROJECT) as server:
+    folder = tmp_path_factory.mktemp("server")
+    with DevServer(folder, env=server_env(), project=PROJECT) as server:
         yield server
 
 
@@ -205,12 +222,9 @@ def pytest_configure(config: pytest.Config) -> None:
     while tracing is off.
     """
     config.pluginmanager.register(SUMMARY)
-    os.environ.update(
-        {name: value for name, value in ENVIRON.items() if name.startswith("LANGSMITH_")}
-    )
+    for name, value in ENVIRON.items():
+        if name.startswith("LANGSMITH_"):
+            os.environ[name] = value
     if ENVIRON.get("LANGSMITH_API_KEY"):
         os.environ.setdefault("LANGSMITH_TRACING", "true")
-        os.environ.setdefault(
-            "LANGSMITH_EXPERIMENT",
-            ENVIRON.get("CONSOLIDATION_MODEL") or ENVIRON.get("AGENT_MODEL", ""),
-        )
+        os.environ.setdefault("LANGSMITH_EXPERIMENT", MODEL)
