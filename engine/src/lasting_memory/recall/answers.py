@@ -110,24 +110,27 @@ def _quotes(
         if place >= len(conversation.turns):
             # It is gone meanwhile.
             continue
-        turn = conversation.turns[place]
+        text = conversation.turns[place].text
         start = _line_start(conversation, place, zone)
-        share = min(most, room - len(start))
-        least = min(_LEAST_CHARS, len(turn.text))
-        if share >= least:
-            line = start + _excerpt(turn.text, words, share)
-            quotes[number][place] = line
-            room -= len(line)
+        room_for_text = room - len(start)
+        share = min(most, room_for_text)
+        least = min(_LEAST_CHARS, len(text))
+        if share < least:
+            continue
+        line = start + _excerpt(text, words, share)
+        quotes[number][place] = line
+        room -= len(line)
     return quotes
 
 
 def _line_start(conversation: Conversation, place: int, zone: ZoneInfo) -> str:
     """The beginning of the line that quotes a turn: its number, day and speaker."""
     turn = conversation.turns[place]
+    number = place + 1
     day = _other_day(conversation, turn, zone)
     name = " ".join(turn.name.split())
     speaker = name[:_NAME_CHARS] or turn.speaker
-    return f"\n  {place + 1}. {day}{speaker}: "
+    return f"\n  {number}. {day}{speaker}: "
 
 
 def _matching_turns(matches: Sequence[Match]) -> list[_MatchingTurn]:
@@ -196,14 +199,16 @@ def excerpts(query: str, match: Match, chars: int) -> list[dict[str, Any]]:
     words = _stems(query)
     turns = match.conversation.turns
     best = [turn for turn, _ in match.turns] or [0]
+    shown = best[:_EXCERPTS]
     found = list[dict[str, Any]]()
-    for place in sorted(best[:_EXCERPTS]):
+    for place in sorted(shown):
         if place >= len(turns):
             # It is gone meanwhile.
             continue
         turn = turns[place]
         text = _excerpt(turn.text, words, chars)
-        found.append({"number": place + 1, "speaker": turn.speaker, "text": text})
+        excerpt = {"number": place + 1, "speaker": turn.speaker, "text": text}
+        found.append(excerpt)
     return found
 
 
@@ -233,23 +238,29 @@ def page_text(
     total = len(conversation.turns)
     if not total:
         return f"Conversation {thread_id} has no text."
-    wanted = min(max(around or total, 1), total)
-    middle = wanted - 1
+    wanted = max(around or total, 1)
+    middle = min(wanted, total) - 1
     last_day = conversation.last_day(zone)
     head = f"{last_day} thread_id={thread_id}, turns of {total}; more with around=<number>"
     room = chars - len(head)
     lines = dict[int, str]()
     for place in _nearest(middle, total):
-        turn = conversation.turns[place]
-        day = _other_day(conversation, turn, zone)
         share = room // 2 if place == middle else room // 4
-        text = _excerpt(turn.text, [], share)
-        line = f"\n{place + 1}. {day}{turn.speaker}: {text}"
+        line = _page_line(conversation, place, share, zone)
         if len(line) > room:
             break
         lines[place] = line
         room -= len(line)
     return head + _in_order(lines)
+
+
+def _page_line(conversation: Conversation, place: int, chars: int, zone: ZoneInfo) -> str:
+    """The line of a page that shows a turn, with so many characters of its text."""
+    turn = conversation.turns[place]
+    number = place + 1
+    day = _other_day(conversation, turn, zone)
+    text = _excerpt(turn.text, [], chars)
+    return f"\n{number}. {day}{turn.speaker}: {text}"
 
 
 def _nearest(middle: int, total: int) -> list[int]:
@@ -293,12 +304,13 @@ def _moved_into(text: str, start: int, chars: int) -> int:
 def _best_start(low: str, stems: Sequence[str], chars: int) -> int:
     """Where the `chars` characters of a text begin that have most of these stems."""
     words = _words_in(low, stems)
+    before = chars // 4
     best = 0
     most = -1
     for place in _places_of(words, low):
-        start = _moved_into(low, place - chars // 4, chars)
-        part = low[start : start + chars]
-        count = _count_in(part, words)
+        start = _moved_into(low, place - before, chars)
+        end = start + chars
+        count = _count_in(low[start:end], words)
         if count > most:
             best = start
             most = count
@@ -307,12 +319,19 @@ def _best_start(low: str, stems: Sequence[str], chars: int) -> int:
 
 def _words_in(low: str, stems: Sequence[str]) -> list[str]:
     """What a text has of these stems, each once."""
-    looked_for = dict[str, None]()
-    for stem in stems:
-        # The end of a stem may differ from the word's: "happi".
-        length = max(_LEAST_STEM, len(stem) - 1)
-        looked_for[stem[:length]] = None
-    return [word for word in islice(looked_for, _LOOKED_FOR) if word in low]
+    beginnings = map(_beginning, stems)
+    distinct = dict.fromkeys(beginnings)
+    words = list[str]()
+    for word in islice(distinct, _LOOKED_FOR):
+        if word in low:
+            words.append(word)
+    return words
+
+
+def _beginning(stem: str) -> str:
+    """A stem without its last letter, which may differ from the word's: "happi"."""
+    length = max(_LEAST_STEM, len(stem) - 1)
+    return stem[:length]
 
 
 def _places_of(words: Sequence[str], low: str) -> list[int]:

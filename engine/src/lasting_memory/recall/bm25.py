@@ -44,19 +44,24 @@ def word_counts(
     for word in words:
         stems += word
     hashes = np.unique(np.array(stems, terms.dtype))
-    by_hash = np.zeros((len(hashes), count))
     is_hit = np.isin(terms, hashes)
     hit_terms = terms[is_hit]
     hit_places = places[is_hit]
     hit_times = 1 if times is None else times[is_hit]
     rows = np.searchsorted(hashes, hit_terms)
+    by_hash = np.zeros((len(hashes), count))
     np.add.at(by_hash, (rows, hit_places), hit_times)
-    # Two words of the question can have one stem in common.
+    has_stem = _has_stem(words, hashes)
+    counts: Array = has_stem @ by_hash
+    return counts
+
+
+def _has_stem(words: Sequence[Sequence[int]], hashes: Array) -> Array:
+    """Which of these hashes each word has: two words of a question can have a stem in common."""
     has_stem = np.zeros((len(words), len(hashes)))
     for number, word in enumerate(words):
         has_stem[number] = np.isin(hashes, word)
-    counts: Array = has_stem @ by_hash
-    return counts
+    return has_stem
 
 
 def telling_first(told: Array, counts: Array) -> Array:
@@ -83,6 +88,16 @@ def saturated(counts: Array, lengths: Array, average: float) -> Array:
     length_parts = B * lengths / typical
     norms = 1 - B + length_parts
     return counts / (counts + K1 * norms)
+
+
+def relevances(counts: Array, weights: Array, lengths: Array, tells: Array) -> Array:
+    """The score of each text. Takes how often each word is in it, the weights of words, the lengths
+    of texts, and which of them tell something.
+    """
+    average = average_length(lengths, tells)
+    shares = saturated(counts, lengths, average)
+    scores: Array = weights @ shares
+    return scores
 
 
 def average_length(lengths: Array, tells: Array) -> float:

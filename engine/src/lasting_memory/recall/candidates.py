@@ -47,20 +47,25 @@ class _Hits:
 
     def __init__(self, table: Array, postings: Array, question: Question, leave_out: int) -> None:
         conversations = conversation_of(table["key"])
-        has_words = table["words"] > 0
         is_other = conversations != leave_out
+        has_words = table["words"] > 0
+        has_told = table["told"] > 0
         live = newest(table) & has_words & is_other
-        tells = live & (table["told"] > 0)
+        tells = live & has_told
+        told = _counts(table, postings, question, postings["count"])
+        asking = _counts(table, postings, question, postings["asked"] / 10)
 
         self._table = table
         self._question = question
         self._live = live
         self._known = tells if tells.any() else live
-        self._told = live * _counts(table, postings, question, postings["count"])
-        self._asking = live * _counts(table, postings, question, postings["asked"] / 10)
+        self._told = live * told
+        self._asking = live * asking
         self._counts = self._told + self._asking
+        is_told = self._told > 0
+        is_there = self._counts > 0
         self.frequencies = Frequencies(
-            conversations=telling_first(self._told > 0, self._counts > 0),
+            conversations=telling_first(is_told, is_there),
             passages=telling_first(self._told, self._counts),
             total=int(self._known.sum()),
             searched=len(np.unique(conversations[live])),
@@ -68,22 +73,28 @@ class _Hits:
 
     def best_places(self) -> list[int]:
         """The places in the table of the documents that match best."""
-        rarity = inverse_frequency(self.frequencies.conversations, self.frequencies.total)
-        weights = self._question.weights * rarity
-        own_weights = weights[: self._question.own]
-        time_scores = self._time_scores(own_weights)
+        own = self._question.own
         versions = self._table["version"]
-
+        weights = self._weights()
+        own_weights = weights[:own]
+        time_scores = self._time_scores(own_weights)
         places = list[int]()
         for counts in self._rankings():
-            by_words = weights @ self._saturated(counts)
+            scores = weights @ self._saturated(counts)
+            scores += time_scores
             # The newest win ties.
-            places += _best(by_words + time_scores, versions, CANDIDATES)
+            places += _best(scores, versions, CANDIDATES)
         # However many repeat it, the first that told it is there.
-        own_told = self._told[: self._question.own]
-        shared = own_weights @ (own_told > 0)
+        is_told = self._told[:own] > 0
+        shared = own_weights @ is_told
         places += _best(shared, -versions, OLDEST)
         return places
+
+    def _weights(self) -> Array:
+        """The weight of each word."""
+        frequencies = self.frequencies
+        rarity = inverse_frequency(frequencies.conversations, frequencies.total)
+        return self._question.weights * rarity
 
     def _rankings(self) -> list[Array]:
         """The counts by which documents are ranked: all; and of what tells something alone."""
@@ -94,14 +105,19 @@ class _Hits:
     def _saturated(self, counts: Array) -> Array:
         """The weight of each word's count in each document."""
         lengths = self._table["words"]
-        average = float(lengths[self._known].mean()) if self._live.any() else 1.0
+        average = 1.0
+        if self._live.any():
+            known_lengths = lengths[self._known]
+            average = float(known_lengths.mean())
         return saturated(counts, lengths, average)
 
     def _time_scores(self, own_weights: Array) -> Array:
         """The score of each document's days."""
-        unit = float(own_weights.mean()) if len(own_weights) else 1.0
-        fits = self._live * self._question.fit(self._table)
-        scores: Array = TIME_WEIGHT * unit * fits
+        unit = 1.0
+        if len(own_weights):
+            unit = float(own_weights.mean())
+        fits = self._question.fit(self._table)
+        scores: Array = TIME_WEIGHT * unit * self._live * fits
         return scores
 
 

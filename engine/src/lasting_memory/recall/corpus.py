@@ -141,8 +141,8 @@ class Corpus:
     def counts(self, words: Sequence[Sequence[int]]) -> Array:
         """How often each word is in each passage. A speaker's name is a word of each of theirs."""
         named = np.flatnonzero(self.names)
-        spoken_names = self.names[named]
-        terms = np.concatenate([self.words, spoken_names])
+        names = self.names[named]
+        terms = np.concatenate([self.words, names])
         places = np.concatenate([self.passage_of_word, named])
         return word_counts(words, terms, places, len(self.lengths))
 
@@ -170,27 +170,29 @@ class Corpus:
             is_same = self.accents == accents
             has_word = np.isin(self.words, word)
             has_same = has_word & is_same
-            if has_same.any():
-                has_other = has_word & ~is_same
-                passages = self.passage_of_word[has_other]
-                np.add.at(times[number], passages, 1)
+            if not has_same.any():
+                continue
+            has_other = has_word & ~is_same
+            passages = self.passage_of_word[has_other]
+            np.add.at(times[number], passages, 1)
         return times
 
     def pair_counts(self, words: Sequence[Sequence[int]]) -> Array:
         """How often each two neighbouring words of the question are near each other in each
         passage, in either order.
         """
-        pair_count = max(0, len(words) - 1)
-        counts = np.zeros((pair_count, len(self.lengths)))
         hits = [np.isin(self.words, word) for word in words]
+        pairs = list(pairwise(hits))
+        counts = np.zeros((len(pairs), len(self.lengths)))
         for distance in range(1, PAIR_SPAN + 1):
             passages = self.passage_of_word[distance:]
             passages_before = self.passage_of_word[:-distance]
             is_within_one = passages == passages_before
-            for of_pair, (one, other) in zip(counts, pairwise(hits), strict=True):
+            for number, (one, other) in enumerate(pairs):
                 is_pair = _at_distance(one, other, distance)
                 is_pair &= is_within_one
-                np.add.at(of_pair, passages[is_pair], 1)
+                passages_of_pair = passages[is_pair]
+                np.add.at(counts[number], passages_of_pair, 1)
         return counts
 
     def with_neighbours(self, values: Array) -> Array:
@@ -201,7 +203,8 @@ class Corpus:
         for distance, weight in enumerate(NEIGHBOURS, 1):
             documents = self.document_of[distance:]
             documents_before = self.document_of[:-distance]
-            weights = weight * (documents == documents_before)
+            is_same = documents == documents_before
+            weights = weight * is_same
             values_before = values[:, :-distance]
             values_behind = values[:, distance:]
             total[:, distance:] += weights * values_before

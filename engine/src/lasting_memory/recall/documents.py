@@ -249,12 +249,15 @@ def postings(document: Document) -> Array:
     """The postings of one document. A speaker's name is a word of each of their passages."""
     words, places = _words_by_passage(document)
     terms, term_of_word = np.unique(words, return_inverse=True)
-    kinds = document.passages["kind"][places]
+    kind_of_passage = document.passages["kind"]
+    kinds = kind_of_passage[places]
     tells = kinds == TELLS
-    tenths = np.where(tells, 0, TENTHS[kinds])
-    told = np.bincount(term_of_word, tells, len(terms))
-    asked = np.bincount(term_of_word, tenths, len(terms))
-    rows = np.zeros(len(terms), POSTINGS)
+    tenths = TENTHS[kinds]
+    asking_tenths = np.where(tells, 0, tenths)
+    count = len(terms)
+    told = np.bincount(term_of_word, tells, count)
+    asked = np.bincount(term_of_word, asking_tenths, count)
+    rows = np.zeros(count, POSTINGS)
     rows["term"] = terms
     rows["count"] = np.minimum(told, _MOST_COUNTED)
     rows["asked"] = np.minimum(asked, _MOST_COUNTED)
@@ -264,12 +267,14 @@ def postings(document: Document) -> Array:
 def _words_by_passage(document: Document) -> tuple[Array, Array]:
     """The words of each passage, each once, and the number of its passage."""
     passages = document.passages
-    names = passages["name"]
     numbers = np.arange(len(passages))
     passage_of_word = np.repeat(numbers, passages["words"])
-    named = np.flatnonzero(names)
-    words = np.concatenate([document.words, names[named]])
+    all_names = passages["name"]
+    named = np.flatnonzero(all_names)
+    names = all_names[named]
+    words = np.concatenate([document.words, names])
     places = np.concatenate([passage_of_word, named])
-    both = np.stack([words, places.astype("<u4")])
+    small_places = places.astype("<u4")
+    both = np.stack([words, small_places])
     words, places = np.unique(both, axis=1)
     return words, places

@@ -46,36 +46,39 @@ class _Search:
     """What decides which passages are echoes, of all passages at once. A row is a word's."""
 
     def __init__(self, corpus: Corpus, words: Sequence[Sequence[int]]) -> None:
-        self._corpus = corpus
         by_user = corpus.by_user[corpus.passage_of_word]
         tells = corpus.tells[corpus.passage_of_word]
         in_statement = ~corpus.in_question
         user_asks = corpus.in_question & by_user
         user_states = in_statement & by_user & tells
+        asked = corpus.has(words, user_asks)
+        stated = corpus.has(words, user_states)
+        states_any = stated.any(axis=0)
+        is_short = ~corpus.is_explained
+        days = _days_of(corpus)
+
+        self._corpus = corpus
         self._has = corpus.has(words)
         self._has_as_statement = corpus.has(words, in_statement)
-        self._stated = corpus.has(words, user_states)
-        asked = corpus.has(words, user_asks)
+        self._stated = stated
         self._asked_in_document = corpus.any_in_document(asked)
-
-        states_any = self._stated.any(axis=0)
         self._sources = np.flatnonzero(states_any)
-        days = _days_of(corpus)
         self._days = days[corpus.document_of]
         self._conversations = corpus.conversations[corpus.document_of]
         self._only_asks = corpus.by_user & ~states_any
-        self._repeats = corpus.by_assistant & corpus.tells & ~corpus.is_explained
+        self._repeats = corpus.by_assistant & corpus.tells & is_short
 
     def echoes(self) -> Echoes:
         """The echoes among all passages."""
         is_echo = np.zeros(len(self._corpus.lengths), bool)
         silent = np.zeros(self._has.shape, bool)
         for passage in self._candidates():
-            repeated = self._repeated_by(passage)
-            if len(repeated):
-                is_echo[passage] = True
-                is_stated = self._stated[:, repeated].any(axis=1)
-                silent[:, passage] = ~is_stated
+            sources = self._repeated_by(passage)
+            if not len(sources):
+                continue
+            stated = self._stated[:, sources]
+            is_echo[passage] = True
+            silent[:, passage] = ~stated.any(axis=1)
         return Echoes(is_echo, silent)
 
     def _candidates(self) -> Array:
@@ -112,14 +115,17 @@ class _Search:
         stated = self._stated[np.ix_(matched, sources)]
         count_stated = stated.sum(axis=0)
         is_repeated = 2 * count_stated >= len(matched)
-        is_repeated &= self._conversations[sources] != self._conversations[passage]
+        conversation = self._conversations[passage]
+        is_repeated &= self._conversations[sources] != conversation
         if self._repeats[passage]:
             is_repeated &= self._says_no_more(passage, matched, stated)
         else:
             names = self._corpus.names
-            is_repeated &= names[sources] == names[passage]
+            name = names[passage]
+            is_repeated &= names[sources] == name
         if not self._only_asks[passage]:
-            is_repeated &= self._days[sources] <= self._days[passage]
+            day = self._days[passage]
+            is_repeated &= self._days[sources] <= day
         repeated: Array = sources[is_repeated]
         return repeated
 
@@ -159,11 +165,13 @@ def _new_words(corpus: Corpus) -> Array:
     by_user = corpus.by_user[corpus.passage_of_word]
 
     terms, term_of_word = np.unique(corpus.words, return_inverse=True)
-    first_said = np.full(len(terms), len(moments))
+    never = len(moments)
+    first_said = np.full(len(terms), never)
     said_terms = term_of_word[by_user]
     said_moments = moment_of_word[by_user]
     np.minimum.at(first_said, said_terms, said_moments)
-    is_new = first_said[term_of_word] >= moment_of_word
+    first_said_of_word = first_said[term_of_word]
+    is_new = first_said_of_word >= moment_of_word
     return _count_by_passage(corpus, is_new)
 
 
@@ -180,10 +188,11 @@ def _moments(corpus: Corpus) -> Array:
     versions = corpus.rows["version"]
     order = np.lexsort((corpus.conversations, versions, days))
     conversations = corpus.conversations[order]
-    is_next = conversations[1:] != conversations[:-1]
+    later_ones = conversations[1:]
+    is_next = later_ones != conversations[:-1]
     moments = np.zeros(len(order), int)
-    later = order[1:]
-    moments[later] = np.cumsum(is_next)
+    later_places = order[1:]
+    moments[later_places] = np.cumsum(is_next)
     return moments
 
 
@@ -198,22 +207,29 @@ def without_echoes(
     tells = corpus.tells & ~is_echo
     telling = has_word & tells
     echoing = has_word & is_echo
-    passage_share = _share(telling.sum(axis=1), echoing.sum(axis=1))
+    passage_share = _share(telling, echoing)
 
     told = corpus.any_in_document(telling)
-    only_echoed = corpus.any_in_document(echoing) & ~told
+    echoed = corpus.any_in_document(echoing)
+    only_echoed = echoed & ~told
     # Of the conversations that are no candidates, as many only repeat it as of these.
-    share = _share(told.sum(axis=1), only_echoed.sum(axis=1))
+    share = _share(told, only_echoed)
     gone = frequencies.conversations * (1 - share)
     most_gone = float(gone.max(initial=0.0))
+    total = round(frequencies.total - most_gone)
     return frequencies._replace(
         conversations=frequencies.conversations * share,
         passages=frequencies.passages * passage_share,
-        total=max(1, round(frequencies.total - most_gone)),
+        total=max(1, total),
     )
 
 
 def _share(telling: Array, echoing: Array) -> Array:
-    """The share of texts that tell a word among these and those that repeat it; 1 if none does."""
-    either = np.maximum(1, telling + echoing)
-    return np.where(telling > 0, telling / either, 1.0)
+    """For each word, the share of texts that tell it among these and those that repeat it; 1 if
+    none tells it.
+    """
+    telling_texts = telling.sum(axis=1)
+    echoing_texts = echoing.sum(axis=1)
+    either = telling_texts + echoing_texts
+    shares = telling_texts / np.maximum(1, either)
+    return np.where(telling_texts > 0, shares, 1.0)

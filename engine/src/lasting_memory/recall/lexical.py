@@ -173,10 +173,11 @@ def query_words(
     words = dict[tuple[str, ...], Word]()
     room = float(most)
     for term, word in zip(terms, words_of_terms, strict=True):
-        is_known = not known_stems.isdisjoint(word.stems)
-        if is_known or word.stems in words:
+        is_new = known_stems.isdisjoint(word.stems)
+        if not is_new or word.stems in words:
             continue
-        room -= _TERM_SHARE if is_unspaced(term.text) else 1.0
+        share = _TERM_SHARE if is_unspaced(term.text) else 1.0
+        room -= share
         if room < 0:
             break
         words[word.stems] = word
@@ -186,18 +187,16 @@ def query_words(
 def _words_of_terms(terms: Sequence[Term], languages: Collection[str]) -> list[Word]:
     """Each term as a word, with its stems in these languages."""
     texts = [term.text for term in terms]
-    stemmers = set[str | None]()
-    for name in languages:
-        stemmers.add(_SEARCH_STEMMERS.get(name))
-    stems_of_terms: list[set[str]] = [set() for _ in terms]
-    for stemmer in stemmers:
-        stemmed = _search_stemmed(texts, stemmer)
-        for stems, stem in zip(stems_of_terms, stemmed, strict=True):
-            stems.add(stem)
+    stemmers = {_SEARCH_STEMMERS.get(name) for name in languages}
+    stemmed_texts = [_search_stemmed(texts, stemmer) for stemmer in stemmers]
     words = list[Word]()
-    for term, stems in zip(terms, stems_of_terms, strict=True):
+    for place, term in enumerate(terms):
+        stems = set[str]()
+        for stemmed in stemmed_texts:
+            stems.add(stemmed[place])
         in_order = tuple(sorted(stems))
-        words.append(Word(in_order, term.accents))
+        word = Word(in_order, term.accents)
+        words.append(word)
     return words
 
 
@@ -250,9 +249,10 @@ def rank(query: str, texts: Sequence[str]) -> list[tuple[int, float]]:
     index.index(corpus, show_progress=False)
     scores = index.get_scores(words)
     hits = list[tuple[int, float]]()
-    for number, score in enumerate(scores.tolist()):
+    for hit in enumerate(scores.tolist()):
+        _, score = hit
         if score > 0:
-            hits.append((number, score))
+            hits.append(hit)
     hits.sort(key=itemgetter(1), reverse=True)
     return hits
 
@@ -290,10 +290,12 @@ class Time(NamedTuple):
         """How well conversations fit, by their first and last days (datetime64): 0 to 1."""
         own_first = np.datetime64(self.first, "D")
         own_last = np.datetime64(self.last, "D")
+        soon = own_last + _SOON_DAYS
         is_before = last < own_first
         is_within = first <= own_last
-        is_soon = first <= own_last + _SOON_DAYS
-        return np.select([is_before, is_within, is_soon], [0.0, 1.0, _SOON])
+        is_soon = first <= soon
+        cases = [is_before, is_within, is_soon]
+        return np.select(cases, [0.0, 1.0, _SOON])
 
 
 def _written(match: re.Match[str], today: date) -> Time:

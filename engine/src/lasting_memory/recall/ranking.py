@@ -19,9 +19,8 @@ import numpy as np
 
 from lasting_memory.recall.bm25 import (
     Frequencies,
-    average_length,
     inverse_frequency,
-    saturated,
+    relevances,
     telling_first,
 )
 from lasting_memory.recall.corpus import Corpus
@@ -92,53 +91,71 @@ class _Ranking:
         corpus = Corpus(documents, asks_answers=question.asks_answers)
         counts = corpus.counts(question.words)
         own_counts = counts[: question.own]
-        own_counts -= ACCENT_LOSS * corpus.spelled_otherwise(question)
+        other_accents = corpus.spelled_otherwise(question)
+        own_counts -= ACCENT_LOSS * other_accents
         echoes = find_echoes(corpus, question.own_words)
+        is_echo = echoes.is_echo
         has_word: Array = np.logical_or.reduce(counts, axis=0)
 
         self._corpus = corpus
         self._question = question
-        self._is_echo = echoes.is_echo
-        # What repeats something counts less.
-        self._passage_weights = np.where(echoes.is_echo, ECHO_WEIGHT, corpus.weights)
-        self._tells = corpus.tells & ~echoes.is_echo
+        self._is_echo = is_echo
+        self._tells = corpus.tells & ~is_echo
+        self._passage_weights = self._less_for_echoes(corpus.weights)
         self._has_word = corpus.any_in_document(has_word)
         self._kind_weights = self._kinds(has_word)
         self._time_fits = question.fit(corpus.rows)
+        told = without_echoes(frequencies, corpus, counts, is_echo)
+        self._set_scores(counts, told, echoes.silent)
 
-        word_weights = self._word_weights(frequencies, counts)
-        own_weights = word_weights[: question.own]
-        pairs = corpus.pair_counts(question.own_words)
-        pair_weights = self._pair_weights(pairs, own_weights)
-        own_counts[echoes.silent] = 0
-        all_counts = np.concatenate([counts, pairs])
-        all_weights = np.concatenate([word_weights, pair_weights])
-
-        bonus = self._speaker_bonus()
-        weighed_counts = all_counts * self._passage_weights
-        passages = bonus * self._by_passage(weighed_counts, all_weights)
-        wholes = self._by_document(weighed_counts, all_weights)
-        self._windows = bonus * self._by_window(all_counts, all_weights)
-        self._scores = self._document_scores(passages, wholes, own_weights)
+    def _less_for_echoes(self, weights: Array) -> Array:
+        """Weights of passages, of which what repeats something counts less."""
+        return np.where(self._is_echo, ECHO_WEIGHT, weights)
 
     def _kinds(self, has_word: Array) -> Array:
         """How much each document counts as a whole: as the best of its passages that have a word
         of the question.
         """
-        weights = np.where(self._is_echo, ECHO_WEIGHT, self._corpus.kind_weights)
+        weights = self._less_for_echoes(self._corpus.kind_weights)
         weights_of_hits = has_word * weights
         return self._corpus.most_in_document(weights_of_hits)
 
-    def _word_weights(self, frequencies: Frequencies, counts: Array) -> Array:
+    def _set_scores(self, counts: Array, frequencies: Frequencies, silent: Array) -> None:
+        """Set the scores of documents, and of each passage with its neighbours, for quotes.
+
+        `counts` say how often each word is in each passage, `silent` which of the question's own
+        words count nothing there.
+        """
+        own = self._question.own
+        word_weights = self._word_weights(frequencies)
+        own_weights = word_weights[:own]
+        pairs = self._corpus.pair_counts(self._question.own_words)
+        pair_weights = self._pair_weights(pairs, own_weights)
+        own_counts = counts[:own]
+        own_counts[silent] = 0
+        all_counts = np.concatenate([counts, pairs])
+        all_weights = np.concatenate([word_weights, pair_weights])
+
+        weighed_counts = all_counts * self._passage_weights
+        passages = self._by_passage(weighed_counts, all_weights)
+        wholes = self._by_document(weighed_counts, all_weights)
+        windows = self._by_window(all_counts, all_weights)
+        bonus = self._speaker_bonus()
+        passages *= bonus
+        windows *= bonus
+        time_weight = self._time_weight(own_weights)
+        self._windows = windows
+        self._scores = self._document_scores(passages, wholes, time_weight)
+
+    def _word_weights(self, frequencies: Frequencies) -> Array:
         """The weight of each word: the mean of its rarity among conversations and among passages.
 
-        A word of one conversation can be common there. `counts` say how often each word is in each
-        passage.
+        A word of one conversation can be common there.
         """
-        told = without_echoes(frequencies, self._corpus, counts, self._is_echo)
-        passages = told.total * self._telling_passages / self._telling_documents
-        rarity = inverse_frequency(told.conversations, told.total)
-        passage_rarity = inverse_frequency(told.passages, passages)
+        total = frequencies.total
+        passages = total * self._telling_passages / self._telling_documents
+        rarity = inverse_frequency(frequencies.conversations, total)
+        passage_rarity = inverse_frequency(frequencies.passages, passages)
         mean_rarity: Array = np.sqrt(rarity * passage_rarity)
         return self._question.weights * mean_rarity
 
@@ -172,9 +189,8 @@ class _Ranking:
     def _by_passage(self, counts: Array, weights: Array) -> Array:
         """The score of each passage. A row of `counts` is a word's, or a pair's, and weighed."""
         lengths = self._corpus.lengths * self._passage_weights
-        average = average_length(lengths, self._tells)
-        scores: Array = weights @ saturated(counts, lengths, average)
-        return scores * self._passage_weights
+        relevance = relevances(counts, weights, lengths, self._tells)
+        return relevance * self._passage_weights
 
     def _by_window(self, counts: Array, weights: Array) -> Array:
         """The score of each passage with its neighbours, for quotes.
@@ -183,12 +199,12 @@ class _Ranking:
         neighbour.
         """
         corpus = self._corpus
-        window_counts = corpus.with_neighbours(counts * corpus.weights)
+        own_counts = counts * corpus.weights
         own_lengths = corpus.lengths * corpus.weights
+        window_counts = corpus.with_neighbours(own_counts)
         (lengths,) = corpus.with_neighbours(own_lengths[None, :])
-        average = average_length(lengths, self._tells)
-        scores: Array = weights @ saturated(window_counts, lengths, average)
-        return scores * corpus.weights
+        relevance = relevances(window_counts, weights, lengths, self._tells)
+        return relevance * corpus.weights
 
     def _by_document(self, counts: Array, weights: Array) -> Array:
         """The score of each document as a whole, by the weighed counts of its passages."""
@@ -196,17 +212,21 @@ class _Ranking:
         lengths = corpus.sum_in_document(corpus.lengths)
         document_counts = corpus.sum_in_document(counts)
         tells = corpus.any_in_document(self._tells)
-        average = average_length(lengths, tells)
-        scores: Array = weights @ saturated(document_counts, lengths, average)
-        return scores
+        return relevances(document_counts, weights, lengths, tells)
 
-    def _document_scores(self, passages: Array, wholes: Array, own_weights: Array) -> Array:
+    def _time_weight(self, own_weights: Array) -> float:
+        """The weight of days that fit, as of a word of the question."""
+        if not len(own_weights):
+            return TIME_WEIGHT
+        mean = float(own_weights.mean())
+        return TIME_WEIGHT * mean
+
+    def _document_scores(self, passages: Array, wholes: Array, time_weight: float) -> Array:
         """The score of each document, of BM25 of all passages and of all documents."""
         best = self._corpus.most_in_document(passages)
         whole_weight = ASKED_WHOLE_WEIGHT if self._question.asks_answers else WHOLE_WEIGHT
         whole = whole_weight * self._kind_weights * wholes
-        time_unit = float(own_weights.mean()) if len(own_weights) else 1.0
-        time = TIME_WEIGHT * time_unit * self._time_fits
+        time = time_weight * self._time_fits
         scores: Array = best + whole + time
         return scores
 
@@ -234,8 +254,9 @@ class _Ranking:
 
     def scored(self, number: int, document: Document) -> Scored:
         """The score of a document, and its turns."""
-        start = self._corpus.starts[number]
-        end = self._corpus.starts[number + 1]
+        starts = self._corpus.starts
+        start = starts[number]
+        end = starts[number + 1]
         windows = self._windows[start:end]
         turns = _turns(document, windows)
         total = float(self._scores[number])
@@ -252,14 +273,14 @@ class _Ranking:
 
 def _turns(document: Document, scores: Array) -> Turns:
     """The turns of a document, each with the score of its best passage, best first."""
+    turns = document.passages["turn"]
     best_first = np.argsort(-scores, kind="stable")
-    sorted_scores = scores[best_first]
-    sorted_turns = document.passages["turn"][best_first]
-    _, first_places = np.unique(sorted_turns, return_index=True)
-    places = np.sort(first_places)
-    turns = sorted_turns[places].tolist()
-    turn_scores = sorted_scores[places].tolist()
-    return tuple(zip(turns, turn_scores, strict=True))
+    _, first_places = np.unique(turns[best_first], return_index=True)
+    first_places.sort()
+    best_passages = best_first[first_places]
+    best_turns = turns[best_passages].tolist()
+    best_scores = scores[best_passages].tolist()
+    return tuple(zip(best_turns, best_scores, strict=True))
 
 
 def _together(one: Scored, other: Scored) -> Scored:
@@ -268,6 +289,9 @@ def _together(one: Scored, other: Scored) -> Scored:
     turns.sort(key=itemgetter(1), reverse=True)
     best = dict[int, float]()
     for turn, value in turns:
-        best.setdefault(turn, value)
+        if turn not in best:
+            best[turn] = value
     most = max(one.score, other.score)
-    return Scored(most, tuple(best.items()), tells=one.tells or other.tells)
+    tells = one.tells or other.tells
+    best_turns = tuple(best.items())
+    return Scored(most, best_turns, tells)

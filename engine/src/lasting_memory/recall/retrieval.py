@@ -6,7 +6,7 @@ documents, and the threads it shows.
 """
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from zoneinfo import ZoneInfo
@@ -112,7 +112,8 @@ class _Candidates:
         by_meaning = dict[int, float]()
         for key, (item, is_clear) in self.near.items():
             # What only meaning finds must be clearly near.
-            if is_clear or key in by_words:
+            is_match = is_clear or key in by_words
+            if is_match:
                 by_meaning[key] = item.score or 0.0
         best = self._best_by_words()
         return fused(by_words, by_meaning, best)
@@ -294,10 +295,20 @@ async def _candidates(
         near = await similar(store, actor, text)
         near.pop(leave_out, None)
     distinct = dict.fromkeys([*keys, *near])
-    items = await document_items(store, actor, distinct)
-    documents = [read_document(item) for item in items]
+    documents = await _read_documents(store, actor, distinct)
     scored = await platform.in_thread(score, asked, documents, frequencies)
     return _Candidates(documents, scored, near, frequencies.searched, asked.asks_newest)
+
+
+async def _read_documents(
+    store: BaseStore, actor: identity.Actor, keys: Iterable[int]
+) -> list[Document]:
+    """The documents of these numbers. Raises as `_candidates`."""
+    documents = list[Document]()
+    for item in await document_items(store, actor, keys):
+        document = read_document(item)
+        documents.append(document)
+    return documents
 
 
 def in_order(scores: Mapping[int, float], ended: Mapping[int, int], near: float) -> list[int]:
@@ -333,19 +344,24 @@ def fused(
     scores = dict[int, float]()
     for key, value in by_words.items():
         scores[key] = value / whole
-    stretched = _stretched(by_meaning)
-    for key, value in stretched.items():
-        by_words_alone = scores.get(key, 0.0)
-        scores[key] = by_words_alone + DENSE_WEIGHT * value
+    for key, similarity in _stretched(by_meaning).items():
+        share = scores.get(key, 0.0)
+        scores[key] = share + DENSE_WEIGHT * similarity
     return scores
 
 
 def _stretched(similarities: Mapping[int, float]) -> dict[int, float]:
-    """Similarities, stretched from 0 for the lowest to 1 for the highest."""
-    low = min(similarities.values(), default=0.0)
-    high = max(similarities.values(), default=0.0)
+    """Similarities, stretched from 0 for the lowest to 1 for the highest; all 1 if they are the
+    same.
+    """
+    if not similarities:
+        return {}
+    low = min(similarities.values())
+    high = max(similarities.values())
     span = high - low
+    if span == 0:
+        return dict.fromkeys(similarities, 1.0)
     stretched = dict[int, float]()
     for key, value in similarities.items():
-        stretched[key] = (value - low) / span if span > 0 else 1.0
+        stretched[key] = (value - low) / span
     return stretched
