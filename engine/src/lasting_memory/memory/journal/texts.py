@@ -76,24 +76,8 @@ def _between_ends(
 
 
 def _common_lines(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
-    """The places of a longest common subsequence in both, in order.
-
-    This is Hyyrö's algorithm: an integer has one bit for each line of `new`, so that a step
-    compares a line with all of these. `difflib` takes many times as long for some texts, and
-    nothing bounds it.
-    """
-    places = dict[str, int]()  # of each line in `new`, as bits
-    for j, line in enumerate(new):
-        places[line] = places.get(line, 0) | (1 << j)
-    everywhere = (1 << len(new)) - 1
-    # A bit of a row is 0 where the common subsequence of the lines up to here becomes longer by
-    # this line of `new`.
-    row = everywhere
-    rows = list[int]()
-    for line in old:
-        found = row & places.get(line, 0)
-        row = ((row + found) | (row - found)) & everywhere
-        rows.append(row)
+    """The places of a longest common subsequence in both, in order."""
+    rows = _rows(old, new)
     common = list[tuple[int, int]]()
     i = len(old)
     j = len(new)
@@ -106,7 +90,31 @@ def _common_lines(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int
             i -= 1
             j -= 1
             common.append((i, j))
-    return common[::-1]
+    common.reverse()
+    return common
+
+
+def _rows(old: Sequence[str], new: Sequence[str]) -> list[int]:
+    """For each line of `old`, which lines of `new` make the common subsequence longer.
+
+    This is Hyyrö's algorithm: an integer has one bit for each line of `new`, so that a step
+    compares a line with all of these. `difflib` takes many times as long for some texts, and
+    nothing bounds it. A bit of a row is 0 where the common subsequence of the lines up to here
+    becomes longer by this line of `new`.
+    """
+    places = dict[str, int]()  # of each line in `new`, as bits
+    for number, line in enumerate(new):
+        bit = 1 << number
+        places[line] = places.get(line, 0) | bit
+    everywhere = (1 << len(new)) - 1
+    row = everywhere
+    rows = list[int]()
+    for line in old:
+        found = row & places.get(line, 0)
+        row = (row + found) | (row - found)
+        row &= everywhere
+        rows.append(row)
+    return rows
 
 
 def work(before: str | None, after: str | None) -> int:

@@ -13,7 +13,7 @@ import json
 import logging
 import random
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
@@ -702,28 +702,40 @@ async def all_items_and(
     """All items as `all_items_of`, and the results of other operations, which are in the first
     batch.
     """
-    found = [list[Item]() for _ in places]
+    listings = [_Listing(place) for place in places]
     results = list[Any]()
     waiting = list(others)
-    unfinished = list(range(len(places)))
+    unfinished = listings
     while unfinished or waiting:
-        searches = list[Op]()
-        for number in unfinished:
-            offset = len(found[number])
-            searches.append(SearchOp(places[number], limit=_SEARCHED, offset=offset))
+        searches = [listing.next_page() for listing in unfinished]
         answers = cast("list[Any]", await store.abatch([*searches, *waiting]))
         pages = answers[: len(searches)]
         results += answers[len(searches) :]
         waiting = []
-        full = list[int]()
-        for number, page in zip(unfinished, pages, strict=True):
-            found[number] += page
-            if len(page) >= _SEARCHED:
-                full.append(number)
-        unfinished = full
-    for items in found:
-        items.sort(key=lambda item: item.key)
-    return found, results
+        for listing, page in zip(unfinished, pages, strict=True):
+            listing.add(page)
+        unfinished = [listing for listing in unfinished if not listing.is_complete]
+    return [listing.by_key() for listing in listings], results
+
+
+class _Listing:
+    """The items of a namespace, as far as they are read."""
+
+    def __init__(self, place: Namespace) -> None:
+        self._place = place
+        self._items = list[Item]()
+        self.is_complete = False
+
+    def next_page(self) -> SearchOp:
+        """The operation whose result `add` takes."""
+        return SearchOp(self._place, limit=_SEARCHED, offset=len(self._items))
+
+    def add(self, page: Sequence[Item]) -> None:
+        self._items += page
+        self.is_complete = len(page) < _SEARCHED
+
+    def by_key(self) -> list[Item]:
+        return sorted(self._items, key=lambda item: item.key)
 
 
 class _Candidate(NamedTuple):
@@ -748,17 +760,31 @@ async def trim(
     logs = defaultdict[Namespace, list[Item]](list)
     for item in reversed(revisions):
         logs[item.namespace].append(item)
+    living = {namespaces.journal(files, item.key) for item in present}
+    room = limits.stored_bytes - sum(map(_size, present))
+    gone = _superfluous(logs, living, limits, room)
+    if await _keep_lines(store, files, logs.values(), gone, began):
+        await store.abatch(deletions(gone))
+
+
+def _superfluous(
+    logs: Mapping[Namespace, Sequence[Item]],
+    living: Collection[Namespace],
+    limits: Limits,
+    room: int,
+) -> list[Item]:
+    """The revisions beyond those kept of a file, and those for which there is no room.
+
+    `logs` are the revisions of each file, newest first, by its journal's namespace. `living` are
+    the namespaces of files that are there, and `room` are the bytes left for revisions.
+    """
     gone = list[Item]()
     candidates = list[_Candidate]()
-    living = {namespaces.journal(files, item.key) for item in present}
     for namespace, log in logs.items():
         kept = _last_of(log, limits.revisions_kept)
         gone += log[len(kept) :]
         candidates += _candidates(kept, file_exists=namespace in living)
-    room = limits.stored_bytes - sum(map(_size, present))
-    gone += _without_room(candidates, room)
-    if await _keep_lines(store, files, logs.values(), gone, began):
-        await store.abatch(deletions(gone))
+    return gone + _without_room(candidates, room)
 
 
 def _without_room(candidates: Iterable[_Candidate], room: int) -> list[Item]:
