@@ -113,6 +113,48 @@ async def test_a_field_is_confirmed_by_its_name(api: httpx.AsyncClient, store: B
     assert known["role"] is None
 
 
+async def test_who_confirms_again_leaves_no_revision(
+    api: httpx.AsyncClient, store: BaseStore
+) -> None:
+    await written(store, "- pays Bob\n", {"pays Bob": UNCONFIRMED})
+    answers = []
+    for _ in range(60):
+        answer = await api.post("/memory/confirm", params=NOTES, json={"text": "pays Bob"})
+        answers.append(answer.json()["revision"])
+    assert answers == [2] * 60
+    history = (await api.get("/memory/history", params=NOTES)).json()
+    assert [revision["revision"] for revision in history["revisions"]] == [2, 1]
+
+
+@pytest.mark.parametrize("signs", ["????", "+ ", "a", "---", "\n"])
+async def test_sources_that_do_not_fit_the_file_are_refused(
+    api: httpx.AsyncClient, store: BaseStore, signs: str
+) -> None:
+    file = {"path": NOTES["path"], "content": "- pays Bob\n- likes leek\n", "sources": signs}
+    answer = await api.post("/memory/import", json=exported({**file, "encoding": "utf-8"}))
+    assert answer.status_code == 422, answer.text
+    assert "sources" in answer.text
+    assert sources(store) == {}
+
+
+async def test_lines_of_a_json_file_have_the_source_of_their_field(
+    api: httpx.AsyncClient, store: BaseStore
+) -> None:
+    content = '{\n  "name": "Zoe",\n  "timezone": "Asia/Kolkata",\n  "role": "pilot"\n}\n'
+    path = "/memories/profile.json"
+    file = {"path": path, "content": content, "encoding": "utf-8", "sources": ".-."}
+    answer = await api.post("/memory/import", json=exported(file))
+    assert answer.status_code == 200, answer.text
+    read = (await api.get("/memory/file", params={"path": path})).json()
+    shown = [line["source"] for line in read["lines"]]
+    assert shown[2] == "unconfirmed"
+    assert shown.count("unconfirmed") == 1
+    facts = (await api.get("/memory/facts")).json()["groups"]
+    (profile,) = [group for group in facts if group["kind"] == "profile"]
+    doubted = [field["name"] for field in profile["fields"] if field.get("source")]
+    assert doubted == ["timezone"]
+
+
 async def test_nobody_confirms_for_another(
     api: httpx.AsyncClient, calling: Open, store: BaseStore
 ) -> None:

@@ -11,7 +11,7 @@ from lasting_memory.deployment import Source
 from lasting_memory.http import requests
 from lasting_memory.http.models import WrittenFile
 from lasting_memory.http.requests import Caller, FileQuery, Sent
-from lasting_memory.memory.sources import entries, entry_of, field_of
+from lasting_memory.memory.sources import entry_of, field_of, lowest, signs_in, sources_in
 from lasting_memory.memory.stored_files import text_of
 
 router = requests.memory_router(requests.IN_TURN)
@@ -50,10 +50,13 @@ async def confirm(caller: Caller, query: FileQuery, body: Confirmed) -> WrittenF
     key = requests.key_of(query.path)
     item = await caller.store.aget(caller.namespace, key)
     content = text_of(item) if item else None
-    present = await platform.in_thread(entries, key, content or "")
-    is_there = any(body.means(entry) for entry in present)
-    if not is_there:
+    signs = signs_in(item.value) if item else ""
+    known = await platform.in_thread(sources_in, key, content, signs)
+    meant = [source for entry, source in known.items() if body.means(entry)]
+    if not meant:
         raise HTTPException(404, f"{query.path} does not say this; read it again.")
+    if lowest(meant) is Source.CONFIRMED:  # a revision would say nothing
+        return WrittenFile(path=query.path, revision=requests.revision_of(item))
 
     def unchanged(before: FileData | None) -> FileData | None:
         return before

@@ -42,7 +42,7 @@ from lasting_memory.http.requests import (
 )
 from lasting_memory.memory import journal
 from lasting_memory.memory.journal import NOTHING, Revision
-from lasting_memory.memory.sources import Vouch, always, line_sources, noted, restored, sources_in
+from lasting_memory.memory.sources import Vouch, always, noted, restored, shown_sources, sources_in
 from lasting_memory.memory.stored_files import stored_file, usage_of
 from lasting_memory.memory.validation import RefusedWrite
 
@@ -139,7 +139,7 @@ async def read_file(caller: Caller, query: ReadableQuery, response: Response) ->
         path=query.path,
         bytes=len(file["content"].encode()),
         revision=revision,
-        lines=await platform.in_thread(_line_origins, file["content"], revisions),
+        lines=await platform.in_thread(_line_origins, query.path, file["content"], revisions),
     )
 
 
@@ -171,13 +171,15 @@ async def _history(caller: requests.PersonRequest, path: str) -> list[Revision]:
 _SAID_IN = re.compile(r"\bthread ([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b")
 
 
-def _line_origins(content: str, revisions: Sequence[Revision]) -> list[LineOrigin | None]:
+def _line_origins(
+    path: str, content: str, revisions: Sequence[Revision]
+) -> list[LineOrigin | None]:
     """The origin of each line of a file; empty where that is unknown. Blocks."""
     # Other code wrote the file, or it is changing at this moment.
     if not revisions or revisions[0].content != content:
         return []
     lines = journal.lines_of(content)
-    sources = line_sources(content, revisions[0].sources)
+    sources = shown_sources(path, content, revisions[0].sources)
     origins = list[LineOrigin | None]()
     for number, revision in enumerate(journal.line_origins(revisions)):
         if revision is None:

@@ -15,7 +15,7 @@ from lasting_memory.deployment import Source
 from lasting_memory.http import requests
 from lasting_memory.memory import journal
 from lasting_memory.memory.ends import MAX_ENDS
-from lasting_memory.memory.sources import Vouch, always, lowest, noted, sources_in
+from lasting_memory.memory.sources import Vouch, always, entries, lowest, noted, sources_in
 from lasting_memory.memory.stored_files import file_bytes
 from lasting_memory.memory.validation import MAX_FILE_BYTES, check_content
 from lasting_memory.plain_text import compared, plain
@@ -25,6 +25,8 @@ MOST_FILES = 10_000
 MOST_CONVERSATIONS = 1_000
 
 _Short = Annotated[str, Field(max_length=64)]
+# A sign for each entry of a file, as `memory/sources.py` has them.
+_Signs = Annotated[str, Field(max_length=MAX_FILE_BYTES, pattern=r"^[-+.]*$")]
 _Times = Annotated[dict[_Short, _Short], Field(max_length=MAX_ENDS)]
 
 
@@ -35,7 +37,7 @@ class DocumentFile(BaseModel, strict=True):
     content: str
     encoding: Literal["utf-8", "base64"] = "utf-8"
     written: _Times = Field(default_factory=dict)
-    sources: Annotated[str, Field(max_length=MAX_FILE_BYTES)] | None = None
+    sources: _Signs | None = None
 
     def vouch(self) -> Vouch:
         """Who vouches for what it brings. Blocks.
@@ -70,6 +72,12 @@ class DocumentFile(BaseModel, strict=True):
         if self.encoding == "utf-8":
             self.content = plain(self.content)
         file_bytes(self.merged(None))
+        number_of_entries = len(entries(self.path, self.content))
+        if len(self.sources or "") > number_of_entries:
+            raise ValueError(
+                f"sources has {len(self.sources or '')} signs, and the file {number_of_entries} "
+                "lines or values; leave it out, and nothing of the file is confirmed"
+            )
         return self
 
     def merged(self, before: FileData | None) -> FileData:

@@ -666,6 +666,7 @@ class ProposedLine(Answer):
     sign: Literal["-", "+"]
     text: str
     reason: str = Field(description='why it goes; "" where none is known')
+    source: Vouched | None = Field(default=None, exclude_if=not_)
 
 
 class Proposal(Answer):

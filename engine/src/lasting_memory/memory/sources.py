@@ -6,6 +6,7 @@ entry, so that nothing is left of a line that is deleted for good.
 """
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -27,6 +28,9 @@ _SOURCES = {sign: source for source, sign in _SIGNS.items()}
 _ORDER = (Source.UNCONFIRMED, Source.INFERRED, Source.CONFIRMED)
 
 
+# The name of a field in a line of JSON, and lines that begin or end an object.
+_NAME = re.compile(r'("(?:[^"\\]|\\.)*")\s*:')
+_BRACES = ("{", "}")
 # Between the name of a field and its value, in an entry. No line's entry has it.
 BETWEEN = "\x1f"
 # The field of a stored file with the signs of its entries.
@@ -105,6 +109,30 @@ def line_sources(content: str, signs: str) -> list[Source | None]:
         entry = entry_of(line)
         found.append(known.get(entry))
     return found
+
+
+def shown_sources(path: str, content: str, signs: str) -> list[Source | None]:
+    """As `line_sources`; of a JSON object the lines of a field have the source of that field, and
+    lines of no field none. Blocks.
+    """
+    if _object(path, content) is None:
+        return line_sources(content, signs)
+    by_field = field_sources(path, content, signs)
+    found = list[Source | None]()
+    source: Source | None = None
+    for line in content.split("\n"):
+        in_line = [by_field[name] for name in _fields_in(line) if name in by_field]
+        if in_line:
+            source = lowest(in_line)
+        elif line.strip() in _BRACES:
+            source = None
+        found.append(source)
+    return found
+
+
+def _fields_in(line: str) -> list[str]:
+    """The names of fields that a line of JSON has."""
+    return [json.loads(name) for name in _NAME.findall(line)]
 
 
 def field_sources(path: str, content: str, signs: str) -> dict[str, Source]:

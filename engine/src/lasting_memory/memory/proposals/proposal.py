@@ -13,7 +13,7 @@ from lasting_memory.deployment import Limits, Source
 from lasting_memory.memory import journal
 from lasting_memory.memory.one_fact import Fact
 from lasting_memory.memory.proposals.changes import Changed, diffs
-from lasting_memory.memory.sources import text_of
+from lasting_memory.memory.sources import entry_of, text_of
 from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, StoredAuthor
@@ -197,10 +197,15 @@ class Proposal:
 
     def _shown_lines(self, change: Changed) -> list[dict[str, Any]]:
         reasons = self.reasons.get(change.path, {})
+        sources = self.sources.get(change.path, {})
         shown = list[dict[str, Any]]()
         for number, (sign, text) in enumerate(change.lines()):
             reason = reasons.get(text.strip(), "")
-            shown.append({"line": number, "sign": sign, "text": text, "reason": reason})
+            line = {"line": number, "sign": sign, "text": text, "reason": reason}
+            source = sources.get(entry_of(text))
+            if sign == "+" and source is Source.UNCONFIRMED:
+                line["source"] = "unconfirmed"
+            shown.append(line)
         return shown
 
     def outcome(self) -> dict[str, Any]:

@@ -87,6 +87,7 @@ function Decisions({ act, memory, proposals, onDecided }) {
       ${isNew && text === undefined && html`<button class="small" aria-label=${t("proposals.edit_line", { text: line })}
           onClick=${open}>${t("proposals.edit")}</button>`}
       ${text !== undefined && html`<input id=${at} dir="auto" aria-label=${t("proposals.instead", { text: line })} value=${text} onInput=${edit} />`}
+      ${each.source === "unconfirmed" && html`<p class="quiet unconfirmed">${t("facts.unconfirmed")}</p>`}
       ${each.reason && html`<p class="quiet" dir="auto">${givenUp(each.reason)}</p>`}</li>`;
   };
   const section = (proposal, n) => {
