@@ -43,7 +43,8 @@ def word_counts(
     stems = list[int]()
     for word in words:
         stems += word
-    hashes = np.unique(np.array(stems, terms.dtype))
+    all_hashes = np.array(stems, terms.dtype)
+    hashes = np.unique(all_hashes)
     is_hit = np.isin(terms, hashes)
     hit_terms = terms[is_hit]
     hit_places = places[is_hit]
@@ -78,8 +79,9 @@ def telling_first(told: Array, counts: Array) -> Array:
 def inverse_frequency(texts: Array, total: float) -> Array:
     """Weights of words by the number of texts with them."""
     others = np.maximum(total - texts, 0)
-    odds = (others + 0.5) / (texts + 0.5)
-    return np.log1p(odds)
+    for_it = texts + 0.5
+    against_it = others + 0.5
+    return np.log1p(against_it / for_it)
 
 
 def saturated(counts: Array, lengths: Array, average: float) -> Array:
@@ -87,7 +89,8 @@ def saturated(counts: Array, lengths: Array, average: float) -> Array:
     typical = max(average, 1e-9)
     length_parts = B * lengths / typical
     norms = 1 - B + length_parts
-    return counts / (counts + K1 * norms)
+    limits = counts + K1 * norms
+    return counts / limits
 
 
 def relevances(counts: Array, weights: Array, lengths: Array, tells: Array) -> Array:
@@ -105,5 +108,7 @@ def average_length(lengths: Array, tells: Array) -> float:
 
     Questions are short, and would make the others look long.
     """
-    counted = lengths[tells] if tells.any() else lengths
+    counted = lengths
+    if tells.any():
+        counted = lengths[tells]
     return float(counted.mean())

@@ -53,7 +53,8 @@ class _Hits:
         live = newest(table) & has_words & is_other
         tells = live & has_told
         told = _counts(table, postings, question, postings["count"])
-        asking = _counts(table, postings, question, postings["asked"] / 10)
+        asked = postings["asked"] / 10
+        asking = _counts(table, postings, question, asked)
 
         self._table = table
         self._question = question
@@ -117,7 +118,8 @@ class _Hits:
         if len(own_weights):
             unit = float(own_weights.mean())
         fits = self._question.fit(self._table)
-        scores: Array = TIME_WEIGHT * unit * self._live * fits
+        weight = TIME_WEIGHT * unit
+        scores: Array = weight * self._live * fits
         return scores
 
 
@@ -125,13 +127,15 @@ def _counts(table: Array, postings: Array, question: Question, times: Array) -> 
     """How often each word of the question is in each document."""
     terms = postings["term"]
     places = postings["place"]
-    return word_counts(question.words, terms, places, len(table), times)
+    documents = len(table)
+    return word_counts(question.words, terms, places, documents, times)
 
 
 def _best(scores: Array, ties: Array, most: int) -> list[int]:
     """The places with the best scores above 0; of equal ones those with the larger tie first."""
     worst_first = np.lexsort((ties, scores))
-    order = worst_first[::-1][:most]
-    has_score = scores[order] > 0
-    best: list[int] = order[has_score].tolist()
-    return best
+    best_first = worst_first[::-1]
+    best = best_first[:most]
+    has_score = scores[best] > 0
+    places: list[int] = best[has_score].tolist()
+    return places

@@ -51,7 +51,7 @@ class Corpus:
     `document_of`.
 
     By document: `rows` of the table, `conversations` (their numbers), and `starts`, the number of
-    its first passage, with the number of all passages at the end.
+    its first passage, with the number of all passages at the end. `passage_count` is that number.
     """
 
     def __init__(self, documents: Sequence[Document], *, asks_answers: bool) -> None:
@@ -70,6 +70,7 @@ class Corpus:
             rows.append(document.row)
             sizes.append(len(document.passages))
         numbers = np.arange(len(documents))
+        self.passage_count = sum(sizes)
         self.rows = np.concatenate(rows)
         self.conversations = conversation_of(self.rows["key"])
         self.starts = np.cumsum([0, *sizes])
@@ -107,11 +108,13 @@ class Corpus:
         for document in documents:
             turn_lengths.append(_turn_lengths(document))
             has_assistant.append(_has_assistant(document))
-        is_long = np.concatenate(turn_lengths) > EXPLAINED_LENGTH
+        all_turn_lengths = np.concatenate(turn_lengths)
+        is_long = all_turn_lengths > EXPLAINED_LENGTH
         is_tool = speakers == _TOOL
         is_long_answer = self.by_assistant & is_long
         self.is_explained = is_tool | is_long_answer
-        self.with_assistant = np.array(has_assistant)[self.document_of]
+        in_document = np.array(has_assistant)
+        self.with_assistant = in_document[self.document_of]
 
     def _set_weights(self, *, asks_answers: bool) -> None:
         """Set how much each passage counts."""
@@ -144,7 +147,7 @@ class Corpus:
         names = self.names[named]
         terms = np.concatenate([self.words, names])
         places = np.concatenate([self.passage_of_word, named])
-        return word_counts(words, terms, places, len(self.lengths))
+        return word_counts(words, terms, places, self.passage_count)
 
     def has(self, words: Sequence[Sequence[int]], where: Array | None = None) -> Array:
         """Whether each word was spoken in each passage, among the words where `where` is true."""
@@ -153,7 +156,7 @@ class Corpus:
         if where is not None:
             terms = terms[where]
             places = places[where]
-        counts = word_counts(words, terms, places, len(self.lengths))
+        counts = word_counts(words, terms, places, self.passage_count)
         return counts > 0
 
     def spelled_otherwise(self, question: Question) -> Array:
@@ -161,9 +164,9 @@ class Corpus:
 
         It is 0 for a word that nobody spells as the question does.
         """
-        times = np.zeros((question.own, len(self.lengths)))
-        has_accents = any(question.accents) or self.accents.any()
-        if not has_accents:
+        times = np.zeros((question.own, self.passage_count))
+        asks_with_accents = any(question.accents)
+        if not asks_with_accents and not self.accents.any():
             return times
         for number, word in enumerate(question.own_words):
             accents = question.accents[number]
@@ -174,7 +177,8 @@ class Corpus:
                 continue
             has_other = has_word & ~is_same
             passages = self.passage_of_word[has_other]
-            np.add.at(times[number], passages, 1)
+            of_word = times[number]
+            np.add.at(of_word, passages, 1)
         return times
 
     def pair_counts(self, words: Sequence[Sequence[int]]) -> Array:
@@ -183,7 +187,7 @@ class Corpus:
         """
         hits = [np.isin(self.words, word) for word in words]
         pairs = list(pairwise(hits))
-        counts = np.zeros((len(pairs), len(self.lengths)))
+        counts = np.zeros((len(pairs), self.passage_count))
         for distance in range(1, PAIR_SPAN + 1):
             passages = self.passage_of_word[distance:]
             passages_before = self.passage_of_word[:-distance]
@@ -191,8 +195,8 @@ class Corpus:
             for number, (one, other) in enumerate(pairs):
                 is_pair = _at_distance(one, other, distance)
                 is_pair &= is_within_one
-                passages_of_pair = passages[is_pair]
-                np.add.at(counts[number], passages_of_pair, 1)
+                of_pair = counts[number]
+                np.add.at(of_pair, passages[is_pair], 1)
         return counts
 
     def with_neighbours(self, values: Array) -> Array:

@@ -70,15 +70,16 @@ class _Search:
 
     def echoes(self) -> Echoes:
         """The echoes among all passages."""
-        is_echo = np.zeros(len(self._corpus.lengths), bool)
+        is_echo = np.zeros(self._corpus.passage_count, bool)
         silent = np.zeros(self._has.shape, bool)
         for passage in self._candidates():
             sources = self._repeated_by(passage)
             if not len(sources):
                 continue
             stated = self._stated[:, sources]
+            is_stated = stated.any(axis=1)
             is_echo[passage] = True
-            silent[:, passage] = ~stated.any(axis=1)
+            silent[:, passage] = ~is_stated
         return Echoes(is_echo, silent)
 
     def _candidates(self) -> Array:
@@ -114,7 +115,8 @@ class _Search:
         matched = self._matched(passage)
         stated = self._stated[np.ix_(matched, sources)]
         count_stated = stated.sum(axis=0)
-        is_repeated = 2 * count_stated >= len(matched)
+        least = len(matched) / 2
+        is_repeated = count_stated >= least
         conversation = self._conversations[passage]
         is_repeated &= self._conversations[sources] != conversation
         if self._repeats[passage]:
@@ -153,8 +155,7 @@ class _Search:
 
 def _count_by_passage(corpus: Corpus, is_counted: Array) -> Array:
     """How many words of each passage count."""
-    passages = len(corpus.lengths)
-    return np.bincount(corpus.passage_of_word, is_counted, passages)
+    return np.bincount(corpus.passage_of_word, is_counted, corpus.passage_count)
 
 
 def _new_words(corpus: Corpus) -> Array:

@@ -46,10 +46,12 @@ async def with_meaning(
     item = await store.aget(where, MODEL)
     if item is None:
         await forget(store, actor)
-        await write(store, actor, [PutOp(where, MODEL, {"model": model}, index=False)], began)
+        note = PutOp(where, MODEL, {"model": model}, index=False)
+        await write(store, actor, [note], began)
         return Index(meaning=True)
-    if item.value["model"] != model:
-        _warn_of_another_model(item.value["model"], model)
+    known = item.value["model"]
+    if known != model:
+        _warn_of_another_model(known, model)
         return index
     index.meaning = True
     return index
@@ -92,7 +94,8 @@ async def embed_waiting(
         task.add_done_callback(lambda _: _tasks.pop(key, None))
         _tasks[key] = task
     await asyncio.wait({_tasks[key]}, timeout=seconds)
-    return len(await store.asearch(waiting, limit=MOST_PARTS))
+    left = await store.asearch(waiting, limit=MOST_PARTS)
+    return len(left)
 
 
 async def _embed_all(
@@ -112,8 +115,11 @@ async def _embed_all(
                 thread_id = str(item.value["thread_id"])
                 talks = await read_conversations(threads, actor, agents, [thread_id], routes)
                 talk = talks[0] if talks else None
-                ops = await text_ops(store, actor, key_of(thread_id), talk)
-                if not await write(store, actor, [*ops, PutOp(waiting, item.key, None)], began):
+                key = key_of(thread_id)
+                ops = await text_ops(store, actor, key, talk)
+                ops.append(PutOp(waiting, item.key, None))
+                is_written = await write(store, actor, ops, began)
+                if not is_written:
                     return
     # Whatever a provider of embeddings raises, words find it, and the next search tries again.
     except Exception as error:

@@ -131,7 +131,8 @@ def version_of(updated_at: str) -> int:
         return 0
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return max(0, int(moment.timestamp() * 1_000_000))
+    microseconds = moment.timestamp() * 1_000_000
+    return max(0, int(microseconds))
 
 
 def hash_of(word: str) -> int:
@@ -171,18 +172,21 @@ def newest(table: Array) -> Array:
     """Which rows are those of the newest version of their conversation, each document once."""
     keys = table["key"]
     versions = table["version"]
-    conversations, conversation_of_row = np.unique(conversation_of(keys), return_inverse=True)
+    all_conversations = conversation_of(keys)
+    conversations, conversation_of_row = np.unique(all_conversations, return_inverse=True)
     latest = np.zeros(len(conversations), versions.dtype)
     np.maximum.at(latest, conversation_of_row, versions)
     is_latest = versions == latest[conversation_of_row]
     current = np.flatnonzero(is_latest)
-    _, first_places = np.unique(keys[current], return_index=True)
-    is_newest = np.zeros(len(table), bool)
+    current_keys = keys[current]
+    _, first_places = np.unique(current_keys, return_index=True)
     places = current[first_places]
+    is_newest = np.zeros(len(table), bool)
     is_newest[places] = True
     return is_newest
 
 
 def joined(arrays: Sequence[Array], kind: Any) -> Array:
     """Arrays of a kind, one after the other; an empty one of none."""
-    return np.concatenate([np.zeros(0, kind), *arrays])
+    empty = np.zeros(0, kind)
+    return np.concatenate([empty, *arrays])

@@ -26,6 +26,9 @@ _MEANINGLESS = "zzz"
 _MEANINGLESS_ITEMS = 10
 _CLEARLY = 0.15
 
+# A passage with its score, and whether it is near at all.
+Nearest = tuple[SearchItem, bool]
+
 
 async def text_ops(
     store: BaseStore, actor: identity.Actor, key: int, talk: Conversation | None
@@ -44,7 +47,8 @@ async def text_ops(
     for name in before - made.keys():
         ops.append(PutOp(namespace, name, None))
     for name in made.keys() - before:
-        ops.append(PutOp(namespace, name, made[name], index=["text"]))
+        passage = made[name]
+        ops.append(PutOp(namespace, name, passage, index=["text"]))
     if talk:
         names = {"passages": sorted(made)}
         ops.append(PutOp(namespace, listed, names, index=False))
@@ -59,6 +63,7 @@ def _passage_items(key: int, talk: Conversation) -> dict[str, dict[str, Any]]:
     A repeated text counts once, with its first turn: langgraph's in-memory store embeds no text
     twice.
     """
+    conversation = name_of(key)
     turns = dict[str, int]()
     last_first = reversed(list(passages(talk)))
     for turn, text in last_first:
@@ -67,7 +72,8 @@ def _passage_items(key: int, talk: Conversation) -> dict[str, dict[str, Any]]:
     for text, turn in islice(turns.items(), MAX_PASSAGES):
         passage = {"text": text, "turn": turn}
         number = key_of(str(passage))
-        items[f"{name_of(key)}/{name_of(number)}"] = passage
+        name = name_of(number)
+        items[f"{conversation}/{name}"] = passage
     return items
 
 
@@ -77,13 +83,11 @@ def conversation_of_passage(item: Item) -> int:
     return int(name, 16)
 
 
-async def similar(
-    store: BaseStore, actor: identity.Actor, query: str
-) -> dict[int, tuple[SearchItem, bool]]:
+async def similar(store: BaseStore, actor: identity.Actor, query: str) -> dict[int, Nearest]:
     """For each conversation, by number, that is near to the query its nearest passage, and whether
     that is near at all.
     """
-    best = dict[int, tuple[SearchItem, bool]]()
+    best = dict[int, Nearest]()
     if not query.strip():
         return best
     texts = namespaces.recall(actor, "texts")
@@ -95,7 +99,7 @@ async def similar(
 
 async def nearest(
     store: BaseStore, namespace: namespaces.Namespace, query: str, most: int
-) -> list[tuple[SearchItem, bool]]:
+) -> list[Nearest]:
     """The nearest items of a namespace, each with its score, and whether it is near at all:
     nonsense is near to nothing.
     """
@@ -103,14 +107,16 @@ async def nearest(
         SearchOp(namespace, query=query, limit=most),
         SearchOp(namespace, query=_MEANINGLESS, limit=_MEANINGLESS_ITEMS),
     ]
-    found, meaningless = cast("list[list[SearchItem]]", await store.abatch(ops))
+    results = await store.abatch(ops)
+    found, meaningless = cast("list[list[SearchItem]]", results)
     scores = [item.score for item in meaningless if item.score is not None]
     none = statistics.median(scores) if scores else 0.0
     least = none + _CLEARLY * (1 - none)
-    near = list[tuple[SearchItem, bool]]()
+    near = list[Nearest]()
     for item in found:
         if item.score is not None:
-            near.append((item, item.score > least))
+            is_clear = item.score > least
+            near.append((item, is_clear))
     return near
 
 
@@ -129,7 +135,8 @@ def passages(talk: Conversation) -> Iterator[tuple[int, str]]:
         if not told:
             continue
         speaker = turn.name or turn.speaker
-        line = _storable(f"{speaker}: {told}"[:PASSAGE_CHARS])
+        whole = f"{speaker}: {told}"
+        line = _storable(whole[:PASSAGE_CHARS])
         if lines and size + len(line) > PASSAGE_CHARS:
             yield first, "\n".join(lines)
             lines = []

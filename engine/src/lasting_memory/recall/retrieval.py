@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from zoneinfo import ZoneInfo
 
-from langgraph.store.base import BaseStore, SearchItem
+from langgraph.store.base import BaseStore
 
 from lasting_memory import days, platform
 from lasting_memory.memory import journal
@@ -29,7 +29,7 @@ from lasting_memory.recall.format import (
     key_of,
 )
 from lasting_memory.recall.index import Index, document_items, drop, forget, read_postings, state_of
-from lasting_memory.recall.meaning import similar
+from lasting_memory.recall.meaning import Nearest, similar
 from lasting_memory.recall.question import MAX_QUERY_CHARS, Question, question
 from lasting_memory.recall.ranking import Scored, Turns, score
 from lasting_memory.recall.threads import Conversation, Threads, read_conversations
@@ -89,7 +89,7 @@ class _Candidates:
 
     documents: Sequence[Document] = ()
     scored: Mapping[int, Scored] = field(default_factory=dict)
-    near: Mapping[int, tuple[SearchItem, bool]] = field(default_factory=dict)
+    near: Mapping[int, Nearest] = field(default_factory=dict)
     searched: int = 0
     asks_newest: bool = False
 
@@ -220,7 +220,8 @@ async def search(
     Once the person was forgotten, nothing is put into their index. Of tools that read files of
     `routes` nothing is found.
     """
-    wanted = _Query(query, alternatives, period, current or "", today or days.today(zone), zone)
+    day = today or days.today(zone)
+    wanted = _Query(query, alternatives, period, current or "", day, zone)
     damage = _Damage(store, actor)
     index = Index()
     for _ in range(_TRIES):
@@ -289,7 +290,7 @@ async def _candidates(
     keys, frequencies = await platform.in_thread(
         matching_documents, index.table, rows, asked, leave_out
     )
-    near = dict[int, tuple[SearchItem, bool]]()
+    near = dict[int, Nearest]()
     if index.meaning:
         text = wanted.text[:MAX_QUERY_CHARS]
         near = await similar(store, actor, text)
@@ -319,7 +320,8 @@ def in_order(scores: Mapping[int, float], ended: Mapping[int, int], near: float)
     """
     if not scores:
         return []
-    least = (1 - near) * max(scores.values())
+    best = max(scores.values())
+    least = (1 - near) * best
     as_good = list[int]()
     others = list[int]()
     for key in sorted(scores, key=scores.__getitem__, reverse=True):
@@ -345,8 +347,9 @@ def fused(
     for key, value in by_words.items():
         scores[key] = value / whole
     for key, similarity in _stretched(by_meaning).items():
-        share = scores.get(key, 0.0)
-        scores[key] = share + DENSE_WEIGHT * similarity
+        by_words_alone = scores.get(key, 0.0)
+        added = DENSE_WEIGHT * similarity
+        scores[key] = by_words_alone + added
     return scores
 
 
@@ -363,5 +366,6 @@ def _stretched(similarities: Mapping[int, float]) -> dict[int, float]:
         return dict.fromkeys(similarities, 1.0)
     stretched = dict[int, float]()
     for key, value in similarities.items():
-        stretched[key] = (value - low) / span
+        above_lowest = value - low
+        stretched[key] = above_lowest / span
     return stretched

@@ -28,6 +28,11 @@ _PAGE = 1_000
 _OVERLAP = 5
 
 
+# A message, and a tool call in it, as the platform gives them: a client may have put anything there.
+_Message = Mapping[str, Any]
+_Call = Mapping[str, Any]
+
+
 class Threads(Protocol):
     """The part of the platform's client (`get_client().threads`) that is used here."""
 
@@ -126,7 +131,8 @@ def conversation(
 
     What only repeats memory, past conversations, or the files of these routes is no turn.
     """
-    turns, last_said_at = _turns_of(thread.get("values"), routes)
+    values = thread.get("values")
+    turns, last_said_at = _turns_of(values, routes)
     shown = list[Turn]()
     for turn in turns:
         if turn.speaker in speakers and turn.text:
@@ -153,7 +159,7 @@ def _turns_of(values: object, routes: Collection[str]) -> tuple[list[Turn], str]
     if not isinstance(values, Mapping):
         return [], ""
     messages = _mappings(values.get("messages"))
-    calls = dict[str, Mapping[str, Any]]()
+    calls = dict[str, _Call]()
     turns = list[Turn]()
     at = ""
     for exchange in _exchanges(messages):
@@ -164,7 +170,7 @@ def _turns_of(values: object, routes: Collection[str]) -> tuple[list[Turn], str]
     return turns, at
 
 
-def _said_at(exchange: Iterable[Mapping[str, Any]], before: str) -> str:
+def _said_at(exchange: Iterable[_Message], before: str) -> str:
     """When the person's messages of an exchange were said; without any, when what was `before`."""
     times = list[str]()
     for message in exchange:
@@ -173,28 +179,30 @@ def _said_at(exchange: Iterable[Mapping[str, Any]], before: str) -> str:
     return max(times, default=before)
 
 
-def _is_of_human(message: Mapping[str, Any]) -> bool:
+def _is_of_human(message: _Message) -> bool:
     return message.get("type") == "human"
 
 
-def _exchanges(messages: Iterable[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
+def _exchanges(messages: Iterable[_Message]) -> Iterator[list[_Message]]:
     """The messages, in order: those of a person together with what they led to, until the person
     speaks again.
     """
-    exchange = list[Mapping[str, Any]]()
+    exchange = list[_Message]()
+    is_answered = False
     for message in messages:
-        is_answered = bool(exchange) and not _is_of_human(exchange[-1])
-        if is_answered and _is_of_human(message):
+        is_of_human = _is_of_human(message)
+        if is_of_human and is_answered:
             yield exchange
             exchange = []
         exchange.append(message)
+        is_answered = not is_of_human
     if exchange:
         yield exchange
 
 
 def _exchanged(
-    exchange: Sequence[Mapping[str, Any]],
-    calls: dict[str, Mapping[str, Any]],
+    exchange: Sequence[_Message],
+    calls: dict[str, _Call],
     routes: Collection[str],
 ) -> list[Turn]:
     """The turns of an exchange. Adds its tool calls to `calls`, by id."""
@@ -205,8 +213,10 @@ def _exchanged(
         for call in _mappings(message.get("tool_calls")):
             call_id = str(call.get("id"))
             calls[call_id] = call
-            asks = asks or repetition.asks(call, routes)
-            adds = adds or repetition.writes(call, routes)
+            if repetition.asks(call, routes):
+                asks = True
+            if repetition.writes(call, routes):
+                adds = True
         for turn in _turns(message, calls, routes):
             # What an assistant says once it has looked something up repeats that.
             if asks and turn.speaker == "assistant":
@@ -229,7 +239,7 @@ def _mappings(items: object) -> list[Mapping[str, Any]]:
 
 
 def _turns(
-    message: Mapping[str, Any], calls: Mapping[str, Mapping[str, Any]], routes: Collection[str]
+    message: _Message, calls: Mapping[str, _Call], routes: Collection[str]
 ) -> Iterator[Turn]:
     """A message's text, and each of its tool calls as a turn of its own, so that a search finds the
     step that worked.
@@ -256,15 +266,13 @@ def _turns(
             yield Turn("tool", step, message_id)
 
 
-def _string(message: Mapping[str, Any], key: str) -> str:
+def _string(message: _Message, key: str) -> str:
     """A text in a message; "" for any other value that a client put there."""
     value = message.get(key)
     return value if isinstance(value, str) else ""
 
 
-def _is_new(
-    result: Mapping[str, Any], calls: Mapping[str, Mapping[str, Any]], routes: Collection[str]
-) -> bool:
+def _is_new(result: _Message, calls: Mapping[str, _Call], routes: Collection[str]) -> bool:
     """Whether a tool's result says something that is in no memory and no past conversation."""
     call_id = _string(result, "tool_call_id")
     # Without its call, a result of a tool that reads files may be of any file.
@@ -273,21 +281,25 @@ def _is_new(
     return not repetition.result_repeats(call, routes)
 
 
-def _is_none_of_theirs(message: Mapping[str, Any]) -> bool:
+def _is_none_of_theirs(message: _Message) -> bool:
     """Whether a message is neither the person's nor the model's: a pinned skill, or a note of ours
     to the person.
     """
     added = message.get("additional_kwargs")
-    if isinstance(added, Mapping) and added.get("lc_source") == "pinned_skill":
-        return True
+    if isinstance(added, Mapping):
+        source = added.get("lc_source")
+        if source == "pinned_skill":
+            return True
     refused = refused_media_of(message.get("response_metadata"))
     return bool(refused)
 
 
-def _step(call: Mapping[str, Any], routes: Collection[str]) -> str:
+def _step(call: _Call, routes: Collection[str]) -> str:
     """The text of a tool call; "" for one that only repeats something, or that cannot be read."""
     name = call.get("name")
-    if not isinstance(name, str) or repetition.repeats(call, routes):
+    if not isinstance(name, str):
+        return ""
+    if repetition.repeats(call, routes):
         return ""
     arguments = call.get("args") or {}
     with suppress(RecursionError, ValueError):
@@ -393,7 +405,8 @@ async def read_conversations(
     if not thread_ids:
         return []
     select = ["thread_id", "created_at", "updated_at", "metadata", "values"]
-    listed = await threads_by_id(threads, thread_ids, owned_by(actor, agents), select)
+    owned = owned_by(actor, agents)
+    listed = await threads_by_id(threads, thread_ids, owned, select)
     conversations = list[Conversation]()
     for thread in listed:
         if not is_temporary(thread):

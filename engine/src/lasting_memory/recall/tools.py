@@ -56,8 +56,17 @@ async def _memory_files(store: BaseStore, d: Deployment, caller: Caller) -> list
     """The person's memory files; none where there is no memory."""
     if not d.has_memory:
         return []
+    most = d.limits.max_files
     namespace = d.memory.namespace(caller.actor, caller.assistant)
-    return await store.asearch(namespace, limit=d.limits.max_files)
+    return await store.asearch(namespace, limit=most)
+
+
+def _profile_in(files: list[SearchItem]) -> SearchItem | None:
+    """The person's profile among their memory files."""
+    for item in files:
+        if item.key == _PROFILE_KEY:
+            return item
+    return None
 
 
 def _topics(d: Deployment, files: list[SearchItem], profile: Item | None) -> dict[str, str]:
@@ -93,19 +102,21 @@ def conversation_tools(d: Deployment) -> list[BaseTool]:
             return _NO_SERVER
         caller = Caller.of_run(d)
         files = await _memory_files(runtime.store, d, caller)
-        profile = next((item for item in files if item.key == _PROFILE_KEY), None)
+        profile = _profile_in(files)
         zone = await _zone_in(d, profile)
         others = alternatives or []
+        at_most = min(max(limit, 1), MAX_LIMIT)
+        current = runtime.config.get("configurable", {}).get("thread_id")
         results = await search(
             runtime.store,
             get_client().threads,
             caller.actor,
             query,
-            min(max(limit, 1), MAX_LIMIT),
+            at_most,
             agents=d.agents,
             alternatives=others,
             period=period,
-            current=str(runtime.config.get("configurable", {}).get("thread_id")),
+            current=str(current),
             routes=d.routes,
             zone=zone,
         )
@@ -113,7 +124,8 @@ def conversation_tools(d: Deployment) -> list[BaseTool]:
             results_text, query, results, others, d.limits.search_result_chars, zone
         )
         topics = await platform.in_thread(_topics, d, files, profile)
-        return answer + await platform.in_thread(topics_text, query, answer, topics)
+        note = await platform.in_thread(topics_text, query, answer, topics)
+        return answer + note
 
     @tool(parse_docstring=True)
     async def read_conversation(
