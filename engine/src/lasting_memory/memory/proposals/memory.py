@@ -277,20 +277,26 @@ class Memory:
             if proposal is None:
                 proposal = self._new_proposal(proposal_id, author)
             _check_number(known, proposal)
-            waiting = [earlier for earlier in proposal.changes if earlier.key == key]
-            changed = await self._changed(key, waiting, change, author)
-            added = dict[str, Source]()
-            if changed:
-                otherwise = vouch or vouch_of(author)
-                known_sources = proposal.sources.get(changed.path, {})
-                who_vouches = noted(known_sources, otherwise)
-                added = await platform.in_thread(added_sources, changed, who_vouches)
-            proposal = proposal.with_change(key, changed, added)
+            otherwise = vouch or vouch_of(author)
+            proposal = await self._with_write(proposal, key, change, author, otherwise)
             if not proposal.fits(limits):
                 raise RefusedWrite(
                     f"More than {limits.max_files} files or {limits.max_bytes:,} bytes would wait."
                 )
             await self.propose(proposal)
+
+    async def _with_write(
+        self, proposal: Proposal, key: str, change: Change, author: Author, vouch: Vouch
+    ) -> Proposal:
+        """A proposal with one more change of a text. Raises as `_changed`."""
+        waiting = [earlier for earlier in proposal.changes if earlier.key == key]
+        changed = await self._changed(key, waiting, change, author)
+        if changed is None:
+            return proposal.with_change(key, None, {})
+        known = proposal.sources.get(changed.path, {})
+        who_vouches = noted(known, vouch)
+        added = await platform.in_thread(added_sources, changed, who_vouches)
+        return proposal.with_change(key, changed, added)
 
     def _new_proposal(self, proposal_id: str, author: Author) -> Proposal:
         """An agent's proposal, still without changes."""
@@ -362,10 +368,7 @@ class Memory:
             taken = dict[str, str]()
             refused = dict[str, ValueError]()
             if accept:
-                parts = [change.only(lines.get(change.path)) for change in wanted]
-                for _, edited in parts:
-                    taken[edited.path] = edited.after
-                refused = await self._accept(parts, proposal)
+                taken, refused = await self._accept(proposal, wanted, lines)
             over = [change for change in wanted if change.path not in refused]
             decided = proposal.decided_about(over, taken, self._now(), accepted=accept)
             await self.propose(decided)
@@ -373,26 +376,35 @@ class Memory:
             return refused
 
     async def _accept(
-        self, parts: Sequence[tuple[Changed, Changed]], proposal: Proposal
-    ) -> dict[str, ValueError]:
-        """Make these changes of a proposal, each with what the person edited of it, which is a
-        revision of their own. Returns by path why some were not made.
+        self,
+        proposal: Proposal,
+        wanted: Sequence[Changed],
+        lines: Mapping[str, Mapping[int, str | None]],
+    ) -> tuple[dict[str, str], dict[str, ValueError]]:
+        """Make these changes of a proposal, of some files only these lines. What the person edited
+        is a revision of their own.
 
-        Raises `RefusedWrite` if the present files cannot take them all.
+        Returns by path the texts that were accepted, and why some were not made. Raises
+        `RefusedWrite` if the present files cannot take them all.
         """
         own_changes = list[Changed]()
+        edits = list[Changed]()
         whole_changes = list[Changed]()
-        for own, edited in parts:
+        taken = dict[str, str]()
+        for change in wanted:
+            own, edited = change.only(lines.get(change.path))
             own_changes.append(own)
+            edits.append(edited)
             whole_changes.append(replace(own, after=edited.after))
+            taken[change.path] = edited.after
         await self.check(whole_changes, proposal.author)
         refused = await self.apply(
             own_changes, proposal.author, proposal.sources, written_at=proposal.at
         )
-        edited_changes = [edited for _, edited in parts if edited.path not in refused]
         person = Author("person", self.actor.user_id)
-        refused_edits = await self.apply(edited_changes, person)
-        return refused | refused_edits
+        edits_of_made = [edit for edit in edits if edit.path not in refused]
+        refused_edits = await self.apply(edits_of_made, person)
+        return taken, refused | refused_edits
 
     async def _drop_decided(self, known: Sequence[Proposal]) -> None:
         """Delete the oldest of these that were decided before."""
