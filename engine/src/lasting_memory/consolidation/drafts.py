@@ -26,7 +26,7 @@ from lasting_memory.consolidation.bringing import Reading
 from lasting_memory.consolidation.brought import Part
 from lasting_memory.consolidation.changed_ends import DatedKey, end_differences
 from lasting_memory.consolidation.dreams import DreamDraft
-from lasting_memory.consolidation.facts import Key, differences
+from lasting_memory.consolidation.facts import Key, TextFile, differences, text_files
 from lasting_memory.consolidation.lines_over import LinesOver
 from lasting_memory.consolidation.no_batch import NothingToDoError
 from lasting_memory.consolidation.owners import Owner
@@ -84,8 +84,8 @@ class Draft:
     # What the person said in these conversations since they first took something back.
     said: Sequence[Dated] = ()
     text: str = ""  # the conversations as the model reads them, with the files about them
-    # Path and text of all that its new lines may say; None: anything.
-    source: Sequence[tuple[str, str]] | None = None
+    # All that its new lines may say; None: anything.
+    source: Sequence[TextFile] | None = None
     reading: Reading | None = None  # of a text that was brought
     dream: DreamDraft | None = None  # of memory that is built anew
     # What the person said in these conversations, and what texts from elsewhere said.
@@ -154,22 +154,16 @@ class Draft:
             messages += len(turns)
         return messages
 
-    def base_files(self) -> list[tuple[str, str]]:
-        """The copied files, as path and text."""
-        files = list[tuple[str, str]]()
-        for key, text in texts(self.base).items():
-            path = f"/memories{key}"
-            files.append((path, text))
-        return files
+    def base_files(self) -> list[TextFile]:
+        """The copied files."""
+        return text_files(texts(self.base))
 
-    def current_files(self) -> list[tuple[str, str]]:
-        """The copied files, as path and text, without their lines that are over. Blocks."""
-        files = list[tuple[str, str]]()
+    def current_files(self) -> list[TextFile]:
+        """The copied files without their lines that are over. Blocks."""
+        current = dict[str, str]()
         for key, text in texts(self.base).items():
-            path = f"/memories{key}"
-            current = self.over.current(key, text)
-            files.append((path, current))
-        return files
+            current[key] = self.over.current(key, text)
+        return text_files(current)
 
     async def taken_back(self, stored: StoredMemory) -> dict[Key, Dated]:
         """What the person has taken back up to now: in the files' histories, and in proposals."""
@@ -216,7 +210,7 @@ class Draft:
         With it come the topic files that have most words in common, and what was taken back.
         """
         self.text = talk
-        files = list[tuple[str, str]]()
+        files = list[TextFile]()
         if self.record.kind != "tidy":
             files = self._topics_about(talk)
         if files:
@@ -227,9 +221,9 @@ class Draft:
             lines = shown_lines(taken, self.said)
             self.text += f"\n\n# Taken back\n\n{lines}"
 
-    def _topics_about(self, talk: str) -> list[tuple[str, str]]:
+    def _topics_about(self, talk: str) -> list[TextFile]:
         """The topic files that have most words in common with a text. Blocks."""
-        topics = list[tuple[str, str]]()
+        topics = list[TextFile]()
         searchable = list[str]()
         for path, text in self.current_files():
             if path.startswith(_TOPICS) and path != _INDEX:
@@ -237,7 +231,7 @@ class Draft:
                 searchable.append(f"{path} {text}")
         most = self.rules.topic_files_shown
         best_first = rank(talk, searchable)
-        shown = list[tuple[str, str]]()
+        shown = list[TextFile]()
         for number, _ in best_first[:most]:
             topic = topics[number]
             shown.append(topic)

@@ -12,7 +12,15 @@ from typing import Any, NamedTuple
 from deepagents.backends.protocol import FileData
 
 from lasting_memory.consolidation.dreams import DraftFile
-from lasting_memory.consolidation.facts import Facts, Key, facts_of, key_of, weights_of
+from lasting_memory.consolidation.facts import (
+    Facts,
+    Key,
+    TextFile,
+    facts_in,
+    facts_of,
+    key_of,
+    weights_of,
+)
 from lasting_memory.consolidation.lines_over import LinesOver
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation, Source
 from lasting_memory.memory import journal
@@ -171,8 +179,8 @@ class _Comparison:
         current = dict[str, str]()
         for key, file in draft.items():
             current[key] = over.current(key, file.content)
-        self._today = facts_of(_text_files(today))
-        self._draft = facts_of(_text_files(current))
+        self._today = facts_of(_files_with_lines(today))
+        self._draft = facts_of(_files_with_lines(current))
         present = Facts(self._today, rules=rules)
         self._written = Facts(self._draft, present.language, rules)
         self._words = present.words
@@ -225,7 +233,7 @@ class _Comparison:
         new = list[str]()
         has_fact = False
         for line in draft.split("\n"):
-            is_fact = facts_of([("", line)])
+            is_fact = facts_in(line)
             key = key_of(line.strip()) if is_fact else ()
             if key and key in self._new:
                 new.append(line)
@@ -245,7 +253,7 @@ class _Comparison:
         return f"{text}\n{added}\n"
 
 
-def _text_files(files: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _files_with_lines(files: Mapping[str, str]) -> Iterator[TextFile]:
     for key, text in files.items():
         if not key.endswith(".json"):
             yield key, text

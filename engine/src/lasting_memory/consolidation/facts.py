@@ -21,6 +21,7 @@ from lasting_memory.words import normalized
 from lasting_memory.words import words as words_of
 
 Key = tuple[str, ...]  # a line's words, whatever stands between them
+TextFile = tuple[str, str]  # its path and its text
 Findings = dict[tuple[str, Key], str]  # lines by path and words, each with what is to be said of it
 
 # A line that is much longer than a fact (so many times, plus so many words) does not keep it.
@@ -45,8 +46,22 @@ JOINERS = "\u00ad\u061c\u200c\u200d\u200e\u200f\ufe0e\ufe0f"
 _WITHOUT_JOINERS = dict.fromkeys(map(ord, JOINERS))
 
 
-def facts_of(files: Iterable[tuple[str, str]]) -> dict[Key, str]:
-    """The facts in files, given as path and text: their lines, by their words."""
+def text_files(texts: Mapping[str, str]) -> list[TextFile]:
+    """The files of memory with these texts, which are given by key."""
+    files = list[TextFile]()
+    for key, text in texts.items():
+        path = f"/memories{key}"
+        files.append((path, text))
+    return files
+
+
+def facts_in(text: str, path: str = "") -> dict[Key, str]:
+    """The facts in a text, as `facts_of`. Where it is of no file, the path is ""."""
+    return facts_of([(path, text)])
+
+
+def facts_of(files: Iterable[TextFile]) -> dict[Key, str]:
+    """The facts in files: their lines, by their words."""
     facts = dict[Key, str]()
     for key, line in fact_lines(files):
         facts.setdefault(key, line)
@@ -129,8 +144,8 @@ def differences(change: Changed) -> tuple[dict[Key, str], dict[Key, str]]:
     """The facts that a change takes out, and those that it adds. Blocks."""
     path = change.path
     change = change.beyond(change.before)
-    before = facts_of([(path, change.before)])
-    after = facts_of([(path, change.after)])
+    before = facts_in(change.before, path)
+    after = facts_in(change.after, path)
     removed = _beyond(before, after)
     added = _beyond(after, before)
     return removed, added

@@ -9,7 +9,9 @@ from lasting_memory.consolidation.facts import (
     Facts,
     Findings,
     Key,
+    TextFile,
     differences,
+    facts_in,
     facts_of,
     fields_of,
     is_plain,
@@ -43,15 +45,14 @@ def objection(
     changed: Sequence[Changed],
     given_up: Mapping[str, Collection[str]],
     rules: Consolidation = DEFAULT_CONSOLIDATION,
-    others: Iterable[tuple[str, str]] = (),
+    others: Iterable[TextFile] = (),
 ) -> Objection | None:
     """The reason to refuse a batch's changes, if there is one.
 
     A fact may move from one file to another. Blocks.
 
     `given_up`: by path, the lines that the model named as outdated or contradicted
-    (`forget_lines`). `others`: files, as path and text, that have not changed, in which a fact may
-    stand as well.
+    (`forget_lines`). `others`: files that have not changed, in which a fact may stand as well.
     """
     files_after = [(change.path, change.after) for change in changed]
     facts_after = facts_of([*files_after, *others])
@@ -79,8 +80,8 @@ def _objection_to(
             f"characters: {odd_line[:_LINE_CHARS]!r}."
         )
         return Objection("not_plain", reason, [odd_line])
-    before = facts_of([(path, change.before)])
-    keys_given_up = facts_of([(path, line) for line in given_up])
+    before = facts_in(change.before, path)
+    keys_given_up = facts_of((path, line) for line in given_up)
     lost = after.lost(before, keys_given_up)
     unexplained = 0
     for key in before:
@@ -116,10 +117,10 @@ def _lines_of(text: str) -> set[str]:
 
 def invented(
     changed: Sequence[Changed],
-    source: Sequence[tuple[str, str]],
+    source: Sequence[TextFile],
     rules: Consolidation = DEFAULT_CONSOLIDATION,
 ) -> Findings:
-    """The new lines that say what is not in the source, which is given as path and text.
+    """The new lines that say what is not in the source.
 
     A line is in the source where all of its numbers and names (capitalised, not first in the line)
     are there, and enough of its words. The names of the changed files, and of a profile's fields,
@@ -141,9 +142,7 @@ def invented(
     return found
 
 
-def _words_said(
-    changed: Sequence[Changed], source: Sequence[tuple[str, str]], language: str
-) -> set[str]:
+def _words_said(changed: Sequence[Changed], source: Sequence[TextFile], language: str) -> set[str]:
     """The words, and their stems, that a new line may say."""
     texts = list[str]()
     for path, text in source:
@@ -186,7 +185,7 @@ def without(changes: Sequence[Changed], found: Collection[tuple[str, Key]]) -> l
         text = _text_without(change, found)
         if text == change.before:
             continue
-        facts = facts_of([("", text)])
+        facts = facts_in(text)
         if change.before or facts:
             cleaned.append(replace(change, after=text, deleted=False))
     return cleaned

@@ -17,7 +17,7 @@ from lasting_memory.consolidation.bringing import Reading
 from lasting_memory.consolidation.changed_ends import DatedKey, ends_returning
 from lasting_memory.consolidation.drafts import Draft
 from lasting_memory.consolidation.editor import Ending
-from lasting_memory.consolidation.facts import Findings, Key
+from lasting_memory.consolidation.facts import Findings, Key, TextFile
 from lasting_memory.consolidation.kinds import Beyond, listed, within
 from lasting_memory.consolidation.no_batch import FORGOTTEN, NothingToDoError
 from lasting_memory.consolidation.record import Note, note
@@ -306,7 +306,7 @@ async def _objection(
     """Why none of the changes may be committed, if there is a reason."""
     rules = draft.rules
     given_up: Mapping[str, Collection[str]] = draft.given_up
-    unchanged = list[tuple[str, str]]()
+    unchanged = list[TextFile]()
     if draft.source:
         rules = replace(rules, removable_share=0)  # each line that goes needs a reason
         unchanged = _unchanged_source(draft.source, changed)
@@ -326,12 +326,10 @@ async def _objection(
     return None
 
 
-def _unchanged_source(
-    source: Sequence[tuple[str, str]], changed: Sequence[Changed]
-) -> list[tuple[str, str]]:
-    """The files of a source, as path and text, that have not changed."""
+def _unchanged_source(source: Sequence[TextFile], changed: Sequence[Changed]) -> list[TextFile]:
+    """The files of a source that have not changed."""
     changed_paths = {change.path for change in changed}
-    unchanged = list[tuple[str, str]]()
+    unchanged = list[TextFile]()
     for path, text in source:
         if path and path not in changed_paths:
             unchanged.append((path, text))

@@ -191,7 +191,7 @@ async def _busy_talks(
 
 def _that_say(talks: Collection[Conversation], fact: Fact) -> list[str]:
     """The ids of the conversations that say a fact. Blocks."""
-    wordings = _facts_in(fact.wordings).words.values()
+    wordings = _facts_of_texts(fact.wordings).words.values()
     weights = weights_of(wordings)
     thread_ids = dict[str, None]()
     for talk in talks:
@@ -199,14 +199,14 @@ def _that_say(talks: Collection[Conversation], fact: Fact) -> list[str]:
         for turn in talk.turns:
             if turn.speaker in _SPEAKERS:
                 texts.append(turn.text)
-        facts = _facts_in(texts)
+        facts = _facts_of_texts(texts)
         is_said = any(facts.has_fact(words, weights) for words in wordings)
         if is_said:
             thread_ids[talk.thread_id] = None
     return list(thread_ids)
 
 
-def _facts_in(texts: Iterable[str]) -> Facts:
+def _facts_of_texts(texts: Iterable[str]) -> Facts:
     """The facts of texts of no file."""
     files = [("", text) for text in texts]
     return Facts(facts_of(files))

@@ -20,7 +20,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeGuard
 
-from lasting_memory.consolidation.facts import facts_of, is_heading, key_of
+from lasting_memory.consolidation.facts import TextFile, facts_in, facts_of, is_heading, key_of
 from lasting_memory.deployment import KINDS, Kind
 from lasting_memory.memory import journal
 from lasting_memory.memory.proposals import Changed
@@ -91,8 +91,8 @@ class _Moved(NamedTuple):
 
 
 def _moved(changes: Sequence[Changed]) -> _Moved:
-    before = list[tuple[str, str]]()
-    after = list[tuple[str, str]]()
+    before = list[TextFile]()
+    after = list[TextFile]()
     text_changes = list[Changed]()
     for change in changes:
         if not change.path.endswith(".json"):
@@ -244,7 +244,7 @@ def _facts_and_others(
     for number, line in enumerate(lines):
         if not line.strip() or number in moved:
             continue
-        is_fact = facts_of([("", line)])
+        is_fact = facts_in(line)
         if is_fact:
             facts[number] = line
         else:

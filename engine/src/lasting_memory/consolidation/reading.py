@@ -25,7 +25,7 @@ from lasting_memory.consolidation.bringing import Reading
 from lasting_memory.consolidation.brought import Part, proposal_id, shown
 from lasting_memory.consolidation.drafts import Draft
 from lasting_memory.consolidation.due import Marks, due_by, mark_places, marks_in
-from lasting_memory.consolidation.facts import Key, facts_of
+from lasting_memory.consolidation.facts import Key, TextFile, facts_of
 from lasting_memory.consolidation.lines_over import LinesOver
 from lasting_memory.consolidation.no_batch import (
     INTERRUPTED,
@@ -213,7 +213,7 @@ async def _read_memory(draft: Draft) -> str:
     if not facts_of(files):
         raise NothingToDoError(NOTHING_TO_TIDY)
     draft.source = files
-    own = list[tuple[str, str]]()
+    own = list[TextFile]()
     for path, text in await platform.in_thread(draft.current_files):
         if not path.startswith(_SKILLS):
             own.append((path, text))

@@ -22,8 +22,10 @@ from lasting_memory.consolidation.facts import (
     Facts,
     Findings,
     Key,
+    TextFile,
     differences,
     facts_of,
+    text_files,
     weights_of,
 )
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation
@@ -127,7 +129,7 @@ def still_gone(taken: Mapping[Key, Dated], now: Mapping[str, str]) -> dict[Key, 
     """What was taken back and stands nowhere in these texts, given by key: a line that was moved to
     another file was not taken back. Blocks.
     """
-    present = _facts_in(now)
+    present = facts_of(text_files(now))
     return _not_among(taken, present)
 
 
@@ -137,15 +139,6 @@ def _not_among(taken: Mapping[Key, Dated], present: Collection[Key]) -> dict[Key
         if key not in present:
             gone[key] = line
     return gone
-
-
-def _facts_in(texts: Mapping[str, str]) -> dict[Key, str]:
-    """The facts of texts that are given by key."""
-    files = list[tuple[str, str]]()
-    for key, text in texts.items():
-        path = f"/memories{key}"
-        files.append((path, text))
-    return facts_of(files)
 
 
 def returning(
@@ -160,7 +153,7 @@ def returning(
     The findings name what was taken back. `now` has the texts of the present files, by key; `said`
     what the person said since. Blocks.
     """
-    present = _facts_in(now)
+    present = facts_of(text_files(now))
     gone = _not_among(taken, present)
     new = _added_by_file(changes)
     if not gone or not new:
@@ -260,7 +253,7 @@ class Comparison:
         facts = self._said_after_times.get(at)
         if facts is not None:
             return facts
-        sentences = list[tuple[str, str]]()
+        sentences = list[TextFile]()
         for line in self._said:
             if line.at > at:
                 text = _SENTENCE_END.sub(r"\1\n", line.text)
