@@ -29,13 +29,14 @@ def sections(files: Sequence[tuple[str, str]], budget: int) -> tuple[str, tuple[
     """
     parts = list[str]()
     left_out = list[str]()
+    room = budget
     for path, text in files:
-        # Without a budget nothing of the file is shown, so nothing is prepared.
-        prepared = shown(text) if budget > 0 else text
+        # Without room nothing of the file is shown, so nothing is prepared.
+        prepared = shown(text) if room > 0 else text
         raw = _bytes_of(prepared)
-        head = raw[:budget].decode(errors="ignore")
+        head = raw[:room].decode(errors="ignore")
         head_bytes = len(head.encode())
-        budget -= head_bytes
+        room -= head_bytes
         missing = len(raw) - head_bytes
         if missing:
             note = _note(path, missing)
@@ -58,20 +59,13 @@ def memory_sections(files: Sequence[tuple[str, str]], budget: int) -> tuple[str,
     other. Of a file over its share the beginning and the end are kept, because what was remembered
     last stands at the end. A line between them says how much is left out.
     """
-    paths = list[str]()
-    texts = list[str]()
-    sizes = list[int]()
-    for path, raw in files:
-        text = shown(raw)
-        size = len(_bytes_of(text))
-        paths.append(path)
-        texts.append(text)
-        sizes.append(size)
+    texts = [shown(text) for _, text in files]
+    sizes = [len(_bytes_of(text)) for text in texts]
     shares = shared_room(sizes, budget)
     parts = list[str]()
     left_out = list[str]()
-    for path, text, share in zip(paths, texts, shares, strict=True):
-        body, missing, end = _ends_of(text, share)
+    for number, (path, _) in enumerate(files):
+        body, missing, end = _ends_of(texts[number], shares[number])
         if missing:
             note = _note(path, missing)
             body = f"{body}\n{note}\n{end}"

@@ -144,10 +144,7 @@ def with_known_arguments(message: BaseMessage, tools: Sequence[Any]) -> BaseMess
     """A model's answer whose calls name a path as the tool does, whichever of two names it took."""
     if not isinstance(message, AIMessage) or not message.tool_calls:
         return message
-    arguments = dict[str, set[str]]()
-    for tool in tools:
-        if isinstance(tool, BaseTool):
-            arguments[tool.name] = set(tool.args)
+    arguments = _arguments_of(tools)
     calls = list[Any]()
     for call in message.tool_calls:
         known = arguments.get(call["name"], set())
@@ -156,6 +153,15 @@ def with_known_arguments(message: BaseMessage, tools: Sequence[Any]) -> BaseMess
     if calls == message.tool_calls:
         return message
     return message.model_copy(update={"tool_calls": calls})
+
+
+def _arguments_of(tools: Sequence[Any]) -> dict[str, set[str]]:
+    """The names of the arguments of tools, by the tools' names."""
+    arguments = dict[str, set[str]]()
+    for tool in tools:
+        if isinstance(tool, BaseTool):
+            arguments[tool.name] = set(tool.args)
+    return arguments
 
 
 def _renamed(args: Mapping[str, Any], known: set[str]) -> dict[str, Any]:

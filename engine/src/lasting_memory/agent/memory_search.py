@@ -54,10 +54,22 @@ class FoundMemory:
     lines: tuple[tuple[int, str], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file that is searched: its text, the numbers of its lines that are over, and the text
+    without these.
+    """
+
+    key: str
+    text: str
+    over: frozenset[int]
+    current: str
+
+
 class _Passage(NamedTuple):
     """A paragraph of a file."""
 
-    key: str
+    file: _File
     text: str
 
 
@@ -124,53 +136,44 @@ def _search(
     limit: int,
 ) -> list[FoundMemory]:
     """The best of these files, without their lines that are over. Blocks."""
-    texts = dict[str, str]()
-    for item in items:
-        texts[item.key] = text_of(item) or ""
-    profile = texts.get(_PROFILE_KEY)
-    day = present_day(d, profile)
-    over = dict[str, frozenset[int]]()
-    for item in items:
-        ends = ends_of(item, day)
-        over[item.key] = over_in(ends)
-    return _best(query, texts, similar, limit, over)
-
-
-def _best(
-    query: str,
-    texts: Mapping[str, str],
-    similar: Sequence[_Similar],
-    limit: int,
-    over: Mapping[str, frozenset[int]],
-) -> list[FoundMemory]:
-    """The best of these texts of files, which are given by key, without their lines that are
-    `over`. Blocks.
-    """
-    current = dict[str, str]()
-    for key, text in texts.items():
-        current[key] = without_lines(text, over[key])
-    passages = _passages(current)
+    files = _files(d, items)
+    passages = _passages(files)
     by_words = _scores_by_words(query, passages)
-    best_passages = _best_passages(passages, by_words)
-    by_meaning = _scores_by_meaning(similar, best_passages, by_words)
+    by_meaning = _scores_by_meaning(similar, passages, by_words)
     scores = fused(by_words, by_meaning)
     ranked = sorted(scores, key=scores.__getitem__, reverse=True)
-    results = dict[str, FoundMemory]()
+    found = dict[str, FoundMemory]()
     for number in ranked:
-        key, passage = passages[number]
-        if key in results:
+        file, passage = passages[number]
+        if file.key in found:
             # A file is found once, by its best passage.
             continue
         # Which part of a file is alike in meaning is not known: its beginning is shown.
-        best_part = current[key][:_TEXT_CHARS]
+        text = file.current[:_TEXT_CHARS]
         if number in by_words:
-            best_part = _shown(query, passage)
-        lines = _lines(query, key, texts[key], over[key])
-        path = f"/memories{key}"
-        results[key] = FoundMemory(path, best_part, lines)
-        if len(results) == limit:
+            text = _shown(query, passage)
+        path = f"/memories{file.key}"
+        found[file.key] = FoundMemory(path, text, _lines(query, file))
+        if len(found) == limit:
             break
-    return list(results.values())
+    return list(found.values())
+
+
+def _files(d: Deployment, items: Sequence[Item]) -> list[_File]:
+    """The files of these items, by what is over today."""
+    profile = None
+    for item in items:
+        if item.key == _PROFILE_KEY:
+            profile = text_of(item) or ""
+    day = present_day(d, profile)
+    files = list[_File]()
+    for item in items:
+        text = text_of(item) or ""
+        ends = ends_of(item, day)
+        over = over_in(ends)
+        current = without_lines(text, over)
+        files.append(_File(item.key, text, over, current))
+    return files
 
 
 def _scores_by_words(query: str, passages: Sequence[_Passage]) -> dict[int, float]:
@@ -178,7 +181,7 @@ def _scores_by_words(query: str, passages: Sequence[_Passage]) -> dict[int, floa
 
     The words of a file's name are words of each of its passages.
     """
-    texts = [f"{key} {text}" for key, text in passages]
+    texts = [f"{file.key} {text}" for file, text in passages]
     ranked = rank(query, texts)
     return dict(ranked)
 
@@ -188,7 +191,7 @@ def _best_passages(passages: Sequence[_Passage], by_words: Mapping[int, float]) 
     numbers = dict[str, int]()
     scores = dict[str, float]()
     for number, passage in enumerate(passages):
-        key = passage.key
+        key = passage.file.key
         score = by_words.get(number, 0.0)
         is_better = key not in scores or score > scores[key]
         if is_better:
@@ -198,34 +201,37 @@ def _best_passages(passages: Sequence[_Passage], by_words: Mapping[int, float]) 
 
 
 def _scores_by_meaning(
-    similar: Sequence[_Similar], best: Mapping[str, int], by_words: Mapping[int, float]
+    similar: Sequence[_Similar], passages: Sequence[_Passage], by_words: Mapping[int, float]
 ) -> dict[int, float]:
     """Scores by meaning: a file's counts for its best passage, by that passage's number.
 
     Of a file that is not near they count only where it shares words with the query.
     """
+    best = _best_passages(passages, by_words)
     scores = dict[int, float]()
     for file in similar:
-        number = best.get(file.key)
-        if number is not None and (file.is_near or number in by_words):
+        if file.key not in best:
+            continue
+        number = best[file.key]
+        if file.is_near or number in by_words:
             scores[number] = file.score
     return scores
 
 
-def _passages(texts: Mapping[str, str]) -> list[_Passage]:
+def _passages(files: Sequence[_File]) -> list[_Passage]:
     """The paragraphs of files. Where there are very many, the last ones of each file are one."""
     paragraphs = 0
-    for text in texts.values():
-        paragraphs += text.count("\n\n") + 1
+    for file in files:
+        paragraphs += file.current.count("\n\n") + 1
     splits = -1  # at every blank line
     if paragraphs > _MOST_PASSAGES:
-        passages_of_file = _MOST_PASSAGES // len(texts)
+        passages_of_file = _MOST_PASSAGES // len(files)
         splits = max(passages_of_file - 1, 1)
     passages = list[_Passage]()
-    for key, text in texts.items():
-        for part in text.split("\n\n", splits):
+    for file in files:
+        for part in file.current.split("\n\n", splits):
             if part.strip():
-                passages.append(_Passage(key, part))
+                passages.append(_Passage(file, part))
     return passages
 
 
@@ -280,23 +286,24 @@ def _shown(query: str, passage: str) -> str:
     return part.strip("\n")
 
 
-def _lines(query: str, key: str, text: str, over: frozenset[int]) -> tuple[tuple[int, str], ...]:
+def _lines(query: str, file: _File) -> tuple[tuple[int, str], ...]:
     """The best lines of a file with words of the query, each with its number in it; none that is
     over.
     """
-    if key.endswith(".json"):
+    if file.key.endswith(".json"):
         return ()
-    shown = without_comments(text, line_breaks=True)
+    visible = without_comments(file.text, line_breaks=True)
     numbers = list[int]()
     facts = list[str]()
-    for number, line in enumerate(shown.split("\n")):
+    for number, line in enumerate(visible.split("\n")):
         fact = line.strip()
         is_title = fact.startswith("#")
-        if fact and not is_title and number not in over:
+        if fact and not is_title and number not in file.over:
             numbers.append(number)
             facts.append(fact)
     best = list[tuple[int, str]]()
     for place in _ranked_lines(query, facts)[:_LINES]:
+        number = numbers[place]
         fact = facts[place][:_LINE_CHARS]
-        best.append((numbers[place], fact))
+        best.append((number, fact))
     return tuple(best)

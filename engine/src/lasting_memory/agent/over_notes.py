@@ -56,5 +56,6 @@ class OverNotes:
         matching = [route for route in self._routes if path.startswith(route)]
         route = matching[0]
         files = cast("RouteFiles", backend.routes[route])
-        key = path.removeprefix(route[:-1])
+        folder = route[:-1]
+        key = path.removeprefix(folder)
         return await files.aover(key)

@@ -195,8 +195,8 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         if snapshot.controls.paused and not snapshot.is_temporary:
             await _keep_thread_out()
         starting: Mapping[str, str] = {}
-        is_dry_run = identity.run_context(get_runtime()).dry_run
-        if self._may_start_memory(snapshot) and not is_dry_run:
+        context = identity.run_context(get_runtime())
+        if self._may_start_memory(snapshot) and not context.dry_run:
             starting = await self._starting_files(store, caller.actor, caller.assistant, write=True)
         items = snapshot.memory
         draft = self._drafts() if self._drafts else None
@@ -238,20 +238,23 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         policies = self._policy_block(snapshot)
         if snapshot.is_temporary:
             text = self._deployment.prompt("temporary_block.md")
-            return policies, Block("temporary", text, 0, is_read_only=True)
+            temporary = Block("temporary", text, 0, is_read_only=True)
+            return policies, temporary
         if not self._deployment.has_memory:
             return (policies,)
         texts = {**starting}
         stored = list[Item]()
         for item in items:
             if item.key in self._read_keys:
+                path = f"/memories{item.key}"
+                texts[item.key] = file_text(path, item)
                 stored.append(item)
-                texts[item.key] = file_text(f"/memories{item.key}", item)
         # Shared memory has no profile, so its days are those of UTC.
-        zone = days.zone_of(texts.get(_PROFILE_KEY))
-        day = Day.now(zone)
+        profile = texts.get(_PROFILE_KEY)
+        day = Day.now(days.zone_of(profile))
         doubtful = self._take_apart(texts, stored, day)
-        return policies, self._memory_block(texts, doubtful, snapshot.controls, day)
+        memory = self._memory_block(texts, doubtful, snapshot.controls, day)
+        return policies, memory
 
     def _take_apart(self, texts: dict[str, str], stored: Sequence[Item], day: Day) -> list[str]:
         """Takes out of the texts of stored files what is over, and the lines that nobody vouches for.
@@ -290,18 +293,20 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         if doubtful:
             unconfirmed = self._section_on_unconfirmed(doubtful, budget)
             shown_files = f"{shown_files}\n\n{unconfirmed}"
-        if not shown_files:
-            shown_files = "(Nothing is remembered yet.)"
-        text = self._deployment.prompt("memory_block.md")
-        today = f"{day.today:%A, %Y-%m-%d} ({day.zone.key})"
-        text = text.replace("{today}", today)
-        # The files last: what stands in them is never a place to fill.
-        text = text.replace("{files}", shown_files)
-        before = self._rules_before()
-        behind = self._rules_behind(controls)
-        whole = "\n".join([*before, text, *behind])
+        parts = self._rules_before()
+        parts.append(self._section_on_files(shown_files, day))
+        parts += self._rules_behind(controls)
+        text = "\n".join(parts)
         is_read_only = self._is_read_only(controls)
-        return Block("memory", whole, budget, left_out, is_read_only)
+        return Block("memory", text, budget, left_out, is_read_only)
+
+    def _section_on_files(self, files: str, day: Day) -> str:
+        """The section with the files, and with the person's day."""
+        section = self._deployment.prompt("memory_block.md")
+        today = f"{day.today:%A, %Y-%m-%d} ({day.zone.key})"
+        section = section.replace("{today}", today)
+        # The files last: what stands in them is never a place to fill.
+        return section.replace("{files}", files or "(Nothing is remembered yet.)")
 
     def _section_on_unconfirmed(self, lines: Sequence[str], budget: int) -> str:
         """The section of lines that nobody vouches for. `budget` is that of the block of memory."""

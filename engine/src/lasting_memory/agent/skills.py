@@ -127,16 +127,17 @@ class FreshSkills(SkillsMiddleware[Any, Any]):
 
     async def _of(self, snapshot: Snapshot) -> dict[str, Any]:
         """The skills of a person and an assistant, as the state of deepagents' middleware."""
+        d = self._deployment
         files = list[tuple[str, Item]]()
         # A person's own come first.
-        if self._deployment.has_own_memory:
+        if d.has_own_memory:
             for item in snapshot.memory:
                 path = f"/memories{item.key}"
                 files.append((path, item))
         for item in snapshot.skills:
             path = f"/skills{item.key}"
             files.append((path, item))
-        room = self._deployment.limits.skills_block_bytes
+        room = d.limits.skills_block_bytes
         metadata, errors = await platform.in_thread(_listed, files, room)
         return {"skills_metadata": metadata, "skills_load_errors": errors}
 

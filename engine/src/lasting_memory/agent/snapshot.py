@@ -71,15 +71,18 @@ async def read_snapshot(
     if d.has_memory and not is_temporary:
         places["memory"] = d.memory.namespace(actor, assistant)
     if with_skills and "/skills/" in d.routes:
-        places["skills"] = d.scope("/skills/").namespace(actor, assistant)
-    policies_place = namespaces.policies(actor.org_id)
-    search = SearchOp(policies_place, limit=MAX_POLICY_FILES)
-    reads: list[Op] = [search, *read_controls(actor)]
+        scope = d.scope("/skills/")
+        places["skills"] = scope.namespace(actor, assistant)
+    of_policies = namespaces.policies(actor.org_id)
+    reads: list[Op] = [SearchOp(of_policies, limit=MAX_POLICY_FILES)]
+    reads += read_controls(actor)
     found, others = await journal.all_items_and(store, list(places.values()), reads)
     files = dict(zip(places, found, strict=True))
     policies, *read = others
+    # A search also finds what is stored below a namespace.
+    own_policies = [item for item in policies if item.namespace == of_policies]
     return Snapshot(
-        policies=[item for item in policies if item.namespace == policies_place],
+        policies=own_policies,
         controls=controls_of(read, d),
         memory=files.get("memory", []),
         skills=files.get("skills", []),

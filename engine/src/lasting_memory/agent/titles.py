@@ -29,6 +29,7 @@ async def give_title(messages: Sequence[AnyMessage]) -> None:
         return
     dumped = [message.model_dump() for message in of_person]
     title = await platform.in_thread(title_of, dumped)
-    if title and title != present:
-        thread_id = str(config["configurable"]["thread_id"])
-        await set_title(thread_id, title)
+    if not title or title == present:
+        return
+    thread_id = str(config["configurable"]["thread_id"])
+    await set_title(thread_id, title)

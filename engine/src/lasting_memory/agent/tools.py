@@ -113,7 +113,8 @@ def lacking(before: str, text: str) -> str:
         is_empty = not line.strip()
         if is_empty or fact not in known:
             added.append(line)
-    addition = "\n".join(added).strip("\n")
+    addition = "\n".join(added)
+    addition = addition.strip("\n")
     if not addition.strip():
         return ""
     return f"{addition}\n"

@@ -89,7 +89,8 @@ async def _note(backend: CompositeBackend, d: Deployment, path: str, size: int |
 async def _contents(backend: CompositeBackend, paths: Sequence[str]) -> list[bytes]:
     """The contents of files under /memories/; b"" of one that is not there."""
     keys = [path.removeprefix("/memories") for path in paths]
-    files = await backend.routes["/memories/"].adownload_files(keys)
+    memory = backend.routes["/memories/"]
+    files = await memory.adownload_files(keys)
     return [file.content or b"" for file in files]
 
 

@@ -99,13 +99,13 @@ def _override_point(where: str, before: str | None, after: str | None) -> str:
 
 
 def _diff(before: str, after: str) -> str:
-    changes = difflib.unified_diff(
-        before.splitlines(), after.splitlines(), "was", "is", n=1, lineterm=""
-    )
-    lines = list(changes)
+    was = before.splitlines()
+    now = after.splitlines()
+    lines = list(difflib.unified_diff(was, now, "was", "is", n=1, lineterm=""))
     shown = [f"    {line}" for line in lines[:_DIFF_LINES]]
-    if len(lines) > _DIFF_LINES:
-        shown.append(f"    and {len(lines) - _DIFF_LINES} more lines")
+    more = len(lines) - _DIFF_LINES
+    if more > 0:
+        shown.append(f"    and {more} more lines")
     return "\n".join(shown)
 
 
@@ -118,7 +118,8 @@ def _imported(template: Path, old: Sources, new: Sources) -> Iterator[str]:
     for path in _python_files(template):
         where = path.relative_to(template).as_posix()
         try:
-            imports = _imports_of(where, path.read_text("utf-8"))
+            text = path.read_text("utf-8")
+            imports = _imports_of(where, text)
         except (OSError, SyntaxError, ValueError):
             yield f"{where} cannot be read as Python; look yourself what it imports."
             continue
@@ -128,7 +129,8 @@ def _imported(template: Path, old: Sources, new: Sources) -> Iterator[str]:
             if fault:
                 yield f"{where} imports {imported}, which is {fault}"
             elif old.get(file) != new[file]:
-                changed.setdefault(file, set()).add(imported.name or imported.module)
+                names = changed.setdefault(file, set())
+                names.add(imported.name or imported.module)
     if changed:
         yield _changed_files_point(changed)
 
@@ -138,18 +140,24 @@ def _fault_of(imported: Import, file: str, definition: ast.stmt | None, old: Sou
     nothing is wrong.
     """
     if not file:
-        was_there = _definition_of(old, imported.module, imported.name)[0]
-        return "gone." if was_there else "in neither engine."
+        old_file, _ = _definition_of(old, imported.module, imported.name)
+        return "gone." if old_file else "in neither engine."
     reason = _deprecation(definition)
-    return f"deprecated: {reason}" if reason else ""
+    if not reason:
+        return ""
+    return f"deprecated: {reason}"
 
 
 def _changed_files_point(changed: Mapping[str, set[str]]) -> str:
     """The point for the names that come from files that changed."""
-    files = [f"{file} ({', '.join(sorted(names))})" for file, names in sorted(changed.items())]
+    files = list[str]()
+    for file, names in sorted(changed.items()):
+        listed_names = ", ".join(sorted(names))
+        files.append(f"{file} ({listed_names})")
     listed = ", ".join(files[:_NAMED])
-    if len(files) > _NAMED:
-        listed += f", and {len(files) - _NAMED} more"
+    more = len(files) - _NAMED
+    if more > 0:
+        listed += f", and {more} more"
     return f"What it imports comes from files that changed: {listed}."
 
 
@@ -166,16 +174,23 @@ def _imports_of(file: str, text: str) -> list[Import]:
     """What a file imports of the package, each once, in order."""
     imports = dict[Import, None]()
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.ImportFrom) and not node.level and _is_ours(node.module or ""):
-            module = _inside(node.module or "")
-            for alias in node.names:
-                name = "" if alias.name == "*" else alias.name
-                imports[Import(file, module, name)] = None
-        elif isinstance(node, ast.Import):
-            for alias in node.names:
-                if _is_ours(alias.name):
-                    imports[Import(file, _inside(alias.name), "")] = None
+        for module, name in _names_imported(node):
+            if _is_ours(module):
+                imported = Import(file, _inside(module), name)
+                imports[imported] = None
     return list(imports)
+
+
+def _names_imported(node: ast.AST) -> Iterator[tuple[str, str]]:
+    """The modules and names that a statement imports; "" for the name of a whole module."""
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            yield alias.name, ""
+    elif isinstance(node, ast.ImportFrom) and not node.level:
+        module = node.module or ""
+        for alias in node.names:
+            name = "" if alias.name == "*" else alias.name
+            yield module, name
 
 
 def _is_ours(module: str) -> bool:
@@ -207,16 +222,21 @@ def _definition_of(
     if not file or not name:
         return file, None
     try:
-        statements = _bound(ast.parse(sources[file]).body)
+        tree = ast.parse(sources[file])
+        statements = _bound(tree.body)
     except (SyntaxError, ValueError):  # of a newer Python; whoever runs the fork's tests will see
         return file, None
     definition = statements.get(name)
-    if isinstance(definition, ast.ImportFrom) and _is_ours(definition.module or "") and hops:
-        original = _original_name(definition, name)
-        return _definition_of(sources, _inside(definition.module or ""), original, hops - 1)
     if definition is None:
-        return _file_of(sources, f"{module}.{name}".removeprefix(".")), None
-    return file, definition
+        submodule = f"{module}.{name}".removeprefix(".")
+        return _file_of(sources, submodule), None
+    if not isinstance(definition, ast.ImportFrom) or not hops:
+        return file, definition
+    source = definition.module or ""
+    if not _is_ours(source):
+        return file, definition
+    original = _original_name(definition, name)
+    return _definition_of(sources, _inside(source), original, hops - 1)
 
 
 def _original_name(statement: ast.ImportFrom, name: str) -> str:
@@ -233,14 +253,23 @@ def _bound(body: list[ast.stmt]) -> dict[str, ast.stmt]:
                 names[statement.name] = statement
             case ast.Import() | ast.ImportFrom():
                 for alias in statement.names:
-                    names[alias.asname or alias.name.partition(".")[0]] = statement
+                    package, _, _ = alias.name.partition(".")
+                    name = alias.asname or package
+                    names[name] = statement
             case ast.If() | ast.With() | ast.Try():
-                names |= _bound(_statements_below(statement))
+                below = _bound(_statements_below(statement))
+                names.update(below)
             case _:
-                for node in ast.walk(statement):
-                    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                        names[node.id] = statement
+                for name in _assigned(statement):
+                    names[name] = statement
     return names
+
+
+def _assigned(statement: ast.stmt) -> Iterator[str]:
+    """The names that a statement assigns to."""
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
 
 
 def _statements_below(statement: ast.If | ast.With | ast.Try) -> list[ast.stmt]:

@@ -30,7 +30,8 @@ def forget(client: httpx.Client, person: Mapping[str, str], *, confirmed: bool) 
         confirmed: whether to delete without asking in the terminal.
     """
     name = f"{person['user_id']} of {person['org_id']}"
-    print(f"{name} has {_held(client, person)}.", flush=True)  # noqa: T201  # a command's answer
+    held = _held(client, person)
+    print(f"{name} has {held}.", flush=True)  # noqa: T201  # a command's answer
     if not confirmed:
         if not sys.stdin.isatty():
             return "Nothing was deleted: add --yes, because nobody is at a terminal to be asked."
@@ -38,8 +39,10 @@ def forget(client: httpx.Client, person: Mapping[str, str], *, confirmed: bool) 
         if answer.strip() != person["user_id"]:
             return "Nothing was deleted: the user was typed differently."
     answered = client.delete("/memory", params=dict(person), timeout=_FORGET_SECONDS)
-    forgotten = answered.raise_for_status().json()
-    deleted = ", ".join(f"{number} {kind}" for kind, number in forgotten["deleted"].items())
+    answered.raise_for_status()
+    forgotten = answered.json()
+    counts = [f"{number} {kind}" for kind, number in forgotten["deleted"].items()]
+    deleted = ", ".join(counts)
     stays = "\n".join(forgotten["kept"])
     print(f"Deleted: {deleted}. What stays:\n{stays}", flush=True)  # noqa: T201
     return None
@@ -50,13 +53,15 @@ def _held(client: httpx.Client, person: Mapping[str, str]) -> str:
     one.
     """
     listed = client.get("/memory", params=dict(person))
-    if listed.status_code in {httpx.codes.NOT_FOUND, httpx.codes.CONFLICT}:
-        files = "no files of their own"  # as everybody here
-    else:
-        files = f"{len(listed.raise_for_status().json()['files'])} files"
+    files = "no files of their own"  # as everybody where memory is shared, or there is none
+    if listed.status_code not in {httpx.codes.NOT_FOUND, httpx.codes.CONFLICT}:
+        listed.raise_for_status()
+        memory = listed.json()
+        files = f"{len(memory['files'])} files"
     query = {"metadata": dict(person), "limit": _CONVERSATIONS, "select": ["thread_id"]}
     found = client.post("/threads/search", json=query)
-    threads: list[Any] = found.raise_for_status().json()
+    found.raise_for_status()
+    threads: list[Any] = found.json()
     more = "or more " if len(threads) == _CONVERSATIONS else ""
     return f"{files} and {len(threads)} {more}threads"
 

@@ -39,6 +39,10 @@ from lasting_memory.testing.people import SignedIn
 
 # What the platform loads beside the graphs, by part and field of langgraph.json.
 _LOADED = (("auth", "path"), ("http", "app"), ("store", "path"), ("checkpointer", "path"))
+# A call of a tool: its name and arguments.
+Call = tuple[str, dict[str, Any]]
+# Contents of the store, by namespace and key.
+Contents = dict[tuple[tuple[str, ...], str], Any]
 BuildAgent = Callable[[Deployment, BaseChatModel], Any]
 
 ALICE = Actor("alice", "contract")
@@ -65,7 +69,7 @@ OTHERS = [
 class Scripted(BaseChatModel):
     """A model that makes the calls it is told to, one list a turn, and keeps what it was shown."""
 
-    script: list[list[tuple[str, dict[str, Any]]]] = []  # noqa: RUF012  # pydantic copies it
+    script: list[list[Call]] = []  # noqa: RUF012  # pydantic copies it
     shown: list[list[BaseMessage]] = []  # noqa: RUF012
     tools: dict[str, Any] = {}  # noqa: RUF012
 
@@ -84,9 +88,11 @@ class Scripted(BaseChatModel):
         script = self.script.pop(0) if self.script else []
         calls = list[Any]()
         for name, args in script:
-            calls.append({"name": name, "args": args, "id": uuid.uuid4().hex, "type": "tool_call"})
+            call_id = uuid.uuid4().hex
+            calls.append({"name": name, "args": args, "id": call_id, "type": "tool_call"})
         text = "" if calls else "done"
-        generation = ChatGeneration(message=AIMessage(text, tool_calls=calls))
+        message = AIMessage(text, tool_calls=calls)
+        generation = ChatGeneration(message=message)
         return ChatResult(generations=[generation])
 
     def prompts(self) -> list[str]:
@@ -138,9 +144,7 @@ class World:
     def put(self, namespace: tuple[str, ...], key: str, text: str) -> None:
         self.store.put(namespace, key, {**create_file_data(text)})
 
-    async def turn(
-        self, actor: Actor, *script: Sequence[tuple[str, dict[str, Any]]], **state: Any
-    ) -> Scripted:
+    async def turn(self, actor: Actor, *script: Sequence[Call], **state: Any) -> Scripted:
         """One message of a person in a new conversation, after which the model makes these calls."""
         self.model.shown.clear()
         self.model.script.clear()
@@ -163,9 +167,9 @@ class World:
             return []
         return re.findall(r"^- ([\w-]+):", task.description, re.MULTILINE)
 
-    def writes(self, paths: Sequence[str]) -> list[tuple[str, dict[str, Any]]]:
+    def writes(self, paths: Sequence[str]) -> list[Call]:
         """Calls by which the agent's own tools would write these paths."""
-        calls = list[tuple[str, dict[str, Any]]]()
+        calls = list[Call]()
         for path in paths:
             by_name = {
                 "write_file": {"file_path": path, "content": FORGED},
@@ -178,8 +182,8 @@ class World:
                     calls.append((name, args))
         return calls
 
-    def items(self, root: str) -> dict[tuple[tuple[str, ...], str], Any]:
-        contents = dict[tuple[tuple[str, ...], str], Any]()
+    def items(self, root: str) -> Contents:
+        contents = Contents()
         for item in self.store.search((root,), limit=1_000):
             place = (item.namespace, item.key)
             contents[place] = item.value["content"]
@@ -217,7 +221,7 @@ class Contract:
     async def test_what_one_person_has_another_never_sees(self, world: World) -> None:
         self.needs_memory()
         path = f"/memories{world.shown_key()}"
-        reads: list[tuple[str, dict[str, Any]]] = [
+        reads: list[Call] = [
             ("read_file", {"file_path": path}),
             ("read_file", {"file_path": "/memories/preferences.md"}),
             ("grep", {"pattern": SECRET, "path": "/"}),
@@ -308,14 +312,12 @@ class Contract:
         write = ("write_file", {"file_path": "/memories/probe.md", "content": FORGED})
         model = await world.turn(ALICE, [write])
         assert "probe" in model.answers()
-        user = SignedIn(identity=ALICE.user_id, org_id=ALICE.org_id, permissions=[])
-        params = {"path": "/memories/probe.md"}
-        async with http_client(probed, world.store, user) as http:
-            answer = await http.put("/memory/file", params=params, json={"content": FORGED})
+        answer = await _put_over_http(world, "/memories/probe.md", FORGED)
         assert answer.is_client_error, (answer.status_code, answer.text)
         folder = tmp_path / "seeds" / "memories" / "contract" / "alice"
         folder.mkdir(parents=True)
-        (folder / "probe.md").write_text(FORGED, "utf-8")
+        seed = folder / "probe.md"
+        seed.write_text(FORGED, "utf-8")
         seeded = replace(probed, folder=tmp_path)
         with pytest.raises(seeding.SeedError, match="probe"):
             seeding.folder_files(seeded, ["memories"], [])
@@ -345,6 +347,13 @@ def contract(deployment: Deployment, build_agent: BuildAgent) -> type[Contract]:
         (Contract,),
         {"deployment": deployment, "build_agent": staticmethod(build_agent)},
     )
+
+
+async def _put_over_http(world: World, path: str, content: str) -> httpx.Response:
+    """The answer to Alice, who writes a file over HTTP."""
+    user = SignedIn(identity=ALICE.user_id, org_id=ALICE.org_id, permissions=[])
+    async with http_client(world.deployment, world.store, user) as http:
+        return await http.put("/memory/file", params={"path": path}, json={"content": content})
 
 
 def _names_in(path: str, folder: Path) -> Collection[str]:

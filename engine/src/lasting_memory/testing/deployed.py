@@ -31,19 +31,16 @@ def with_routes(routes: str, folder: Path) -> Path:
     """A copy of that project with these routes beside the usual ones, such as `"/team/":
     group("team_id")`.
     """
-    project = Path(
-        shutil.copytree(PROJECT, folder / "project", ignore=shutil.ignore_patterns("__pycache__"))
-    )
-    text = (
-        (project / "deployment.py")
-        .read_text("utf-8")
-        .replace(".parent)", f".parent, routes={{**ROUTES, {routes}}})")
-    )
+    ignored = shutil.ignore_patterns("__pycache__")
+    project = folder / "project"
+    shutil.copytree(PROJECT, project, ignore=ignored)
+    deployment = project / "deployment.py"
+    text = deployment.read_text("utf-8")
+    text = text.replace(".parent)", f".parent, routes={{**ROUTES, {routes}}})")
     imported = "from lasting_memory.deployment import Deployment\n"
-    text = text.replace(
-        imported, imported + "from lasting_memory.people.scopes import ROUTES, group\n"
-    )
-    (project / "deployment.py").write_text(text, "utf-8")
+    also_imported = "from lasting_memory.people.scopes import ROUTES, group\n"
+    text = text.replace(imported, imported + also_imported)
+    deployment.write_text(text, "utf-8")
     return project
 
 

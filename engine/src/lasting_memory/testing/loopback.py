@@ -59,6 +59,7 @@ class QuietHandler(BaseHTTPRequestHandler):
         pass
 
 
+Posted = dict[str, Any]
 _NOW = "2026-01-01T00:00:00+00:00"
 
 
@@ -70,7 +71,7 @@ class ScriptedLangSmith(LoopbackServer):
     """
 
     def __init__(self) -> None:
-        self.posted = dict[str, list[dict[str, Any]]]()
+        self.posted = dict[str, list[Posted]]()
         self.traces = list[bytes]()
         super().__init__(_LangSmith)
 

@@ -19,6 +19,8 @@ from lasting_memory.testing.people import AGENT
 
 Thread = dict[str, Any]
 Run = dict[str, Any]
+Before = Callable[[str, Mapping[str, Any]], Awaitable[None]]
+After = Callable[[str], Awaitable[None]]
 
 
 class Platform:
@@ -37,8 +39,8 @@ class Platform:
         self.calls = Counter[str]()
         self.messages = 0
         self.as_json = False
-        self.before: Callable[[str, Mapping[str, Any]], Awaitable[None]] | None = None
-        self.after: Callable[[str], Awaitable[None]] | None = None
+        self.before: Before | None = None
+        self.after: After | None = None
         self.runs = Runs(self)
         self.http = self
         transport = httpx.MockTransport(self._searched)
@@ -58,7 +60,8 @@ class Platform:
 
     def next_id(self) -> str:
         """A new id; those given later are larger."""
-        return str(UUID(int=next(self._ids)))
+        number = next(self._ids)
+        return str(UUID(int=number))
 
     def put(
         self,
@@ -72,7 +75,7 @@ class Platform:
         """A conversation of the actor's with the assistant; `more` are further fields of the
         thread.
         """
-        created_at = self.kept.get(thread_id, {}).get("created_at", updated_at)
+        known = self.kept.get(thread_id, {})
         metadata = {
             "graph_id": "agent",
             "user_id": actor.user_id,
@@ -81,18 +84,16 @@ class Platform:
         }
         thread = {
             "thread_id": thread_id,
-            "created_at": created_at,
+            "created_at": known.get("created_at", updated_at),
             "updated_at": updated_at,
             "status": "idle",
-        }
-        self.kept[thread_id] = {
-            **thread,
             "metadata": metadata,
             "values": {"messages": list(messages)},
             **more,
         }
+        self.kept[thread_id] = thread
         self._order = None
-        return self.kept[thread_id]
+        return thread
 
     def talk(
         self, user: str, org: str = "acme", *, assistant: str = AGENT, thread_id: str | None = None
@@ -151,13 +152,14 @@ class Platform:
     def _newest_first(self) -> Iterable[Thread]:
         """Lazily, so that the first page does not cost a scan, as in a database with an index."""
         if self._order is None:
-            self._order = sorted(
-                self.kept, key=lambda key: str(self.kept[key]["updated_at"]), reverse=True
-            )
+            threads = self._sorted("updated_at", descending=True)
+            self._order = [str(thread["thread_id"]) for thread in threads]
         return (self.kept[thread_id] for thread_id in self._order)
 
     def _sorted(self, field: str, *, descending: bool) -> Iterable[Thread]:
-        return sorted(self.kept.values(), key=lambda thread: str(thread[field]), reverse=descending)
+        threads = list(self.kept.values())
+        threads.sort(key=lambda thread: str(thread[field]), reverse=descending)
+        return threads
 
     async def count(self, *, metadata: Mapping[str, str]) -> int:
         await self.called("threads.count", metadata=metadata)
@@ -210,7 +212,7 @@ class Runs:
 
     def __init__(self, platform: Platform) -> None:
         self._platform = platform
-        self.kept: defaultdict[str, list[Run]] = defaultdict(list)
+        self.kept = defaultdict[str, list[Run]](list)
 
     def all(self, status: str | None = None) -> list[Run]:
         """Runs of all threads in the order of their creation."""

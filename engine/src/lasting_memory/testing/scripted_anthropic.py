@@ -91,6 +91,8 @@ class Changed:
 Reply = Sequence[Text | ToolCall]
 Answer = Reply | Failure | Ended | Changed | Callable[[Body], "Answer"]
 Match = str | Callable[[Body], bool]
+# The answers to what matches.
+Rule = tuple[Match, deque[Answer]]
 
 
 def after(event: threading.Event, reply: Reply) -> Callable[[Body], Reply]:
@@ -113,7 +115,7 @@ class ScriptedAnthropic(LoopbackServer):
 
     def __init__(self) -> None:
         self.requests = list[Body]()
-        self._rules = list[tuple[Match, deque[Answer]]]()
+        self._rules = list[Rule]()
         self._lock = threading.RLock()  # a predicate may call requests_for
         super().__init__(_Handler)
 

@@ -100,15 +100,10 @@ async def create_thread(thread: NewThread, user: Any = _User) -> Any:
     thread_id = thread.thread_id or str(uuid4())
     value: dict[str, Any] = {"thread_id": thread_id, "metadata": dict(thread.metadata or {})}
     found = await _ask(user, "create", {**value, "if_exists": thread.if_exists}, value)
-    owner = _owner_of(value["metadata"], user)
-    metadata = {**value["metadata"], "owner": owner}
-    made = insert(Thread).values(
-        thread_id=thread_id, status="idle", metadata_json=metadata, user_id=owner
-    )
-    async with get_session_maker()() as session:
-        added = made.on_conflict_do_nothing(index_elements=["thread_id"]).returning(Thread)
-        row = (await session.scalars(added)).first()
-        await session.commit()
+    metadata = dict(value["metadata"])
+    owner = _owner_of(metadata, user)
+    metadata["owner"] = owner
+    row = await _inserted(thread_id, owner, metadata)
     if row is None:
         row = await _thread(thread_id, user, found)
         if row is None or thread.if_exists != "do_nothing":
@@ -119,20 +114,33 @@ async def create_thread(thread: NewThread, user: Any = _User) -> Any:
     return _shown(row)
 
 
+async def _inserted(thread_id: str, owner: str, metadata: dict[str, Any]) -> Any:
+    """A new thread; None where one with this id is there."""
+    made = insert(Thread).values(
+        thread_id=thread_id, status="idle", metadata_json=metadata, user_id=owner
+    )
+    added = made.on_conflict_do_nothing(index_elements=["thread_id"]).returning(Thread)
+    async with get_session_maker()() as session:
+        rows = await session.scalars(added)
+        row = rows.first()
+        await session.commit()
+    return row
+
+
 async def _put_state(row: Any, supersteps: list[Any]) -> None:
     """Give a new thread a state, step by step."""
     config = create_thread_config(row.thread_id, None)
     config["metadata"] = dict(row.metadata_json)
     steps = list[list[StateUpdate]]()
     for superstep in supersteps:
-        updates = superstep["updates"]
-        steps.append(
-            [StateUpdate(change.get("values"), change.get("as_node")) for change in updates]
-        )
+        updates = list[StateUpdate]()
+        for change in superstep["updates"]:
+            update_of_state = StateUpdate(change.get("values"), change.get("as_node"))
+            updates.append(update_of_state)
+        steps.append(updates)
     graph_id = row.metadata_json["graph_id"]
-    reading = get_langgraph_service().get_graph(
-        graph_id, config=config, access_context="threads.update"
-    )
+    service = get_langgraph_service()
+    reading = service.get_graph(graph_id, config=config, access_context="threads.update")
     async with reading as graph:
         await graph.abulk_update_state(config, steps)
 
@@ -149,9 +157,15 @@ def _owner_of(metadata: Mapping[str, Any], user: Any) -> str:
 async def _ask(user: Any, action: str, asked: dict[str, Any], value: dict[str, Any]) -> Any:
     """The filter of the handlers; `value["metadata"]` is what they left of it."""
     with whole_value():
-        found = await handle_event(build_auth_context(user, "threads", action), asked)
+        found = await _filter(user, action, asked)
     value["metadata"] = asked["metadata"]
     return found
+
+
+async def _filter(user: Any, action: str, asked: dict[str, Any]) -> Any:
+    """The filter of the handlers for an action on threads. They may change what they are asked."""
+    context = build_auth_context(user, "threads", action)
+    return await handle_event(context, asked)
 
 
 @router.patch("/threads/{thread_id}")
@@ -159,35 +173,32 @@ async def update_thread(thread_id: str, change: ChangedThread, user: Any = _User
     """Change a thread's metadata, as far as the handlers let it."""
     value: dict[str, Any] = {"metadata": dict(change.metadata or {})}
     found = await _ask(user, "update", {"thread_id": thread_id, **value}, value)
-    if await _thread(thread_id, user, found) is None:
-        raise HTTPException(404, f"Thread '{thread_id}' not found")
+    await _thread_seen(thread_id, user, found)
     patch = jsonb_patch(value["metadata"], "metadata_patch")
     merged = jsonb_shallow_merge(Thread.metadata_json, patch)
-    changed = update(Thread).where(Thread.thread_id == thread_id)
+    now = datetime.now(UTC)
+    of_thread = update(Thread).where(Thread.thread_id == thread_id)
+    changed = of_thread.values(metadata_json=merged, updated_at=now)
     async with get_session_maker()() as session:
-        await session.execute(changed.values(metadata_json=merged, updated_at=datetime.now(UTC)))
+        await session.execute(changed)
         await session.commit()
-    return _shown(await _thread(thread_id, user, found))
+    row = await _thread(thread_id, user, found)
+    return _shown(row)
 
 
 @router.get("/threads/{thread_id}")
 async def get_thread(thread_id: str, user: Any = _User) -> Any:
     """A thread with its values."""
-    found = await handle_event(
-        build_auth_context(user, "threads", "read"), {"thread_id": thread_id}
-    )
-    row = await _thread(thread_id, user, found)
-    if row is None:
-        raise HTTPException(404, f"Thread '{thread_id}' not found")
-    return {**_shown(row), **await _state_of(row)}
+    found = await _filter(user, "read", {"thread_id": thread_id})
+    row = await _thread_seen(thread_id, user, found)
+    state = await _state_of(row)
+    return {**_shown(row), **state}
 
 
 @router.post("/threads/search")
 async def search_threads(wanted: Wanted, user: Any = _User) -> list[dict[str, Any]]:
     """Threads that fit, with what is selected of them."""
-    found = await handle_event(
-        build_auth_context(user, "threads", "search"), wanted.model_dump(exclude_none=True)
-    )
+    found = await _filter(user, "search", wanted.model_dump(exclude_none=True))
     column = _SORTED[wanted.sort_by or "created_at"]
     order = column.desc()
     if wanted.sort_order == "asc":
@@ -206,12 +217,12 @@ async def search_threads(wanted: Wanted, user: Any = _User) -> list[dict[str, An
 @router.post("/threads/count")
 async def count_threads(wanted: Wanted, user: Any = _User) -> int:
     """How many threads fit."""
-    found = await handle_event(
-        build_auth_context(user, "threads", "search"), wanted.model_dump(exclude_none=True)
-    )
-    query = _matching(select(func.count()).select_from(Thread), wanted, user, found)
+    found = await _filter(user, "search", wanted.model_dump(exclude_none=True))
+    counted = select(func.count()).select_from(Thread)
+    query = _matching(counted, wanted, user, found)
     async with get_session_maker()() as session:
-        return int(await session.scalar(query) or 0)
+        count = await session.scalar(query)
+    return int(count or 0)
 
 
 @router.post("/threads/prune")
@@ -223,22 +234,23 @@ async def prune_threads(pruned: Pruned, user: Any = _User) -> dict[str, int]:
     """
     value: dict[str, Any] = {"thread_ids": pruned.thread_ids}
     with whole_value():
-        found = await handle_event(build_auth_context(user, "threads", "delete"), value)
+        found = await _filter(user, "delete", value)
+    ids = {*pruned.thread_ids}
     query = _matching(select(Thread), Wanted(ids=pruned.thread_ids), user, found)
-    deleted = 0
+    checkpointer = db_manager.get_checkpointer()
     async with get_session_maker()() as session:
-        rows = (await session.scalars(query)).all()
-        if found is not None and len(rows) < len({*pruned.thread_ids}):
+        found_rows = await session.scalars(query)
+        rows = found_rows.all()
+        if found is not None and len(rows) < len(ids):
             raise HTTPException(404, "At least one thread was not found.")
         if pruned.strategy != "delete":
             raise HTTPException(422, "This platform prunes by the strategy 'delete' alone.")
         for row in rows:
             # As aegra does: what a thread without its row had, nobody would find.
-            await db_manager.get_checkpointer().adelete_thread(row.thread_id)
+            await checkpointer.adelete_thread(row.thread_id)
             await session.delete(row)
-            deleted += 1
         await session.commit()
-    return {"pruned_count": deleted}
+    return {"pruned_count": len(rows)}
 
 
 def _matching(query: Any, wanted: Wanted, user: Any, found: Mapping[str, Any] | None) -> Any:
@@ -247,12 +259,14 @@ def _matching(query: Any, wanted: Wanted, user: Any, found: Mapping[str, Any] | 
     Without a filter of the handlers, that is an operator or nobody, they are everybody's.
     """
     if found is not None:
+        has_metadata = build_metadata_filter(Thread.metadata_json, found)
         query = query.where(Thread.user_id == user.identity)
-        query = query.where(build_metadata_filter(Thread.metadata_json, found))
+        query = query.where(has_metadata)
     if wanted.ids is not None:
         query = query.where(Thread.thread_id.in_(wanted.ids))
     if wanted.metadata:
-        query = query.where(Thread.metadata_json.op("@>")(wanted.metadata))
+        contains = Thread.metadata_json.op("@>")
+        query = query.where(contains(wanted.metadata))
     if wanted.status:
         query = query.where(Thread.status == wanted.status)
     return query
@@ -263,6 +277,14 @@ async def _thread(thread_id: str, user: Any, found: Mapping[str, Any] | None) ->
     query = _matching(select(Thread), Wanted(ids=[thread_id]), user, found)
     async with get_session_maker()() as session:
         return await session.scalar(query)
+
+
+async def _thread_seen(thread_id: str, user: Any, found: Mapping[str, Any] | None) -> Any:
+    """A thread that the caller may see. Raises 404 for others."""
+    row = await _thread(thread_id, user, found)
+    if row is None:
+        raise HTTPException(404, f"Thread '{thread_id}' not found")
+    return row
 
 
 def _shown(row: Any) -> dict[str, Any]:
@@ -280,19 +302,24 @@ async def _selected(row: Any, wanted: Wanted, reading: asyncio.Semaphore) -> dic
     """What a search shows of a thread."""
     shown = _shown(row)
     names = wanted.select
-    if wanted.extract or names is None or {"values", "interrupts"} & set(names):
+    shows_state = names is None or not {"values", "interrupts"}.isdisjoint(names)
+    if shows_state or wanted.extract:
         async with reading:
-            shown |= await _state_of(row)
+            state = await _state_of(row)
+        shown.update(state)
     if wanted.extract:
-        shown["extracted"] = {name: _at(path, shown) for name, path in wanted.extract.items()}
+        extracted = {name: _at(path, shown) for name, path in wanted.extract.items()}
+        shown["extracted"] = extracted
     if names is None:
         return shown
-    return {name: part for name, part in shown.items() if name in (*names, "extracted")}
+    kept = {*names, "extracted"}
+    return {name: part for name, part in shown.items() if name in kept}
 
 
 async def _state_of(row: Any) -> dict[str, Any]:
     """The values of a thread, and what waits there for an answer."""
-    graph_id = (row.metadata_json or {}).get("graph_id")
+    metadata = row.metadata_json or {}
+    graph_id = metadata.get("graph_id")
     service = get_langgraph_service()
     if graph_id not in service.list_graphs():
         return {"values": None, "interrupts": {}}
@@ -303,7 +330,8 @@ async def _state_of(row: Any) -> dict[str, Any]:
     for task in state.tasks:
         if task.interrupts:
             interrupts[task.id] = _serialize([*task.interrupts])
-    return {"values": _serialize(state.values) or None, "interrupts": interrupts}
+    values = _serialize(state.values) or None
+    return {"values": values, "interrupts": interrupts}
 
 
 def _at(path: str, shown: Mapping[str, Any]) -> Any:
@@ -357,25 +385,26 @@ async def list_runs(
     user: Any = _User,
 ) -> list[dict[str, Any]]:
     """The runs of a thread, the newest first. Their metadata and what they were sent is with them."""
-    found = await handle_event(
-        build_auth_context(user, "threads", "read"), {"thread_id": thread_id}
-    )
-    if await _thread(thread_id, user, found) is None:
-        raise HTTPException(404, f"Thread '{thread_id}' not found")
-    query = select(Run).where(Run.thread_id == thread_id, Run.user_id == user.identity)
+    found = await _filter(user, "read", {"thread_id": thread_id})
+    await _thread_seen(thread_id, user, found)
+    query = select(Run).where(Run.thread_id == thread_id)
+    query = query.where(Run.user_id == user.identity)
     if status:
         query = query.where(Run.status == status)
-    page = query.order_by(Run.created_at.desc()).offset(max(0, offset))
+    query = query.order_by(Run.created_at.desc())
+    first = max(0, offset)
+    most = min(max(1, limit), _MOST)
+    page = query.offset(first).limit(most)
     async with get_session_maker()() as session:
-        rows = (await session.scalars(page.limit(min(max(1, limit), _MOST)))).all()
+        found_rows = await session.scalars(page)
+        rows = found_rows.all()
     return [_shown_run(row) for row in rows]
 
 
 @router.get("/threads/{thread_id}/runs/{run_id}")
 async def get_run(thread_id: str, run_id: str, user: Any = _User) -> Any:
     """One run."""
-    asked = {"thread_id": thread_id, "run_id": run_id}
-    await handle_event(build_auth_context(user, "threads", "read"), asked)
+    await _filter(user, "read", {"thread_id": thread_id, "run_id": run_id})
     shown = await _run(thread_id, run_id, user.identity)
     if shown is None:
         raise HTTPException(404, f"Run '{run_id}' not found")
@@ -383,16 +412,20 @@ async def get_run(thread_id: str, run_id: str, user: Any = _User) -> Any:
 
 
 async def _run(thread_id: str, run_id: str, label: str | None = None) -> dict[str, Any] | None:
-    query = select(Run).where(Run.thread_id == thread_id, Run.run_id == run_id)
+    query = select(Run).where(Run.thread_id == thread_id)
+    query = query.where(Run.run_id == run_id)
     if label is not None:
         query = query.where(Run.user_id == label)
     async with get_session_maker()() as session:
         row = await session.scalar(query)
-    return _shown_run(row) if row is not None else None
+    if row is None:
+        return None
+    return _shown_run(row)
 
 
 def _shown_run(row: Any) -> dict[str, Any]:
     parameters = row.execution_params or {}
+    behavior = parameters.get("behavior") or {}
     return {
         "run_id": row.run_id,
         "thread_id": row.thread_id,
@@ -401,6 +434,6 @@ def _shown_run(row: Any) -> dict[str, Any]:
         "created_at": row.created_at.isoformat(),
         "updated_at": row.updated_at.isoformat(),
         "metadata": parameters.get("run_metadata") or {},
-        "multitask_strategy": (parameters.get("behavior") or {}).get("multitask_strategy"),
+        "multitask_strategy": behavior.get("multitask_strategy"),
         "kwargs": {"input": row.input, "context": row.context},
     }

@@ -88,7 +88,8 @@ class Check(BaseModel):
             raise ValueError(
                 f"an expectation about {self.place} has {kinds or 'no kind'}; give one, with `by` or `is` if it needs it"
             )
-        for pattern in (self.has, self.lacks, self.once, self.replaced, self.by, self.value):
+        patterns = (self.has, self.lacks, self.once, self.replaced, self.by, self.value)
+        for pattern in patterns:
             re.compile(pattern or "")
         return self
 
@@ -129,13 +130,16 @@ class Check(BaseModel):
         """What is wrong with a field, or a file as a whole; "" if nothing is."""
         lines = _lines(now, self.place)
         if self.field is not None:
-            known = _profile(now).get(self.field, "")
+            profile = _profile(now)
+            known = profile.get(self.field, "")
             if not re.fullmatch(self.value, known, re.IGNORECASE):
                 return f"{self.field} is {known!r}, not {self.value!r}"
         if self.gone and lines:
             return f"{lines[0]!r} is still there"
-        if self.same and sorted(lines) != sorted(_lines(start, self.place)):
-            return f"it says {lines}"
+        if self.same:
+            before = _lines(start, self.place)
+            if sorted(lines) != sorted(before):
+                return f"it says {lines}"
         return ""
 
     def _still_held(self, replaced: str, lines: list[str], threads: Sequence[Thread]) -> str:
@@ -170,7 +174,8 @@ class Act(BaseModel):
     @model_validator(mode="after")
     def _one_kind(self) -> Act:
         kinds = _given(self, "write", "undo", "delete", "propose", "decline", "say")
-        if len(kinds) != 1 or bool(self.write) != bool(self.text):
+        lacks_text = bool(self.write) != bool(self.text)
+        if len(kinds) != 1 or lacks_text:
             raise ValueError(
                 f"what a person does after {self.after} conversations is {kinds or 'nothing'}; give one kind"
             )
@@ -195,15 +200,19 @@ class Case(BaseModel):
 
     @model_validator(mode="after")
     def _has_an_answer_if_it_asks(self) -> Case:
-        if not self.question and {check.place for check in self.expect} & {"answer", "searches"}:
+        places = {check.place for check in self.expect}
+        expects_answer = not places.isdisjoint({"answer", "searches"})
+        if expects_answer and not self.question:
             raise ValueError(f"{self.name} expects an answer; give it a question")
-        if bool(self.brought) != (self.category == "imported"):
+        is_imported = self.category == "imported"
+        if bool(self.brought) != is_imported:
             raise ValueError(
                 f"{self.name} is of the category {self.category}; give `brought` to the category imported alone"
             )
-        if (self.category == "in_turn") and not self.question:
+        if self.category == "in_turn" and not self.question:
             raise ValueError(f"{self.name} is of the category in_turn; give it a question")
-        if not self.conversations and self.category not in ("tidy", "imported", "in_turn"):
+        needs_conversations = self.category not in ("tidy", "imported", "in_turn")
+        if needs_conversations and not self.conversations:
             raise ValueError(
                 f"{self.name} has no conversations; give it some, or the category tidy, imported or in_turn"
             )
@@ -277,7 +286,8 @@ def load_cases(*paths: Path) -> list[Case]:
 
 def _matching(pattern: str, lines: Sequence[str], threads: Sequence[Thread]) -> list[str]:
     """The lines in which a pattern is found. It may have `{today}` and `{thread:0}`."""
-    expression = re.compile(filled(pattern, threads), re.IGNORECASE)
+    whole_pattern = filled(pattern, threads)
+    expression = re.compile(whole_pattern, re.IGNORECASE)
     return [line for line in lines if expression.search(line)]
 
 
@@ -296,8 +306,9 @@ def _lines(files: Files, place: str) -> list[str]:
 
 
 def _profile(files: Files) -> dict[str, str]:
+    text = files.get("/memories/profile.json") or "{}"
     try:
-        profile = json.loads(files.get("/memories/profile.json") or "{}")
+        profile = json.loads(text)
     except ValueError:
         return {}
     if not isinstance(profile, dict):

@@ -60,7 +60,7 @@ async def run_case(server: DevServer, case: Case) -> Outcome:
     operator = server.person("", headers=OPERATOR, seconds=_SECONDS)
     memory = _memory_of(server, org)
     await _put_files(operator, case, org, memory)
-    shown = await person.made("GET", "/memory/prompt")
+    sizes = await _sizes_of(person)
     threads = await _hold_conversations(server, operator, person, case)
     if case.category == "tidy":
         await _tidy(server, person)
@@ -74,9 +74,16 @@ async def run_case(server: DevServer, case: Case) -> Outcome:
         await _consolidate(server, person)
     files = await _files_in(operator, memory)
     cost = await _cost_of(person)
-    prompt_tokens = sum(block["tokens"] for block in shown["blocks"])
-    sizes = {"prompt_tokens": prompt_tokens, "tools_tokens": shown["tools_tokens"]}
     return Outcome(files | found, threads, cost, sizes)
+
+
+async def _sizes_of(person: Person) -> dict[str, int]:
+    """How many tokens the agent's prompt and tools have."""
+    shown = await person.made("GET", "/memory/prompt")
+    prompt_tokens = 0
+    for block in shown["blocks"]:
+        prompt_tokens += block["tokens"]
+    return {"prompt_tokens": prompt_tokens, "tools_tokens": shown["tools_tokens"]}
 
 
 def _memory_of(server: DevServer, org: str) -> list[str]:
@@ -139,10 +146,10 @@ async def _files_in(operator: Person, memory: list[str]) -> dict[str, str]:
 
 async def _cost_of(person: Person) -> dict[str, int]:
     """What all runs of consolidation cost, by `COSTS`."""
-    runs = await person.listed("consolidations")
-    cost = dict[str, int]()
-    for name in COSTS:
-        cost[name] = sum(run[name] for run in runs)
+    cost = dict.fromkeys(COSTS, 0)
+    for run in await person.listed("consolidations"):
+        for name in COSTS:
+            cost[name] += run[name]
     return cost
 
 
@@ -152,13 +159,15 @@ async def _ask(person: Person, question: str) -> dict[str, str]:
     """
     thread_id = await person.thread(graph_id="agent")
     values = await person.turn(thread_id, question)
+    said = values["messages"]
     searches = list[str]()
-    for message in values["messages"]:
+    for message in said:
         for call in message.get("tool_calls") or []:
-            if call["name"] in _LOOKS:
+            name = call["name"]
+            if name in _LOOKS:
                 arguments = json.dumps(call["args"], ensure_ascii=False)
-                searches.append(f"{call['name']} {arguments}")
-    last = values["messages"][-1]
+                searches.append(f"{name} {arguments}")
+    last = said[-1]
     answer = message_text(last["content"])
     return {"answer": answer, "searches": "\n".join(searches)}
 
@@ -266,15 +275,17 @@ async def judge(server: DevServer, case: Case) -> None:
     try:
         outcome = await run_case(server, case)
         problems = case.problems(outcome.files, outcome.threads)
-        update = {**outcome.cost, **outcome.sizes, "passed": not problems}
+        has_passed = not problems
+        update = {**outcome.cost, **outcome.sizes, "passed": has_passed}
         result = result.model_copy(update=update)
     finally:
         SUMMARY.note(result)
     if REPORTED:
         report(case, outcome, problems)
-    files = [f"{path}:\n{text}" for path, text in outcome.files.items()]
-    shown_files = "\n".join(files)
-    assert problems == [], f"{problems}\n{shown_files}"
+    shown_files = ""
+    for path, text in outcome.files.items():
+        shown_files += f"\n{path}:\n{text}"
+    assert problems == [], f"{problems}{shown_files}"
 
 
 def report(case: Case, outcome: Outcome, problems: list[str]) -> None:
