@@ -15,7 +15,7 @@ import regex
 from lasting_memory import recall
 from lasting_memory.deployment import Source
 from lasting_memory.memory.sources import Vouch, entry_of, text_of
-from lasting_memory.vouching.own_words import parts_of
+from lasting_memory.vouching.own_words import Parts, announces_a_text, parts_of
 from lasting_memory.vouching.statements import Statement, Word, statement_of, stems_in
 
 # A line of which so much stands in one passage of a text from elsewhere says what that text says,
@@ -164,8 +164,10 @@ def evidence_of(messages: Iterable[str], foreign: Iterable[str] = ()) -> Evidenc
     """
     own = list[Sequence[str]]()
     brought = [*foreign]
+    is_announced = False
     for message in messages:
-        parts = parts_of(message)
+        parts = Parts([], [message]) if is_announced else parts_of(message)
+        is_announced = announces_a_text(message)
         own.append(parts.own)
         brought += parts.foreign
     return Evidence(own, brought)

@@ -4,6 +4,7 @@ whether it is negated there.
 
 # ruff: noqa: RUF001  # commas and conjunctions of all scripts are meant
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import regex
@@ -47,6 +48,8 @@ _TRUTH = frozenset(
     waar sant rätt sandt правда верно так prawda doğru
     """.split()  # noqa: SIM905
 )
+# "Not true: ..." says it of what stands behind it.
+_BEFORE_WHAT_IS_DENIED = frozenset(":：—–")
 _SUBJECT = regex.compile(
     r"^(?:用户|使用者|ユーザー(?:は|が)?|利用者(?:は|が)?|사용자(?:는|가)?|ผู้ใช้)"
 )
@@ -76,19 +79,32 @@ class Statement(NamedTuple):
 def statement_of(text: str, language: str) -> Statement:
     """What a text says, in a language. In linear time."""
     clauses = list[tuple[list[tuple[str, str]], bool]]()
-    for clause in _CLAUSE.split(text):
+    denies_next = False
+    for clause, separator in _clauses(text):
         content, is_negated = _clause(clause, language)
-        if is_negated and clauses and all(spelled in _TRUTH for _, spelled in content):
-            clauses[-1] = (clauses[-1][0], True)
+        if is_negated and all(spelled in _TRUTH for _, spelled in content):
+            denies_next = separator in _BEFORE_WHAT_IS_DENIED
+            if clauses:
+                clauses[-1] = (clauses[-1][0], True)
             continue
         if content:
-            clauses.append((content, is_negated))
+            clauses.append((content, is_negated != denies_next))
+            denies_next = False
     names = _names_in(text, language)
     found = set[Word]()
     for content, is_negated in clauses:
         for stem, spelled in content:
             found.add(Word(stem, spelled, is_negated, spelled in names))
     return Statement(frozenset(found))
+
+
+def _clauses(text: str) -> Iterator[tuple[str, str]]:
+    """The clauses of a text, each with what separates it from the next one."""
+    start = 0
+    for match in _CLAUSE.finditer(text):
+        yield text[start : match.start()], match[0]
+        start = match.end()
+    yield text[start:], ""
 
 
 def _names_in(text: str, language: str) -> frozenset[str]:
