@@ -17,12 +17,11 @@ from lasting_memory.consolidation.lines_over import LinesOver
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation, Source
 from lasting_memory.memory import journal
 from lasting_memory.memory.journal import Revision
-from lasting_memory.memory.proposals import Changed, added_sources, changes, texts
+from lasting_memory.memory.proposals import REWORDED, Changed, added_sources, changes, texts
 from lasting_memory.memory.sources import entries, noted
 
 # Why a line goes, in words for which the page has sentences.
 NOT_AGAIN = "not_again"
-REWORDED = "reworded"
 # Who writes what is said in conversations.
 _FROM_CONVERSATIONS = frozenset({"consolidation", "agent", "subagent"})
 _SKILLS = "/skills/"
@@ -32,13 +31,15 @@ Histories = Mapping[str, Sequence[Revision]]
 
 class Result(NamedTuple):
     """What would change, why lines go (by path and line), who vouches for what is new (by path and
-    entry), and the conversations that it is from.
+    entry), and the conversations that it is from: which of them each entry is from, as their places
+    in `threads`, by path and entry.
     """
 
     changed: list[Changed]
     reasons: dict[str, dict[str, str]]
     sources: dict[str, dict[str, Source]]
     threads: list[str]
+    origins: dict[str, dict[str, list[int]]]
 
 
 def kept_by_hand(
@@ -100,7 +101,17 @@ def result_of(
         if result != content and (result or key in files):
             after[key] = FileData(content=result, encoding="utf-8")
     changed = changes(files, after)
-    return Result(changed, reasons, _sources(changed, draft), _threads(changed, draft))
+    origins = _origins(changed, draft)
+    threads = sorted(
+        {thread_id for ids in origins.values() for each in ids.values() for thread_id in each}
+    )
+    numbers = {thread_id: number for number, thread_id in enumerate(threads)}
+    places = dict[str, dict[str, list[int]]]()
+    for path, by_entry in origins.items():
+        places[path] = {}
+        for entry, ids in by_entry.items():
+            places[path][entry] = [numbers[thread_id] for thread_id in ids]
+    return Result(changed, reasons, _sources(changed, draft), threads, places)
 
 
 def _sources(
@@ -113,16 +124,20 @@ def _sources(
     return sources
 
 
-def _threads(changed: Sequence[Changed], draft: Mapping[str, DraftFile]) -> list[str]:
-    """The conversations that what is new is from."""
-    ids = set[str]()
+def _origins(
+    changed: Sequence[Changed], draft: Mapping[str, DraftFile]
+) -> dict[str, dict[str, Sequence[str]]]:
+    """The conversations that what is new is from, by path and entry."""
+    found = dict[str, dict[str, Sequence[str]]]()
     for change in changed:
         before = {*entries(change.key, change.before)}
-        origins = draft[change.key].origins if change.key in draft else {}
+        known = draft[change.key].origins if change.key in draft else {}
+        of_path = dict[str, Sequence[str]]()
         for entry in entries(change.key, change.after):
-            if entry not in before:
-                ids.update(origins.get(entry, ()))
-    return sorted(ids)
+            if entry not in before and entry in known:
+                of_path[entry] = known[entry]
+        found[change.path] = of_path
+    return found
 
 
 class _Comparison:

@@ -350,7 +350,10 @@ async def _finish(draft: Draft, mine: DreamDraft, client: LangGraphClient) -> st
         await _end_refused(draft, dream)
         return NO_DREAM
     now = await dreams.readable(memory.deployment, client.threads, draft.owner)
-    if mine.stored.threads.keys() - now.keys():  # deleted since: what came of it is not proposed
+    # Whoever deletes one notes that first, then looks whether a proposal has something of it.
+    going = await journal.deleted_since(memory.store, memory.actor, draft.record.started_at)
+    there = now.keys() - going
+    if mine.stored.threads.keys() - there:  # deleted since: what came of it is not proposed
         await memory.store.adelete(namespaces.proposals(memory.actor), dream.proposal_id)
         await plan_next(draft, client)
         return NO_DREAM
@@ -373,6 +376,7 @@ async def _propose(draft: Draft, dream: Dream, result: Result, older: list[str])
         kind="dream",
         reasons=result.reasons,
         sources=result.sources,
+        origins=result.origins,
     )
     try:
         await memory.check(result.changed, author, sources=result.sources)

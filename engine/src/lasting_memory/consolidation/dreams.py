@@ -27,6 +27,7 @@ from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Deployment, Source
 from lasting_memory.memory import journal
 from lasting_memory.memory.one_fact import Fact
 from lasting_memory.memory.proposals import Changed, Sources
+from lasting_memory.memory.proposals import drop_threads as drop_threads_of_proposals
 from lasting_memory.memory.sources import entries, text_of
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor
@@ -449,6 +450,21 @@ def without_threads(
     for thread_id in {*gone, *again} & stored.threads.keys():
         threads[thread_id] = None
     return files, threads
+
+
+async def drop_threads(store: BaseStore, actor: Actor, gone: Collection[str]) -> None:
+    """Take what came of these conversations, which were deleted, out of a draft that waits, and out
+    of what dreams propose.
+    """
+    stored = await stored_dream(store, actor)
+    if stored.dream is not None and {*gone} & stored.threads.keys():
+        files, threads = await platform.in_thread(without_threads, stored, gone)
+        # A run that is at work may put a text from before this: the next one drops the lines of
+        # those of which something is noted here.
+        again = {each: thread for each, thread in threads.items() if each not in gone}
+        puts = ops(actor, stored.dream, files, again)[:-1]  # it may have come further meanwhile
+        await journal.put_unless_forgotten(store, puts, journal.Began(actor))
+    await drop_threads_of_proposals(store, actor, gone)
 
 
 def _without_entries(key: str, file: DraftFile, dropped: Collection[str]) -> DraftFile | None:

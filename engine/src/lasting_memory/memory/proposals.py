@@ -7,6 +7,7 @@ ones are accepted.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -24,7 +25,8 @@ from lasting_memory.memory import ends, journal
 from lasting_memory.memory.folder import Folder, check_write, vouch_of
 from lasting_memory.memory.journal import Began, Change
 from lasting_memory.memory.one_fact import Fact
-from lasting_memory.memory.sources import Vouch, entries, noted, text_of
+from lasting_memory.memory.over_lines import with_lines
+from lasting_memory.memory.sources import Vouch, entries, entry_of, noted, text_of
 from lasting_memory.memory.stored_files import stored_file
 from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import namespaces
@@ -36,6 +38,8 @@ from lasting_memory.platform import lock_of
 # is known.
 MAX_PROPOSALS = 20
 _DECIDED_KEPT = 200
+# Why a line goes that another one says in other words, in the word for which the page has a sentence.
+REWORDED = "reworded"
 _TOO_MANY = "The person has too many undecided proposals; nothing is added before they decide. Tell them so."
 
 
@@ -131,6 +135,23 @@ class Changed:
             after=fact.cleaned(self.key, self.after),
         )
 
+    def without_entries(self, lost: Collection[str], reworded: Collection[str]) -> "Changed":
+        """This change without the entries that it adds of these, and with the lines that it takes
+        out of those that are only reworded. JSON stays as it is. Blocks.
+        """
+        if self.key.endswith(".json"):
+            return replace(self, after=self.before, deleted=False) if lost else self
+        new = self.after.split("\n")
+        kept = "\n".join([line for line in new if entry_of(line) not in lost])
+        if not self.before and all(
+            line.lstrip().startswith("#") for line in _lines_with_text(kept)
+        ):
+            kept = ""
+        old = self.before.split("\n")
+        staying = [number for number, line in enumerate(old) if line.strip() in reworded]
+        text = with_lines(self.before, kept, staying)
+        return replace(self, after=text, deleted=self.deleted and not text)
+
     def beyond(self, taken: str) -> "Changed":
         """What this would change in a text that has a part of it, as the lines that differ; for
         JSON as the whole texts.
@@ -158,6 +179,10 @@ class Changed:
         )
         is_gone = not text and (self.deleted or file is None)
         return None if is_gone else FileData(content=text, encoding="utf-8")
+
+
+def _lines_with_text(text: str) -> list[str]:
+    return [line for line in text.split("\n") if line.strip()]
 
 
 def changes(before: Mapping[str, FileData], after: Mapping[str, FileData]) -> list[Changed]:
@@ -229,6 +254,9 @@ class Proposal:
     )  # why a line goes, by path and line
     # Who vouches for what it adds, by path and entry. To accept it does not raise that.
     sources: dict[str, dict[str, Source]] = field(default_factory=dict)
+    # Of a dream: the conversations that an entry is from, as their places in `threads`, by path and
+    # entry.
+    origins: dict[str, dict[str, list[int]]] = field(default_factory=dict)
 
     def fits(self, limits: Limits) -> bool:
         """Whether its changes are no more than a memory may hold."""
@@ -264,7 +292,55 @@ class Proposal:
             declined=[each for each in declined if each.change.after],
             reasons=reasons,
             sources=sources,
+            origins={
+                path: {
+                    entry: places
+                    for entry, places in known.items()
+                    if not fact.is_in(text_of(entry))
+                }
+                for path, known in self.origins.items()
+            },
         )
+
+    def without_threads(self, gone: AbstractSet[str]) -> "Proposal":
+        """The proposal without what came of these conversations, which were deleted. Blocks.
+
+        What a line in other words would take out stays: they may be gone with these.
+        """
+        staying = [thread_id for thread_id in self.threads if thread_id not in gone]
+        if len(staying) == len(self.threads):
+            return self
+        numbers = {thread_id: number for number, thread_id in enumerate(staying)}
+        lost = dict[str, set[str]]()
+        origins = dict[str, dict[str, list[int]]]()
+        for path, by_entry in self.origins.items():
+            lost[path] = set()
+            origins[path] = {}
+            for entry, places in by_entry.items():
+                of_entry = [self.threads[place] for place in places]
+                if gone & {*of_entry}:
+                    lost[path].add(entry)
+                else:
+                    origins[path][entry] = [numbers[thread_id] for thread_id in of_entry]
+        changes = self.changes
+        if any(lost.values()):
+            changes = [self._change_without(change, lost) for change in self.changes]
+        sources = dict[str, dict[str, Source]]()
+        for path, known in self.sources.items():
+            of_path = lost.get(path, set())
+            sources[path] = {entry: known[entry] for entry in known if entry not in of_path}
+        return replace(
+            self,
+            changes=[each for each in changes if each.deleted or each.before != each.after],
+            threads=staying,
+            sources=sources,
+            origins=origins,
+        )
+
+    def _change_without(self, change: Changed, lost: Mapping[str, Collection[str]]) -> Changed:
+        reasons = self.reasons.get(change.path, {})
+        reworded = {line for line, why in reasons.items() if why == REWORDED}
+        return change.without_entries(lost.get(change.path, ()), reworded)
 
     def wanted(self, paths: Collection[str], with_lines: Collection[str]) -> list[Changed]:
         """The undecided changes of these files, given by path; all, if none is named.
@@ -366,6 +442,25 @@ async def all_proposals(store: BaseStore, actor: Actor) -> list[Proposal]:
     damaged one is left out.
     """
     return await proposals_in(await journal.all_items(store, namespaces.proposals(actor)))
+
+
+async def drop_threads(store: BaseStore, actor: Actor, gone: Collection[str]) -> None:
+    """Take what came of these conversations, which were deleted, out of what a person's dreams
+    propose.
+    """
+    place = namespaces.proposals(actor)
+    began = Began(actor)
+    touched = [each.id for each in await all_proposals(store, actor) if {*gone} & {*each.threads}]
+    for proposal_id in touched:
+        async with lock_of("deciding", proposal_id):
+            known = {each.id: each for each in await all_proposals(store, actor)}
+            proposal = known.get(proposal_id)
+            if proposal is None or proposal.kind != "dream" or not proposal.changes:
+                continue
+            left = await platform.in_thread(proposal.without_threads, {*gone})
+            is_known = bool(left.changes or left.decided or left.declined)
+            op = await _put(place, left) if is_known else PutOp(place, proposal_id, None)
+            await journal.put_unless_forgotten(store, [op], began)
 
 
 async def proposals_in(items: Iterable[Item]) -> list[Proposal]:
