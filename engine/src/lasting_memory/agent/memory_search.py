@@ -5,17 +5,19 @@ Files are found by words and, where the store has a semantic index, by meaning.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from langgraph.config import get_store
 from langgraph.store.base import BaseStore, Item
 
 from lasting_memory import platform
+from lasting_memory.agent.unconfirmed import unconfirmed_in, unconfirmed_lines
 from lasting_memory.conversations.marks import in_temporary_conversation
 from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.memory.ends import ends_of, over_in, present_day, without_lines
 from lasting_memory.memory.facts import without_comments
+from lasting_memory.memory.sources import signs_in
 from lasting_memory.memory.stored_files import text_of
 from lasting_memory.people.caller import Caller
 from lasting_memory.people.namespaces import Namespace
@@ -47,11 +49,13 @@ class FoundMemory:
             it is found by meaning alone.
         lines: at most ten of its lines with words of the query, the best first, each with its
             number, from 0. None of JSON.
+        unconfirmed: what lines of `text` say that nobody vouches for, or fields of JSON.
     """
 
     path: str
     text: str
     lines: tuple[tuple[int, str], ...] = ()
+    unconfirmed: tuple[str, ...] = ()
 
 
 class _Passage(NamedTuple):
@@ -121,7 +125,13 @@ def _search(
     over = dict[str, frozenset[int]]()
     for item in items:
         over[item.key] = over_in(ends_of(item, day))
-    return _best(query, texts, similar, limit, over)
+    signs = {item.key: signs_in(item.value) for item in items}
+    best = list[FoundMemory]()
+    for found in _best(query, texts, similar, limit, over):
+        key = found.path.removeprefix("/memories")
+        doubtful = unconfirmed_lines(key, texts[key], signs[key])
+        best.append(replace(found, unconfirmed=unconfirmed_in(found.text, doubtful)))
+    return best
 
 
 def _best(
