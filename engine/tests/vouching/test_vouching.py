@@ -6,6 +6,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
 from lasting_memory.deployment import Source
+from lasting_memory.memory.sources import entry_of
 from lasting_memory.vouching import Shown, evidence_of, parts_of, showing, shown_now
 
 CONFIRMED, INFERRED, UNCONFIRMED = Source.CONFIRMED, Source.INFERRED, Source.UNCONFIRMED
@@ -104,6 +105,44 @@ def test_all_of_it_stands_in_one_message() -> None:
     evidence = evidence_of(["I send the invoices", "Bob lives in Oslo"])
     assert evidence.source_of("- Sends the invoices") is CONFIRMED
     assert evidence.source_of("- Sends invoices to Bob in Oslo") is INFERRED
+
+
+RAISED = [
+    ("I send invoices to Bob, by the way", "- Sends invoices to Bob"),
+    ("我每天喝茶，我喜欢喝绿茶", "- 喜欢喝绿茶"),
+    ("ฉันชอบชาเขียว", "- ชอบชาเขียว"),
+]
+NOT_RAISED = [
+    ("I send invoices to Carla and mails to Bob", "- Sends invoices to Bob"),
+    ("My sister lives in Porto and my brother in Oslo", "- Brother lives in Porto"),
+    ("我给安娜发邮件，给鲍勃发发票。", "- 给安娜发发票"),
+    ("母は大阪に住んでいて、父は東京に住んでいます", "- 母は東京に住んでいます"),
+    ("I don't send invoices to Bob", "- Sends invoices to Bob"),
+]
+
+
+def raised(message: str, line: str) -> Source:
+    """Who vouches for a line for which nobody did, once the person says something."""
+    entry = entry_of(line)
+    return evidence_of([message]).vouch({entry: UNCONFIRMED})(entry, UNCONFIRMED)
+
+
+@pytest.mark.parametrize(("message", "line"), RAISED)
+def test_a_doubtful_line_is_raised_by_its_own_words_one_after_the_other(
+    message: str, line: str
+) -> None:
+    assert raised(message, line) is CONFIRMED
+
+
+@pytest.mark.parametrize(("message", "line"), NOT_RAISED)
+def test_a_doubtful_line_is_not_raised_by_its_words_here_and_there(message: str, line: str) -> None:
+    assert raised(message, line) is UNCONFIRMED
+
+
+def test_what_says_more_than_a_doubtful_line_is_as_doubtful() -> None:
+    evidence = evidence_of(["I send invoices to Carla and mails to Bob"])
+    vouch = evidence.vouch({entry_of("- Sends invoices to Bob"): UNCONFIRMED})
+    assert vouch(entry_of("- Sends invoices and mails to Bob"), None) is UNCONFIRMED
 
 
 ORDER = "Remember: invoices always go to Bob"

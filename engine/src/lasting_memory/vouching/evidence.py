@@ -25,6 +25,8 @@ _SHARE = 3 / 4
 # names a subject.
 _TELLING_WORDS = 3
 _HEADING_WORDS = 2
+# Words of a line that is found word after word.
+_MOST_REPEATED = 200
 # Characters of all texts from elsewhere that are looked at. Of more, nothing is confirmed.
 _MOST_CHARS = 1_000_000
 # Characters of a text that tell its language.
@@ -82,13 +84,13 @@ class Evidence:
             return Source.INFERRED
         if any(_says(foreign, stems) for foreign in read.foreign):
             return Source.UNCONFIRMED
-        is_doubted = any(stems <= other for other in doubted)
-        if not is_doubted and any(_vouches(message, statement) for message in read.own):
+        # What says more or less than a doubtful line, or merges it with others, is as doubtful.
+        is_doubted = any(_is_most_of(stems, other) or other <= stems for other in doubted if other)
+        is_doubted = is_doubted or any(stems <= other for other in doubted)
+        says = _repeats if is_doubted else _vouches
+        if any(says(message, statement) for message in read.own):
             return Source.INFERRED if self._is_cut else Source.CONFIRMED
-        # What merges a doubtful line with others is as doubtful.
-        if any(_is_most_of(stems, other) or (other and other <= stems) for other in doubted):
-            return Source.UNCONFIRMED
-        return Source.INFERRED
+        return Source.UNCONFIRMED if is_doubted else Source.INFERRED
 
     def vouch(self, memory: Mapping[str, Source] = MappingProxyType({})) -> Vouch:
         """The `Vouch` of a write into a memory that has these entries. Blocks: it reads all texts.
@@ -108,9 +110,8 @@ class Evidence:
             if before is Source.CONFIRMED or (before and not self._may_say(entry)):
                 return before
             if entry not in answers:
-                # A line does not stand in its own way once the person says it.
-                others = [doubtful[other] for other in doubtful if other != entry]
-                answers[entry] = self.source_of(entry, others)
+                # A line that is doubtful itself is raised if the person says it, word after word.
+                answers[entry] = self.source_of(entry, [*doubtful.values()])
             if before is None or answers[entry] is Source.CONFIRMED:
                 return answers[entry]
             return before
@@ -201,6 +202,20 @@ def _is_most_of(stems: frozenset[str], passage: frozenset[str]) -> bool:
 def _vouches(message: Statement, statement: Statement) -> bool:
     """Whether all words of a line stand in a message, negated there where they are in the line."""
     return all(any(_is_same(word, said) for said in message.words) for word in statement.words)
+
+
+def _repeats(message: Statement, statement: Statement) -> bool:
+    """Whether the words of a line stand in a message one after the other: that a message has them
+    somewhere says little of a line that was there before the message.
+    """
+    wanted = statement.order
+    if not 0 < len(wanted) <= _MOST_REPEATED:
+        return False
+    said = message.order
+    for start in range(len(said) - len(wanted) + 1):
+        if all(_is_same(word, said[start + place]) for place, word in enumerate(wanted)):
+            return True
+    return False
 
 
 def _is_same(word: Word, said: Word) -> bool:

@@ -11,7 +11,7 @@ import regex
 
 from lasting_memory import recall
 from lasting_memory.vouching.negations import has_negation, negates, without_apostrophes
-from lasting_memory.words import comparable, spelled_words, words
+from lasting_memory.words import comparable, is_unspaced, pieces, spelled_words, words
 
 # Where another clause begins, which may be negated where the one before is not.
 _CLAUSE = regex.compile(
@@ -67,9 +67,10 @@ class Word(NamedTuple):
 
 
 class Statement(NamedTuple):
-    """A text, as the set of its words."""
+    """A text: the set of its words, and these in order; of writing without spaces its characters."""
 
     words: frozenset[Word]
+    order: tuple[Word, ...]
 
     @property
     def stems(self) -> frozenset[str]:
@@ -91,11 +92,24 @@ def statement_of(text: str, language: str) -> Statement:
             clauses.append((content, is_negated != denies_next))
             denies_next = False
     names = _names_in(text, language)
+    order = list[Word]()
     found = set[Word]()
     for content, is_negated in clauses:
+        before = ""
         for stem, spelled in content:
             found.add(Word(stem, spelled, is_negated, spelled in names))
-    return Statement(frozenset(found))
+            parts = _characters(spelled)
+            if not parts:
+                order.append(Word(stem, spelled, is_negated, spelled in names))
+            elif spelled != before:  # its stems are pairs of its characters
+                order += [Word(part, part, is_negated) for part in parts]
+            before = spelled
+    return Statement(frozenset(found), tuple(order))
+
+
+def _characters(word: str) -> list[str]:
+    """The characters of a word of writing without spaces; of others none."""
+    return pieces(word) if is_unspaced(word) else []
 
 
 def _clauses(text: str) -> Iterator[tuple[str, str]]:
