@@ -3,7 +3,7 @@
 # ruff: noqa: RUF001  # letters and marks of other scripts are meant
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
 from lasting_memory.deployment import Source
 from lasting_memory.memory.sources import entry_of
@@ -328,3 +328,22 @@ def test_in_a_subagent_only_the_thread_has_the_person_s_words() -> None:
     assert shown is not None
     assert shown.evidence().source_of("- Likes leek soup") is CONFIRMED
     assert shown.evidence().source_of("- Sends invoices to Bob") is UNCONFIRMED
+
+
+PICTURE = {"type": "image", "base64": "AAAA", "mime_type": "image/png"}
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        HumanMessage(["What is on it?", PICTURE]),
+        ToolMessage([{"type": "file", "base64": "AAAA"}], tool_call_id="fetch"),
+        ToolMessage([{"type": "search_result", "content": PAGE}], tool_call_id="fetch"),
+        AIMessage([{"type": "web_search_tool_result", "content": [{"encrypted_content": "x"}]}]),
+    ],
+)
+def test_beside_what_cannot_be_read_the_person_vouches_word_after_word(shown: BaseMessage) -> None:
+    said = HumanMessage("I send invoices to Carla and mails to Bob. I live in Oslo")
+    evidence = Shown([said, shown]).evidence()
+    assert evidence.source_of("- Sends invoices to Bob") is INFERRED
+    assert evidence.source_of("- Lives in Oslo") is CONFIRMED

@@ -5,7 +5,7 @@ elsewhere that a run or a batch showed.
 # ruff: noqa: RUF001  # marks of other scripts are meant
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import NamedTuple
@@ -64,12 +64,14 @@ class Evidence:
     """The person's own messages, each as its sentences, and the texts from elsewhere.
 
     `own` are also lines of memory that the person confirmed, where a change merges them. With
-    `is_partial` more was shown than is here.
+    `is_partial` more was shown than is here. With `has_unread` something that is no text was shown,
+    such as a picture of a page, which may use the person's words: they vouch word after word then.
     """
 
     own: Sequence[Sequence[str]] = ()
     foreign: Sequence[str] = ()
     is_partial: bool = False
+    has_unread: bool = False
 
     def source_of(self, line: str, doubted: Sequence[frozenset[str]] = ()) -> Source:
         """Who vouches for a line. `doubted` are the words of lines of memory for which nobody does.
@@ -87,7 +89,7 @@ class Evidence:
         # What says more or less than a doubtful line, or merges it with others, is as doubtful.
         is_doubted = any(_is_most_of(stems, other) or other <= stems for other in doubted if other)
         is_doubted = is_doubted or any(stems <= other for other in doubted)
-        says = _repeats if is_doubted else _vouches
+        says = _repeats if is_doubted or self.has_unread else _vouches
         if any(says(message, statement) for message in read.own):
             return Source.INFERRED if self._is_cut else Source.CONFIRMED
         return Source.UNCONFIRMED if is_doubted else Source.INFERRED
@@ -128,16 +130,18 @@ class Evidence:
         own = list[Sequence[str]]()
         foreign = list[str]()
         is_partial = False
+        has_unread = False
         for one in evidence:
             own += one.own
             foreign += one.foreign
             is_partial = is_partial or one.is_partial
-        return cls(own, foreign, is_partial)
+            has_unread = has_unread or one.has_unread
+        return cls(own, foreign, is_partial, has_unread)
 
     def with_own(self, *messages: Sequence[str]) -> "Evidence":
         """The same with further texts of the person's."""
         added = [message for message in messages if message]
-        return Evidence([*self.own, *added], self.foreign, self.is_partial) if added else self
+        return replace(self, own=[*self.own, *added]) if added else self
 
     @property
     def _is_cut(self) -> bool:

@@ -7,7 +7,7 @@ import posixpath
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from langchain_core.messages import (
@@ -20,7 +20,7 @@ from langchain_core.messages import (
 )
 
 from lasting_memory import recall
-from lasting_memory.attachments import own_text
+from lasting_memory.attachments import own_text, words_of
 from lasting_memory.vouching.evidence import Evidence, evidence_of
 
 # Tools whose results repeat what the model itself gave them, or say what is in memory.
@@ -79,7 +79,9 @@ class Shown:
             foreign.append(_attached_text(told))
         for message in self.inner:
             foreign += _texts_of(message, calls, own_memory=own_memory)
-        return evidence_of(filter(None, said), filter(None, foreign))
+        evidence = evidence_of(filter(None, said), filter(None, foreign))
+        has_unread = any(_has_unread(message) for message in (*self.thread, *self.inner))
+        return replace(evidence, has_unread=has_unread)
 
 
 def _message_of(value: object) -> BaseMessage:
@@ -177,6 +179,19 @@ def _provider_results(message: AIMessage) -> list[str]:
         )
         found += [json.dumps(part, ensure_ascii=False, default=str) for part in parts]
     return found
+
+
+def _has_unread(message: object) -> bool:
+    """Whether a message shows what is no text here: a picture, a file, what a provider has found."""
+    if isinstance(message, AIMessage):
+        return bool(_provider_results(message))
+    content = message.content if isinstance(message, HumanMessage | ToolMessage) else None
+    blocks = (
+        [block for block in content if isinstance(block, Mapping)]
+        if isinstance(content, list)
+        else []
+    )
+    return any(block.get("type") != "text" and not words_of(block) for block in blocks)
 
 
 def _repeats(call: Mapping[str, Any], *, own_memory: bool) -> bool:
