@@ -289,6 +289,19 @@ async def test_of_what_was_taken_back_long_ago_the_newest_lines_are_kept(
     assert texts == ["- line 4", "- line 5", "- line 6"]
 
 
+async def test_of_long_lines_that_were_taken_back_fewer_are_kept(
+    dreaming: Dreaming, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dropped, "MAX_BYTES", 5_000)
+    limits = replace(dreaming.deployment.limits, revisions_kept=1)
+    for number in range(8):
+        await dreaming.saved(f"- line {number}{' and' * 500}\n")
+        await writing.trim(dreaming.store, FILES, limits)
+    items = await journal.all_items(dreaming.store, namespaces.taken_back(FILES))
+    texts = sorted(line.text[:8] for line in journal.taken_back_in(items))
+    assert texts == ["- line 5", "- line 6"]
+
+
 async def test_what_was_deleted_for_good_is_taken_out_of_what_was_taken_back_and_of_the_draft(
     dreaming: Dreaming,
 ) -> None:
