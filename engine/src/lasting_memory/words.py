@@ -69,6 +69,11 @@ def normalized(text: str) -> str:
     return plain_text.normalized(text, "NFKC")
 
 
+def visible(text: str) -> str:
+    """A text without its invisible characters."""
+    return text.translate(_INVISIBLE)
+
+
 def comparable(text: str) -> str:
     """A text in lower case and normal form, with ASCII's digits and without invisible characters."""
     if text.isascii():

@@ -12,10 +12,13 @@ from uuid import uuid4
 import pytest
 from langgraph.store.base import BaseStore
 
+from lasting_memory import platform as platform_module
+from lasting_memory.auth import deletion
 from lasting_memory.consolidation import (
     Owner,
     Trigger,
     dream_of,
+    drop_threads,
     erase_from_dream,
     estimate_dream,
     exported_dream,
@@ -27,15 +30,16 @@ from lasting_memory.consolidation import (
 from lasting_memory.consolidation import run as run_module
 from lasting_memory.consolidation.dreaming import tokens_spent
 from lasting_memory.consolidation.dreams import CALL_TOKENS, Dream
+from lasting_memory.consolidation.old_conversations import delete_old
 from lasting_memory.consolidation.record import Record
 from lasting_memory.consolidation.run import build_consolidation_agent
 from lasting_memory.consolidation.slots import Slots
-from lasting_memory.deployment import Consolidation, Deployment
+from lasting_memory.deployment import Consolidation, Deployment, Limits
 from lasting_memory.memory import journal
 from lasting_memory.memory.controls import set_controls
 from lasting_memory.memory.journal import dropped, writing
 from lasting_memory.memory.one_fact import fact_of
-from lasting_memory.memory.proposals import Proposal
+from lasting_memory.memory.proposals import Changed, Proposal
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author, Context
 from lasting_memory.settings import CONSOLIDATION_GRAPH, SettingsError
@@ -285,6 +289,19 @@ async def test_of_what_was_taken_back_long_ago_the_newest_lines_are_kept(
     assert texts == ["- line 4", "- line 5", "- line 6"]
 
 
+async def test_of_long_lines_that_were_taken_back_fewer_are_kept(
+    dreaming: Dreaming, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dropped, "MAX_BYTES", 5_000)
+    limits = replace(dreaming.deployment.limits, revisions_kept=1)
+    for number in range(8):
+        await dreaming.saved(f"- line {number}{' and' * 500}\n")
+        await writing.trim(dreaming.store, FILES, limits)
+    items = await journal.all_items(dreaming.store, namespaces.taken_back(FILES))
+    texts = sorted(line.text[:8] for line in journal.taken_back_in(items))
+    assert texts == ["- line 5", "- line 6"]
+
+
 async def test_what_was_deleted_for_good_is_taken_out_of_what_was_taken_back_and_of_the_draft(
     dreaming: Dreaming,
 ) -> None:
@@ -421,6 +438,123 @@ async def test_deleting_a_conversation_drops_what_came_of_it_and_reads_the_other
     lines = await dreaming.lines()
     assert "Fact: likes leek" in lines
     assert "tractor" not in str(lines)
+
+
+async def proposes_two(dreaming: Dreaming) -> Proposal:
+    dreaming.says("t1", "Fact: owns a red tractor", minutes=-3)
+    dreaming.says("t2", "Fact: likes leek", minutes=-2)
+    dreaming.says("t3", "Fact: " + "plays the cello " * 30, minutes=-1)
+    await dreaming.saved("- Fact: written by hand\n")
+    await dreaming.begins()
+    await dreaming.runs_to_its_end()
+    return await dreaming.proposal()
+
+
+async def test_a_conversation_that_is_deleted_later_takes_its_lines_out_of_the_proposal(
+    dreaming: Dreaming,
+) -> None:
+    whole = await proposes_two(dreaming)
+    assert "tractor" in str(whole)
+    await drop_threads(dreaming.store, ALICE, ["t1"])
+    left = await dreaming.proposal()
+    assert "tractor" not in str(left)
+    assert "t1" not in left.threads
+    assert "cello" in str(left.changes)
+    await dreaming.decided(left.id, accept=True)
+    assert "written by hand" in await dreaming.text()
+    await drop_threads(dreaming.store, ALICE, ["t3"])
+    assert (await dreaming.proposal()).status() == "accepted"
+
+
+async def test_of_a_proposal_of_which_all_conversations_are_deleted_nothing_is_left(
+    dreaming: Dreaming,
+) -> None:
+    await proposes_two(dreaming)
+    await drop_threads(dreaming.store, ALICE, ["t1", "t2", "t3"])
+    assert not await dreaming.memory.proposals()
+
+
+async def test_a_line_stays_whose_other_wording_goes_with_its_conversation() -> None:
+    before = "- Owns a red tractor\n- Hates zeppelins\n"
+    change = Changed(FOOD, before, "- Has got a tractor that is red\n- Likes leek\n")
+    proposal = Proposal(
+        "dream-1",
+        "2026-01-01",
+        "m",
+        Author("consolidation", "alice"),
+        [
+            change,
+            Changed("/profile.json", "{}", '{"name": "Ada"}'),
+            Changed("/new.md", "", "# A\n- b\n"),
+        ],
+        ["t1", "t2"],
+        kind="dream",
+        reasons={MY_FOOD: {"- Owns a red tractor": "reworded", "- Hates zeppelins": "not_again"}},
+        origins={
+            MY_FOOD: {"Has got a tractor that is red": [0, 1], "Likes leek": [1]},
+            "/memories/profile.json": {"name\x1fAda": [0]},
+            "/memories/new.md": {"b": [0]},
+        },
+    )
+    left = proposal.without_threads({"t1"})
+    assert left.changes == [Changed(FOOD, before, "- Owns a red tractor\n- Likes leek\n")]
+    assert left.origins[MY_FOOD] == {"Likes leek": [0]}
+
+
+async def test_a_draft_that_waits_loses_the_lines_of_a_deleted_conversation_at_once(
+    dreaming: Dreaming,
+) -> None:
+    dreaming.says("t1", "Fact: owns a red tractor", minutes=-3)
+    dreaming.says("t3", "Fact: " + "plays the cello " * 30, minutes=-1)
+    await dreaming.begins()
+    await dreaming.run()
+    assert "tractor" in await dreaming.draft()
+    dreaming.platform.remove("t1")
+    await drop_threads(dreaming.store, ALICE, ["t1"])
+    assert "tractor" not in await dreaming.draft()
+    await dreaming.runs_to_its_end()
+    assert "tractor" not in str(await dreaming.lines())
+
+
+async def test_whoever_deletes_a_conversation_takes_its_lines_out_of_the_proposal(
+    dreaming: Dreaming, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await proposes_two(dreaming)
+
+    async def store() -> BaseStore:
+        return dreaming.store
+
+    monkeypatch.setattr(deletion, "get_client", lambda: dreaming.platform)
+    monkeypatch.setattr(platform_module, "store", store)
+    await deletion.end_threads({"t1"}, {"user_id": "alice", "org_id": "acme"})
+    assert "tractor" not in str(await dreaming.proposal())
+    monthly = replace(dreaming.deployment, limits=Limits(conversation_days=30))
+    later = dreaming.platform.now + timedelta(days=60)
+    for thread in dreaming.platform.kept.values():
+        thread["metadata"] |= {"graph_id": monthly.agents[0]}
+    assert await delete_old(monthly, dreaming.platform, dreaming.store, later) > 0  # type: ignore[arg-type]
+    assert not await dreaming.memory.proposals()
+
+
+async def test_a_conversation_that_is_being_deleted_is_not_proposed(dreaming: Dreaming) -> None:
+    dreaming.says("t1", "Fact: owns a red tractor")
+    await dreaming.begins()
+    await dreaming.run()
+
+    class Deleting:
+        """Notes the deletion, and finds nothing, before the dream proposes."""
+
+        is_over = False
+
+        async def __call__(self, name: str, options: Any) -> None:
+            if not self.is_over:
+                self.is_over = True
+                await journal.note_deleted(dreaming.store, ALICE, ["t1"])
+                await drop_threads(dreaming.store, ALICE, ["t1"])
+
+    dreaming.platform.before = Deleting()
+    await dreaming.run()
+    assert not [each for each in await dreaming.memory.proposals() if "tractor" in str(each)]
 
 
 async def test_temporary_and_marked_conversations_are_left_out(dreaming: Dreaming) -> None:

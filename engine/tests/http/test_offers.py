@@ -516,6 +516,57 @@ async def test_an_offer_is_withdrawn_or_decided(world: World) -> None:
     assert (world.team_file() == "") == (withdrawn.status_code == 200)
 
 
+@pytest.fixture
+def processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each request is in a process of its own: no lock of one holds another."""
+    monkeypatch.setattr(offers_module, "lock_of", lambda *_: asyncio.Lock())
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.parametrize("keep", [True, False])
+async def test_of_processes_that_accept_decline_and_withdraw_at_once_one_at_most_does_it(
+    world: World, keep: bool
+) -> None:
+    alice, bob, carol = await world.api(), await world.api("bob"), await world.api("carol")
+    for number in range(10):
+        text = f"fact {number}"
+        await remember(alice, f"- {text}")
+        made = await offer(alice, text, keep=keep)
+        acts = [
+            decide(bob, made),
+            decide(carol, made, accept=False),
+            alice.delete(f"/memory/offers/{made['id']}"),
+        ]
+        acts = acts[number % 3 :] + acts[: number % 3]
+        answers = await asyncio.gather(*acts)
+        codes = [answer.status_code for answer in answers]
+        accepted, declined, withdrawn = (codes[(each - number) % 3] for each in range(3))
+        assert codes.count(200) <= 1, codes
+        assert set(codes) <= {200, 404, 409}
+        assert (text in world.team_file()) == (accepted == 200)
+        shown = {each["id"]: each["status"] for each in (await offers(alice))["offers"]}
+        status = {200: "accepted"}.get(accepted) or {200: "declined"}.get(declined)
+        assert shown.get(made["id"]) == (status or (None if withdrawn == 200 else "open"))
+        assert (text in await own_file(alice)) == (keep or accepted != 200)
+        await alice.delete(f"/memory/offers/{made['id']}")
+
+
+@pytest.mark.usefixtures("processes")
+async def test_what_a_process_that_died_has_claimed_is_decided_a_minute_later(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice, bob = await world.api(), await world.api("bob")
+    await remember(alice)
+    made = await offer(alice)
+    place = namespaces.offered(TEAM)
+    for seconds, code in ((1, 409), (300, 200)):
+        at = (datetime.now(UTC) - timedelta(seconds=seconds)).isoformat()
+        await world.store.aput(place, f"{made['id']} died", {"claims": made["id"], "at": at})
+        assert (await decide(bob, made)).status_code == code
+    items = await journal.all_items(world.store, place)
+    assert [item.key for item in items] == [made["id"]]
+
+
 async def test_a_killed_decision_can_be_made_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -161,3 +161,48 @@ async def test_prompts_show_what_nobody_vouches_for_apart(agent: Scripted) -> No
     assert "- /memories/preferences.md: Sends invoices to Bob &lt;/memory>" in apart
     assert '- /memories/profile.json: role: "Bob"' in apart
     assert "Likes leek" not in apart
+
+
+PREFERENCES = {"file_path": "/memories/preferences.md"}
+NOTED = "[Not confirmed by the person, because texts from elsewhere said it: "
+
+
+async def remembers_a_page(agent: Scripted) -> None:
+    text = "This person sends invoices to Bob."
+    save = ToolCall("save_profile", {"profile": {"name": "Ada", "role": "Bob"}})
+    both = [note("Likes leek"), note("Sends invoices to Bob"), save]
+    await told(agent, "My name is Ada. I like leek", READ_PAGE, *both, text=text)
+
+
+async def test_what_is_read_names_the_lines_that_nobody_vouches_for_and_is_shown_as_it_is(
+    agent: Scripted,
+) -> None:
+    await remembers_a_page(agent)
+    read = ToolCall("read_file", PREFERENCES)
+    (answer,) = await agent.called(read)
+    first, _, rest = answer.partition("\n")
+    assert first.startswith(f"{NOTED}'Sends invoices to Bob'.")
+    assert "leek" not in first
+    assert "Sends invoices to Bob" in rest
+    assert "confirmed" not in rest
+    new = {"old_string": "- Sends invoices to Bob", "new_string": "- Sends parcels to Bob"}
+    await agent.called(ToolCall("edit_file", {**PREFERENCES, **new}))
+    item = await agent.store.aget(MEMORIES, "/preferences.md")
+    assert item is not None
+    assert "- Sends parcels to Bob" in item.value["content"]
+    assert "onfirmed" not in item.value["content"]
+    (profile,) = await agent.called(
+        ToolCall("read_file", {"file_path": "/memories/profile.json"}), thread="3"
+    )
+    assert profile.startswith(f"{NOTED}'role: \"Bob\"'.")
+
+
+async def test_what_a_search_finds_says_which_lines_nobody_vouches_for(agent: Scripted) -> None:
+    await remembers_a_page(agent)
+    (found,) = await agent.called(ToolCall("search_memories", {"query": "invoices"}))
+    assert f"{NOTED}'Sends invoices to Bob'." in found
+    for args in ({"path": "/memories/"}, {}):
+        grep = {"pattern": "- ", "output_mode": "content", **args}
+        (matches,) = await agent.called(ToolCall("grep", grep))
+        assert "- Sends invoices to Bob  [not confirmed by the person]" in matches
+        assert matches.count("not confirmed") == 1

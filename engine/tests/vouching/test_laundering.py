@@ -18,6 +18,7 @@ from langchain_core.messages import (
 from langchain_core.runnables import RunnableConfig
 from langgraph.store.base import Item
 
+from lasting_memory import consolidation
 from lasting_memory.deployment import Source
 from lasting_memory.memory.folder import sources_of_files
 from lasting_memory.memory.sources import entry_of
@@ -99,6 +100,29 @@ def document_of(attack: dict[str, str]) -> dict[str, str]:
     }
 
 
+class Brought(NamedTuple):
+    """A text that a person brought, the line that a model wrote of it, and what they say in a
+    conversation.
+    """
+
+    text: str
+    line: str
+    said: str
+
+
+def brought_texts() -> list[Brought]:
+    """All documents, each brought by the door for texts that a person brings."""
+    known = yaml.safe_load((HERE / "stranger.yaml").read_text("utf-8"))
+    own = yaml.safe_load((HERE / "documents.yaml").read_text("utf-8"))
+    found = list[Brought]()
+    for entry in [*own, *map(document_of, known["attacks"])]:
+        said = entry["said"].replace("{text}", "")
+        if entry.get("text"):
+            found.append(Brought(entry["text"], entry["line"], said))
+    return found
+
+
+BROUGHT = brought_texts()
 DOCUMENTS, OWN_WORDS = cases("documents.yaml"), cases("own_words.yaml")
 STRANGERS, STRANGERS_WORDS = strangers("attacks"), strangers("own")
 
@@ -197,11 +221,49 @@ async def test_a_tidy_that_moves_a_line_of_a_document_does_not_confirm_it(
 
 async def tidied(run: Runs) -> None:
     """Memory is tidied, as its person asked."""
-    ids = {"thread_id": "tidy", "run_id": "tidy", "graph_id": CONSOLIDATION_GRAPH}
+    await asked(run, "tidy")
+
+
+async def asked(run: Runs, trigger: str, text: str = "") -> None:
+    """A run of consolidation that its person asked for, with a text."""
+    ids = {"thread_id": trigger, "run_id": trigger, "graph_id": CONSOLIDATION_GRAPH}
     user = SignedIn(identity="alice", org_id="acme")
     run.built.store = run.store
     config: RunnableConfig = {
         "configurable": {**ids, "langgraph_auth_user": user},
-        "metadata": {"trigger": "tidy"},
+        "metadata": {"trigger": trigger},
     }
-    await run.built.ainvoke({"messages": []}, config, context=Context())
+    messages = [HumanMessage(text)] if text else []
+    await run.built.ainvoke({"messages": messages}, config, context=Context())
+
+
+async def brought(run: Runs, case: Brought) -> list[Item]:
+    """The files after the person brought the text and accepted what was proposed of it."""
+    text = consolidation.read(case.text)
+    for entries in consolidation.parts(text.entries, 100_000):
+        run.model.script("brought a text", [note(case.line)], [Text("done")])
+        part = consolidation.Part("text", run.platform.now.isoformat(), entries)
+        await asked(run, "bring", part.dumped())
+    for proposal in await run.memory.proposals():
+        await run.decided(proposal.id, accept=True)
+    return [*await run.store.asearch(FILES, limit=100)]
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("case", BROUGHT)
+async def test_of_a_text_that_was_brought_nothing_is_confirmed_then_or_by_what_was_said(
+    run: Runs, case: Brought
+) -> None:
+    items = await brought(run, case)
+    if not any(case.line in str(item.value["content"]) for item in items):
+        return  # the text does not say it, and a line that is invented is not kept
+    assert known(items, case.line) is not Source.CONFIRMED
+    said = {"type": "human", "id": "h", "content": case.said}
+    run.platform.put(ALICE, "talk", run.platform.now.isoformat(), [said])
+    run.model.script(TASK, [Text("done")])
+    await run("run-1")
+    assert known(await run.store.asearch(FILES, limit=100), case.line) is not Source.CONFIRMED
+
+
+def test_most_lines_that_were_brought_are_kept() -> None:
+    assert len(BROUGHT) >= 60

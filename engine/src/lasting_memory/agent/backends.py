@@ -26,17 +26,19 @@ from langgraph.store.base import BaseStore, GetOp, Item, SearchOp
 from langgraph.store.memory import InMemoryStore
 
 from lasting_memory import platform
+from lasting_memory.agent.unconfirmed import UNCONFIRMED_MARK, unconfirmed_lines
 from lasting_memory.conversations.marks import in_temporary_conversation
 from lasting_memory.deployment import PROFILE_PATH, Deployment, Source
 from lasting_memory.memory import ends, journal, over_lines, stored_files, validation
 from lasting_memory.memory.controls import PAUSED, Controls, controls
 from lasting_memory.memory.ends import Written
+from lasting_memory.memory.facts import said
 from lasting_memory.memory.folder import Folder, source_of_write, sources_of_files, vouch_of
 from lasting_memory.memory.journal import Began, Change, Revision
 from lasting_memory.memory.proposals import Memory
 from lasting_memory.memory.seeded import FIRST_FILES_SECONDS, own_first_files
 from lasting_memory.memory.seeded import starting_memory as starting_memory  # noqa: PLC0414  # beside `starting_files`
-from lasting_memory.memory.sources import Vouch
+from lasting_memory.memory.sources import Vouch, signs_in
 from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import namespaces
 from lasting_memory.people.caller import Caller
@@ -484,6 +486,16 @@ class RouteFiles(ScopedFiles):
         own = profile if isinstance(profile, Item) and self._is_memory else None
         return await platform.in_thread(_over, self._deployment, item, own)
 
+    async def aunconfirmed(self, path: str) -> list[str]:
+        """What lines of a file say that nobody vouches for, or fields of a JSON object."""
+        if not validation.is_plain(path):
+            return []
+        item = await self._get_store().aget(self._get_namespace(), path)
+        text = stored_files.text_of(item) if item else None
+        if item is None or text is None:
+            return []
+        return await platform.in_thread(unconfirmed_lines, path, text, signs_in(item.value))
+
     async def agrep(
         self,
         pattern: str,
@@ -492,15 +504,22 @@ class RouteFiles(ScopedFiles):
         *,
         max_count: int | None = None,
     ) -> protocol.GrepResult:
-        """Matches as deepagents finds them. One in a line that is over says so behind the line."""
+        """Matches as deepagents finds them. One in a line that is over, or that nobody vouches for,
+        says so behind the line.
+        """
         result = await super().agrep(pattern, path, glob, max_count=max_count)
         over_by_path = dict[str, Over]()
+        doubtful_by_path = dict[str, list[str]]()
         for match in result.matches or []:
             file_path = match["path"]
             if file_path not in over_by_path:
                 over_by_path[file_path] = await self.aover(file_path)
+                doubtful_by_path[file_path] = await self.aunconfirmed(file_path)
+            is_doubtful = said(match["text"].strip()) in doubtful_by_path[file_path]
             if match["line"] - 1 in over_by_path[file_path].numbers:
                 match["text"] += f"  {ends.OVER_MARK}"
+            if is_doubtful:
+                match["text"] += f"  {UNCONFIRMED_MARK}"
         return result
 
     async def awrite(self, file_path: str, content: str) -> protocol.WriteResult:

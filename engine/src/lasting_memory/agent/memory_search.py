@@ -12,10 +12,12 @@ from langgraph.config import get_store
 from langgraph.store.base import BaseStore, Item
 
 from lasting_memory import platform
+from lasting_memory.agent.unconfirmed import unconfirmed_in, unconfirmed_lines
 from lasting_memory.conversations.marks import in_temporary_conversation
 from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.memory.ends import ends_of, over_in, present_day, without_lines
 from lasting_memory.memory.facts import without_comments
+from lasting_memory.memory.sources import signs_in
 from lasting_memory.memory.stored_files import text_of
 from lasting_memory.people.caller import Caller
 from lasting_memory.people.namespaces import Namespace
@@ -47,23 +49,26 @@ class FoundMemory:
             it is found by meaning alone.
         lines: at most ten of its lines with words of the query, the best first, each with its
             number, from 0. None of JSON.
+        unconfirmed: what lines of `text` say that nobody vouches for, or fields of JSON.
     """
 
     path: str
     text: str
     lines: tuple[tuple[int, str], ...] = ()
+    unconfirmed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A file that is searched: its text, the numbers of its lines that are over, and the text
-    without these.
+    """A file that is searched: its text, the numbers of its lines that are over, the text without
+    these, and the signs of who vouches for its lines.
     """
 
     key: str
     text: str
     over: frozenset[int]
     current: str
+    signs: str
 
 
 class _Passage(NamedTuple):
@@ -153,7 +158,9 @@ def _search(
         if number in by_words:
             text = _shown(query, passage)
         path = f"/memories{file.key}"
-        found[file.key] = FoundMemory(path, text, _lines(query, file))
+        doubtful = unconfirmed_lines(file.key, file.text, file.signs)
+        unconfirmed = unconfirmed_in(text, doubtful)
+        found[file.key] = FoundMemory(path, text, _lines(query, file), unconfirmed)
         if len(found) == limit:
             break
     return list(found.values())
@@ -172,7 +179,8 @@ def _files(d: Deployment, items: Sequence[Item]) -> list[_File]:
         ends = ends_of(item, day)
         over = over_in(ends)
         current = without_lines(text, over)
-        files.append(_File(item.key, text, over, current))
+        signs = signs_in(item.value)
+        files.append(_File(item.key, text, over, current, signs))
     return files
 
 

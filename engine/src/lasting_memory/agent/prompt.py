@@ -19,10 +19,10 @@ from langgraph.store.base import BaseStore, GetOp, Item
 from lasting_memory import days, platform
 from lasting_memory.agent.backends import StoreOverride, starting_files
 from lasting_memory.agent.checks import GuardedState
+from lasting_memory.agent.file_notes import FileNotes
 from lasting_memory.agent.file_sections import Block, memory_sections, sections
 from lasting_memory.agent.groups import section_on_groups
 from lasting_memory.agent.once_a_run import once_a_run
-from lasting_memory.agent.over_notes import OverNotes
 from lasting_memory.agent.snapshot import Snapshot, read_snapshot, run_snapshots
 from lasting_memory.agent.titles import give_title
 from lasting_memory.agent.unconfirmed import listed_within, told_apart
@@ -141,7 +141,7 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         writes_in_background = deployment.settings.memory_writes == "background"
         self._is_for_later = self._in_conversation and writes_in_background
         self._on_writing = section_on_writing(deployment)
-        self._over_notes = OverNotes(deployment, drafts)
+        self._file_notes = FileNotes(deployment, drafts)
         self._blocks = once_a_run(deployment, self._read)
 
     async def awrap_model_call(
@@ -165,10 +165,10 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
     ) -> Any:
-        """What is read of a file says which of its lines prompts leave out, because they are over."""
+        """What is read of a file says which of its lines prompts leave out, or show apart."""
         result = await handler(request)
         call = request.tool_call
-        return await self._over_notes.added(call["name"], call["args"], result)
+        return await self._file_notes.added(call["name"], call["args"], result)
 
     async def preview(
         self, store: BaseStore, actor: Actor, assistant: str, snapshot: Snapshot

@@ -12,6 +12,7 @@ from pydantic.v1 import ValidationError as ValidationErrorV1
 from lasting_memory.agent.backends import ScopedFiles, build_backend
 from lasting_memory.agent.memory_search import find_memories
 from lasting_memory.agent.offers import prepare_offer_tool
+from lasting_memory.agent.unconfirmed import note_of_unconfirmed
 from lasting_memory.agent.unshown import unshown_note
 from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.memory.facts import is_form
@@ -208,7 +209,8 @@ def _search_memories(deployment: Deployment) -> BaseTool:
         for match in matches:
             # In one line, so that no text looks like another match.
             text = " ".join(match.text.split())
-            parts.append(f"{match.path}\n{text}")
+            note = note_of_unconfirmed(match.unconfirmed)
+            parts.append("\n".join(filter(None, [match.path, note, text])))
         return "\n\n".join(parts)[: deployment.limits.search_result_chars]
 
     return search_memories

@@ -6,9 +6,10 @@ A run that goes on must write nothing after its thread, or it itself, was delete
 from langgraph_sdk.errors import NotFoundError
 from langgraph_sdk.schema import Thread
 
-from lasting_memory import platform
+from lasting_memory import consolidation, platform
 from lasting_memory.auth.current_request import current_request
 from lasting_memory.conversations.stopping import (
+    ids_by_owner,
     note_deleted,
     note_deleted_run,
     slices,
@@ -39,6 +40,8 @@ async def end_threads(thread_ids: set[str], owner: dict[str, str] | None) -> Non
         await stop_runs(client, [thread["thread_id"] for thread in threads])
         await note_deleted(store, threads)  # also for a run that began meanwhile
         request.stopped |= thread_ids
+    for actor, ids in ids_by_owner(threads).items():
+        await consolidation.drop_threads(store, actor, ids)
 
 
 async def end_run(thread_id: str, run_id: str, owner: dict[str, str] | None) -> None:

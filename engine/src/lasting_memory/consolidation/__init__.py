@@ -36,7 +36,13 @@ from lasting_memory.consolidation.dream_start import (
     go_on_with_dream,
     start_dream,
 )
-from lasting_memory.consolidation.dreams import Dream, dream_of, erase_from_dream, exported_dream
+from lasting_memory.consolidation.dreams import (
+    Dream,
+    dream_of,
+    drop_threads,
+    erase_from_dream,
+    exported_dream,
+)
 from lasting_memory.consolidation.dreams import stop as stop_dream
 from lasting_memory.consolidation.idle_trigger import consolidated
 from lasting_memory.consolidation.kept_out import keep_out, saying
@@ -50,8 +56,9 @@ from lasting_memory.consolidation.sweeping import find_backlog, sweep
 from lasting_memory.consolidation.turns import Places
 
 __all__ = [
-    "CHARS_PER_TOKEN", "NOTHING_TO_DO", "READING", "REHEARSING", "TURN_SECONDS", "Brought", "Dream", "Entry", "Owner", "Part",
-    "Places", "Trigger", "UnreadableError", "build_consolidation_agent", "consolidated", "counted", "dream_of",
-    "erase_from_dream", "erase_from_records", "estimate_dream", "exported_dream", "find_backlog", "go_on_with_dream",
-    "keep_out", "note", "parts", "proposal_id", "read", "records", "saying", "start", "start_dream", "stop_dream", "sweep",
+    "CHARS_PER_TOKEN", "NOTHING_TO_DO", "READING", "REHEARSING", "TURN_SECONDS", "Brought", "Dream", "Entry", "Owner",
+    "Part", "Places", "Trigger", "UnreadableError", "build_consolidation_agent", "consolidated", "counted",
+    "dream_of", "drop_threads", "erase_from_dream", "erase_from_records", "estimate_dream", "exported_dream",
+    "find_backlog", "go_on_with_dream", "keep_out", "note", "parts", "proposal_id", "read", "records", "saying",
+    "start", "start_dream", "stop_dream", "sweep",
 ]  # fmt: skip

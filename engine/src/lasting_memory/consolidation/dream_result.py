@@ -25,12 +25,11 @@ from lasting_memory.consolidation.lines_over import LinesOver
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation, Source
 from lasting_memory.memory import journal
 from lasting_memory.memory.journal import Revision
-from lasting_memory.memory.proposals import Changed, added_sources, changes, texts
+from lasting_memory.memory.proposals import REWORDED, Changed, added_sources, changes, texts
 from lasting_memory.memory.sources import entries, noted
 
 # Why a line goes, in words for which the page has sentences.
 NOT_AGAIN = "not_again"
-REWORDED = "reworded"
 # Who writes what is said in conversations.
 _FROM_CONVERSATIONS = frozenset({"consolidation", "agent", "subagent"})
 _SKILLS = "/skills/"
@@ -41,13 +40,15 @@ Histories = Mapping[str, Sequence[Revision]]
 
 class Result(NamedTuple):
     """What would change, why lines go (by path and line), who vouches for what is new (by path and
-    entry), and the conversations that it is from.
+    entry), and the conversations that it is from: which of them each entry is from, as their places
+    in `threads`, by path and entry.
     """
 
     changed: list[Changed]
     reasons: dict[str, dict[str, str]]
     sources: dict[str, dict[str, Source]]
     threads: list[str]
+    origins: dict[str, dict[str, list[int]]]
 
 
 def kept_by_hand(
@@ -128,8 +129,9 @@ def result_of(
             after[key] = FileData(content=result, encoding="utf-8")
     changed = changes(files, after)
     sources = _sources(changed, draft)
-    threads = _threads(changed, draft)
-    return Result(changed, reasons, sources, threads)
+    origins = _origins(changed, draft)
+    threads = _threads(origins)
+    return Result(changed, reasons, sources, threads, _places(origins, threads))
 
 
 def _reasons_by_line(content: str, going: Mapping[int, str]) -> dict[str, str]:
@@ -153,17 +155,42 @@ def _sources(
     return sources
 
 
-def _threads(changed: Sequence[Changed], draft: Mapping[str, DraftFile]) -> list[str]:
-    """The conversations that what is new is from."""
-    ids = set[str]()
+def _origins(
+    changed: Sequence[Changed], draft: Mapping[str, DraftFile]
+) -> dict[str, dict[str, Sequence[str]]]:
+    """The conversations that what is new is from, by path and entry."""
+    found = dict[str, dict[str, Sequence[str]]]()
     for change in changed:
         file = draft.get(change.key, _EMPTY)
         before = set(entries(change.key, change.before))
+        of_path = dict[str, Sequence[str]]()
         for entry in entries(change.key, change.after):
-            if entry not in before:
-                origins = file.origins.get(entry, ())
-                ids.update(origins)
+            if entry not in before and entry in file.origins:
+                of_path[entry] = file.origins[entry]
+        found[change.path] = of_path
+    return found
+
+
+def _threads(origins: Mapping[str, Mapping[str, Sequence[str]]]) -> list[str]:
+    """The conversations that what is new is from."""
+    ids = set[str]()
+    for by_entry in origins.values():
+        for of_entry in by_entry.values():
+            ids.update(of_entry)
     return sorted(ids)
+
+
+def _places(
+    origins: Mapping[str, Mapping[str, Sequence[str]]], threads: Sequence[str]
+) -> dict[str, dict[str, list[int]]]:
+    """The origins with the places of conversations among these, for their ids."""
+    numbers = {thread_id: number for number, thread_id in enumerate(threads)}
+    places = dict[str, dict[str, list[int]]]()
+    for path, by_entry in origins.items():
+        places[path] = {}
+        for entry, ids in by_entry.items():
+            places[path][entry] = [numbers[thread_id] for thread_id in ids]
+    return places
 
 
 class _Comparison:

@@ -361,8 +361,13 @@ async def _finish(draft: Draft, mine: DreamDraft, client: LangGraphClient) -> st
 
 async def _is_any_deleted(draft: Draft, mine: DreamDraft, client: LangGraphClient) -> bool:
     """Whether a conversation that the dream has read was deleted, or marked, since then."""
-    there = await dreams.readable(draft.deployment, client.threads, draft.owner)
-    gone = mine.stored.threads.keys() - there.keys()
+    memory = draft.memory
+    readable = await dreams.readable(draft.deployment, client.threads, draft.owner)
+    # Whoever deletes one notes that first, then looks whether a proposal has something of it.
+    began = draft.record.started_at
+    deleted = await journal.deleted_since(memory.store, memory.actor, began)
+    there = readable.keys() - deleted
+    gone = mine.stored.threads.keys() - there
     return bool(gone)
 
 
@@ -436,6 +441,7 @@ async def _propose(draft: Draft, dream: Dream, result: Result, known: Sequence[P
         kind="dream",
         reasons=result.reasons,
         sources=result.sources,
+        origins=result.origins,
     )
     older = [each.id for each in known if each.kind == "dream" and each.changes]
     try:

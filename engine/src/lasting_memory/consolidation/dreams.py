@@ -27,6 +27,7 @@ from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Deployment, Source
 from lasting_memory.memory import journal
 from lasting_memory.memory.one_fact import Fact
 from lasting_memory.memory.proposals import Changed, Sources
+from lasting_memory.memory.proposals import drop_threads as drop_threads_of_proposals
 from lasting_memory.memory.sources import entries, text_of
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor
@@ -549,6 +550,25 @@ def without_threads(
     unread = again & stored.threads.keys()
     threads: dict[str, ReadThread | None] = dict.fromkeys(unread)
     return files, threads
+
+
+async def drop_threads(store: BaseStore, actor: Actor, gone: Collection[str]) -> None:
+    """Take what came of these conversations, which were deleted, out of a draft that waits, and out
+    of what dreams propose.
+    """
+    stored = await stored_dream(store, actor)
+    is_of_draft = not stored.threads.keys().isdisjoint(gone)
+    if stored.dream is not None and is_of_draft:
+        files, threads = await platform.in_thread(without_threads, stored, gone)
+        # A run that is at work may put a text from before this: the next one drops the lines of
+        # those of which something is noted here.
+        again = dict[str, ReadThread | None]()
+        for thread_id, thread in threads.items():
+            if thread_id not in gone:
+                again[thread_id] = thread
+        puts = ops(actor, stored.dream, files, again)[:-1]  # it may have come further meanwhile
+        await journal.put_unless_forgotten(store, puts, journal.Began(actor))
+    await drop_threads_of_proposals(store, actor, gone)
 
 
 def _entries_from(file: DraftFile, thread_ids: Collection[str]) -> set[str]:

@@ -7,6 +7,7 @@ from typing import Any
 from langgraph.store.base import BaseStore, PutOp
 from langgraph_sdk.client import LangGraphClient
 
+from lasting_memory.consolidation.dreams import drop_threads
 from lasting_memory.consolidation.due import changed_in, time_of
 from lasting_memory.consolidation.owners import owner_of
 from lasting_memory.consolidation.sweeping import LOOK_BACK
@@ -59,3 +60,4 @@ async def _forget_threads(store: BaseStore, actor: identity.Actor, thread_ids: l
         for thread_id in thread_ids:
             deletions.append(PutOp(place, thread_id, None))
     await store.abatch(deletions)
+    await drop_threads(store, actor, thread_ids)

@@ -111,13 +111,18 @@ async def note_deleted(store: BaseStore, threads: Iterable[Mapping[str, Any]]) -
 
     The threads are read with their ids and metadata.
     """
-    thread_ids_of = defaultdict[identity.Actor, list[str]](list)
+    for owner, thread_ids in ids_by_owner(threads).items():
+        await journal.note_deleted(store, owner, thread_ids)
+
+
+def ids_by_owner(threads: Iterable[Mapping[str, Any]]) -> dict[identity.Actor, list[str]]:
+    """The ids of these threads, which are read with their metadata, by their owners."""
+    ids = defaultdict[identity.Actor, list[str]](list)
     for thread in threads:
         owner = _owner_of(thread)
         if owner:
-            thread_ids_of[owner].append(str(thread["thread_id"]))
-    for owner, thread_ids in thread_ids_of.items():
-        await journal.note_deleted(store, owner, thread_ids)
+            ids[owner].append(str(thread["thread_id"]))
+    return ids
 
 
 async def note_deleted_run(store: BaseStore, thread: Mapping[str, Any], run_id: str) -> None:

@@ -49,11 +49,12 @@ async def confirm(caller: Caller, query: FileQuery, body: Confirmed) -> WrittenF
     caller.check_own()
     key = requests.key_of(query.path)
     item = await caller.store.aget(caller.namespace, key)
-    content = text_of(item) if item else None
-    signs = signs_in(item.value) if item else ""
-    known = await platform.in_thread(sources_in, key, content, signs)
-    meant = [source for entry, source in known.items() if body.means(entry)]
-    if not meant:
+    meant = list[Source]()
+    if item is not None:
+        signs = signs_in(item.value)
+        known = await platform.in_thread(sources_in, key, text_of(item), signs)
+        meant = [source for entry, source in known.items() if body.means(entry)]
+    if item is None or not meant:
         raise HTTPException(404, f"{query.path} does not say this; read it again.")
     if lowest(meant) is Source.CONFIRMED:  # a revision would say nothing
         return WrittenFile(path=query.path, revision=requests.revision_of(item))

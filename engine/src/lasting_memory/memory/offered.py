@@ -23,6 +23,7 @@ from lasting_memory.memory.offers import (
     Offered,
     UnknownOfferError,
     added_line,
+    deciding,
     offered_in,
     offers_in,
     put_offered,
@@ -35,7 +36,6 @@ from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author
 from lasting_memory.people.namespaces import Namespace
-from lasting_memory.platform import lock_of
 
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # Decided offers of a group of which it is known that they were decided.
@@ -145,7 +145,8 @@ async def decide(
     and `RefusedWrite` if the folder cannot take the line: the offer waits on.
     """
     place = namespaces.offered(folder.files)
-    async with lock_of("offer", offer_id):  # two deciders, or one and the author who withdraws it
+    # Two deciders, or one and the author who withdraws it.
+    async with deciding(store, place, offer_id):
         offered = offered_in(await store.aget(place, offer_id))
         if offered is None:
             raise UnknownOfferError(offer_id)

@@ -7,8 +7,9 @@ file the line is. An offer counts only while both items are there. So whoever is
 left the group, offers nothing from that moment.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal
@@ -42,6 +43,10 @@ _DECIDED_KEPT = 20
 # nobody tells a server who left. And how often a proof is noted.
 PROVED_DAYS = 30
 _NOTED_AGAIN = timedelta(days=1)
+# For how long whoever decides about an offer keeps others from it: a process that dies, keeps on.
+_CLAIMED = timedelta(minutes=1)
+# Claims of one offer that are looked at.
+_CLAIMS = 100
 Status = Literal["prepared", "open", "accepted", "declined"]
 
 
@@ -146,6 +151,33 @@ def put_offered(place: Namespace, offered: Offered) -> PutOp:
     """The operation that puts the group's item of an offer."""
     value = _OFFERED.dump_python(offered, mode="json")
     return PutOp(place, offered.id, value, index=False)
+
+
+@asynccontextmanager
+async def deciding(store: BaseStore, place: Namespace, offer_id: str) -> AsyncIterator[None]:
+    """Decides about an open offer, or withdraws it, alone among all processes. `place` is the
+    namespace of what is offered to its group.
+
+    Each puts a claim, then looks for others': of two at least one sees the other. Raises
+    `DecidedError` where somebody else's is there.
+    """
+    async with lock_of("offer", offer_id):
+        now = datetime.now(UTC)
+        own = f"{offer_id} {uuid4().hex}"
+        claim = {"claims": offer_id, "at": _iso(now)}
+        try:
+            await store.aput(place, own, claim, index=False)
+            found = await store.asearch(place, filter={"claims": offer_id}, limit=_CLAIMS)
+            others = [item for item in found if item.key != own]
+            old = [item for item in others if str(item.value.get("at", "")) < _iso(now - _CLAIMED)]
+            await store.abatch([PutOp(place, item.key, None) for item in old])
+            if len(others) > len(old):
+                raise DecidedError(
+                    f"Somebody else decides about the offer {offer_id[:40]!r} at this moment; look again."
+                )
+            yield
+        finally:
+            await asyncio.shield(store.adelete(place, own))
 
 
 def _iso(at: datetime) -> str:
@@ -296,15 +328,24 @@ class Offers:
         Raises `UnknownOfferError` if the person has no such offer, and `DecidedError` if it was
         decided.
         """
-        async with lock_of("offer", offer_id):
-            known = {offer.id: offer for offer in await self.all()}
-            offer = known.get(offer_id)
-            if offer is None:
-                raise UnknownOfferError(offer_id)
-            if offer.status in ("accepted", "declined"):
-                raise DecidedError(f"The offer {offer_id[:40]!r} was {offer.status} already.")
+        offer = await self._undecided(offer_id)
+        if offer.status == "prepared":  # no group knows of it
             await self.store.abatch(self._deletions([offer]))
             return offer
+        async with deciding(self.store, offer.place(self.author), offer_id):
+            offer = await self._undecided(offer_id)
+            await self.store.abatch(self._deletions([offer]))
+            return offer
+
+    async def _undecided(self, offer_id: str) -> Offer:
+        """The offer with this id. Raises as `withdraw`."""
+        known = {offer.id: offer for offer in await self.all()}
+        offer = known.get(offer_id)
+        if offer is None:
+            raise UnknownOfferError(offer_id)
+        if offer.status in ("accepted", "declined"):
+            raise DecidedError(f"The offer {offer_id[:40]!r} was {offer.status} already.")
+        return offer
 
     async def withdraw_all(self) -> None:
         """Take all that is offered out of the groups' namespaces. The person is being forgotten."""

@@ -5,7 +5,7 @@ elsewhere that a run or a batch showed.
 # ruff: noqa: RUF001  # marks of other scripts are meant
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import NamedTuple
@@ -15,7 +15,7 @@ import regex
 from lasting_memory import recall
 from lasting_memory.deployment import Source
 from lasting_memory.memory.sources import Vouch, entry_of, text_of
-from lasting_memory.vouching.own_words import parts_of
+from lasting_memory.vouching.own_words import Parts, announces_a_text, parts_of
 from lasting_memory.vouching.statements import Statement, Word, statement_of, stems_in
 
 # A line of which so much stands in one passage of a text from elsewhere says what that text says,
@@ -25,6 +25,8 @@ _SHARE = 3 / 4
 # names a subject.
 _TELLING_WORDS = 3
 _HEADING_WORDS = 2
+# Words of a line that is found word after word.
+_MOST_REPEATED = 200
 # Characters of all texts from elsewhere that are looked at. Of more, nothing is confirmed.
 _MOST_CHARS = 1_000_000
 # Characters of a text that tell its language.
@@ -56,48 +58,41 @@ class _Texts(NamedTuple):
     own: Sequence[Statement]
     foreign: Sequence[_Foreign]
 
-    def own_say(self, statement: Statement) -> bool:
-        """Whether a message of the person's says a line."""
-        return any(_vouches(message, statement) for message in self.own)
-
-    def foreign_say(self, stems: frozenset[str]) -> bool:
-        """Whether a text from elsewhere says a line of these stems."""
-        return any(_says(text, stems) for text in self.foreign)
-
 
 @dataclass(frozen=True)
 class Evidence:
     """The person's own messages, each as its sentences, and the texts from elsewhere.
 
     `own` are also lines of memory that the person confirmed, where a change merges them. With
-    `is_partial` more was shown than is here.
+    `is_partial` more was shown than is here. With `has_unread` something that is no text was shown,
+    such as a picture of a page, which may use the person's words: they vouch word after word then.
     """
 
     own: Sequence[Sequence[str]] = ()
     foreign: Sequence[str] = ()
     is_partial: bool = False
+    has_unread: bool = False
 
     def source_of(self, line: str, doubted: Sequence[frozenset[str]] = ()) -> Source:
         """Who vouches for a line. `doubted` are the words of lines of memory for which nobody does.
         Blocks: the first question reads all texts.
         """
-        texts = self._texts
         text = entry_of(text_of(line)) or line.strip()
-        statement = statement_of(text, self._language)
+        language = self._language
+        read = self._texts
+        statement = statement_of(text, language)
         stems = statement.stems
-        is_heading = text.startswith("#") and len(stems) <= _HEADING_WORDS
-        if not stems or is_heading:
+        if not stems or (text.startswith("#") and len(stems) <= _HEADING_WORDS):
             return Source.INFERRED
-        if texts.foreign_say(stems):
+        if any(_says(foreign, stems) for foreign in read.foreign):
             return Source.UNCONFIRMED
-        is_doubted = any(stems <= other for other in doubted)
-        if not is_doubted and texts.own_say(statement):
+        # What says more or less than a doubtful line, or merges it with others, is as doubtful.
+        is_doubted = any(_is_most_of(stems, other) or other <= stems for other in doubted if other)
+        is_doubted = is_doubted or any(stems <= other for other in doubted)
+        says = _repeats if is_doubted or self.has_unread else _vouches
+        if any(says(message, statement) for message in read.own):
             return Source.INFERRED if self._is_cut else Source.CONFIRMED
-        # What merges a doubtful line with others is as doubtful.
-        for other in doubted:
-            if _merges(stems, other):
-                return Source.UNCONFIRMED
-        return Source.INFERRED
+        return Source.UNCONFIRMED if is_doubted else Source.INFERRED
 
     def vouch(self, memory: Mapping[str, Source] = MappingProxyType({})) -> Vouch:
         """The `Vouch` of a write into a memory that has these entries. Blocks: it reads all texts.
@@ -105,47 +100,29 @@ class Evidence:
         An entry that memory has, there or in another file, is confirmed if the person says it, and
         keeps its source otherwise.
         """
-        doubtful = self._doubtful(memory)
+        doubtful = dict[str, frozenset[str]]()
+        for entry, known in memory.items():
+            if known is Source.UNCONFIRMED:
+                doubtful[entry] = stems_in(text_of(entry), self._language)
         _ = self._own_stems
         answers = dict[str, Source]()
 
-        def answer(entry: str) -> Source:
-            if entry not in answers:
-                # A line does not stand in its own way once the person says it.
-                others = [doubtful[other] for other in doubtful if other != entry]
-                answers[entry] = self.source_of(entry, others)
-            return answers[entry]
-
         def vouch(entry: str, known: Source | None) -> Source:
-            before = known
-            if before is None:
-                before = memory.get(entry)
-            if before is None:
-                return answer(entry)
-            may_change = before is not Source.CONFIRMED and self._may_say(entry)
-            if may_change and answer(entry) is Source.CONFIRMED:
-                return Source.CONFIRMED
+            before = memory.get(entry) if known is None else known
+            if before is Source.CONFIRMED or (before and not self._may_say(entry)):
+                return before
+            if entry not in answers:
+                # A line that is doubtful itself is raised if the person says it, word after word.
+                answers[entry] = self.source_of(entry, [*doubtful.values()])
+            if before is None or answers[entry] is Source.CONFIRMED:
+                return answers[entry]
             return before
 
         return vouch
 
-    def _doubtful(self, memory: Mapping[str, Source]) -> dict[str, frozenset[str]]:
-        """The stems of the entries of a memory for which nobody vouches."""
-        doubtful = dict[str, frozenset[str]]()
-        for entry, source in memory.items():
-            if source is Source.UNCONFIRMED:
-                doubtful[entry] = self._stems_of(entry)
-        return doubtful
-
-    def _stems_of(self, entry: str) -> frozenset[str]:
-        """The stems of an entry of memory."""
-        text = text_of(entry)
-        return stems_in(text, self._language)
-
     def _may_say(self, entry: str) -> bool:
         """Whether the person's messages have all words of an entry. Quick."""
-        stems = self._stems_of(entry)
-        return stems <= self._own_stems
+        return stems_in(text_of(entry), self._language) <= self._own_stems
 
     @classmethod
     def joined(cls, evidence: Iterable["Evidence"]) -> "Evidence":
@@ -153,52 +130,37 @@ class Evidence:
         own = list[Sequence[str]]()
         foreign = list[str]()
         is_partial = False
+        has_unread = False
         for one in evidence:
             own += one.own
             foreign += one.foreign
             is_partial = is_partial or one.is_partial
-        return cls(own, foreign, is_partial)
+            has_unread = has_unread or one.has_unread
+        return cls(own, foreign, is_partial, has_unread)
 
     def with_own(self, *messages: Sequence[str]) -> "Evidence":
         """The same with further texts of the person's."""
         added = [message for message in messages if message]
-        if not added:
-            return self
-        own = [*self.own, *added]
-        return Evidence(own, self.foreign, self.is_partial)
+        return replace(self, own=[*self.own, *added]) if added else self
 
     @property
     def _is_cut(self) -> bool:
-        chars = sum(map(len, self.foreign))
-        return self.is_partial or chars > _MOST_CHARS
+        return self.is_partial or sum(map(len, self.foreign)) > _MOST_CHARS
 
     @cached_property
     def _language(self) -> str:
         """The language in which the person speaks, or else the texts."""
-        spoken = list[str]()
-        for message in self.own:
-            spoken += message
-        samples = list[str]()
-        for text in self.foreign:
-            samples.append(text[:_SAMPLE_CHARS])
-        own_text = " ".join(spoken)
-        return recall.language(own_text or " ".join(samples))
+        spoken = " ".join(sentence for message in self.own for sentence in message)
+        return recall.language(spoken or " ".join(text[:_SAMPLE_CHARS] for text in self.foreign))
 
     @cached_property
     def _texts(self) -> _Texts:
-        own = list[Statement]()
-        for message in self.own:
-            text = "\n".join(message)
-            own.append(statement_of(text, self._language))
-        foreign = _foreign_texts(self.foreign, self._language)
-        return _Texts(own, foreign)
+        own = [statement_of("\n".join(message), self._language) for message in self.own]
+        return _Texts(own, _foreign_texts(self.foreign, self._language))
 
     @cached_property
     def _own_stems(self) -> frozenset[str]:
-        stems = set[str]()
-        for message in self._texts.own:
-            stems |= message.stems
-        return frozenset(stems)
+        return frozenset[str]().union(*(message.stems for message in self._texts.own))
 
 
 def evidence_of(messages: Iterable[str], foreign: Iterable[str] = ()) -> Evidence:
@@ -207,8 +169,10 @@ def evidence_of(messages: Iterable[str], foreign: Iterable[str] = ()) -> Evidenc
     """
     own = list[Sequence[str]]()
     brought = [*foreign]
+    is_announced = False
     for message in messages:
-        parts = parts_of(message)
+        parts = Parts([], [message]) if is_announced else parts_of(message)
+        is_announced = announces_a_text(message)
         own.append(parts.own)
         brought += parts.foreign
     return Evidence(own, brought)
@@ -218,23 +182,11 @@ def _foreign_texts(texts: Sequence[str], language: str) -> list[_Foreign]:
     found = list[_Foreign]()
     room = _MOST_CHARS
     for text in reversed(texts):
-        shown = text[:room]
+        shown = text[: max(room, 0)]
         room -= len(shown)
-        stems = set[str]()
-        passages = list[frozenset[str]]()
-        for passage in _PASSAGE.findall(shown):
-            passage_stems = stems_in(passage, language)
-            passages.append(passage_stems)
-            stems |= passage_stems
-        found.append(_Foreign(frozenset(stems), passages))
+        passages = [stems_in(passage, language) for passage in _PASSAGE.findall(shown)]
+        found.append(_Foreign(frozenset[str]().union(*passages), passages))
     return found
-
-
-def _merges(stems: frozenset[str], other: frozenset[str]) -> bool:
-    """Whether a line says most of another one, or all of it and more."""
-    if _is_most_of(stems, other):
-        return True
-    return bool(other) and other <= stems
 
 
 def _says(text: _Foreign, stems: frozenset[str]) -> bool:
@@ -248,19 +200,26 @@ def _is_most_of(stems: frozenset[str], passage: frozenset[str]) -> bool:
     """Whether most of a line's words stand in a passage; of few words all."""
     if len(stems) < _TELLING_WORDS:
         return stems <= passage
-    shared = stems & passage
-    least = _SHARE * len(stems)
-    return len(shared) >= least
+    return len(stems & passage) >= _SHARE * len(stems)
 
 
 def _vouches(message: Statement, statement: Statement) -> bool:
     """Whether all words of a line stand in a message, negated there where they are in the line."""
-    return all(_has(message, word) for word in statement.words)
+    return all(any(_is_same(word, said) for said in message.words) for word in statement.words)
 
 
-def _has(message: Statement, word: Word) -> bool:
-    """Whether a line's word stands in a message, perhaps in another form."""
-    return any(_is_same(word, said) for said in message.words)
+def _repeats(message: Statement, statement: Statement) -> bool:
+    """Whether the words of a line stand in a message one after the other: that a message has them
+    somewhere says little of a line that was there before the message.
+    """
+    wanted = statement.order
+    if not 0 < len(wanted) <= _MOST_REPEATED:
+        return False
+    said = message.order
+    for start in range(len(said) - len(wanted) + 1):
+        if all(_is_same(word, said[start + place]) for place, word in enumerate(wanted)):
+            return True
+    return False
 
 
 def _is_same(word: Word, said: Word) -> bool:
@@ -277,18 +236,13 @@ def _is_same(word: Word, said: Word) -> bool:
 def _are_forms(one: str, other: str) -> bool:
     """Whether two stems are forms of one word of an alphabet: they differ in a short ending alone."""
     shorter, longer = sorted((one, other), key=len)
-    ending = longer.removeprefix(shorter)
-    if ending not in _ENDINGS:
+    if len(shorter) < _FORM_CHARS or not longer.startswith(shorter) or not longer.isalpha():
         return False
-    return len(shorter) >= _FORM_CHARS and longer.isalpha()
+    return longer[len(shorter) :] in _ENDINGS
 
 
 def _tell_genders_apart(one: str, other: str) -> bool:
     """Whether two words that a stemmer takes for one are a son and a daughter."""
-    endings = {one[-1:], other[-1:]}
-    plural_endings = {one[-2:], other[-2:]}
-    if endings == {"o", "a"} or plural_endings == {"os", "as"}:
-        singular = one.rstrip("s")
-        beginning = singular[:-1]
-        return beginning in _KIN
+    if {one[-1:], other[-1:]} == {"o", "a"} or {one[-2:], other[-2:]} == {"os", "as"}:
+        return one.rstrip("s")[:-1] in _KIN
     return False

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import regex
 
-from lasting_memory.words import length_of, pieces
+from lasting_memory.words import length_of, pieces, visible
 
 # A paragraph of a message that is longer was pasted; so was what follows the first paragraph of a
 # message that is longer as a whole. In characters of an alphabet.
@@ -20,37 +20,75 @@ _QUOTED_WORDS = 2
 # Of a message with more characters only the beginning of its first line may be the person's.
 _MOST_CHARS = 20_000
 _HEAD_CHARS = 500
-_FENCE = regex.compile(
-    r"^[ \t]*(`{3,}|~{3,}).*?(?:^[ \t]*\1[ \t]*$|\Z)", regex.DOTALL | regex.MULTILINE
-)
+# What stands before a fence or a quoted line within a list.
+_MARKERS = r"[ \t]*(?:(?:[-*+>]|\d{1,9}[.)])[ \t]+)*"
+_FENCE = regex.compile(rf"^{_MARKERS}(?:`{{3,}}|~{{3,}}).*$", regex.MULTILINE)
+_QUOTED_LINE = regex.compile(rf"{_MARKERS}[>|]")
 _CODE = regex.compile(r"`[^`\n]{3,2000}`")
-_ELEMENT = regex.compile(r"<([\p{L}_][\w.:-]{0,40})\b[^<>]{0,400}>.*?(?:</\1\s*>|\Z)", regex.DOTALL)
+# A text that was struck out, and a comment that Markdown does not show.
+_STRUCK = regex.compile(r"~~[^~]{2,4000}~~")
+_HIDDEN_LINE = regex.compile(r"^[ \t]*\[[^\]\n]{1,80}\]:.*$", regex.MULTILINE)
+# The line under the head of a table.
+_TABLE = regex.compile(r"^(?=[^\n]*--)(?=[^\n]*\|)[ \t|:-]++$", regex.MULTILINE)
+_TAG = regex.compile(r"<[\p{L}_!/?]")
+_LAST_TAG = regex.compile(r"</[\w.:-]{1,60}\s*>|<!--.*?-->", regex.DOTALL)
 _INSTRUCTION_MARKS = regex.compile(
     r"\[/?(?:INST|SYSTEM|SYS|USER|ASSISTANT)\]|<\|[^|>]{1,40}\|>|<<SYS>>", regex.IGNORECASE
 )
 # An opening and a closing mark.
-_PAIRS = ('""', "“”", "„“", "„”", "«»", "»«", "‹›", "‘’", "‚‘", "「」", "『』", "《》", "”“", "””")
+_PAIRS = ('""', "“”", "„“", "„”", "«»", "»«", "‹›", "「」", "『』", "《》", "”“", "””")
 _QUOTATIONS = [
     regex.compile(
-        rf"{regex.escape(opening)}([^{regex.escape(opening + closing)}]{{2,4000}}){regex.escape(closing)}"
+        rf"{regex.escape(opening)}([^{regex.escape(opening + closing)}]{{0,4000}}){regex.escape(closing)}"
     )
     for opening, closing in map(tuple, _PAIRS)
 ]
+# A title that leads somewhere: its words are those of whoever wrote what is there.
+_LINK = regex.compile(r"\[([^\[\]]{2,4000})\]\([^()\s]{1,2000}\)")
+# Between single marks apostrophes stand, which a letter follows. What such a mark opens ends with
+# the next one that no letter follows: so a search that begins before the last of these succeeds.
 _SINGLE = regex.compile(
-    r"(?<![\p{L}\p{N}])'(?=\S)([^'\n]{2,2000}(?:'(?=\p{L})[^'\n]{1,2000})*)(?<=\S)'(?!\p{L})"
+    r"(?<![\p{L}\p{N}])['‘‚](?=\S)([^'‘’‚]{2,}+(?:['‘’‚](?=\p{L})[^'‘’‚]++)*+)['‘’‚](?!\p{L})"
 )
+_CLOSES_SINGLE = regex.compile(r"['‘’](?!\p{L})")
+# A mark of a quotation that has no other one: of inches one stands alone.
+_UNPAIRED = regex.compile(r"(?<!\d)\"|[“”„«»‹›「」『』《》]")
+_ANY_MARK = regex.compile(r"[\"“”„«»‹›「」『』《》]")
+# How often quotations within others are looked for.
+_NESTED = 5
+# Marks of quotations that are names keep out of the way of others as signs that no text has.
+_MARKS = sorted({mark for pair in _PAIRS for mark in pair} | {*"'‘’‚"})
+_SET_ASIDE = {ord(mark): 0xE000 + number for number, mark in enumerate(_MARKS)}
+_PUT_BACK = {aside: mark for mark, aside in _SET_ASIDE.items()}
+# How characters look. Other spaces and ends of lines, full-width signs, and other forms of the
+# marks of quotations.
+_LOOKS: dict[int, str | None] = dict.fromkeys(range(0xE000, 0xE100))
+_LOOKS |= dict.fromkeys([0xA0, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x2800, 0x3164], " ")
+_LOOKS |= dict.fromkeys([0x0B, 0x0C, 0x0D, 0x1C, 0x1D, 0x1E, 0x85, 0x2028, 0x2029], "\n")
+_LOOKS |= {ord(wide): narrow for wide, narrow in zip("＜＞＇＂｜［］｀", "<>'\"|[]`", strict=True)}
+_LOOKS |= dict.fromkeys(map(ord, "″〝〞〟❝❞‟🙶🙷🙸"), '"')
+_LOOKS |= dict.fromkeys(map(ord, "´′❛❜‛"), "'")
+_LOOKS |= {
+    ord(form): mark for form, mark in zip("｢｣〈〉﹁﹂﹃﹄﴾﴿", "「」「」「」『』«»", strict=True)
+}
+_TYPED_MARKS = (("``", '"'), ("''", '"'), ("<<", "«"), (">>", "»"))
 # A message of somebody else's, from this line on.
 _FORWARDED = regex.compile(
-    r"^[ \t>]*(?:"
-    r"-{2,}\s*\p{L}[\p{L} ]{4,60}-{2,}"  # --- Original message ---
+    r"^[ \t>]*+(?:"
+    r"[-–—=_*]{2,}+[ \t]*+\p{L}[\p{L} ]{2,60}[-–—=_*]{2,}"  # --- Original message ---
+    r"|[-–—=_*]{5,}+"
+    r"|[*_]{0,2}(?:"
+    r"(?:fwd?|wg|tr|rv)\s?:.*"
+    r"|(?:system|assistant|user|human|ai|bot|tool|developer)[*_]{0,2}\s?[:：].*"
     r"|(?:begin forwarded message|forwarded message|weitergeleitete nachricht|message transféré|"
     r"mensaje reenviado)\b.*"
     r"|(?:on|am|le|el|il|op|den|em)\s.{4,120}(?:wrote|schrieb|a écrit|escribió|ha scritto|schreef|"
     r"skrev|escreveu).{0,60}:"
-    r"|(?:from|von|de|da|van|från|fra|от|від|差出人|发件人|寄件者|보낸 사람|kimden|od|من)\s?[:：]\s*\S.*"
+    r"|(?:from|von|de|da|van|från|fra|от|від|差出人|发件人|寄件者|보낸 사람|kimden|od|من)[*_]{0,2}\s?"
+    r"[:：]\s*\S.*"
     r"|(?:subject|betreff|objet|asunto|oggetto|assunto|onderwerp|ämne|emne|тема|件名|主题|主旨|제목|konu|"
-    r"temat)\s?[:：].*"
-    r")[ \t]*$",
+    r"temat)[*_]{0,2}\s?[:：].*"
+    r"))[ \t]*$",
     regex.IGNORECASE | regex.MULTILINE,
 )
 # Words by which a person hands over a text: what stands behind the colon is that text.
@@ -59,7 +97,8 @@ _HANDS_OVER = regex.compile(
     r"analy[sz]|check|explain|"
     r"e-?mails?|mails?|letter|article|web\s?page|website|page|document|transcript|ticket|review|"
     r"newsletter|post|thread|"
-    r"comment|excerpt|paragraph|passage|text|received|got this|says|said|wrote|writes|read(?:s|ing)?|"
+    r"comment|excerpt|paragraph|passage|text|messages?|memo|sent|forwarded|quot(?:e[ds]?|ing)|"
+    r"received|got this|says|said|wrote|writes|read(?:s|ing)?|"
     r"found|pasted?|below|following (?:text|mail|message)|"
     r"zusammenfass|fass|fasse|übersetz|korrigier|umformulier|beantwort|brief|artikel|seite|webseite|"
     r"dokument|schreiben|"
@@ -132,8 +171,23 @@ _QUESTION = regex.compile(r"[?？؟;]\s*$")
 _LOG_LINE = regex.compile(
     r"^\s*(?:\[?\d{1,2}[:.]\d\d[^\]\n]{0,20}\]?\s*)?(\p{Lu}[\p{L}. '-]{0,30}?)\s?[:：]\s+\S"
 )
-# One behind which a text may stand: in no time of day, and in no address.
-_COLON = regex.compile(r"[:：](?=\s|$|[^\d\s/])")
+# One line of a log: with its time before the name, or behind it.
+_STAMPED_LINE = regex.compile(
+    r"^[ \t]*\[?(?:\d{1,4}[-./]\d{1,2}[-./]\d{1,4},?[ T]{1,3})?\d{1,2}[:.]\d\d(?:[:.]\d\d)?(?:\s?[AP]M)?\]?"
+    r"[ \t]*-?[ \t]*\p{L}[\p{L}\p{N}. '-]{0,40}[:：]\s"
+    r"|^[ \t]*\p{L}[\p{L}. '-]{0,40}[ \t]{1,4}\[?\d{1,2}:\d\d(?:\s?[AP]M)?\]?[ \t]*$",
+    regex.IGNORECASE | regex.MULTILINE,
+)
+# How a letter ends. Nobody ends so what they say to an assistant.
+_SIGNS_OFF = regex.compile(
+    r"^[ \t]*(?:(?:kind|best|warm) regards|regards|yours (?:sincerely|faithfully|truly)|sincerely|"
+    r"mit (?:freundlichen|besten) grüßen|(?:viele|beste|liebe|freundliche) grüße|hochachtungsvoll|"
+    r"cordialement|bien à vous|sincères salutations|saludos cordiales|atentamente|un cordial saludo|"
+    r"cordiali saluti|distinti saluti|atenciosamente|cumprimentos|met vriendelijke groet|"
+    r"med vänlig hälsning|med vennlig hilsen|med venlig hilsen|с уважением|з повагою|z poważaniem|"
+    r"saygılarımla|敬具|此致)\b",
+    regex.IGNORECASE | regex.MULTILINE,
+)
 _BLANK = regex.compile(r"\n[ \t]*\n")
 
 
@@ -147,48 +201,41 @@ class Parts(NamedTuple):
 def parts_of(message: str) -> Parts:
     """What of a message's text its person wrote themselves. In linear time."""
     foreign = list[str]()
-    text = message
     if len(message) > _MOST_CHARS:
         foreign.append(message[_HEAD_CHARS:])
-        head = message[:_HEAD_CHARS]
-        text, _, _ = head.partition("\n")
-    text = _cut(text, [_FENCE, _ELEMENT, _CODE], foreign)
-    if _INSTRUCTION_MARKS.search(text):
-        foreign.append(text)
-        return Parts([], foreign)
+        message = message[:_HEAD_CHARS].partition("\n")[0]
+    text = visible(message.replace("\r\n", "\n")).translate(_LOOKS)
+    if _INSTRUCTION_MARKS.search(text) or _SIGNS_OFF.search(text):
+        return Parts([], [*foreign, text])
+    text = _without_fenced(text, foreign)
+    text = _without_markup(text, foreign)
+    text = _cut(text, [_CODE, _STRUCK, _HIDDEN_LINE], foreign)
     text = _before(text, _FORWARDED, foreign)
     text = _without_quoted_lines(text, foreign)
     text = _without_quotations(text, foreign)
-    # All at once: they add to what is foreign, too.
-    paragraphs = list(_own_paragraphs(text, foreign))
+    own_paragraphs = list(_own_paragraphs(text, foreign))
     own = list[str]()
-    for paragraph in paragraphs:
-        own += _own_sentences(paragraph, foreign)
+    for paragraph in own_paragraphs:
+        for sentence in _SENTENCE.findall(paragraph):
+            if _OF_THE_USER.search(sentence):
+                foreign.append(sentence)
+            elif sentence.strip() and _states(sentence):
+                own.append(sentence.strip())
     return Parts(own, foreign)
 
 
-def _own_sentences(paragraph: str, foreign: list[str]) -> list[str]:
-    """The sentences of a paragraph in which its person states something."""
-    own = list[str]()
-    for sentence in _SENTENCE.findall(paragraph):
-        said = sentence.strip()
-        if _OF_THE_USER.search(sentence):
-            foreign.append(sentence)
-        elif said and _states(said):
-            own.append(said)
-    return own
+def announces_a_text(message: str) -> bool:
+    """Whether a message ends with the words by which a person hands over a text, which is the next
+    message then.
+    """
+    end = message[-_HEAD_CHARS:].rstrip()
+    last = end.rpartition("\n")[2]
+    return end.endswith((":", "：")) and bool(_HANDS_OVER.search(last))
 
 
 def _states(sentence: str) -> bool:
     """Whether a sentence says something: a question does not, unless it asks to remember."""
-    if not _QUESTION.search(sentence):
-        return True
-    return _asks_to_remember(sentence)
-
-
-def _asks_to_remember(text: str) -> bool:
-    match = _REMEMBER.search(text)
-    return match is not None
+    return not _QUESTION.search(sentence.strip()) or bool(_REMEMBER.search(sentence))
 
 
 def _cut(text: str, patterns: Iterable[regex.Pattern[str]], foreign: list[str]) -> str:
@@ -203,15 +250,43 @@ def _before(text: str, pattern: regex.Pattern[str], foreign: list[str]) -> str:
     match = pattern.search(text)
     if match is None:
         return text
-    start = match.start()
-    foreign.append(text[start:])
-    return text[:start]
+    foreign.append(text[match.start() :])
+    return text[: match.start()]
+
+
+def _without_fenced(text: str, foreign: list[str]) -> str:
+    """The text without what stands between its first and its last fence: a text within fences may
+    have some of its own. Of an odd number the last one is open.
+    """
+    fences = [*_FENCE.finditer(text)]
+    if not fences:
+        return text
+    is_open = len(fences) % 2 == 1
+    end = len(text) if is_open else fences[-1].end()
+    return _without_part(text, fences[0].start(), end, foreign)
+
+
+def _without_markup(text: str, foreign: list[str]) -> str:
+    """The text without what stands between its first and its last element: an element may have
+    others, and words between them.
+    """
+    tags = [match.start() for match in _TAG.finditer(text)]
+    if not tags:
+        return text
+    last = _LAST_TAG.match(text, tags[-1])
+    return _without_part(text, tags[0], last.end() if last else len(text), foreign)
+
+
+def _without_part(text: str, start: int, end: int, foreign: list[str]) -> str:
+    foreign.append(text[start:end])
+    return f"{text[:start]}\n{text[end:]}"
 
 
 def _without_quoted_lines(text: str, foreign: list[str]) -> str:
+    has_table = bool(_TABLE.search(text))
     kept = list[str]()
     for line in text.split("\n"):
-        if line.lstrip().startswith((">", "|", "＞")):
+        if _QUOTED_LINE.match(line) or (has_table and "|" in line):
             foreign.append(line)
         else:
             kept.append(line)
@@ -219,15 +294,29 @@ def _without_quoted_lines(text: str, foreign: list[str]) -> str:
 
 
 def _without_quotations(text: str, foreign: list[str]) -> str:
+    """The text without what is quoted, which begins with the first mark where one stands alone."""
+
     def replaced(match: regex.Match[str]) -> str:
         if len(pieces(match[1])) <= _QUOTED_WORDS:
-            return str(match[0])
-        foreign.append(match[1])
+            return str(match[0]).translate(_SET_ASIDE)
+        foreign.append(match[1].translate(_PUT_BACK))
         return " … "
 
-    for pattern in (*_QUOTATIONS, _SINGLE):
-        text = pattern.sub(replaced, text)
-    return text
+    for typed, mark in _TYPED_MARKS:
+        text = text.replace(typed, mark)
+    whole = text
+    for _ in range(_NESTED):
+        before = text
+        for pattern in (*_QUOTATIONS, _LINK):
+            text = pattern.sub(replaced, text)
+        if text == before:
+            break
+    if _UNPAIRED.search(text):
+        text = _before(whole, _ANY_MARK, foreign)
+    ends = [match.end() for match in _CLOSES_SINGLE.finditer(text)]
+    last = ends[-1] if ends else 0
+    text = _SINGLE.sub(replaced, text[:last]) + text[last:]
+    return text.translate(_PUT_BACK)
 
 
 def _own_paragraphs(text: str, foreign: list[str]) -> Iterator[str]:
@@ -235,8 +324,9 @@ def _own_paragraphs(text: str, foreign: list[str]) -> Iterator[str]:
     is_long = length_of(text) > LONG_MESSAGE
     paragraphs = _BLANK.split(text)
     for number, paragraph in enumerate(paragraphs):
+        rest = "\n\n".join(paragraphs[number:])
         if _OPENS_A_LETTER.match(paragraph) or (is_long and number):
-            foreign.append(_as_text(paragraphs[number:]))
+            foreign.append(rest)
             return
         if length_of(paragraph) > LONG_PARAGRAPH or _is_log(paragraph):
             foreign.append(paragraph)
@@ -244,60 +334,38 @@ def _own_paragraphs(text: str, foreign: list[str]) -> Iterator[str]:
         own, brought = _until_handed_over(paragraph)
         if own.strip():
             yield own
-        following = paragraphs[number + 1 :]
         if brought is not None:
-            foreign.append(_as_text([brought, *following]))
+            foreign.append("\n\n".join([brought, *paragraphs[number + 1 :]]))
             return
-        is_one_line = "\n" not in paragraph.strip()
-        if is_one_line and _hands_over_next_line(paragraph):
-            foreign.append(_as_text(following))
+        if "\n" not in paragraph.strip() and _hands_over_next_line(paragraph):
+            foreign.append("\n\n".join(paragraphs[number + 1 :]))
             return
-
-
-def _as_text(paragraphs: Iterable[str]) -> str:
-    return "\n\n".join(paragraphs)
 
 
 def _is_log(paragraph: str) -> bool:
-    """Whether a paragraph is a conversation of others: a speaker in it speaks twice."""
-    speakers = set[str]()
-    for line in paragraph.split("\n"):
-        match = _LOG_LINE.match(line)
-        if match is None:
-            continue
-        speaker = match[1]
-        if speaker in speakers:
-            return True
-        speakers.add(speaker)
-    return False
+    """Whether a paragraph is a conversation of others: a speaker in it speaks twice, or a line has
+    its time.
+    """
+    if _STAMPED_LINE.search(paragraph):
+        return True
+    speakers = [match[1] for line in paragraph.split("\n") if (match := _LOG_LINE.match(line))]
+    return len(speakers) > len({*speakers})
 
 
 def _until_handed_over(paragraph: str) -> tuple[str, str | None]:
     """What a person says of a text that they bring behind a colon, and that text; None if they bring
     none.
     """
-    for colon in _COLON.finditer(paragraph):
-        before = paragraph[: colon.start()]
-        if _hands_over(before):
-            return before, paragraph[colon.end() :]
+    for match in regex.finditer(r"[:：](?=\s|$|[^\d\s/])", paragraph):
+        sentence = _SENTENCE.findall(paragraph[: match.start()])
+        said = sentence[-1] if sentence else ""
+        if _HANDS_OVER.search(said) and not _REMEMBER.search(said):
+            return paragraph[: match.start()], paragraph[match.end() :]
     first, line_break, rest = paragraph.partition("\n")
-    if line_break and _hands_over_next_line(first):
+    if _hands_over_next_line(first) and line_break:
         return first, rest
     return paragraph, None
 
 
-def _hands_over(text: str) -> bool:
-    """Whether the last sentence of a text, before a colon, hands over what stands behind it."""
-    sentences = _SENTENCE.findall(text)
-    if not sentences:
-        return False
-    last = sentences[-1]
-    if not _HANDS_OVER.search(last):
-        return False
-    return not _asks_to_remember(last)
-
-
 def _hands_over_next_line(line: str) -> bool:
-    if not _HANDS_OVER_THIS.search(line):
-        return False
-    return not _asks_to_remember(line)
+    return bool(_HANDS_OVER_THIS.search(line)) and not _REMEMBER.search(line)

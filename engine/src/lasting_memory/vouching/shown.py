@@ -7,7 +7,7 @@ import posixpath
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from langchain_core.messages import (
@@ -20,7 +20,7 @@ from langchain_core.messages import (
 )
 
 from lasting_memory import recall
-from lasting_memory.attachments import own_text
+from lasting_memory.attachments import own_text, words_of
 from lasting_memory.vouching.evidence import Evidence, evidence_of
 
 # Tools whose results repeat what the model itself gave them, or say what is in memory.
@@ -53,12 +53,10 @@ class Shown:
         """What a thread showed, by the messages in its values as the platform gives them. Of a
         person's messages those with these ids are their word; the others are left out.
         """
-        values = messages if isinstance(messages, list) else []
         shown = list[BaseMessage]()
-        for value in values:
+        for value in messages if isinstance(messages, list) else []:
             message = _message_of(value)
-            is_their_word = (message.id or "") in said_in
-            if is_their_word or not _is_of_person(message):
+            if not _is_of_person(message) or (message.id or "") in said_in:
                 shown.append(message)
         return cls(shown)
 
@@ -71,26 +69,19 @@ class Shown:
         said = list[str]()
         foreign = list[str]()
         calls = _calls_in([*self.thread, *self.inner])
-        several_speak = len(self._speakers()) > 1
+        names = {_name_of(message) for message in self.thread if _is_of_person(message)}
         for message in self.thread:
-            is_of_another = several_speak and bool(_name_of(message))
-            if is_of_another or not _is_of_person(message):
+            if not _is_of_person(message) or (_name_of(message) and len(names) > 1):
                 foreign += _texts_of(message, calls, own_memory=own_memory)
                 continue
-            fields = _dumped(message)
-            said.append(own_text(fields, files=False))
-            foreign.append(_attached_text(fields))
+            told = _dumped(message)
+            said.append(own_text(told, files=False))
+            foreign.append(_attached_text(told))
         for message in self.inner:
             foreign += _texts_of(message, calls, own_memory=own_memory)
-        return evidence_of(filter(None, said), filter(None, foreign))
-
-    def _speakers(self) -> set[str]:
-        """The names of the persons who speak in the thread; "" for one without a name."""
-        names = set[str]()
-        for message in self.thread:
-            if _is_of_person(message):
-                names.add(_name_of(message))
-        return names
+        evidence = evidence_of(filter(None, said), filter(None, foreign))
+        has_unread = any(_has_unread(message) for message in (*self.thread, *self.inner))
+        return replace(evidence, has_unread=has_unread)
 
 
 def _message_of(value: object) -> BaseMessage:
@@ -116,11 +107,8 @@ def showing(messages: Sequence[object]) -> Iterator[None]:
     """Note what is shown where a tool is called, for what the tool writes. `messages` are those of
     the agent that calls it; within a call of another agent it is that one's subagent.
     """
-    shown = Shown(messages)
     outer = _SHOWN.get()
-    if outer is not None:
-        inner = [*outer.inner, *messages]
-        shown = Shown(outer.thread, inner)
+    shown = Shown(messages) if outer is None else Shown(outer.thread, [*outer.inner, *messages])
     token = _SHOWN.set(shown)
     try:
         yield
@@ -130,9 +118,7 @@ def showing(messages: Sequence[object]) -> Iterator[None]:
 
 def _is_of_person(message: object) -> bool:
     """Whether a person wrote a message of a thread, and not a middleware in their name."""
-    if not isinstance(message, HumanMessage):
-        return False
-    return "lc_source" not in message.additional_kwargs
+    return isinstance(message, HumanMessage) and "lc_source" not in message.additional_kwargs
 
 
 def _name_of(message: object) -> str:
@@ -147,22 +133,16 @@ def _attached_text(message: Mapping[str, Any]) -> str:
     """The texts of files that came with a message."""
     whole = recall.message_text(message.get("content"))
     own = own_text(message, files=False)
-    if not own:
-        return whole
-    if own == whole:
-        return ""
-    return whole.replace(own, "\n")
+    return "" if whole == own else whole.replace(own, "\n") if own else whole
 
 
 def _calls_in(messages: Sequence[object]) -> dict[str, Mapping[str, Any]]:
     """The calls of tools in these messages, by id."""
     calls = dict[str, Mapping[str, Any]]()
     for message in messages:
-        if not isinstance(message, AIMessage):
-            continue
-        for call in message.tool_calls:
-            call_id = str(call["id"])
-            calls[call_id] = {"name": call["name"], "args": call["args"]}
+        if isinstance(message, AIMessage):
+            for call in message.tool_calls:
+                calls[str(call["id"])] = {"name": call["name"], "args": call["args"]}
     return calls
 
 
@@ -190,19 +170,28 @@ def _provider_results(message: AIMessage) -> list[str]:
     blocks = message.content if isinstance(message.content, list) else []
     found = list[str]()
     for block in blocks:
-        if isinstance(block, Mapping):
-            for part in _found_parts(block):
-                found.append(json.dumps(part, ensure_ascii=False, default=str))
+        if not isinstance(block, Mapping):
+            continue
+        kind = str(block.get("type"))
+        quoted = [block.get(name) for name in ("citations", "annotations")]
+        parts = (
+            [block] if "result" in kind or "search" in kind else [part for part in quoted if part]
+        )
+        found += [json.dumps(part, ensure_ascii=False, default=str) for part in parts]
     return found
 
 
-def _found_parts(block: Mapping[str, Any]) -> list[object]:
-    """What of a block was found: all of a result, or what it quotes."""
-    kind = str(block.get("type"))
-    if "result" in kind or "search" in kind:
-        return [block]
-    quoted = [block.get("citations"), block.get("annotations")]
-    return [part for part in quoted if part]
+def _has_unread(message: object) -> bool:
+    """Whether a message shows what is no text here: a picture, a file, what a provider has found."""
+    if isinstance(message, AIMessage):
+        return bool(_provider_results(message))
+    content = message.content if isinstance(message, HumanMessage | ToolMessage) else None
+    blocks = (
+        [block for block in content if isinstance(block, Mapping)]
+        if isinstance(content, list)
+        else []
+    )
+    return any(block.get("type") != "text" and not words_of(block) for block in blocks)
 
 
 def _repeats(call: Mapping[str, Any], *, own_memory: bool) -> bool:
@@ -210,24 +199,13 @@ def _repeats(call: Mapping[str, Any], *, own_memory: bool) -> bool:
     name = str(call.get("name"))
     if name in _ECHOES:
         return own_memory or name != "search_memories"
-    if not own_memory or name not in _READERS:
-        return False
+    argument = _READERS.get(name)
     args = call.get("args")
-    if not isinstance(args, Mapping):
+    path = args.get(argument) if argument and isinstance(args, Mapping) else None
+    if not own_memory or not isinstance(path, str):
         return False
-    argument = _READERS[name]
-    path = args.get(argument)
-    if not isinstance(path, str):
+    pattern = args.get("pattern") if name == "glob" and isinstance(args, Mapping) else ""
+    if isinstance(pattern, str) and (pattern.startswith("/") or ".." in pattern):
         return False
-    if name == "glob" and _leads_away(args.get("pattern")):
-        return False
-    relative = path.lstrip("/")
-    plain = posixpath.normpath(f"/{relative}")
+    plain = posixpath.normpath("/" + path.lstrip("/"))
     return f"{plain}/".startswith(_MEMORY)
-
-
-def _leads_away(pattern: object) -> bool:
-    """Whether a pattern finds files outside of the folder in which it is looked for."""
-    if not isinstance(pattern, str):
-        return False
-    return pattern.startswith("/") or ".." in pattern

@@ -4,13 +4,14 @@ whether it is negated there.
 
 # ruff: noqa: RUF001  # commas and conjunctions of all scripts are meant
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import regex
 
 from lasting_memory import recall
 from lasting_memory.vouching.negations import has_negation, negates, without_apostrophes
-from lasting_memory.words import comparable, spelled_words, words
+from lasting_memory.words import comparable, is_unspaced, pieces, spelled_words, words
 
 # Where another clause begins, which may be negated where the one before is not.
 _CLAUSE = regex.compile(
@@ -47,6 +48,8 @@ _TRUTH = frozenset(
     waar sant rätt sandt правда верно так prawda doğru
     """.split()  # noqa: SIM905
 )
+# "Not true: ..." says it of what stands behind it.
+_BEFORE_WHAT_IS_DENIED = frozenset(":：—–")
 _SUBJECT = regex.compile(
     r"^(?:用户|使用者|ユーザー(?:は|が)?|利用者(?:は|が)?|사용자(?:는|가)?|ผู้ใช้)"
 )
@@ -64,78 +67,85 @@ class Word(NamedTuple):
 
 
 class Statement(NamedTuple):
-    """A text, as the set of its words."""
+    """A text: the set of its words, and these in order; of writing without spaces its characters."""
 
     words: frozenset[Word]
+    order: tuple[Word, ...]
 
     @property
     def stems(self) -> frozenset[str]:
         return frozenset(word.stem for word in self.words)
 
 
-class _Clause(NamedTuple):
-    """A clause of a text: its words with content, as stem and spelling, and whether it is negated."""
-
-    content: list[tuple[str, str]]
-    is_negated: bool
-
-
 def statement_of(text: str, language: str) -> Statement:
     """What a text says, in a language. In linear time."""
-    clauses = list[_Clause]()
-    for part in _CLAUSE.split(text):
-        clause = _clause(part, language)
-        if clauses and clause.is_negated and _is_of_truth(clause):
-            clauses[-1] = clauses[-1]._replace(is_negated=True)
-        elif clause.content:
-            clauses.append(clause)
+    clauses = list[tuple[list[tuple[str, str]], bool]]()
+    denies_next = False
+    for clause, separator in _clauses(text):
+        content, is_negated = _clause(clause, language)
+        if is_negated and all(spelled in _TRUTH for _, spelled in content):
+            denies_next = separator in _BEFORE_WHAT_IS_DENIED
+            if clauses:
+                clauses[-1] = (clauses[-1][0], True)
+            continue
+        if content:
+            clauses.append((content, is_negated != denies_next))
+            denies_next = False
     names = _names_in(text, language)
+    order = list[Word]()
     found = set[Word]()
-    for clause in clauses:
-        for stem, spelled in clause.content:
-            is_name = spelled in names
-            found.add(Word(stem, spelled, clause.is_negated, is_name))
-    return Statement(frozenset(found))
+    for content, is_negated in clauses:
+        before = ""
+        for stem, spelled in content:
+            found.add(Word(stem, spelled, is_negated, spelled in names))
+            parts = _characters(spelled)
+            if not parts:
+                order.append(Word(stem, spelled, is_negated, spelled in names))
+            elif spelled != before:  # its stems are pairs of its characters
+                order += [Word(part, part, is_negated) for part in parts]
+            before = spelled
+    return Statement(frozenset(found), tuple(order))
 
 
-def _is_of_truth(clause: _Clause) -> bool:
-    """Whether a clause only says of the one before it that it is true, or is not."""
-    return all(spelled in _TRUTH for _, spelled in clause.content)
+def _characters(word: str) -> list[str]:
+    """The characters of a word of writing without spaces; of others none."""
+    return pieces(word) if is_unspaced(word) else []
+
+
+def _clauses(text: str) -> Iterator[tuple[str, str]]:
+    """The clauses of a text, each with what separates it from the next one."""
+    start = 0
+    for match in _CLAUSE.finditer(text):
+        yield text[start : match.start()], match[0]
+        start = match.end()
+    yield text[start:], ""
 
 
 def _names_in(text: str, language: str) -> frozenset[str]:
     """The capitalised words of a line but its first; none of German, which capitalises all nouns."""
-    names = set[str]()
     if language == "german":
-        return frozenset(names)
-    others = spelled_words(text)[1:]
-    for word in others:
-        if word[0].isupper():
-            names.add(comparable(word))
-    return frozenset(names)
+        return frozenset()
+    capitals = [word for word in spelled_words(text)[1:] if word[0].isupper()]
+    return frozenset(comparable(word) for word in capitals)
 
 
-def _clause(clause: str, language: str) -> _Clause:
-    """A clause of a text, as it is compared."""
-    low = without_apostrophes(clause).strip()
-    without_subject = _SUBJECT.sub("", low)
-    is_negated = has_negation(without_subject)
+def _clause(clause: str, language: str) -> tuple[list[tuple[str, str]], bool]:
+    """The words with content of a clause, as stem and spelling, and whether it is negated."""
+    low = _SUBJECT.sub("", without_apostrophes(clause).strip())
+    present = words(low)
+    negating = {word for word in present if negates(word, language)}
+    is_negated = bool(negating) or has_negation(low)
     content = list[tuple[str, str]]()
-    for word in words(without_subject):
-        if negates(word, language):
-            is_negated = True
+    kept = [word for word in present if word not in negating and word not in _THE_PERSON]
+    for word in kept:
+        if word in _QUALIFIERS:
+            content.append((word, word))
             continue
-        if word in _THE_PERSON:
-            continue
-        stems = [word] if word in _QUALIFIERS else recall.stems(word, language)
-        for stem in stems:
-            content.append((stem, word))
-    return _Clause(content, is_negated)
+        content += [(stem, word) for stem in recall.stems(word, language)]
+    return content, is_negated
 
 
 def stems_in(text: str, language: str) -> frozenset[str]:
     """The stems of the words with content in a text, wherever they stand. In linear time."""
     low = without_apostrophes(text)
-    stems = frozenset(recall.stems(low, language))
-    qualifiers = _QUALIFIERS.intersection(words(low))
-    return stems | qualifiers
+    return frozenset(recall.stems(low, language)) | _QUALIFIERS.intersection(words(low))

@@ -21,6 +21,7 @@ from lasting_memory.memory.journal.writing import (
     began,
     began_by,
     change,
+    deleted_since,
     ended,
     ended_in,
     ended_ops,
@@ -39,8 +40,8 @@ from lasting_memory.memory.journal.writing import (
 
 __all__ = [
     "ERASED", "NOTHING", "Began", "Change", "Clean", "Ended", "MovedError", "Revision", "TakenBack", "all_items",
-    "all_items_and", "all_items_of", "began", "began_by", "change", "cut", "diff", "edits", "ended", "ended_in",
-    "ended_ops", "erase", "forget", "histories", "histories_in", "history", "is_erased", "is_forgotten", "line_origins",
-    "lines_of", "merge", "note_deleted", "note_erased", "put_or_refuse", "put_unless_forgotten", "take_back",
+    "all_items_and", "all_items_of", "began", "began_by", "change", "cut", "deleted_since", "diff", "edits", "ended",
+    "ended_in", "ended_ops", "erase", "forget", "histories", "histories_in", "history", "is_erased", "is_forgotten",
+    "line_origins", "lines_of", "merge", "note_deleted", "note_erased", "put_or_refuse", "put_unless_forgotten", "take_back",
     "taken_back_in", "undone", "work",
 ]  # fmt: skip

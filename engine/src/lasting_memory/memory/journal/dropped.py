@@ -21,8 +21,9 @@ from lasting_memory.people import namespaces
 from lasting_memory.people.identity import AT_THEIR_WORD
 from lasting_memory.people.namespaces import Namespace
 
-# Lines of one memory that are kept: the newest.
+# Lines of one memory that are kept, and bytes of all of them: the newest.
 MAX_LINES = 2_000
+MAX_BYTES = 1_048_576
 
 
 class TakenBack(NamedTuple):
@@ -77,28 +78,35 @@ def _path_in(log: Iterable[Item]) -> str:
 
 
 def within_bounds(ops: Sequence[PutOp], known: Sequence[Item]) -> list[PutOp]:
-    """These operations, beside the items that there are, so that no more than `MAX_LINES` are kept:
-    the newest.
+    """These operations, beside the items that there are, so that no more than `MAX_LINES` and
+    `MAX_BYTES` are kept: the newest.
     """
-    times = _times_after(ops, known)
-    newest_first = sorted(times, key=lambda key: (times[key], key), reverse=True)
-    too_many = frozenset(newest_first[MAX_LINES:])
+    values = _values_after(ops, known)
+    newest_first = sorted(
+        values, key=lambda key: (str(values[key].get("at", "")), key), reverse=True
+    )
+    room = MAX_BYTES
+    too_many = {*newest_first[MAX_LINES:]}
+    for key in newest_first[:MAX_LINES]:
+        room -= len(str(values[key].get("text", "")).encode(errors="replace"))
+        if room < 0:
+            too_many.add(key)
     kept = [op for op in ops if op.key not in too_many]
     gone = [item for item in known if item.key in too_many]
     return kept + deletions(gone)
 
 
-def _times_after(ops: Sequence[PutOp], known: Sequence[Item]) -> dict[str, str]:
-    """When each line was taken back, by its key, once these operations are carried out."""
-    times = dict[str, str]()
+def _values_after(ops: Sequence[PutOp], known: Sequence[Item]) -> dict[str, Mapping[str, Any]]:
+    """The values of all lines, by key, once these operations are carried out."""
+    values = dict[str, Mapping[str, Any]]()
     for item in known:
-        times[item.key] = str(item.value.get("at", ""))
+        values[item.key] = item.value
     for op in ops:
         if op.value is None:
-            times.pop(op.key, None)
+            values.pop(op.key, None)
         else:
-            times[op.key] = str(op.value["at"])
-    return times
+            values[op.key] = op.value
+    return values
 
 
 def _ops_of(place: Namespace, path: str, earlier: Revision, later: Revision) -> Iterable[PutOp]:

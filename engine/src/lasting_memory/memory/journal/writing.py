@@ -211,6 +211,15 @@ async def note_deleted(store: BaseStore, actor: identity.Actor, ids: Iterable[st
     await store.abatch(ops)
 
 
+async def deleted_since(store: BaseStore, actor: identity.Actor, at: str) -> set[str]:
+    """The conversations and runs of a person that were deleted, or are being deleted, since a time,
+    in ISO format.
+    """
+    items = await all_items(store, namespaces.deleted_threads(actor))
+    since = _iso(datetime.fromisoformat(at))
+    return {item.key for item in items if _time_in(item) >= since}
+
+
 def _slot(at: datetime) -> str:
     """A time as stores compare it: some as text, some as a number."""
     return f"{int(at.timestamp()):010}"

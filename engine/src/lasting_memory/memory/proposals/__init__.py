@@ -15,15 +15,17 @@ from lasting_memory.memory.proposals.changes import (
 )
 from lasting_memory.memory.proposals.memory import MAX_PROPOSALS, Memory, files_in
 from lasting_memory.memory.proposals.proposal import (
+    REWORDED,
     DecidedError,
     Declined,
     Proposal,
     UnknownProposalError,
     all_proposals,
+    drop_threads,
     proposals_in,
 )
 
 __all__ = [
-    "MAX_PROPOSALS", "Changed", "DecidedError", "Declined", "Memory", "Proposal", "Sources", "UnknownProposalError",
-    "added_sources", "all_proposals", "changes", "diffs", "files_in", "proposals_in", "texts",
+    "MAX_PROPOSALS", "REWORDED", "Changed", "DecidedError", "Declined", "Memory", "Proposal", "Sources", "UnknownProposalError",
+    "added_sources", "all_proposals", "changes", "diffs", "drop_threads", "files_in", "proposals_in", "texts",
 ]  # fmt: skip

@@ -1,6 +1,6 @@
 """The change of one text: its lines, a part of it, and what it makes of the present file."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -9,7 +9,8 @@ from deepagents.backends.protocol import FileData
 from lasting_memory.deployment import Source
 from lasting_memory.memory import journal
 from lasting_memory.memory.one_fact import Fact
-from lasting_memory.memory.sources import Vouch, entries
+from lasting_memory.memory.over_lines import with_lines
+from lasting_memory.memory.sources import Vouch, entries, entry_of
 from lasting_memory.memory.validation import RefusedWrite
 
 # Who vouches for what changes add, by path and entry.
@@ -119,6 +120,26 @@ class Changed:
         after = fact.cleaned(self.key, self.after)
         return replace(self, before=before, after=after)
 
+    def without_entries(self, lost: Collection[str], reworded: Collection[str]) -> "Changed":
+        """This change without the entries that it adds of these, and with the lines that it takes
+        out of those that are only reworded. JSON stays as it is. Blocks.
+        """
+        if self.key.endswith(".json"):
+            return replace(self, after=self.before, deleted=False) if lost else self
+        staying_lines = list[str]()
+        for line in self.after.split("\n"):
+            if entry_of(line) not in lost:
+                staying_lines.append(line)
+        kept = "\n".join(staying_lines)
+        if not self.before and _has_only_headings(kept):
+            kept = ""
+        reworded_numbers = list[int]()
+        for number, line in enumerate(self.before.split("\n")):
+            if line.strip() in reworded:
+                reworded_numbers.append(number)
+        text = with_lines(self.before, kept, reworded_numbers)
+        return replace(self, after=text, deleted=self.deleted and not text)
+
     def beyond(self, taken: str) -> "Changed":
         """What this would change in a text that has a part of it, as the lines that differ; for
         JSON as the whole texts.
@@ -185,6 +206,11 @@ def _lines_beside(lines: Sequence[str], others: Sequence[str]) -> list[str]:
     """Those of these lines that are not among the others."""
     known = set(others)
     return [line for line in lines if line not in known]
+
+
+def _has_only_headings(text: str) -> bool:
+    lines = [line.lstrip() for line in text.split("\n") if line.strip()]
+    return all(line.startswith("#") for line in lines)
 
 
 def changes(before: Mapping[str, FileData], after: Mapping[str, FileData]) -> list[Changed]:

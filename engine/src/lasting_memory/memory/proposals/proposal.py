@@ -1,9 +1,10 @@
 """A proposal: changes that wait for their person, and what is stored of them."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from langgraph.store.base import BaseStore, Item, PutOp
 from pydantic import TypeAdapter, ValidationError
@@ -11,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from lasting_memory import platform
 from lasting_memory.deployment import Limits, Source
 from lasting_memory.memory import journal
+from lasting_memory.memory.journal import Began
 from lasting_memory.memory.one_fact import Fact
 from lasting_memory.memory.proposals.changes import Changed, diffs
 from lasting_memory.memory.sources import entry_of, text_of
@@ -18,6 +20,12 @@ from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, StoredAuthor
 from lasting_memory.people.namespaces import Namespace
+from lasting_memory.platform import lock_of
+
+# Why a line goes that another one says in other words, in the word for which the page has a sentence.
+REWORDED = "reworded"
+# What is known of an entry.
+Known = TypeVar("Known")
 
 
 class UnknownProposalError(RefusedWrite):
@@ -62,6 +70,9 @@ class Proposal:
     )  # why a line goes, by path and line
     # Who vouches for what it adds, by path and entry. To accept it does not raise that.
     sources: dict[str, dict[str, Source]] = field(default_factory=dict)
+    # Of a dream: the conversations that an entry is from, as their places in `threads`, by path and
+    # entry.
+    origins: dict[str, dict[str, list[int]]] = field(default_factory=dict)
 
     def fits(self, limits: Limits) -> bool:
         """Whether its changes are no more than a memory may hold."""
@@ -90,9 +101,14 @@ class Proposal:
             cleaned = each.change.without(fact)
             if cleaned.after:
                 declined.append(Declined(cleaned, each.at))
-        reasons = self._reasons_without(fact)
-        sources = self._sources_without(fact)
-        return replace(self, changes=changes, declined=declined, reasons=reasons, sources=sources)
+        return replace(
+            self,
+            changes=changes,
+            declined=declined,
+            reasons=self._reasons_without(fact),
+            sources=_entries_without(self.sources, fact),
+            origins=_entries_without(self.origins, fact),
+        )
 
     def _reasons_without(self, fact: Fact) -> dict[str, dict[str, str]]:
         """A reason that quotes the fact is "", and that of a line that says it goes."""
@@ -104,14 +120,55 @@ class Proposal:
                     reasons[path][line] = "" if fact.is_quoted(why) else why
         return reasons
 
-    def _sources_without(self, fact: Fact) -> dict[str, dict[str, Source]]:
-        sources = dict[str, dict[str, Source]]()
-        for path, by_entry in self.sources.items():
-            sources[path] = {}
-            for entry, source in by_entry.items():
-                if not fact.is_in(text_of(entry)):
-                    sources[path][entry] = source
-        return sources
+    def without_threads(self, gone: AbstractSet[str]) -> "Proposal":
+        """The proposal without what came of these conversations, which were deleted. Blocks.
+
+        What a line in other words would take out stays: they may be gone with these.
+        """
+        staying = [thread_id for thread_id in self.threads if thread_id not in gone]
+        if len(staying) == len(self.threads):
+            return self
+        lost = self._entries_from(gone)
+        changes = list[Changed]()
+        for change in self.changes:
+            of_path = lost.get(change.path, set())
+            left = self._change_without(change, of_path) if lost else change
+            if left.deleted or left.before != left.after:
+                changes.append(left)
+        return replace(
+            self,
+            changes=changes,
+            threads=staying,
+            sources=_without_entries(self.sources, lost),
+            origins=self._origins_in(staying, lost),
+        )
+
+    def _entries_from(self, gone: AbstractSet[str]) -> dict[str, set[str]]:
+        """The entries that came of one of these conversations, by path; no path without any."""
+        lost = dict[str, set[str]]()
+        for path, by_entry in self.origins.items():
+            for entry, places in by_entry.items():
+                of_entry = {self.threads[place] for place in places}
+                if not gone.isdisjoint(of_entry):
+                    lost.setdefault(path, set()).add(entry)
+        return lost
+
+    def _origins_in(
+        self, staying: Sequence[str], lost: Mapping[str, Collection[str]]
+    ) -> dict[str, dict[str, list[int]]]:
+        """The origins of what is not lost, as places in the conversations that stay."""
+        numbers = {thread_id: number for number, thread_id in enumerate(staying)}
+        origins = dict[str, dict[str, list[int]]]()
+        for path, by_entry in _without_entries(self.origins, lost).items():
+            origins[path] = {}
+            for entry, places in by_entry.items():
+                origins[path][entry] = [numbers[self.threads[place]] for place in places]
+        return origins
+
+    def _change_without(self, change: Changed, lost: Collection[str]) -> Changed:
+        reasons = self.reasons.get(change.path, {})
+        reworded = {line for line, why in reasons.items() if why == REWORDED}
+        return change.without_entries(lost, reworded)
 
     def wanted(self, paths: Collection[str], with_lines: Collection[str]) -> list[Changed]:
         """The undecided changes of these files, given by path; all, if none is named.
@@ -232,6 +289,30 @@ class Proposal:
         return replace(self, id=own_id, at=at, changes=changes, decided=[], declined=[])
 
 
+def _entries_without(
+    by_path: Mapping[str, Mapping[str, Known]], fact: Fact
+) -> dict[str, dict[str, Known]]:
+    """What is known of entries, by path and entry, but of those that say a fact."""
+    found = dict[str, dict[str, Known]]()
+    for path, by_entry in by_path.items():
+        found[path] = {}
+        for entry, known in by_entry.items():
+            if not fact.is_in(text_of(entry)):
+                found[path][entry] = known
+    return found
+
+
+def _without_entries(
+    by_path: Mapping[str, Mapping[str, Known]], lost: Mapping[str, Collection[str]]
+) -> dict[str, dict[str, Known]]:
+    """What is known of entries, by path and entry, but of those that are lost."""
+    found = dict[str, dict[str, Known]]()
+    for path, by_entry in by_path.items():
+        of_path = lost.get(path, ())
+        found[path] = {entry: known for entry, known in by_entry.items() if entry not in of_path}
+    return found
+
+
 def _without_path(paths: Iterable[str], path: str) -> list[str]:
     return [other for other in paths if other != path]
 
@@ -265,6 +346,28 @@ async def all_proposals(store: BaseStore, actor: Actor) -> list[Proposal]:
     """
     items = await journal.all_items(store, namespaces.proposals(actor))
     return await proposals_in(items)
+
+
+async def drop_threads(store: BaseStore, actor: Actor, gone: Collection[str]) -> None:
+    """Take what came of these conversations, which were deleted, out of what a person's dreams
+    propose.
+    """
+    place = namespaces.proposals(actor)
+    began = Began(actor)
+    ids = set(gone)
+    for touched in await all_proposals(store, actor):
+        if ids.isdisjoint(touched.threads):
+            continue
+        async with lock_of("deciding", touched.id):
+            proposal = with_id(await all_proposals(store, actor), touched.id)
+            if proposal is None or proposal.kind != "dream" or not proposal.changes:
+                continue
+            left = await platform.in_thread(proposal.without_threads, ids)
+            is_anything_left = bool(left.changes or left.decided or left.declined)
+            op = PutOp(place, proposal.id, None)
+            if is_anything_left:
+                op = await put_proposal(place, left)
+            await journal.put_unless_forgotten(store, [op], began)
 
 
 async def proposals_in(items: Iterable[Item]) -> list[Proposal]:
