@@ -30,15 +30,18 @@ def plain(text: str) -> str:
     Where files were joined, such marks stand within the text, too.
     """
     without_marks = text.replace(_BYTE_ORDER_MARK, "")
-    return without_marks.replace("\r\n", "\n").replace("\r", "\n")
+    with_line_feeds = without_marks.replace("\r\n", "\n")
+    return with_line_feeds.replace("\r", "\n")
 
 
 def normalized(text: str, form: Form) -> str:
     """A text in a normal form. In linear time."""
     if text.isascii():
         return text
-    pieces = _PIECE.findall(text)
-    return "".join(unicodedata.normalize(form, piece) for piece in pieces)
+    normal = list[str]()
+    for piece in _PIECE.findall(text):
+        normal.append(unicodedata.normalize(form, piece))
+    return "".join(normal)
 
 
 def compared(line: str) -> str:
@@ -61,12 +64,15 @@ def spelled_as_in(text: str, part: str) -> str:
     """A part of a text as the text spells it, whichever normal forms it mixes, and whatever is in it
     that nobody sees; as it is where the text does not have it.
     """
-    if part in text or not part or (text.isascii() and part.isascii()):
+    if part in text or not part:
+        return part
+    if text.isascii() and part.isascii():
         return part
     clusters = _CLUSTER.findall(text)
     normal = [_normal(cluster) for cluster in clusters]
     wanted = "".join(map(_normal, _CLUSTER.findall(part)))
-    begin = "".join(normal).find(wanted)
+    whole = "".join(normal)
+    begin = whole.find(wanted)
     if begin < 0 or not wanted:
         return part
     end = begin + len(wanted)
@@ -76,7 +82,8 @@ def spelled_as_in(text: str, part: str) -> str:
         return part
     first = bounds.index(begin)
     last = bounds.index(end)
-    return "".join(clusters[first:last])
+    spelled = clusters[first:last]
+    return "".join(spelled)
 
 
 def _normal(cluster: str) -> str:

@@ -92,17 +92,16 @@ async def file_changes(
     """
     where = "/".join(namespace)
     kind = namespace[0]
-    route = f"/{kind}"
-    files = folder.files[namespace]
-    items = await _pages(partial(client.store.search_items, namespace), "items")
-    stored = {item["key"]: item["value"] for item in items}
     is_ours = kind in ("policies", "skills")
+    files = folder.files[namespace]
+    stored = await _stored_files(client, namespace)
     changes = list[Change]()
     for key, value in files.items():
+        path = f"/{kind}{key}"
         old = stored.get(key)
         if old is not None and (not is_ours or _is_same_file(old, value)):
             continue
-        if is_ours and not _is_allowed(deployment, folder, f"{route}{key}", old, value):
+        if is_ours and not _is_allowed(deployment, folder, path, old, value):
             continue
         put = partial(client.store.put_item, namespace, key, value)
         verb = "updated" if old else "added"
@@ -111,10 +110,21 @@ async def file_changes(
         return changes
     gone = stored.keys() - files - folder.left_alone[namespace]
     for key in sorted(gone):
-        if _is_allowed(deployment, folder, f"{route}{key}", stored[key], None):
+        path = f"/{kind}{key}"
+        if _is_allowed(deployment, folder, path, stored[key], None):
             delete = partial(client.store.delete_item, namespace, key)
             changes.append(Change(f"{where}{key}: deleted", delete))
     return changes
+
+
+async def _stored_files(client: LangGraphClient, namespace: Namespace) -> dict[str, Any]:
+    """The values of a namespace's items, by key."""
+    search = partial(client.store.search_items, namespace)
+    values = dict[str, Any]()
+    for item in await _pages(search, "items"):
+        key = item["key"]
+        values[key] = item["value"]
+    return values
 
 
 def _is_same_file(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:

@@ -178,12 +178,14 @@ class _Place:
         self._put = put
         self._may = may
         # Numbers of the lines that are moved from here and to here.
-        self._going = _take_all(moved.out, taken)
-        self._coming = _take_all(moved.back, put)
-        facts_out, others_out = _facts_and_others(taken, self._going)
-        facts_in, others_in = _facts_and_others(put, self._coming)
-        pairs_of_facts = _pairs(facts_out, facts_in)
-        pairs_of_others = _pairs(others_out, others_in)
+        going = _take_all(moved.out, taken)
+        coming = _take_all(moved.back, put)
+        self._going = going
+        self._coming = coming
+        facts_taken, others_taken = _facts_and_others(taken, going)
+        facts_put, others_put = _facts_and_others(put, coming)
+        pairs_of_facts = _pairs(facts_taken, facts_put)
+        pairs_of_others = _pairs(others_taken, others_put)
         # By the number of a line that was taken out, that of the line in its place.
         self._pairs = {**pairs_of_facts, **pairs_of_others}
         self.left_out = list[tuple[Kind, str]]()

@@ -80,14 +80,16 @@ class Record:
 
     def log(self) -> None:
         """Log `consolidation` and a JSON object, for log pipelines."""
-        started = datetime.fromisoformat(self.started_at)
-        took = datetime.now(UTC) - started
-        is_rehearsed = self.dry_run and self.status == "done"
-        status = "dry_run" if is_rehearsed else self.status
+        status = self.status
+        if self.dry_run and status == "done":
+            status = "dry_run"
         entry: dict[str, Any] = {"status": status, "people": 1}
         for name in _LOGGED:
             entry[name] = getattr(self, name)
-        entry["seconds"] = round(took.total_seconds(), 1)
+        started = datetime.fromisoformat(self.started_at)
+        took = datetime.now(UTC) - started
+        seconds = took.total_seconds()
+        entry["seconds"] = round(seconds, 1)
         text = json.dumps(entry)
         logger.info("consolidation %s", text)
 

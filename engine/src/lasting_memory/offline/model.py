@@ -42,16 +42,22 @@ def answer(messages: Sequence[BaseMessage], tools: Collection[str]) -> AIMessage
     asked = _place_of_last_question(messages)
     results = _results(messages[asked:])
     if "search_recent_conversations" in tools:
-        return consolidate(prompt, list(results.values()))
-    question = messages[asked].model_dump() if asked < len(messages) else None
-    text = message_text(own_content(question)) if question else ""
+        texts = list(results.values())
+        return consolidate(prompt, texts)
+    question: dict[str, Any] | None = None
+    text = ""
+    if asked < len(messages):
+        question = messages[asked].model_dump()
+        text = message_text(own_content(question))
     turn = Turn(prompt, tools, language_of(text))
     answers = [message for message in messages if isinstance(message, AIMessage)]
     is_answered = isinstance(messages[-1], AIMessage)
     if results and not is_answered:
         reports = _reports(turn, answers[-1], results)
         return message_of(reports)
-    acts = _acts(prompt, None if is_answered else question, text)
+    if is_answered:
+        question = None
+    acts = _acts(prompt, question, text)
     # Said once: at the beginning of a conversation, to a person of whom nothing is remembered.
     if not turn.remembered and not answers:
         acts.append(Act("stand_in"))
