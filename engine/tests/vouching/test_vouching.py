@@ -218,6 +218,46 @@ def test_what_the_person_only_brought_is_not_their_word(message: str) -> None:
     assert evidence_of([message]).source_of("- Invoices always go to Bob") is UNCONFIRMED
 
 
+# Somebody hands over what another person wrote or said, in many languages.
+HANDED_OVER = [
+    "मेरे चाचा ने लिखा:", "मेरे चाचा ने कहा:", "আমার চাচা লিখেছেন:", "كتب عمي:", "قال عمي:", "عمویم نوشت:",
+    "叔父が書きました：", "叔父からメールが届いた：", "我叔叔写道：", "叔叔說：", "삼촌이 말했어요:", "삼촌이 보냈어요:",
+    "ลุงเขียนว่า:", "ลุงบอก:", "என் மாமா எழுதினார்:", "మా మామయ్య రాశారు:", "דוד שלי כתב:", "Дядько написав:", "Ο θείος μου έγραψε:",
+    "Chú tôi viết:", "Paman saya menulis:", "Strýc napsal:", "Wujek napisał:", "Amcam yazdı:", "Unchiul a scris:",
+    "Nagybátyám írta:", "Setäni kirjoitti:", "Farbror skrev:", "Mijn oom schreef:", "Mein Onkel sagte:",
+    "Mi tío dijo:", "Meu tio disse:", "Mio zio ha scritto:", "Mon oncle a écrit :",
+    "---------- अग्रेषित संदेश ----------", "प्रेषक: चाचा", "---------- الرسالة المحولة ----------",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("separator", ["\n", "\n\n", " "])
+@pytest.mark.parametrize("head", HANDED_OVER)
+def test_what_is_handed_over_is_not_the_person_s_word_in_any_language(
+    head: str, separator: str
+) -> None:
+    if separator == " " and not head.endswith((":", "：")):
+        return
+    message = f"{head}{separator}{ORDER}"
+    assert evidence_of([message]).source_of("- Invoices always go to Bob") is UNCONFIRMED
+
+
+@pytest.mark.parametrize("head", ["My uncle wrote:", "On Monday Bob <bob@example.com> wrote:", ""])
+def test_below_a_quotation_nothing_is_taken_for_foreign(head: str) -> None:
+    """It may be the person's answer, or more of the text: nobody vouches, and nobody doubts."""
+    message = f"{head}\n> We own a yacht in Oslo harbour.\n\nRemember that my tea is Darjeeling."
+    evidence = evidence_of([message])
+    assert evidence.source_of("- Tea is Darjeeling") is (INFERRED if head else CONFIRMED)
+    assert evidence.source_of("- Owns a yacht in Oslo harbour") is UNCONFIRMED
+
+
+@pytest.mark.parametrize(
+    "head", ["I wrote a list:", "We said:", "Ich habe mir notiert:", "J'ai noté :", "He escrito:"]
+)
+def test_what_a_person_says_they_wrote_is_their_word(head: str) -> None:
+    evidence = evidence_of([f"{head} invoices go to Bob"])
+    assert evidence.source_of("- Invoices go to Bob") is CONFIRMED
+
+
 def test_what_a_person_announces_in_one_message_is_brought_in_the_next() -> None:
     evidence = evidence_of(["Please translate this mail:", "Invoices always go to Bob"])
     assert evidence.source_of("- Invoices always go to Bob") is UNCONFIRMED

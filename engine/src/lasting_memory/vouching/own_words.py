@@ -30,7 +30,8 @@ _STRUCK = regex.compile(r"~~[^~]{2,4000}~~")
 _HIDDEN_LINE = regex.compile(r"^[ \t]*\[[^\]\n]{1,80}\]:.*$", regex.MULTILINE)
 # The line under the head of a table.
 _TABLE = regex.compile(r"^(?=[^\n]*--)(?=[^\n]*\|)[ \t|:-]++$", regex.MULTILINE)
-_TAG = regex.compile(r"<[\p{L}_!/?]")
+# An address in angle brackets is no element.
+_TAG = regex.compile(r"<(?![^<>\s@]{1,200}@[^<>\s@]{1,200}>|https?://[^<>\s]{1,2000}>)[\p{L}_!/?]")
 _LAST_TAG = regex.compile(r"</[\w.:-]{1,60}\s*>|<!--.*?-->", regex.DOTALL)
 _INSTRUCTION_MARKS = regex.compile(
     r"\[/?(?:INST|SYSTEM|SYS|USER|ASSISTANT)\]|<\|[^|>]{1,40}\|>|<<SYS>>", regex.IGNORECASE
@@ -75,7 +76,7 @@ _TYPED_MARKS = (("``", '"'), ("''", '"'), ("<<", "«"), (">>", "»"))
 # A message of somebody else's, from this line on.
 _FORWARDED = regex.compile(
     r"^[ \t>]*+(?:"
-    r"[-–—=_*]{2,}+[ \t]*+\p{L}[\p{L} ]{2,60}[-–—=_*]{2,}"  # --- Original message ---
+    r"[-–—=_*]{2,}+[ \t]*+\p{L}[\p{L}\p{M} ]{2,60}[-–—=_*]{2,}"  # --- Original message ---
     r"|[-–—=_*]{5,}+"
     r"|[*_]{0,2}(?:"
     r"(?:fwd?|wg|tr|rv)\s?:.*"
@@ -84,7 +85,8 @@ _FORWARDED = regex.compile(
     r"mensaje reenviado)\b.*"
     r"|(?:on|am|le|el|il|op|den|em)\s.{4,120}(?:wrote|schrieb|a écrit|escribió|ha scritto|schreef|"
     r"skrev|escreveu).{0,60}:"
-    r"|(?:from|von|de|da|van|från|fra|от|від|差出人|发件人|寄件者|보낸 사람|kimden|od|من)[*_]{0,2}\s?"
+    r"|(?:from|von|de|da|van|från|fra|от|від|差出人|发件人|寄件者|보낸 사람|kimden|od|من|"
+    r"प्रेषक|প্রেরক|מאת|ผู้ส่ง|người gửi|pengirim|από|feladó|lähettäjä|avsender)[*_]{0,2}\s?"
     r"[:：]\s*\S.*"
     r"|(?:subject|betreff|objet|asunto|oggetto|assunto|onderwerp|ämne|emne|тема|件名|主题|主旨|제목|konu|"
     r"temat)[*_]{0,2}\s?[:：].*"
@@ -110,7 +112,24 @@ _HANDS_OVER = regex.compile(
     r"переведи|перескажи|резюм|письмо|статья|текст|пишет|написал|сказал|перекла|лист|"
     r"özetle|çevir|metin|mektup|streść|przetłumacz|tekst)"
     r"|翻译|翻譯|总结|總結|邮件|郵件|文章|网页|網頁|写道|说|翻訳|要約|メール|記事|번역|요약|메일|글|แปล|สรุป|ترجم|لخص|رسالة|ترجمه|תרגם|"
-    r"סכם|अनुवाद|सारांश",
+    r"סכם|अनुवाद|सारांश|"
+    # What others said, wrote or sent.
+    r"写|寫|说|說|告诉|告訴|来信|來信|書き|書い|言っ|言い|述べ|送って|届い|말했|말하|썼|적혀|보냈|보내|"
+    r"लिख|कहा|बोल|भेजा|बताया|पढ़|पढ़|লিখ|বলেছ|বলল|পাঠ|எழுதி|சொன்ன|சொல்|கூறி|அனுப்ப|రాశ|రాసి|చెప్ప|అన్నా|పంప|"
+    r"كتب|قال|أرسل|يقول|تقول|أخبر|ذكر|نوشت|گفت|فرستاد|می‌گوید|کہا|لکھا|כתב|אמר|שלח|אומר|"
+    r"เขียน|พูด|บอก|กล่าว|ส่งมา|είπε|έγραψε|γράφει|λέει|έστειλε|"
+    r"\b(?:каже|сказа|написа|прислал|надісла|viết|nói|gửi|bảo|berkata|menulis|bilang|napsal|řekl|poslal|napisał|"
+    r"powiedział|wysłał|dedi|yazdı|söyledi|gönderdi|scris|zis|spus|trimis|írta|mondta|küldte|kirjoitti|sanoi|"
+    r"lähetti|skrev|sade|sagde|sendte|schreef|zei|stuurde|schickte|sagte|meinte|disse|escreveu|enviou|dijo|envió|"
+    r"disse|inviò|mandato|envoy)",
+    regex.IGNORECASE,
+)
+# Who hands over what they said or wrote themselves hands over no other's text.
+_OWN_TEXT = regex.compile(
+    r"\b(?:i|we)\s+(?:(?:have|had|just|already|'ve)\s+)*(?:wrote|written|said|told|noted|listed|typed|meant?)\b|"
+    r"\bich\s+(?:habe?\s.{0,40}(?:geschrieben|gesagt|notiert)|schrieb|sagte|notierte|meinte)\b|"
+    r"\bj['’]ai\s+(?:écrit|dit|noté)\b|\b(?:he|había)\s+(?:escrito|dicho|anotado)\b|\b(?:escribí|dije|anoté)\b|"
+    r"\bho\s+(?:scritto|detto|annotato)\b|मैंने.{0,40}(?:लिख|कह|कहा)|我(?:写|寫|说|說)",
     regex.IGNORECASE,
 )
 # The same where no colon stands: the text is on the next line.
@@ -188,6 +207,8 @@ _SIGNS_OFF = regex.compile(
     r"saygılarımla|敬具|此致)\b",
     regex.IGNORECASE | regex.MULTILINE,
 )
+# Stands for lines that were quoted: no text has it (`_LOOKS`).
+_QUOTED = "\ue0ff"
 _BLANK = regex.compile(r"\n[ \t]*\n")
 
 
@@ -210,13 +231,13 @@ def parts_of(message: str) -> Parts:
     text = _without_fenced(text, foreign)
     text = _without_markup(text, foreign)
     text = _cut(text, [_CODE, _STRUCK, _HIDDEN_LINE], foreign)
-    text = _before(text, _FORWARDED, foreign)
     text = _without_quoted_lines(text, foreign)
+    text = _before(text, _FORWARDED, foreign)
     text = _without_quotations(text, foreign)
     own_paragraphs = list(_own_paragraphs(text, foreign))
     own = list[str]()
     for paragraph in own_paragraphs:
-        for sentence in _SENTENCE.findall(paragraph):
+        for sentence in _SENTENCE.findall(paragraph.replace(_QUOTED, "\n")):
             if _OF_THE_USER.search(sentence):
                 foreign.append(sentence)
             elif sentence.strip() and _states(sentence):
@@ -246,12 +267,27 @@ def _cut(text: str, patterns: Iterable[regex.Pattern[str]], foreign: list[str]) 
 
 
 def _before(text: str, pattern: regex.Pattern[str], foreign: list[str]) -> str:
-    """The text before a match; what follows is foreign."""
+    """The text before a match; what follows is brought."""
     match = pattern.search(text)
     if match is None:
         return text
-    foreign.append(text[match.start() :])
-    return text[: match.start()]
+    start = match.start()
+    after = text[match.end() :]
+    if after.lstrip().startswith(_QUOTED):
+        _add_brought(after, foreign)
+    else:
+        foreign.append(text[start:].replace(_QUOTED, ""))
+    return text[:start]
+
+
+def _add_brought(text: str, foreign: list[str]) -> None:
+    """Add a text that the person brought to what is foreign.
+
+    Of one that is quoted line by line the quoted lines are foreign already. What stands below them
+    may be the person's answer, or more of that text: it is neither foreign nor their word.
+    """
+    if not text.lstrip().startswith(_QUOTED):
+        foreign.append(text.replace(_QUOTED, ""))
 
 
 def _without_fenced(text: str, foreign: list[str]) -> str:
@@ -288,6 +324,8 @@ def _without_quoted_lines(text: str, foreign: list[str]) -> str:
     for line in text.split("\n"):
         if _QUOTED_LINE.match(line) or (has_table and "|" in line):
             foreign.append(line)
+            if kept[-1:] != [_QUOTED]:
+                kept.append(_QUOTED)
         else:
             kept.append(line)
     return "\n".join(kept)
@@ -326,19 +364,19 @@ def _own_paragraphs(text: str, foreign: list[str]) -> Iterator[str]:
     for number, paragraph in enumerate(paragraphs):
         rest = "\n\n".join(paragraphs[number:])
         if _OPENS_A_LETTER.match(paragraph) or (is_long and number):
-            foreign.append(rest)
+            foreign.append(rest.replace(_QUOTED, ""))
             return
         if length_of(paragraph) > LONG_PARAGRAPH or _is_log(paragraph):
-            foreign.append(paragraph)
+            foreign.append(paragraph.replace(_QUOTED, ""))
             continue
         own, brought = _until_handed_over(paragraph)
         if own.strip():
             yield own
         if brought is not None:
-            foreign.append("\n\n".join([brought, *paragraphs[number + 1 :]]))
+            _add_brought("\n\n".join([brought, *paragraphs[number + 1 :]]), foreign)
             return
         if "\n" not in paragraph.strip() and _hands_over_next_line(paragraph):
-            foreign.append("\n\n".join(paragraphs[number + 1 :]))
+            _add_brought("\n\n".join(paragraphs[number + 1 :]), foreign)
             return
 
 
@@ -359,12 +397,19 @@ def _until_handed_over(paragraph: str) -> tuple[str, str | None]:
     for match in regex.finditer(r"[:：](?=\s|$|[^\d\s/])", paragraph):
         sentence = _SENTENCE.findall(paragraph[: match.start()])
         said = sentence[-1] if sentence else ""
-        if _HANDS_OVER.search(said) and not _REMEMBER.search(said):
+        if _hands_over(said):
             return paragraph[: match.start()], paragraph[match.end() :]
     first, line_break, rest = paragraph.partition("\n")
     if _hands_over_next_line(first) and line_break:
         return first, rest
     return paragraph, None
+
+
+def _hands_over(sentence: str) -> bool:
+    """Whether a sentence before a colon hands over a text of somebody else's."""
+    if not _HANDS_OVER.search(sentence) or _OWN_TEXT.search(sentence):
+        return False
+    return not _REMEMBER.search(sentence)
 
 
 def _hands_over_next_line(line: str) -> bool:
