@@ -68,8 +68,10 @@ def results_text(
     for match in matches:
         head = _head(match, zone)
         heads.append(head)
-        room -= len(head) + len(_GAP)
-    asked = " ".join([query[:MAX_QUERY_CHARS], *alternatives])
+        room -= len(head)
+        room -= len(_GAP)
+    own_words = query[:MAX_QUERY_CHARS]
+    asked = " ".join([own_words, *alternatives])
     words = _stems(asked)
     quotes = _quotes(matches, words, room, zone)
     texts = list[str]()
@@ -117,7 +119,8 @@ def _quotes(
         least = min(_LEAST_CHARS, len(text))
         if share < least:
             continue
-        line = start + _excerpt(text, words, share)
+        excerpt = _excerpt(text, words, share)
+        line = start + excerpt
         quotes[number][place] = line
         room -= len(line)
     return quotes
@@ -129,7 +132,8 @@ def _line_start(conversation: Conversation, place: int, zone: ZoneInfo) -> str:
     number = place + 1
     day = _other_day(conversation, turn, zone)
     name = " ".join(turn.name.split())
-    speaker = name[:_NAME_CHARS] or turn.speaker
+    shown_name = name[:_NAME_CHARS]
+    speaker = shown_name or turn.speaker
     return f"\n  {number}. {day}{speaker}: "
 
 
@@ -245,7 +249,9 @@ def page_text(
     room = chars - len(head)
     lines = dict[int, str]()
     for place in _nearest(middle, total):
-        share = room // 2 if place == middle else room // 4
+        share = room // 4
+        if place == middle:
+            share = room // 2
         line = _page_line(conversation, place, share, zone)
         if len(line) > room:
             break
@@ -280,7 +286,8 @@ def _excerpt(text: str, stems: Sequence[str], chars: int) -> str:
     """At most `chars` characters of a text, from a little before the place with most of these stems
     on.
     """
-    flat = " ".join(text[:_LOOKED_AT_CHARS].split())
+    words = text[:_LOOKED_AT_CHARS].split()
+    flat = " ".join(words)
     if len(flat) <= chars:
         return flat
     # Two for the signs that say that there is more.
@@ -310,7 +317,8 @@ def _best_start(low: str, stems: Sequence[str], chars: int) -> int:
     for place in _places_of(words, low):
         start = _moved_into(low, place - before, chars)
         end = start + chars
-        count = _count_in(low[start:end], words)
+        part = low[start:end]
+        count = _count_in(part, words)
         if count > most:
             best = start
             most = count
@@ -338,7 +346,8 @@ def _places_of(words: Sequence[str], low: str) -> list[int]:
     """The first places of these words in a text, in order."""
     places = set[int]()
     for word in words:
-        hits = re.finditer(re.escape(word), low)
+        pattern = re.escape(word)
+        hits = re.finditer(pattern, low)
         for hit in islice(hits, _PLACES):
             places.add(hit.start())
     return sorted(places)[:_ALL_PLACES]

@@ -64,7 +64,8 @@ async def catch_up(
     version_of_current = others.pop(current, None)
     stale = _stale(index.table, others)
     taken = stale[:most]
-    index.outstanding = len(stale) - len(taken)
+    left_out = stale[len(taken) :]
+    index.outstanding = len(left_out)
     # A search by a person who has said little since the last one writes nothing.
     if taken or changed > FIRST_PAGE:
         keys = index.keys
@@ -72,7 +73,8 @@ async def catch_up(
         for start in range(0, len(taken), _READ_PAGE):
             page = taken[start : start + _READ_PAGE]
             talks = await read_conversations(threads, actor, agents, page, routes)
-            is_refused = not await index_conversations(store, actor, talks, began, index)
+            is_written = await index_conversations(store, actor, talks, began, index)
+            is_refused = not is_written
             if is_refused:
                 break
             for talk in talks:
@@ -120,7 +122,8 @@ async def _changed_versions(
 def _stale(table: Any, versions: dict[str, int]) -> list[str]:
     """The threads of which the index has another version, newest first."""
     present = table[newest(table)]
-    known = dict(present[["key", "version"]].tolist())
+    keys_and_versions = present[["key", "version"]].tolist()
+    known = dict(keys_and_versions)
     stale = list[str]()
     for thread_id in sorted(versions, key=versions.__getitem__, reverse=True):
         version = versions[thread_id]
@@ -211,5 +214,6 @@ async def _thread_ids(store: BaseStore, actor: identity.Actor, keys: Iterable[in
     thread_ids = list[str]()
     for item in await document_items(store, actor, sorted(keys)):
         if item is not None:
-            thread_ids.append(str(item.value["thread_id"]))
+            thread_id = str(item.value["thread_id"])
+            thread_ids.append(thread_id)
     return thread_ids

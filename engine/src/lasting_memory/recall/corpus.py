@@ -69,7 +69,8 @@ class Corpus:
         for document in documents:
             rows.append(document.row)
             sizes.append(len(document.passages))
-        numbers = np.arange(len(documents))
+        document_count = len(documents)
+        numbers = np.arange(document_count)
         self.passage_count = sum(sizes)
         self.rows = np.concatenate(rows)
         self.conversations = conversation_of(self.rows["key"])
@@ -118,10 +119,13 @@ class Corpus:
 
     def _set_weights(self, *, asks_answers: bool) -> None:
         """Set how much each passage counts."""
-        asked_weight = ASKED_EXPLAINED_WEIGHT if asks_answers else EXPLAINED_WEIGHT
-        # What only repeats something at length is never what was asked for.
-        explained_weights = np.where(self.tells, asked_weight, EXPLAINED_WEIGHT)
-        self.weights = np.where(self.is_explained, explained_weights, self.kind_weights)
+        weights = self.kind_weights.copy()
+        weights[self.is_explained] = EXPLAINED_WEIGHT
+        if asks_answers:
+            # What only repeats something at length is never what was asked for.
+            is_asked_for = self.is_explained & self.tells
+            weights[is_asked_for] = ASKED_EXPLAINED_WEIGHT
+        self.weights = weights
 
     def any_in_document(self, of_passages: Array) -> Array:
         """For each document, whether a truth is there of any of its passages."""

@@ -65,6 +65,21 @@ class Document:
     marks: Array
     left_out: int = 0
 
+    @property
+    def key(self) -> int:
+        """Its number."""
+        return int(self.row["key"][0])
+
+    @property
+    def version(self) -> int:
+        """The time of its conversation's last change, in microseconds since 1970."""
+        return int(self.row["version"][0])
+
+    @property
+    def ended(self) -> int:
+        """The time at which something was said in it last, in seconds since 1970."""
+        return int(self.row["ended"][0])
+
     def stored(self) -> dict[str, Any]:
         """The item's value."""
         arrays = {
@@ -126,10 +141,12 @@ def documents(talk: Conversation) -> list[Document]:
     # A search names speakers by their first name.
     names = dict[str, int]()
     for turn in talk.turns:
-        names[turn.name] = _name_of(turn.name, language)
+        name = turn.name
+        names[name] = _name_of(name, language)
     made = list[Document]()
     for number, part in enumerate(shown):
-        made.append(_document(whole, talk.turns, names, number, part))
+        document = _document(whole, talk.turns, names, number, part)
+        made.append(document)
     return made
 
 
@@ -173,11 +190,13 @@ def _passages(talk: Conversation, language: str) -> list[_Passage]:
 def _row(talk: Conversation) -> Array:
     """The row of a conversation's first document, without its counts."""
     began_at = talk.created_at or talk.date
+    began = version_of(began_at)
+    ended = version_of(talk.last_said_at)
     row = np.zeros(1, TABLE)
     row["key"] = key_of(talk.thread_id)
     row["version"] = version_of(talk.updated_at)
-    row["began"] = version_of(began_at) // 1_000_000
-    row["ended"] = version_of(talk.last_said_at) // 1_000_000
+    row["began"] = began // 1_000_000
+    row["ended"] = ended // 1_000_000
     return row
 
 
@@ -240,8 +259,8 @@ def _words_of(text: str, language: str) -> list[tuple[str, int]]:
             words += zip(stems, itertools.repeat(mark))
             continue
         for term in lexical.search_stems(sentence, language):
-            accents = accents_of(term.accents)
-            words.append((term.text, accents << ACCENTS_SHIFT | mark))
+            accents = accents_of(term.accents) << ACCENTS_SHIFT
+            words.append((term.text, accents | mark))
     return words
 
 

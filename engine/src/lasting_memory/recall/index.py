@@ -31,7 +31,7 @@ from hashlib import blake2b
 from typing import Any, cast
 
 import numpy as np
-from langgraph.store.base import BaseStore, GetOp, PutOp, SearchOp
+from langgraph.store.base import BaseStore, GetOp, PutOp, SearchItem, SearchOp
 
 from lasting_memory import platform
 from lasting_memory.memory import journal
@@ -118,12 +118,11 @@ async def load(store: BaseStore, actor: identity.Actor) -> Index:
     """
     documents_of = namespaces.recall(actor, "documents")
     new_of = namespaces.recall(actor, "new")
-    segments_of = namespaces.recall(actor, "segments")
     read_watermark = GetOp(documents_of, WATERMARK)
     read_new = SearchOp(new_of, limit=MOST_PARTS)
     results = await store.abatch([read_watermark, read_new])
     watermark, new = cast("Any", results)
-    segments = await store.asearch(segments_of, limit=MOST_PARTS)
+    segments = await _segments(store, actor)
     index = Index()
     index.new_parts = len(new)
     for item in (*segments, *new):
@@ -139,14 +138,19 @@ async def state_of(store: BaseStore, actor: identity.Actor) -> frozenset[tuple[s
 
     Another value says that somebody has changed the index.
     """
+    new = await _new_parts(store, actor, MOST_PARTS)
+    segments = await _segments(store, actor)
+    return frozenset((part.key, part.updated_at) for part in (*new, *segments))
+
+
+async def _new_parts(store: BaseStore, actor: identity.Actor, most: int) -> list[SearchItem]:
     new_of = namespaces.recall(actor, "new")
+    return await store.asearch(new_of, limit=most)
+
+
+async def _segments(store: BaseStore, actor: identity.Actor) -> list[SearchItem]:
     segments_of = namespaces.recall(actor, "segments")
-    new = await store.asearch(new_of, limit=MOST_PARTS)
-    segments = await store.asearch(segments_of, limit=MOST_PARTS)
-    state = set[tuple[str, datetime]]()
-    for part in (*new, *segments):
-        state.add((part.key, part.updated_at))
-    return frozenset(state)
+    return await store.asearch(segments_of, limit=MOST_PARTS)
 
 
 async def read_postings(
@@ -195,7 +199,8 @@ def _delete(namespace: Namespace, key: str) -> PutOp:
 async def document_items(store: BaseStore, actor: identity.Actor, keys: Iterable[int]) -> list[Any]:
     """The items of the documents of these numbers; None where there is none."""
     documents_of = namespaces.recall(actor, "documents")
-    return await _items(store, documents_of, map(name_of, keys))
+    names = map(name_of, keys)
+    return await _items(store, documents_of, names)
 
 
 async def _items(store: BaseStore, namespace: Namespace, names: Iterable[str]) -> list[Any]:
@@ -219,15 +224,19 @@ async def index_conversations(
     `before` is the index until now: it tells which documents a conversation that became shorter has
     too many, and counts what may be merged. Returns False, and writes nothing, if the person was forgotten since this began.
     """
-    counts = _counts_in(before.table) if before else {}
+    counts = dict[int, int]()
+    if before:
+        counts = _counts_in(before.table)
     has_meaning = platform.embedding_model(store) is not None
     ops = list[PutOp]()
     for talk in talks:
         made = await platform.in_thread(documents, talk)
         ops += await platform.in_thread(_conversation_ops, actor, made, counts)
         if has_meaning:
-            ops.append(_waiting_op(actor, made[0]))
-    if not await write(store, actor, ops, began):
+            first = made[0]
+            ops.append(_waiting_op(actor, first))
+    is_written = await write(store, actor, ops, began)
+    if not is_written:
         return False
     if before:
         before.new_parts += len(talks)
@@ -243,19 +252,20 @@ def _conversation_ops(
 
     `counts` are how many documents conversations had, where it was more than one.
     """
-    first = made[0]
-    key = int(first.row["key"][0])
     documents_of = namespaces.recall(actor, "documents")
     ops = list[PutOp]()
-    for number, document in enumerate(made):
-        name = name_of(key + number)
+    for document in made:
+        name = name_of(document.key)
         value = document.stored()
         ops.append(_put(documents_of, name, value))
+    key = made[0].key
+    count = len(made)
     count_before = counts.get(key, 1)
-    ops += _count_ops(actor, key, len(made), count_before)
+    ops += _count_ops(actor, key, count, count_before)
     rows = _postings_of(made)
-    is_long = len(made) > 1
-    buckets = _bucket_count(rows) if is_long else 1
+    buckets = 1
+    if count > 1:
+        buckets = _bucket_count(rows)
     part = _new_part(actor, made, buckets)
     ops += _part_ops(actor, part, rows)
     return ops
@@ -275,10 +285,8 @@ def _new_part(actor: identity.Actor, made: Sequence[Document], buckets: int) -> 
 
 def _part_name(document: Document) -> str:
     """The name of the part of one conversation: another one for each version."""
-    row = document.row[0]
-    key = int(row["key"])
-    version = int(row["version"])
-    return f"{name_of(key)}@{version}"
+    name = name_of(document.key)
+    return f"{name}@{document.version}"
 
 
 def _bucket_count(rows: Array) -> int:
@@ -290,11 +298,10 @@ def _waiting_op(actor: identity.Actor, document: Document) -> PutOp:
 
     Of another version it is another item: it may be put while this one is worked off.
     """
-    row = document.row[0]
-    version = int(row["version"])
     name = _part_name(document)
     waiting = namespaces.recall(actor, "waiting")
-    return _put(waiting, name, {"thread_id": document.thread_id, "version": version})
+    value = {"thread_id": document.thread_id, "version": document.version}
+    return _put(waiting, name, value)
 
 
 def _postings_of(made: Sequence[Document]) -> Array:
@@ -310,7 +317,8 @@ def _postings_of(made: Sequence[Document]) -> Array:
 def _counts_in(table: Array) -> dict[int, int]:
     """How many documents the conversations of a table have, where it is more than one."""
     keys = np.unique(table["key"])
-    conversations, counts = np.unique(conversation_of(keys), return_counts=True)
+    all_conversations = conversation_of(keys)
+    conversations, counts = np.unique(all_conversations, return_counts=True)
     is_long = counts > 1
     long_ones = conversations[is_long].tolist()
     their_counts = counts[is_long].tolist()
@@ -325,10 +333,14 @@ async def _document_counts(
     Only more than one are noted.
     """
     documents_of = namespaces.recall(actor, "documents")
-    items = await _items(store, documents_of, map(_count_name, keys))
+    names = map(_count_name, keys)
+    items = await _items(store, documents_of, names)
     counts = dict[int, int]()
     for key, item in zip(keys, items, strict=True):
-        counts[key] = item.value["documents"] if item else 1
+        count = 1
+        if item:
+            count = item.value["documents"]
+        counts[key] = count
     return counts
 
 
@@ -412,7 +424,8 @@ def _part_ops(actor: identity.Actor, part: Part, rows: Array) -> list[PutOp]:
     languages = list(part.languages)
     arrays = {"table": part.table}
     table = packed(arrays, languages=languages, buckets=part.buckets)
-    ops.append(_put(part.namespace, part.name, table))
+    put_table = _put(part.namespace, part.name, table)
+    ops.append(put_table)
     return ops
 
 
@@ -441,7 +454,9 @@ async def write(
     """Write to a person's index, unless they were forgotten since the request of this `began`, or
     else the run, began. Returns whether it was written. `is_checked` as in the journal.
     """
-    since = began or journal.began(actor)
+    since = began
+    if since is None:
+        since = journal.began(actor)
     return await journal.put_unless_forgotten(store, ops, since, is_checked=is_checked)
 
 
@@ -449,8 +464,7 @@ async def _merge(store: BaseStore, actor: identity.Actor, began: journal.Began |
     """Put many new parts, and the segments that are not larger than all before, as one segment;
     then delete them.
     """
-    new_of = namespaces.recall(actor, "new")
-    new_parts = await store.asearch(new_of, limit=MERGE_AT)
+    new_parts = await _new_parts(store, actor, MERGE_AT)
     if len(new_parts) < MERGE_AT:
         return
     try:

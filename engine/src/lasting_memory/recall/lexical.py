@@ -226,7 +226,8 @@ def _stemmed(found: list[str], stemmer: str | None) -> list[str]:
     known: dict[str, Any] = _stemmers.__dict__
     if stemmer not in known:
         known[stemmer] = Stemmer.Stemmer(stemmer)
-    stemmed: list[str] = known[stemmer].stemWords(found)
+    own_stemmer = known[stemmer]
+    stemmed: list[str] = own_stemmer.stemWords(found)
     return stemmed
 
 
@@ -311,16 +312,24 @@ def _written(match: re.Match[str], today: date) -> Time:
     if stands_alone and name in _WORDS_TOO:
         raise ValueError(f"{name} is a word here.")
     month = _month(name)
-    day = int(parts.get("day") or parts.get("day_after") or 0)
+    digits = parts.get("day") or parts.get("day_after")
+    day = int(digits or 0)
     year = today.year
     if "year" in parts:
         year = int(parts["year"])
-    elif (month, day) > (today.month, today.day):
+    elif _is_later_in_year(month, day, today):
         year -= 1
     if day:
         named_day = date(year, month, day)
         return Time(named_day, named_day)
     return _whole_month(year, month)
+
+
+def _is_later_in_year(month: int, day: int, today: date) -> bool:
+    """Whether a day of a year, or with 0 its month, is later in it than today."""
+    if month == today.month:
+        return day > today.day
+    return month > today.month
 
 
 def _whole_year(digits: str) -> Time:

@@ -65,8 +65,9 @@ class Question(NamedTuple):
     @property
     def weights(self) -> Array:
         """The weight of each word: 1 for the query's own."""
-        is_own = np.arange(len(self.words)) < self.own
-        return np.where(is_own, 1.0, ALTERNATIVE_WEIGHT)
+        weights = np.full(len(self.words), ALTERNATIVE_WEIGHT)
+        weights[: self.own] = 1.0
+        return weights
 
     def fit(self, table: Array) -> Array:
         """How well the days of conversations fit a time in the question.
@@ -123,7 +124,8 @@ def question(
     others = lexical.query_words(other_text, languages, MAX_QUERY_WORDS, own_stems)
     hashes = list[list[int]]()
     for word in (*own, *others):
-        hashes.append([hash_of(stem) for stem in word.stems])
+        stem_hashes = [hash_of(stem) for stem in word.stems]
+        hashes.append(stem_hashes)
     accents = [accents_of(word.accents) for word in own]
     return Question(
         hashes,

@@ -153,7 +153,8 @@ class _Ranking:
         A word of one conversation can be common there.
         """
         total = frequencies.total
-        passages = total * self._telling_passages / self._telling_documents
+        told_passages = total * self._telling_passages
+        passages = told_passages / self._telling_documents
         rarity = inverse_frequency(frequencies.conversations, total)
         passage_rarity = inverse_frequency(frequencies.passages, passages)
         mean_rarity: Array = np.sqrt(rarity * passage_rarity)
@@ -183,8 +184,8 @@ class _Ranking:
         first_weights = own_weights[:-1]
         second_weights = own_weights[1:]
         means = (first_weights + second_weights) / 2
-        weights: Array = PAIR_WEIGHT * np.minimum(means, rarity)
-        return weights
+        lesser: Array = np.minimum(means, rarity)
+        return PAIR_WEIGHT * lesser
 
     def _by_passage(self, counts: Array, weights: Array) -> Array:
         """The score of each passage. A row of `counts` is a word's, or a pair's, and weighed."""
@@ -202,7 +203,8 @@ class _Ranking:
         own_counts = counts * corpus.weights
         own_lengths = corpus.lengths * corpus.weights
         window_counts = corpus.with_neighbours(own_counts)
-        (lengths,) = corpus.with_neighbours(own_lengths[None, :])
+        one_row = own_lengths[None, :]
+        (lengths,) = corpus.with_neighbours(one_row)
         relevance = relevances(window_counts, weights, lengths, self._tells)
         return relevance * corpus.weights
 
@@ -224,7 +226,9 @@ class _Ranking:
     def _document_scores(self, passages: Array, wholes: Array, time_weight: float) -> Array:
         """The score of each document, of BM25 of all passages and of all documents."""
         best = self._corpus.most_in_document(passages)
-        whole_weight = ASKED_WHOLE_WEIGHT if self._question.asks_answers else WHOLE_WEIGHT
+        whole_weight = WHOLE_WEIGHT
+        if self._question.asks_answers:
+            whole_weight = ASKED_WHOLE_WEIGHT
         whole = whole_weight * self._kind_weights * wholes
         time = time_weight * self._time_fits
         scores: Array = best + whole + time
@@ -235,7 +239,8 @@ class _Ranking:
         names.
         """
         names = self._corpus.names
-        named = self._question.own_hashes.intersection(names.tolist())
+        asked = self._question.own_hashes
+        named = asked.intersection(names.tolist())
         if len(named) != 1:
             return np.ones(len(names))
         is_named = names == named.pop()
@@ -275,7 +280,8 @@ def _turns(document: Document, scores: Array) -> Turns:
     """The turns of a document, each with the score of its best passage, best first."""
     turns = document.passages["turn"]
     best_first = np.argsort(-scores, kind="stable")
-    _, first_places = np.unique(turns[best_first], return_index=True)
+    sorted_turns = turns[best_first]
+    _, first_places = np.unique(sorted_turns, return_index=True)
     first_places.sort()
     best_passages = best_first[first_places]
     best_turns = turns[best_passages].tolist()

@@ -25,7 +25,6 @@ from lasting_memory.recall.format import (
     ASKS,
     TENTHS,
     DamagedError,
-    conversation_of,
     key_of,
 )
 from lasting_memory.recall.index import Index, document_items, drop, forget, read_postings, state_of
@@ -97,9 +96,8 @@ class _Candidates:
         """The numbers of the conversations, best first (`in_order`)."""
         ended = dict[int, int]()
         for document in self.documents:
-            row = document.row[0]
-            conversation = int(conversation_of(row["key"]))
-            ended[conversation] = int(row["ended"])
+            conversation = key_of(document.thread_id)
+            ended[conversation] = document.ended
         share = NEAR_BEST_FOR_NEWEST if self.asks_newest else NEAR_BEST
         scores = self.scores()
         return in_order(scores, ended, share)
@@ -284,9 +282,10 @@ async def _candidates(
 
     Raises `DamagedError` if an item cannot be read, or is gone meanwhile.
     """
+    parts = index.parts
     asked = wanted.question(index)
     leave_out = key_of(wanted.current)
-    rows = await read_postings(store, actor, index.parts, asked.hashes)
+    rows = await read_postings(store, actor, parts, asked.hashes)
     keys, frequencies = await platform.in_thread(
         matching_documents, index.table, rows, asked, leave_out
     )
