@@ -3,7 +3,7 @@
 The verdict says what may be committed, what is left out, and why nothing may be committed.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import NamedTuple
@@ -188,8 +188,8 @@ def _settled(draft: Draft, edited: Mapping[str, FileData]) -> list[Changed]:
     """What a draft changes, with what becomes of lines that are over: a tidy takes them out, where
     it may remove something, and other runs leave them. Blocks.
     """
-    takes_over_lines_out = draft.record.kind == "tidy" and "remove" in draft.rules.may
-    if not takes_over_lines_out:
+    may_remove = "remove" in draft.rules.may
+    if draft.record.kind != "tidy" or not may_remove:
         changed = changes(draft.base, edited)
         return draft.over.kept(changed, draft.contradicted)
     changed, reasons = draft.over.taken_out(draft.base, edited)
@@ -305,20 +305,20 @@ async def _objection(
 ) -> Verdict | None:
     """Why none of the changes may be committed, if there is a reason."""
     rules = draft.rules
-    given_up: Mapping[str, Collection[str]] = draft.given_up
-    unchanged = list[TextFile]()
+    unchanged: Sequence[TextFile] = ()
     if draft.source:
         rules = replace(rules, removable_share=0)  # each line that goes needs a reason
         unchanged = _unchanged_source(draft.source, changed)
-    if draft.reading:
-        given_up = {}  # a text that was brought takes no line away
+    # A text that was brought takes no line away.
+    given_up = {} if draft.reading else draft.given_up
     found = await platform.in_thread(guard.objection, changed, given_up, rules, unchanged)
     if found:
         why = note(found.kind, *found.lines)
         return Verdict(problem=found.reason, notes=[why])
     whole = draft.with_earlier_parts(changed)
+    author = draft.author
     try:
-        await draft.memory.check(whole, draft.author, memory.files, sources)
+        await draft.memory.check(whole, author, memory.files, sources)
     except ValueError as error:
         kind = getattr(error, "kind", "") or "refused"
         why = note(kind)

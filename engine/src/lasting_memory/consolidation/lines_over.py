@@ -77,16 +77,17 @@ class LinesOver:
         new: Sequence[DatedLine],
     ) -> Changed:
         """A change with the lines that are over where they were."""
-        over = self.numbers(change.key, change.before)
-        lines = change.before.split("\n")
+        before = change.before
+        lines = before.split("\n")
+        over = self.numbers(change.key, before)
         staying = set[int]()
-        for number in dropped(change.before, change.after, over, new):
+        for number in dropped(before, change.after, over, new):
             line = lines[number].strip()
             if (change.path, line) not in contradicted:
                 staying.add(number)
         if not staying:
             return change
-        text = with_lines(change.before, change.after, staying)
+        text = with_lines(before, change.after, staying)
         return replace(change, after=text, deleted=False)
 
     def taken_out(
@@ -96,7 +97,9 @@ class LinesOver:
         the lines that it takes out, each with the reason. Blocks.
         """
         over = self._lines_over(base)
-        everywhere = set[str]().union(*over.values())
+        everywhere = set[str]()
+        for lines in over.values():
+            everywhere |= lines
         cleaned = dict[str, FileData]()
         for key, file in files.items():
             there_before = set[str]()
@@ -131,7 +134,10 @@ class LinesOver:
 
 
 def _stripped_lines(text: str) -> set[str]:
-    return {line.strip() for line in text.split("\n")}
+    lines = set[str]()
+    for line in text.split("\n"):
+        lines.add(line.strip())
+    return lines
 
 
 def _without(file: FileData, gone: Collection[str]) -> FileData:

@@ -1,6 +1,7 @@
 """Deletes conversations that are too old to keep, once they are consolidated."""
 
 from collections import defaultdict
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -28,28 +29,38 @@ async def delete_old(
     days = deployment.limits.conversation_days
     if days is None:
         return 0
-    before = (now or datetime.now(UTC)) - timedelta(days=days)
+    now = now or datetime.now(UTC)
+    before = now - timedelta(days=days)
     waits_until = before - LOOK_BACK
 
     async def due_ids(threads: list[Any]) -> set[str]:
         if deployment.memory.is_shared:
             return set()
-        may_wait = [thread for thread in threads if time_of(thread["updated_at"]) >= waits_until]
+        may_wait = list[Any]()
+        for thread in threads:
+            updated_at = time_of(thread["updated_at"])
+            if updated_at >= waits_until:
+                may_wait.append(thread)
         due = await changed_in(may_wait, deployment, store)
         return {item.thread_id for item in due}
 
     deleted = list[Any]()
     for graph in deployment.agents:
         deleted += await delete_idle(client, {"graph_id": graph}, before, due_ids, store)
+    await _forget_deleted(deployment, store, deleted)
+    return len(deleted)
+
+
+async def _forget_deleted(deployment: Deployment, store: BaseStore, threads: Iterable[Any]) -> None:
+    """Delete what the store knows of these conversations."""
     thread_ids_of = defaultdict[identity.Actor, list[str]](list)
-    for thread in deleted:
+    for thread in threads:
         owner = owner_of(thread, deployment)
         if owner:  # without one it has no index
             thread_ids = thread_ids_of[owner.actor]
             thread_ids.append(thread["thread_id"])
     for actor, ids in thread_ids_of.items():
         await _forget_threads(store, actor, ids)
-    return len(deleted)
 
 
 async def _forget_threads(store: BaseStore, actor: identity.Actor, thread_ids: list[str]) -> None:

@@ -71,17 +71,7 @@ async def read(draft: Draft, messages: Sequence[AnyMessage], client: LangGraphCl
     """
     stored = await _read_stored(draft)
     draft.over = stored.over
-    undecided = [proposal for proposal in stored.memory.proposals if proposal.changes]
-    if draft.record.kind == "dream":
-        # Its draft is what the model works on. Lines of old conversations may be over by now.
-        draft.over = replace(stored.over, written={})
-        await dreaming.choose(draft, stored.marks, client)
-    elif draft.record.kind == "bring":
-        part = await _part_of(messages)
-        await _begin_reading(draft, part, undecided)
-    else:
-        _check_room(undecided)
-        draft.base = await _with_proposals(draft.memory, stored.files, undecided)
+    await _read_files(draft, stored, messages, client)
     taken = await draft.taken_back(stored.memory)
     if draft.dream:
         present = texts(stored.files)
@@ -93,6 +83,23 @@ async def read(draft: Draft, messages: Sequence[AnyMessage], client: LangGraphCl
     else:
         talk = await _talk(draft, stored, lines_taken, client)
     await platform.in_thread(draft.show, talk, lines_taken)
+
+
+async def _read_files(
+    draft: Draft, stored: _Stored, messages: Sequence[AnyMessage], client: LangGraphClient
+) -> None:
+    """Give a draft the files that the model works on; of a dream its conversations, too."""
+    undecided = [proposal for proposal in stored.memory.proposals if proposal.changes]
+    if draft.record.kind == "dream":
+        # Its draft is what the model works on. Lines of old conversations may be over by now.
+        draft.over = replace(stored.over, written={})
+        await dreaming.choose(draft, stored.marks, client)
+    elif draft.record.kind == "bring":
+        part = await _part_of(messages)
+        await _begin_reading(draft, part, undecided)
+    else:
+        _check_room(undecided)
+        draft.base = await _with_proposals(draft.memory, stored.files, undecided)
 
 
 async def _talk(
@@ -107,15 +114,12 @@ async def _talk(
 
 
 async def _read_stored(draft: Draft) -> _Stored:
-    memory = draft.memory
-    places = mark_places(memory.actor)
-    found = await read_stored_memory(memory, places)
-    return _Stored(
-        memory=found,
-        files=await platform.in_thread(files_in, found.files),
-        over=await platform.in_thread(_over_in, memory.deployment, found.files),
-        marks=marks_in(draft.owner, *found.others),
-    )
+    places = mark_places(draft.memory.actor)
+    memory = await read_stored_memory(draft.memory, places)
+    files = await platform.in_thread(files_in, memory.files)
+    over = await platform.in_thread(_over_in, draft.deployment, memory.files)
+    marks = marks_in(draft.owner, *memory.others)
+    return _Stored(memory, files, over, marks)
 
 
 def _over_in(d: Deployment, items: Sequence[Item]) -> LinesOver:
