@@ -37,7 +37,7 @@ from lasting_memory.agent.backends import WAITS, ScopedFiles
 from lasting_memory.agent.memory_lines import MemoryLine, line_named, memory_lines, with_line
 from lasting_memory.agent.memory_search import MAX_FOUND, search_files
 from lasting_memory.agent.prompt import memory_files
-from lasting_memory.agent.tools import lacking
+from lasting_memory.agent.tools import lacking, with_addition
 from lasting_memory.agent.unshown import INDEX_PATH
 from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.http.requests import MCP_PATH, ROUTE, PersonRequest, caller_of, one_at_a_time
@@ -248,9 +248,7 @@ class MemoryTools:
     async def _append(self, key: str, line: str) -> bool:
         def appended(before: str) -> str:
             added = lacking(before, line)
-            needs_break = before and added and not before.endswith("\n")
-            gap = "\n" if needs_break else ""
-            return f"{before}{gap}{added}"
+            return with_addition(before, added)
 
         return await self._files.change(key, appended)
 
