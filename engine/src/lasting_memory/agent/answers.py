@@ -255,9 +255,9 @@ class Answer:
         self._chars += len(text)
 
     def _add_ending(self, metadata: Mapping[str, Any], *, has_content: bool) -> None:
-        reasons = [str(metadata[key]) for key in self._endings.keys if metadata.get(key)]
-        if reasons:
-            self._reason = reasons[0]
+        reason = self._reason_in(metadata)
+        if reason:
+            self._reason = reason
             # Of OpenAI's Responses.
             self._detail = _text_of(metadata.get("incomplete_details"), "reason")
         elif has_content:
@@ -266,6 +266,14 @@ class Answer:
         if block_reason:
             self._is_blocked = True
             self._reason = block_reason
+
+    def _reason_in(self, metadata: Mapping[str, Any]) -> str:
+        """Why an answer ended, where its metadata say so; "" otherwise."""
+        for key in self._endings.keys:
+            reason = metadata.get(key)
+            if reason:
+                return str(reason)
+        return ""
 
     def _note_cut(self, message: BaseMessage) -> None:
         cut = _CUT_BY.get(self._kind())
@@ -279,18 +287,20 @@ class Answer:
         Then its error says why, and the metadata do not.
         """
         if self._calls:
-            return self._has_half_call()
+            # The last call may be cut.
+            return self._has_unknown_reason()
         return not self._says_something()
 
-    def _has_half_call(self) -> bool:
-        """Whether the last call may be cut: the answer ended for a reason of no whole one."""
+    def _has_unknown_reason(self) -> bool:
+        """Whether the answer ended for a reason that is none of a whole one, as far as they are known."""
         if not self._endings.known or not self._reason:
             return False
         return self._reason not in self._endings.whole
 
     def _kind(self) -> str:
         """How it ended: whole, malformed, or as in `_CUT_BY`."""
-        kind = _KINDS.get((self._detail or self._reason).casefold(), "")
+        reason = self._detail or self._reason
+        kind = _KINDS.get(reason.casefold(), "")
         if kind in {"malformed", "limit"}:
             return kind
         if self._is_blocked:
@@ -299,9 +309,9 @@ class Answer:
             return kind
         if self._is_refused:
             return "refusal"
-        if not self._reason or not self._endings.known or self._reason in self._endings.whole:
-            return "whole"
-        return "other"
+        if self._has_unknown_reason():
+            return "other"
+        return "whole"
 
     def _shown_reason(self) -> str:
         """The provider's own words, as far as they are words."""
@@ -314,7 +324,7 @@ class Answer:
         return reason or detail
 
     def _check_calls(self) -> None:
-        if self._has_half_call():
+        if self._has_unknown_reason():
             raise BadAnswerError(
                 f"The model's answer ended with {self._shown_reason()}, in which a tool call may be half.",
                 _SHORTER if self._kind() == "limit" else "",
@@ -333,7 +343,8 @@ class Answer:
                 _VALID_JSON,
             ) from None
         # langchain leaves out such a call, and the turn would end without a word.
-        if not all(isinstance(values, dict) for values in arguments):
+        are_objects = all(isinstance(values, dict) for values in arguments)
+        if not are_objects:
             raise BadAnswerError(
                 "The model called a tool with arguments that are no JSON object.", _VALID_JSON
             )
@@ -356,8 +367,10 @@ def has_words(text: str) -> bool:
 
 
 def _is_visible(character: str) -> bool:
-    is_blank = unicodedata.category(character)[0] in "ZC" or character in _BLANK
-    return not is_blank
+    if character in _BLANK:
+        return False
+    category = unicodedata.category(character)
+    return category[0] not in "ZC"
 
 
 def _shows_something(message: BaseMessage) -> bool:

@@ -102,20 +102,23 @@ class Bounds(ModelRetryMiddleware):
         if not self._is_checked:
             checks.check_files(request.tools)
             self._is_checked = True
+        d = self._deployment
         store = get_store()
-        caller = Caller.of_run(self._deployment, request.runtime)
-        refusal = await budget_refusal(store, caller.actor, self._deployment)
+        caller = Caller.of_run(d, request.runtime)
+        refusal = await budget_refusal(store, caller.actor, d)
         if refusal is not None:
             sentence, _ = refusal
             return self._without_budget(sentence)
         async with self._in_time():
-            response = await self._explained(self._bounded(request), handler)
+            bounded = self._bounded(request)
+            response = await self._explained(bounded, handler)
             answer = [with_known_arguments(part, request.tools) for part in response.result]
             response = replace(response, result=answer)
-        if self._deployment.settings.daily_tokens:
+        if d.settings.daily_tokens:
             await count_tokens(store, caller, response.result, request.messages)
         if not self._consolidating:
-            check_said(response.result[-1])
+            last = response.result[-1]
+            check_said(last)
         return response
 
     def _bounded(self, request: ModelRequest[Any]) -> ModelRequest[Any]:

@@ -167,8 +167,9 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
     ) -> Any:
         """What is read of a file says which of its lines prompts leave out, or show apart."""
         result = await handler(request)
-        call = request.tool_call
-        return await self._file_notes.added(call["name"], call["args"], result)
+        name = request.tool_call["name"]
+        args = request.tool_call["args"]
+        return await self._file_notes.added(name, args, result)
 
     async def preview(
         self, store: BaseStore, actor: Actor, assistant: str, snapshot: Snapshot
@@ -272,7 +273,8 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
             if self._deployment.ends:
                 current = ends.current_text(item, whole, day)
             signs = signs_in(item.value)
-            texts[key], apart = told_apart(key, whole, signs, current)
+            kept, apart = told_apart(key, whole, signs, current)
+            texts[key] = kept
             for line in apart:
                 doubtful.append(f"- /memories{key}: {line}")
         return doubtful

@@ -108,12 +108,13 @@ class RunSnapshots:
 
         Without a server, which gives run ids, each call reads.
         """
-        kept = self._kept.get(caller.run_id)
+        run_id = caller.run_id
+        kept = self._kept.get(run_id)
         if kept is not None:
             return kept
         snapshot = await read_snapshot(self._deployment, store, caller.actor, caller.assistant)
-        if caller.run_id:
-            self._keep(caller.run_id, snapshot)
+        if run_id:
+            self._keep(run_id, snapshot)
         return snapshot
 
     def _keep(self, run_id: str, snapshot: Snapshot) -> None:

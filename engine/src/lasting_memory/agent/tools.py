@@ -83,17 +83,26 @@ def append_memory_tool(backend: CompositeBackend, d: Deployment) -> BaseTool:
         def appended(before: str) -> str:
             nonlocal added, after
             added = lacking(before, text)
-            needs_break = before and added and not before.endswith("\n")
-            after = f"{before}\n{added}" if needs_break else f"{before}{added}"
+            after = with_addition(before, added)
             return after
 
         await _change(backend, path, appended)
         if not added:
             return f"Nothing was added: it stands in {path} already."
-        return f"Added to {path}.{await unshown_note(backend, d, path, len(after.encode()))}"
+        size = len(after.encode())
+        note = await unshown_note(backend, d, path, size)
+        return f"Added to {path}.{note}"
 
     append_memory.handle_tool_error = True
     return append_memory
+
+
+def with_addition(before: str, addition: str) -> str:
+    """A text with an addition behind it, in lines of its own; "" adds nothing."""
+    lacks_break = bool(before) and not before.endswith("\n")
+    if addition and lacks_break:
+        return f"{before}\n{addition}"
+    return before + addition
 
 
 def lacking(before: str, text: str) -> str:
@@ -154,16 +163,17 @@ def _save_profile(backend: CompositeBackend, schema: type[BaseModel]) -> BaseToo
         return f"Saved {PROFILE_PATH}."
 
     names = ", ".join(schema.model_fields)
-    arguments = create_model(
-        "save_profile", profile=(schema, Field(description="the fields to set"))
-    )
+    field = Field(description="the fields to set")
+    arguments = create_model("save_profile", profile=(schema, field))
 
     def refusal(error: ValidationError | ValidationErrorV1) -> str:
         reasons = list[str]()
         for detail in error.errors():
-            field = ".".join(str(part) for part in detail["loc"] if part != "profile")
-            reasons.append(f"{field or 'profile'}: {detail['msg']}")
-        return f"Error: nothing was saved. {'; '.join(reasons)}. The fields are {names}."
+            parts = [str(part) for part in detail["loc"] if part != "profile"]
+            place = ".".join(parts) or "profile"
+            reasons.append(f"{place}: {detail['msg']}")
+        listed = "; ".join(reasons)
+        return f"Error: nothing was saved. {listed}. The fields are {names}."
 
     return _ProfileTool.from_function(
         coroutine=save_profile,

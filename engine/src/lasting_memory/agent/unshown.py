@@ -114,5 +114,6 @@ def _is_named(name: str, text: str) -> bool:
     after = r"(?![A-Za-z0-9_-]|\.[A-Za-z0-9])"
     literal = re.escape(normalize("NFC", name))
     whole_name = re.compile(f"{before}{literal}{after}")
-    forms = (normalize("NFC", text), normalize("NFC", unquote(text)))
-    return any(whole_name.search(form) for form in forms)
+    as_it_is = normalize("NFC", text)
+    as_links = normalize("NFC", unquote(text))
+    return any(whole_name.search(form) for form in (as_it_is, as_links))

@@ -50,11 +50,9 @@ async def changes(caller: Caller, query: MemoryQuery) -> FileChanges:
     not looked at where there are too many, or comparing them takes long; `GET /memory/history` has
     them by file.
     """
-    store = caller.store
-    limits = caller.deployment.limits
     until = datetime.now(UTC).isoformat()
-    since = await controls.seen_until(store, caller.actor)
-    histories = await journal.histories(store, caller.namespace, limits)
+    since = await controls.seen_until(caller.store, caller.actor)
+    histories = await caller.histories()
     shown, more = await platform.in_thread(_changes_since, histories, since)
     return FileChanges(since=since or None, until=until, changes=shown, more=more)
 
@@ -82,9 +80,11 @@ class _Change(NamedTuple):
     def work(self) -> int:
         """How much is compared to show this, as `journal.work` counts it."""
         total = journal.work(self.before.content, self.newest.content)
+        now = self.now.content
         for revision, before in self.revisions:
-            total += journal.work(before.content, revision.content)
-            total += journal.work(revision.content, self.now.content)
+            content = revision.content
+            total += journal.work(before.content, content)
+            total += journal.work(content, now)
         return total
 
     def shown(self) -> FileChange | None:
@@ -151,7 +151,8 @@ def _changes_of_file(path: str, revisions: Sequence[Revision], since: str) -> It
             new.append((revision, before))
     for _, pairs in itertools.groupby(new, key=_run_of):
         change = _Change(path, revisions[0], list(pairs))
-        if change.newest.author.kind != "seed":
+        author = change.newest.author
+        if author.kind != "seed":
             yield change
 
 
@@ -190,8 +191,7 @@ async def seen(caller: Caller, query: AboutQuery, body: Seen) -> SeenUntil:
 @router.get("/memory/trash")
 async def trash(caller: Caller, query: MemoryQuery) -> Trash:
     """What was deleted, as far as the histories go back: at most 200 files and 200 lines."""
-    limits = caller.deployment.limits
-    histories = await journal.histories(caller.store, caller.namespace, limits)
+    histories = await caller.histories()
     return await platform.in_thread(_trash, histories)
 
 

@@ -32,7 +32,6 @@ from lasting_memory.http.models import (
     Records,
 )
 from lasting_memory.http.requests import AboutQuery, Caller, NoBody, PersonRequest, json_response
-from lasting_memory.memory import journal
 from lasting_memory.people import identity
 from lasting_memory.platform import get_client
 
@@ -100,7 +99,7 @@ async def consolidate(
         return json_response(report)
     async with platform.acting_as_caller(caller.http), get_client() as client:
         await consolidation.start(owner, client, trigger, store=store, began=began)
-    if await journal.is_forgotten(store, began):
+    if await caller.is_forgotten():
         raise HTTPException(409, "You were forgotten meanwhile; nothing is queued.")
     return json_response(Queued(queued=True), 202)
 

@@ -15,8 +15,7 @@ from lasting_memory.consolidation import Trigger
 from lasting_memory.conversations.marks import may_set
 from lasting_memory.http.models import Dream, DreamEstimate, DreamState, Note, NothingToDo
 from lasting_memory.http.requests import FORGOTTEN, PersonRequest
-from lasting_memory.memory import journal
-from lasting_memory.memory.controls import PAUSED, controls
+from lasting_memory.memory.controls import PAUSED
 from lasting_memory.platform import get_client
 from lasting_memory.settings import CONSOLIDATION_GRAPH
 
@@ -38,10 +37,12 @@ IS_ON = Depends(_check_is_on)
 async def owner_of(caller: PersonRequest) -> consolidation.Owner:
     """Whose memory a run is about. Raises where there is none of their own, or it is paused."""
     caller.check_not_shared()
-    if (await controls(caller.store, caller.actor, caller.deployment)).paused:
+    current = await caller.controls()
+    if current.paused:
         raise HTTPException(409, f"{PAUSED}; resume it first (PUT /memory/controls).")
     per_assistant = caller.deployment.memory.per_assistant
-    return consolidation.Owner(caller.actor, caller.assistant if per_assistant else None)
+    assistant = caller.assistant if per_assistant else None
+    return consolidation.Owner(caller.actor, assistant)
 
 
 async def run_and_wait(
@@ -66,7 +67,7 @@ async def run_and_wait(
         raise HTTPException(
             error.response.status_code, f"The {name} could not begin: {error.message}"
         ) from None
-    if await journal.is_forgotten(caller.store, caller.began):
+    if await caller.is_forgotten():
         raise HTTPException(409, "You were forgotten meanwhile; nothing of it is kept.")
     if answer is None:
         raise HTTPException(502, f"The {name} failed; see the server's log.")

@@ -93,23 +93,25 @@ async def delete_fact(
     With dry_run=true nothing is deleted, and the counts say what would be. 404: it is nowhere. 412:
     the file is at another revision. 503: it came back each time; call again.
     """
+    path = query.path
+    chosen = {*body.conversations}
     async with get_client() as client:
-        erasure = await _read(caller, client, query.path, body.text)
-        known = await erasure.own([*erasure.sources, *body.conversations])
-        unknown = {*body.conversations} - known
+        erasure = await _read(caller, client, path, body.text)
+        known = await erasure.own([*erasure.sources, *chosen])
+        unknown = chosen - known
         if unknown:
             raise HTTPException(404, f"You have no conversation {min(unknown)[:40]!r}.")
         counts = await erasure.erase(dry_run=True)
         if not counts.total():
             raise HTTPException(
-                404, f"Nothing of yours says this, nor is it in the history of {query.path}."
+                404, f"Nothing of yours says this, nor is it in the history of {path}."
             )
         if not query.dry_run:
-            counts = await erasure.carry_out(query.path, if_match, body.conversations)
+            counts = await erasure.carry_out(path, if_match, body.conversations)
     counts["conversations"] = len(body.conversations)
-    remaining = known - {*body.conversations}
+    remaining = known - chosen
     return DeletedFact(
-        path=query.path,
+        path=path,
         deleted=DeletedCounts(**counts),
         conversations=[thread_id for thread_id in erasure.sources if thread_id in remaining],
     )
@@ -143,19 +145,22 @@ class _Erasure:
         caller = self.caller
         store = caller.store
         actor = caller.actor
+        began = caller.began
         number = self.newest.number if self.newest.content is not None else 0
         if if_match is not None and if_match.strip('"') != str(number):
             raise HTTPException(
                 412, f"{path} is at revision {number} or later by now; read it again."
             )
         said_in = await consolidation.saying(
-            store, self.client, actor, self.fact, deployment=caller.deployment, began=caller.began
+            store, self.client, actor, self.fact, deployment=caller.deployment, began=began
         )
-        await self._revise(path, None if if_match is None else self.newest.id)
+        expected_id = None if if_match is None else self.newest.id
+        await self._revise(path, expected_id)
         try:
             await self._delete_conversations(conversations)
-            staying = await self.own({*self.sources, *said_in} - {*conversations})
-            await consolidation.keep_out(store, self.client, actor, sorted(staying), caller.began)
+            others = {*self.sources, *said_in} - {*conversations}
+            staying = sorted(await self.own(others))
+            await consolidation.keep_out(store, self.client, actor, staying, began)
             counts = await self._erase_until_gone()
             if platform.flush:
                 await platform.flush()
@@ -185,7 +190,7 @@ class _Erasure:
         at the expected revision; None expects nothing.
         """
         caller = self.caller
-        if await journal.is_forgotten(caller.store, caller.began):
+        if await caller.is_forgotten():
             raise HTTPException(409, "You were forgotten meanwhile; nothing is left to delete.")
         # An earlier deletion of theirs may have ended since the request came.
         began = journal.Began(caller.actor)
@@ -271,14 +276,16 @@ async def _read(caller: PersonRequest, client: LangGraphClient, path: str, text:
     store = caller.store
     namespace = caller.namespace
     limits = caller.deployment.limits
+    key = key_of(path)
     memories = await requests.memories_of(store, caller.actor, caller.deployment)
     places = sorted({namespace, *memories})
-    revisions = await journal.history(store, namespace, key_of(path), limits, caller.began)
+    revisions = await journal.history(store, namespace, key, limits, caller.began)
     texts = dict[str, str]()
     histories = list[tuple[str, list[Revision]]]()
     for place in places:
         histories += await journal.histories(store, place, limits)
-        texts |= await _texts(caller, place)
+        of_place = await _texts(caller, place)
+        texts.update(of_place)
 
     def fact_and_threads() -> tuple[Fact, list[str]]:
         lines = lines_now(texts)

@@ -56,11 +56,10 @@ async def facts(caller: Caller, query: MemoryQuery) -> Response:
     line that holds until a day says so, and whether it is over. The profile is there before its
     file is. `shared` has an entry for each folder of a group of yours.
     """
-    store = caller.store
-    items = await journal.all_items(store, caller.namespace)
+    items = await caller.items()
     of_groups = list[tuple[Group, list[Item]]]()
     for group in caller.groups:
-        group_items = await journal.all_items(store, group.namespace)
+        group_items = await journal.all_items(caller.store, group.namespace)
         of_groups.append((group, group_items))
     content = await platform.in_thread(_facts_json, caller.deployment, items, of_groups)
     return Response(content, media_type="application/json")

@@ -84,7 +84,7 @@ async def list_files(caller: Caller, query: MemoryQuery) -> MemoryFiles:
 
     `shared` has an entry for each folder of a group of yours.
     """
-    items = await journal.all_items(caller.store, caller.namespace)
+    items = await caller.items()
     shared = list[SharedFolder]()
     for group in caller.groups:
         group_items = await journal.all_items(caller.store, group.namespace)

@@ -24,7 +24,6 @@ from lasting_memory.conversations import marks, stopping
 from lasting_memory.http.import_document import DocumentConversation
 from lasting_memory.http.models import ImportedConversations
 from lasting_memory.http.requests import IMPORT_IS_GONE, PersonRequest
-from lasting_memory.memory import journal
 from lasting_memory.people import identity
 
 # Of one conversation: messages, and characters of all of them. A longer one is left out.
@@ -51,16 +50,19 @@ async def import_conversations(
     original_ids = [_canonical(conversation.original_id) for conversation in conversations]
     owners = await _owners(client, {*original_ids, *first_ids})
     counts = Counter[str]()
-    counts["left_out"] = len(exported) - len(conversations)
-    for conversation, *ids in zip(conversations, original_ids, first_ids, strict=True):
-        known_owners = [owners.get(thread_id) for thread_id in ids]
-        if actor in known_owners:
+    for number, conversation in enumerate(conversations):
+        by_original_id = owners.get(original_ids[number])
+        by_first_id = owners.get(first_ids[number])
+        if actor in (by_original_id, by_first_id):
             counts["there"] += 1
         else:
             outcome = await _create(caller, client, conversation)
             counts[outcome] += 1
+    unreadable = len(exported) - len(conversations)
     return ImportedConversations(
-        created=counts["created"], there=counts["there"], left_out=counts["left_out"]
+        created=counts["created"],
+        there=counts["there"],
+        left_out=counts["left_out"] + unreadable,
     )
 
 
@@ -264,7 +266,7 @@ async def _create(
             continue
         # Of a thread without its messages the platform says that it is made.
         is_whole = "thread_id" in made
-        is_forgotten = await journal.is_forgotten(caller.store, caller.began)
+        is_forgotten = await caller.is_forgotten()
         if is_forgotten or not is_whole:
             await client.threads.delete(thread_id)
         if is_forgotten:
@@ -274,5 +276,5 @@ async def _create(
 
 
 async def _check_not_forgotten(caller: PersonRequest) -> None:
-    if await journal.is_forgotten(caller.store, caller.began):
+    if await caller.is_forgotten():
         raise HTTPException(409, IMPORT_IS_GONE)

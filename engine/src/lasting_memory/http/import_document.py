@@ -11,6 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from lasting_memory import days
+from lasting_memory.agent.tools import with_addition
 from lasting_memory.deployment import Source
 from lasting_memory.http import requests
 from lasting_memory.memory import journal
@@ -89,10 +90,8 @@ class DocumentFile(BaseModel, strict=True):
             return before
         content = before["content"]
         missing = self._missing_in(content)
-        lacks_break = bool(content) and not content.endswith("\n")
-        if missing and lacks_break:
-            content += "\n"
-        return FileData(content=content + missing, encoding="utf-8")
+        merged = with_addition(content, missing)
+        return FileData(content=merged, encoding="utf-8")
 
     def _missing_in(self, content: str) -> str:
         """The lines of the file that a text has not, in their order."""

@@ -34,7 +34,7 @@ from lasting_memory.http.models import (
     controls_of,
 )
 from lasting_memory.http.requests import Caller, MemoryQuery, PersonRequest, key_of
-from lasting_memory.memory import controls, journal
+from lasting_memory.memory import controls
 from lasting_memory.memory.folder import source_of_write
 from lasting_memory.memory.proposals import MAX_PROPOSALS, Changed, Proposal, added_sources
 from lasting_memory.memory.sources import always
@@ -73,7 +73,7 @@ async def _import_files(caller: PersonRequest, files: Sequence[DocumentFile]) ->
     limit = caller.deployment.limits.max_files
     if len(files) > limit:
         raise RefusedWrite(f"There are {len(files)} files, and {limit} is the limit; import fewer.")
-    items = await journal.all_items(caller.store, caller.namespace)
+    items = await caller.items()
     stored = {item.key: item for item in items}
     for file in files:
         item = stored.get(key_of(file.path))
@@ -188,7 +188,7 @@ async def _tighten(caller: PersonRequest, exported: DocumentControls) -> Control
     """Turn on what the export has on. The person alone does that. Returns what is on now."""
     store = caller.store
     actor = caller.actor
-    present = await controls.controls(store, actor, caller.deployment)
+    present = await caller.controls()
     turned_on = dict[str, bool]()
     for name, is_on in exported.model_dump().items():
         is_on_already = getattr(present, name)

@@ -116,8 +116,8 @@ def _thread(conn: Any, thread_id: Any) -> dict[str, Any] | None:
 
 def _has_run(conn: Any, thread_id: Any, run_id: Any) -> bool:
     """Whether the platform lists this run of this thread."""
-    runs = _runs_in(conn, thread_id)
-    return any(str(run["run_id"]) == str(run_id) for run in runs)
+    ids = [str(run["run_id"]) for run in _runs_in(conn, thread_id)]
+    return str(run_id) in ids
 
 
 def _active_runs(conn: Any, thread_id: Any) -> set[str]:
@@ -132,7 +132,11 @@ def _active_runs(conn: Any, thread_id: Any) -> set[str]:
 def _runs_in(conn: Any, thread_id: Any) -> list[Any]:
     """The runs of this thread that the platform lists."""
     name = str(thread_id)
-    return [run for run in conn.store["runs"] if str(run["thread_id"]) == name]
+    runs = list[Any]()
+    for run in conn.store["runs"]:
+        if str(run["thread_id"]) == name:
+            runs.append(run)
+    return runs
 
 
 def _is_seen(thread: Mapping[str, Any] | None, filters: Any) -> bool:

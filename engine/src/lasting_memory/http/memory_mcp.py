@@ -37,12 +37,11 @@ from lasting_memory.agent.backends import WAITS, ScopedFiles
 from lasting_memory.agent.memory_lines import MemoryLine, line_named, memory_lines, with_line
 from lasting_memory.agent.memory_search import MAX_FOUND, search_files
 from lasting_memory.agent.prompt import memory_files
-from lasting_memory.agent.tools import lacking
+from lasting_memory.agent.tools import lacking, with_addition
 from lasting_memory.agent.unshown import INDEX_PATH
 from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.http.requests import MCP_PATH, ROUTE, PersonRequest, caller_of, one_at_a_time
-from lasting_memory.memory import journal
-from lasting_memory.memory.controls import PAUSED, controls
+from lasting_memory.memory.controls import PAUSED
 from lasting_memory.memory.ends import current_text, present_day
 from lasting_memory.memory.stored_files import text_of
 from lasting_memory.memory.validation import MAX_INPUT_BYTES, RefusedWrite
@@ -129,7 +128,7 @@ class _ClientFiles(ScopedFiles):
         Raises `RefusedWrite` where memory is paused, and as `Folder.change`.
         """
         caller = self._person
-        current = await controls(caller.store, caller.actor, caller.deployment)
+        current = await caller.controls()
         if current.paused:
             raise RefusedWrite(f"{PAUSED}: nothing is remembered until they resume it.")
 
@@ -225,8 +224,7 @@ class MemoryTools:
         return answer or f"Nothing was found in {results.searched} conversations."
 
     async def _items(self) -> list[Item]:
-        caller = self._caller
-        return await journal.all_items(caller.store, caller.namespace)
+        return await self._caller.items()
 
     async def _texts(self) -> dict[str, str]:
         return _texts_of(await self._items())
@@ -250,9 +248,7 @@ class MemoryTools:
     async def _append(self, key: str, line: str) -> bool:
         def appended(before: str) -> str:
             added = lacking(before, line)
-            needs_break = before and added and not before.endswith("\n")
-            gap = "\n" if needs_break else ""
-            return f"{before}{gap}{added}"
+            return with_addition(before, added)
 
         return await self._files.change(key, appended)
 

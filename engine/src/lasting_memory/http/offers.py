@@ -54,18 +54,20 @@ async def list_offers(caller: Caller, query: MemoryQuery) -> Offers:
     memory = caller.namespace
     own = list[Offer]()
     for offer in await _own(caller).all():
-        if offer.status != "prepared" or offer.memory == memory:
+        is_here = offer.status != "prepared" or offer.memory == memory
+        if is_here:
             own.append(offer)
     folders = _folders(caller)
     waiting = list[Waiting]()
     if caller.author.kind != "operator":
         places = _places_to_decide(caller, folders)
         waiting = await offered.waiting_for(caller.store, caller.deployment, places)
+    more = len(waiting) - _SHOWN
     return Offers(
         groups=[_group_shown(folder, own) for folder in folders],
         offers=[_own_shown(offer) for offer in own],
         to_decide=[_waiting_shown(each) for each in waiting[:_SHOWN]],
-        more=max(len(waiting) - _SHOWN, 0),
+        more=max(more, 0),
     )
 
 

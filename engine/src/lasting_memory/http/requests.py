@@ -21,6 +21,7 @@ from lasting_memory.auth.share import share_of
 from lasting_memory.deployment import NO_MEMORY, Deployment
 from lasting_memory.http.models import Refusal
 from lasting_memory.memory import journal
+from lasting_memory.memory.controls import Controls, controls
 from lasting_memory.memory.offers import note_groups
 from lasting_memory.memory.proposals import Memory
 from lasting_memory.memory.validation import check_path
@@ -218,6 +219,22 @@ class PersonRequest:
         except ValueError as error:
             raise HTTPException(422, f"'query.path' is refused: {error}") from None
         return Place(namespace, key, is_shared=False)
+
+    async def items(self) -> list[Item]:
+        """The person's files, as the store has them."""
+        return await journal.all_items(self.store, self.namespace)
+
+    async def histories(self) -> list[tuple[str, list[journal.Revision]]]:
+        """The revisions of all files of the person, also of deleted ones, by key."""
+        return await journal.histories(self.store, self.namespace, self.deployment.limits)
+
+    async def controls(self) -> Controls:
+        """What the person has paused, or reviews."""
+        return await controls(self.store, self.actor, self.deployment)
+
+    async def is_forgotten(self) -> bool:
+        """Whether the person was forgotten after the request had begun."""
+        return await journal.is_forgotten(self.store, self.began)
 
     @property
     def memory(self) -> Memory:

@@ -28,7 +28,7 @@ class Switches(Sent):
 async def read_controls(caller: Caller, query: AboutQuery) -> Controls:
     """Whether remembering is paused, and whether changes are proposed to you first."""
     caller.check_not_shared()
-    current = await controls.controls(caller.store, caller.actor, caller.deployment)
+    current = await caller.controls()
     return controls_of(current)
 
 
@@ -46,7 +46,7 @@ async def write_controls(caller: Caller, query: AboutQuery, body: Switches) -> C
     store = caller.store
     actor = caller.actor
     switched = body.model_dump(exclude_unset=True)
-    before = await controls.controls(store, actor, caller.deployment)
+    before = await caller.controls()
     is_set = await controls.set_controls(store, actor, switched, caller.began)
     if not is_set:
         raise HTTPException(409, FORGOTTEN)

@@ -92,7 +92,8 @@ def _check(path: Path, texts: Mapping[str, object], english: Texts) -> None:
             raise SettingsError(
                 f"{path}: {key!r:.80} is no key of the page; see {FIRST}.json of the engine for all of them."
             )
-        if fault := _fault(text, english[key]):
+        fault = _fault(text, english[key])
+        if fault:
             raise SettingsError(f"{path}: {key!r} {fault}.")
 
 
@@ -101,21 +102,28 @@ def _fault(text: object, english: Text) -> str:
     wanted = _placeholders(english)
     if isinstance(text, str):
         return _differing(_placeholders(text), wanted)
-    if not isinstance(text, dict) or not all(isinstance(form, str) for form in text.values()):
-        return "is neither a text nor an object of plural forms; use one of them"
+    neither = "is neither a text nor an object of plural forms; use one of them"
+    if not isinstance(text, dict):
+        return neither
+    are_texts = all(isinstance(form, str) for form in text.values())
+    if not are_texts:
+        return neither
     if not isinstance(english, dict):
         return "has plural forms, but counts nothing; use one text"
     return _plural_fault(text, wanted)
 
 
 def _plural_fault(forms: Mapping[str, str], wanted: set[str]) -> str:
-    if unknown := sorted(forms.keys() - PLURALS):
+    unknown = sorted(forms.keys() - PLURALS)
+    if unknown:
         return f"has the plural form {unknown[0]!r:.40}; use {', '.join(sorted(PLURALS))}"
     if "other" not in forms:
         return 'lacks the plural form "other"; add it'
     # A form of one number may say it in a word, or not at all.
     for form in forms.values():
-        if fault := _differing(_placeholders(form) | {"count"}, wanted):
+        names = _placeholders(form) | {"count"}
+        fault = _differing(names, wanted)
+        if fault:
             return fault
     return _differing(_placeholders(forms["other"]), wanted)
 
