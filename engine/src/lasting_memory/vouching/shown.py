@@ -60,6 +60,10 @@ class Shown:
                 shown.append(message)
         return cls(shown)
 
+    def of_others(self) -> "Shown":
+        """The same, of which nothing is the person's word."""
+        return Shown((), [*self.thread, *self.inner])
+
     def evidence(self, *, own_memory: bool = True) -> Evidence:
         """What speaks for and against a line. Blocks.
 
