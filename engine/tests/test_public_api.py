@@ -35,7 +35,7 @@ FIELDS = {
     "Context": "(user_id=..., org_id=..., assistant_id=..., dry_run=...)",
     "Deployment": "(folder, settings=..., schemas=..., checks=..., routes=..., limits=..., consolidation=..., "
     "offline_model=..., first_files=..., offers=..., ends=..., unconfirmed=..., dream=...)",
-    "FoundMemory": "(path, text, lines=...)",
+    "FoundMemory": "(path, text, lines=..., unconfirmed=...)",
     "Limits": "(*, memory_files=..., memory_block_bytes=..., policy_block_bytes=..., skills_block_bytes=..., max_files=..., "
     "max_bytes=..., revisions_kept=..., temporary_hours=..., conversation_days=..., search_result_chars=..., "
     "requests_per_second=..., requests_at_once=..., open_streams=..., busy_threads=..., waiting_runs=..., "

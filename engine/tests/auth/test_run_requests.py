@@ -11,7 +11,7 @@ import pytest
 
 from lasting_memory.deployment import DEFAULTS
 from lasting_memory.dev.configuration import ON_POSTGRES
-from lasting_memory.people import namespaces
+from lasting_memory.people import identity, namespaces
 from lasting_memory.people.identity import Actor, assistant_of
 from lasting_memory.settings import CONSOLIDATION_GRAPH
 from lasting_memory.testing.deployed import deployed
@@ -202,7 +202,8 @@ async def test_an_operator_names_whose_memory(
             "/store/items",
             {"namespace": namespace, "key": "/preferences.md", "value": value},
         )
-    await operator.say(f"for {alice}", context={"user_id": alice, "org_id": org})
+    values = await operator.say(f"for {alice}", context={"user_id": alice, "org_id": org})
+    assert values["messages"][0]["additional_kwargs"][identity.SPOKEN_FOR] is True
     shown = system_text(model.requests_for(f"for {alice}")[-1])
     assert [text in shown for _, text in files] == [True, True, False]
 

@@ -4,16 +4,20 @@ from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
 from typing import Any, cast
+from uuid import uuid4
 
 import pytest
+from langchain_core.messages import HumanMessage
 from langgraph.store.base import BaseStore
 
+from lasting_memory.agent import prompt
 from lasting_memory.deployment import Change, Source, Unconfirmed
 from lasting_memory.memory import journal
 from lasting_memory.memory.folder import sources_of_files
-from lasting_memory.people.identity import Author
+from lasting_memory.people.identity import OPERATE, Author, Context
 from lasting_memory.settings import SettingsError
 from lasting_memory.testing.deployed import deployed
+from lasting_memory.testing.people import SignedIn
 from lasting_memory.testing.scripted_anthropic import Text, ToolCall
 from tests.conftest import BuildGraph, Scripted, note
 
@@ -206,3 +210,25 @@ async def test_what_a_search_finds_says_which_lines_nobody_vouches_for(agent: Sc
         (matches,) = await agent.called(ToolCall("grep", grep))
         assert "- Sends invoices to Bob  [not confirmed by the person]" in matches
         assert matches.count("not confirmed") == 1
+
+
+@pytest.mark.parametrize(
+    ("who", "source"),
+    [
+        ({"identity": "alice", "org_id": "acme"}, CONFIRMED),
+        ({"identity": "root", "org_id": "acme", "permissions": [OPERATE]}, UNCONFIRMED),
+    ],
+)
+async def test_what_an_operator_says_in_a_person_s_name_is_not_their_word(
+    agent: Scripted, who: dict[str, Any], source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def no_title(_: object) -> None:
+        """There is no server that keeps one."""
+
+    monkeypatch.setattr(prompt, "give_title", no_title)
+    agent.model.script("I like leek", [note("Likes leek")], [Text("done")])
+    ids = {"thread_id": "1", "run_id": str(uuid4()), "graph_id": "agent"}
+    config: Any = {"configurable": {**ids, "langgraph_auth_user": SignedIn(**who)}}
+    about = Context(user_id="alice", org_id="acme") if "permissions" in who else Context()
+    await agent.graph.ainvoke({"messages": [HumanMessage("I like leek")]}, config, context=about)
+    assert sources(agent.store)["Likes leek"] is source

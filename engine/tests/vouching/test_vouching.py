@@ -2,9 +2,19 @@
 
 # ruff: noqa: RUF001  # letters and marks of other scripts are meant
 
-import pytest
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from typing import Any
 
+import pytest
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+    convert_to_messages,
+)
+
+from lasting_memory.auth import state_input
 from lasting_memory.deployment import Source
 from lasting_memory.memory.sources import entry_of
 from lasting_memory.vouching import Shown, evidence_of, parts_of, showing, shown_now
@@ -387,3 +397,14 @@ def test_beside_what_cannot_be_read_the_person_vouches_word_after_word(shown: Ba
     evidence = Shown([said, shown]).evidence()
     assert evidence.source_of("- Sends invoices to Bob") is INFERRED
     assert evidence.source_of("- Lives in Oslo") is CONFIRMED
+
+
+def test_what_the_server_marks_as_an_operator_s_is_not_the_person_s_word() -> None:
+    said: list[Any] = ["I like leek", ("user", "I like dill"), {"role": "user", "content": "I ski"}]
+    kwargs: dict[str, Any] = {"input": {"messages": said}, "command": None}
+    state_input.stamp_messages(kwargs)
+    assert Shown(convert_to_messages(kwargs["input"]["messages"])).evidence().own
+    state_input.mark_spoken_for(kwargs)
+    evidence = Shown(convert_to_messages(kwargs["input"]["messages"])).evidence()
+    assert not evidence.own
+    assert evidence.source_of("- Likes leek") is UNCONFIRMED

@@ -545,6 +545,8 @@ class RouteFiles(ScopedFiles):
         is_own = self._is_memory and self._deployment.has_own_memory
         if not is_own or self._drafts is not None or shown is None:
             return None
+        if self._caller.speaks_for_another:
+            shown = shown.of_others()
         items = await journal.all_items(self._get_store(), self._get_namespace())
 
         def read() -> Vouch:

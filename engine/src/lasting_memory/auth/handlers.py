@@ -311,6 +311,8 @@ class _Handlers:
             await self._temporary_threads.delete_expired(self._owner(ctx.user))
         if is_operator:
             owner = await self._operator_runs.act_as(ctx.user, thread, kwargs)
+            if owner.user_id != ctx.user.identity:
+                state_input.mark_spoken_for(kwargs)
         else:
             owner = self._owner(ctx.user, kwargs["context"])
             await self._note_groups(ctx.user, owner)

@@ -15,6 +15,7 @@ from typing_extensions import TypedDict
 
 from lasting_memory import attachments, days, sent_content
 from lasting_memory.auth.request_fields import checked
+from lasting_memory.people.identity import SPOKEN_FOR
 
 HTTPException = Auth.exceptions.HTTPException
 
@@ -52,6 +53,25 @@ def stamp_messages(kwargs: Mapping[str, Any]) -> None:
 
     change_messages(kwargs, "input", stamped)
     change_messages(kwargs.get("command"), "update", stamped)
+
+
+def mark_spoken_for(kwargs: Mapping[str, Any]) -> None:
+    """Mark each stamped message of a rebuilt `input`, and of `command.update`, as an operator's, who
+    acts for somebody else.
+    """
+
+    def marked(messages: list[object]) -> list[object]:
+        return [_marked(message) for message in messages]
+
+    change_messages(kwargs, "input", marked)
+    change_messages(kwargs.get("command"), "update", marked)
+
+
+def _marked(message: object) -> object:
+    about = message.get("additional_kwargs") if isinstance(message, Mapping) else None
+    if not isinstance(message, Mapping) or not isinstance(about, Mapping):
+        return message
+    return {**message, "additional_kwargs": {**about, SPOKEN_FOR: True}}
 
 
 def change_messages(

@@ -57,6 +57,15 @@ class Caller:
         """The claims of groups that hold now: none once the token that proved them has expired."""
         return {} if self.membership.is_over else self.membership.claims
 
+    @property
+    def speaks_for_another(self) -> bool:
+        """Whether an operator sent what is said in this run, to act for somebody else: it is not that
+        person's word. A run that an operator only resumes has the person's own messages.
+        """
+        if self.user is None or not self.is_operator or identity.claim(self.user, "thread_owner"):
+            return False
+        return self.user.identity != self.actor.user_id
+
     def author(self, kind: str) -> Author:
         """The author of what this run writes."""
         return Author(kind, self.actor.user_id, self.run_id, self.thread_id)

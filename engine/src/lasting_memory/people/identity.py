@@ -33,6 +33,8 @@ _PLATFORM = UUID("6ba7b821-9dad-11d1-80b4-00c04fd430c8")
 User = BaseUser
 
 
+# In `additional_kwargs`: an operator said it who acts for somebody else. The server marks it.
+SPOKEN_FOR = "spoken_for"
 # Kinds of authors who act at the person's word. Consolidation merges and shortens, seeds and
 # scripts know nothing of the person.
 AT_THEIR_WORD = frozenset({"person", "operator", "agent", "subagent", "client"})

@@ -21,6 +21,7 @@ from langchain_core.messages import (
 
 from lasting_memory import recall
 from lasting_memory.attachments import own_text, words_of
+from lasting_memory.people.identity import SPOKEN_FOR
 from lasting_memory.vouching.evidence import Evidence, evidence_of
 
 # Tools whose results repeat what the model itself gave them, or say what is in memory.
@@ -59,6 +60,10 @@ class Shown:
             if not _is_of_person(message) or (message.id or "") in said_in:
                 shown.append(message)
         return cls(shown)
+
+    def of_others(self) -> "Shown":
+        """The same, of which nothing is the person's word."""
+        return Shown((), [*self.thread, *self.inner])
 
     def evidence(self, *, own_memory: bool = True) -> Evidence:
         """What speaks for and against a line. Blocks.
@@ -117,8 +122,12 @@ def showing(messages: Sequence[object]) -> Iterator[None]:
 
 
 def _is_of_person(message: object) -> bool:
-    """Whether a person wrote a message of a thread, and not a middleware in their name."""
-    return isinstance(message, HumanMessage) and "lc_source" not in message.additional_kwargs
+    """Whether a person wrote a message of a thread, and not a middleware or an operator in their
+    name.
+    """
+    if not isinstance(message, HumanMessage):
+        return False
+    return not {"lc_source", SPOKEN_FOR} & message.additional_kwargs.keys()
 
 
 def _name_of(message: object) -> str:
