@@ -206,7 +206,8 @@ class _Ranking:
         one_row = own_lengths[None, :]
         (lengths,) = corpus.with_neighbours(one_row)
         relevance = relevances(window_counts, weights, lengths, self._tells)
-        return relevance * corpus.weights
+        scores: Array = relevance * corpus.weights
+        return scores
 
     def _by_document(self, counts: Array, weights: Array) -> Array:
         """The score of each document as a whole, by the weighed counts of its passages."""

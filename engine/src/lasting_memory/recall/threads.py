@@ -213,10 +213,8 @@ def _exchanged(
         for call in _mappings(message.get("tool_calls")):
             call_id = str(call.get("id"))
             calls[call_id] = call
-            if repetition.asks(call, routes):
-                asks = True
-            if repetition.writes(call, routes):
-                adds = True
+            asks = asks or repetition.asks(call, routes)
+            adds = adds or repetition.writes(call, routes)
         for turn in _turns(message, calls, routes):
             # What an assistant says once it has looked something up repeats that.
             if asks and turn.speaker == "assistant":
