@@ -239,6 +239,16 @@ async def test_fields_that_the_person_wrote_stay(dreaming: Dreaming) -> None:
     assert json.loads(change.after) == {"name": "Alice"}
 
 
+async def test_a_field_whose_value_the_draft_says_in_a_line_stays(dreaming: Dreaming) -> None:
+    dreaming.says("t1", "Fact: their name is Anne")
+    profile = "/profile.json"
+    await dreaming.noted('{"role": "baker", "name": "Anne"}', "t1", profile)
+    await dreaming.begins()
+    await dreaming.runs_to_its_end()
+    (change,) = [each for each in (await dreaming.proposal()).changes if each.key == profile]
+    assert json.loads(change.after) == {"name": "Anne"}
+
+
 @pytest.mark.parametrize("revisions", [1, 60])
 async def test_what_was_taken_back_stays_away_however_long_ago(
     dreaming: Dreaming, revisions: int

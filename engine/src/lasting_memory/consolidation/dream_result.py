@@ -27,6 +27,7 @@ from lasting_memory.memory import journal
 from lasting_memory.memory.journal import Revision
 from lasting_memory.memory.proposals import REWORDED, Changed, added_sources, changes, texts
 from lasting_memory.memory.sources import entries, noted
+from lasting_memory.words import words as words_of
 
 # Why a line goes, in words for which the page has sentences.
 NOT_AGAIN = "not_again"
@@ -116,7 +117,8 @@ def result_of(
         history = histories.get(key, ())
         if key.endswith(".json"):
             rebuilt_fields = _rebuilt_fields(content, history, read)
-            result = _merged_fields(content, new, rebuilt_fields)
+            unsaid_fields = comparison.unsaid_fields(content, rebuilt_fields)
+            result = _merged_fields(content, new, unsaid_fields)
         else:
             rebuilt_lines = _rebuilt_lines(key, content, history, read)
             going = comparison.going(content, rebuilt_lines)
@@ -210,6 +212,7 @@ class _Comparison:
         self._draft = facts_of(_files_with_lines(current))
         present = Facts(self._today, rules=rules)
         self._written = Facts(self._draft, present.language, rules)
+        self._draft_lines = [frozenset(key) for key in self._draft]
         self._words = present.words
         words_of_draft = self._written.words
         words_of_both = [*self._words.values(), *words_of_draft.values()]
@@ -252,6 +255,19 @@ class _Comparison:
             in_other_words = self._written.has_fact(words, self._weights)
             found[number] = REWORDED if in_other_words else NOT_AGAIN
         return found
+
+    def unsaid_fields(self, content: str, rebuilt: Collection[str]) -> set[str]:
+        """Those of these fields of a JSON object whose values no line of the draft says. JSON has
+        no lines to give a reason for: what the draft says elsewhere, in whichever words, stays.
+        """
+        fields = _object(content) or {}
+        unsaid = set[str]()
+        for name in rebuilt:
+            said = set(words_of(str(fields[name])))
+            is_said = any(said.issubset(line) for line in self._draft_lines)
+            if not said or not is_said:
+                unsaid.add(name)
+        return unsaid
 
     def merged(self, content: str, draft: str, going: Collection[int]) -> str:
         """Today's text without the lines that go, and with what is new in the draft's."""
