@@ -26,9 +26,14 @@ def _is_news(record: logging.LogRecord) -> bool:
     platform each run.
     """
     if isinstance(record.msg, dict):  # as structlog gives it, with the traceback as a text
-        return "CancelledError" not in f"{record.msg.get('event')} {record.msg.get('exception')}"
-    was_cancelled = record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError)
-    return not was_cancelled and not record.getMessage().startswith("Cancel ")
+        event = record.msg.get("event")
+        exception = record.msg.get("exception")
+        return "CancelledError" not in f"{event} {exception}"
+    error = record.exc_info[1] if record.exc_info else None
+    if isinstance(error, asyncio.CancelledError):
+        return False
+    message = record.getMessage()
+    return not message.startswith("Cancel ")
 
 
 # The process that serves holds the folder's lock, also where `make dev` and the reloader were

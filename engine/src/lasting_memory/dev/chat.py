@@ -97,9 +97,11 @@ class Chat:
 
     async def _forget_everything(self) -> None:
         answer = await self._client.http.client.delete("/memory", timeout=600)
-        forgotten = answer.raise_for_status().json()
+        answer.raise_for_status()
+        forgotten = answer.json()
         self._thread = None
-        deleted = ", ".join(f"{number} {kind}" for kind, number in forgotten["deleted"].items())
+        counts = [f"{number} {kind}" for kind, number in forgotten["deleted"].items()]
+        deleted = ", ".join(counts)
         out.print(f"{deleted} deleted. What stays:")
         out.print("\n".join(forgotten["kept"]))
 
@@ -131,13 +133,18 @@ class Chat:
 def _print_piece(message: dict[str, Any]) -> None:
     content = message["content"]
     if message["type"] == "tool":
-        out.print(f"  {' '.join(message_text(content).split())[:200]}", style="dim")
+        words = message_text(content).split()
+        line = " ".join(words)
+        out.print(f"  {line[:200]}", style="dim")
         return
     out.print(piece_text(content), end="")
-    for call in message.get("tool_call_chunks") or message.get("tool_calls") or []:
-        if call.get("name"):
-            out.print(f"\n  {call['name']}", style="dim")
-    cut = (message.get("response_metadata") or {}).get(CUT)
+    calls = message.get("tool_call_chunks") or message.get("tool_calls") or []
+    for call in calls:
+        name = call.get("name")
+        if name:
+            out.print(f"\n  {name}", style="dim")
+    metadata = message.get("response_metadata") or {}
+    cut = metadata.get(CUT)
     if cut:
         out.print(f"\n{cut}", style="yellow")
 
@@ -227,14 +234,16 @@ def talk(url: str, token: str, graph: str | None) -> None:
     """A conversation of whom the token names, with this agent or the deployment's first one, until
     the end of input.
     """
+    headers = {"Authorization": f"Bearer {token}"}
     with asyncio.Runner() as runner, ExitStack() as closing:
-        client = get_client(url=url, api_key=None, headers={"Authorization": f"Bearer {token}"})
+        client = get_client(url=url, api_key=None, headers=headers)
         closing.callback(lambda: runner.run(client.aclose()))
         person = runner.run(client.http.get("/memory/me"))
-        out.print(
-            f"Talking to {url} as {person['user_id']} of {person['org_id']}.\n{HELP}", style="dim"
-        )
-        converse(Chat(client, graph or person["agents"][0]), runner)
+        name = f"{person['user_id']} of {person['org_id']}"
+        out.print(f"Talking to {url} as {name}.\n{HELP}", style="dim")
+        agent = graph or person["agents"][0]
+        chat = Chat(client, agent)
+        converse(chat, runner)
 
 
 if __name__ == "__main__":

@@ -43,18 +43,22 @@ def name_engine(template: Path, engine: Engine) -> dict[Path, str]:
 
 def _without_wheel(text: str) -> str:
     """pyproject.toml with the engine as a folder."""
+    table = f"\n[tool.uv]\n{_FIND_LINKS}"
+    source = f'{NAME} = {{path = "./{FOLDER}", editable = true}}'
     text = re.sub(rf'"{NAME}==[^"]*"(, ?)?', "", text)
-    text = text.removesuffix(f"\n[tool.uv]\n{_FIND_LINKS}").replace(_FIND_LINKS, "")
+    text = text.removesuffix(table)
+    text = text.replace(_FIND_LINKS, "")
     text = _TOOLS.sub(f'"{NAME}[tests]"', text)
-    return _SOURCE.sub(f'{NAME} = {{path = "./{FOLDER}", editable = true}}', text)
+    return _SOURCE.sub(source, text)
 
 
 def _with_wheel(text: str, engine: Engine) -> str:
     """pyproject.toml, which has the engine as a folder, with it as a wheel."""
     pin = rf'\g<0>"{NAME}=={engine.version}", '
+    source = f'{NAME} = {{path = "./{WHEELS}/{engine.path.name}"}}'
     text = re.sub(r"^dependencies = \[", pin, text, count=1, flags=re.MULTILINE)
     text = _TOOLS.sub(f'"{NAME}[dev]"', text)
-    text = _SOURCE.sub(f'{NAME} = {{path = "./{WHEELS}/{engine.path.name}"}}', text)
+    text = _SOURCE.sub(source, text)
     table = "[tool.uv]\n"
     if table in text:
         return text.replace(table, table + _FIND_LINKS)

@@ -109,10 +109,13 @@ def pinned(text: str, versions: Mapping[str, str]) -> str:
     """
 
     def renew(pin: re.Match[str]) -> str:
-        name = re.sub(r"[-_.]+", "-", pin[1]).lower()
-        return f'"{pin[1]}{pin[2]}=={versions.get(name, pin[3])}"'
+        requirement = pin[1]
+        name = re.sub(r"[-_.]+", "-", requirement).lower()
+        version = versions.get(name, pin[3])
+        return f'"{requirement}{pin[2]}=={version}"'
 
-    text = _PIN.sub(renew, _with_constraints(text, versions))
+    text = _with_constraints(text, versions)
+    text = _PIN.sub(renew, text)
     server = versions.get("langgraph-api")
     if server:
         text = _API_VERSION.sub(rf'\g<1>"{server}"', text)
@@ -122,4 +125,5 @@ def pinned(text: str, versions: Mapping[str, str]) -> str:
 def _with_constraints(text: str, versions: Mapping[str, str]) -> str:
     """A text of pyproject.toml with these versions in its list of constraints, if it has one."""
     lines = [f'  "{name}=={version}",\n' for name, version in versions.items()]
-    return _CONSTRAINTS.sub(f"constraint-dependencies = [\n{''.join(lines)}]", text)
+    listed = "".join(lines)
+    return _CONSTRAINTS.sub(f"constraint-dependencies = [\n{listed}]", text)

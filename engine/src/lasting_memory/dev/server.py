@@ -66,13 +66,15 @@ def start(port: int, *, postgres: bool) -> subprocess.Popen[bytes]:
     """`langgraph dev` on `port`. It logs warnings and worse, unless LOG_LEVEL says otherwise."""
     path = settings.DEV_ADDRESS.parent / "langgraph.json"
     deployed = settings.project_config(Path())
+    config = configuration(deployed, postgres=postgres)
     path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps(configuration(deployed, postgres=postgres)), "utf-8")
+    path.write_text(json.dumps(config), "utf-8")
     environ = settings.local_environ()
     environ["LOG_LEVEL"] = environ.get("LOG_LEVEL") or "WARNING"
-    server = [sys.executable, "-m", SERVER, "dev", "--config", str(path), "--no-browser"]
-    where = ["--host", HOST, "--port", str(port)]
-    return processes.start_apart([*server, *where, "--n-jobs-per-worker", JOBS], environ)
+    command = [sys.executable, "-m", SERVER, "dev", "--config", str(path), "--no-browser"]
+    command += ["--host", HOST, "--port", str(port)]
+    command += ["--n-jobs-per-worker", JOBS]
+    return processes.start_apart(command, environ)
 
 
 def stop(server: subprocess.Popen[bytes]) -> None:

@@ -161,7 +161,9 @@ def check_health(client: httpx.Client) -> None:
     """The deployment and its database answer, and nobody gets in without a token."""
     answer = client.get("/ok", params={"check_db": "1"})
     hold(answer.is_success, f"GET /ok answered {answer.status_code}: {answer.text[:200]}")
-    status = httpx.get(client.base_url.join("/memory"), timeout=30).status_code
+    address = client.base_url.join("/memory")
+    refusal = httpx.get(address, timeout=30)
+    status = refusal.status_code
     hold(status in {401, 403}, f"/memory without a token answered {status}, not 401.")
 
 
