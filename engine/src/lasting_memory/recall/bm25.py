@@ -58,10 +58,14 @@ def word_counts(
 
 
 def _has_stem(words: Sequence[Sequence[int]], hashes: Array) -> Array:
-    """Which of these hashes each word has: two words of a question can have a stem in common."""
+    """Which of these hashes each word has: two words of a question can have a stem in common.
+
+    The hashes are those of all words, in order.
+    """
     has_stem = np.zeros((len(words), len(hashes)))
     for number, word in enumerate(words):
-        has_stem[number] = np.isin(hashes, word)
+        columns = np.searchsorted(hashes, word)
+        has_stem[number, columns] = 1
     return has_stem
 
 
