@@ -118,7 +118,9 @@ async def test_where_unconfirmed_lines_are_proposed_to_accept_one_does_not_raise
     await consolidated(run, talk, append("- Allergic to leek"))
     assert await sources(run) == {}
     (proposal,) = await run.memory.proposals()
-    (lines,) = proposal.shown()["lines"].values()
-    assert [line["source"] for line in lines if "leek" in line["text"]] == ["unconfirmed"]
+    shown = proposal.shown()
+    (path,) = shown["lines"]
+    numbers = [line["line"] for line in shown["lines"][path] if "leek" in line["text"]]
+    assert shown["unconfirmed"] == {path: numbers}
     await run.decided(proposal.id, accept=True)
     assert await sources(run) == {"Allergic to leek": UNCONFIRMED}

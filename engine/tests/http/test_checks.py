@@ -9,6 +9,7 @@ import operator
 import re
 import shutil
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
@@ -422,6 +423,28 @@ class Demanding(Profile):
     badge: str
 
 
+class Later:
+    """A check that is called as a coroutine function."""
+
+    async def __call__(self, change: Change) -> None: ...
+
+
+def test_a_check_that_answers_later_lets_nothing_pass() -> None:
+    later: Any = lambda _: asyncio.sleep(0)  # noqa: E731  # no coroutine function
+    with pytest.raises(RefusedWrite, match="a check of this deployment failed"):
+        before_write(forked(later), "/memories/a.md", "x", Author("agent"))
+
+
+def test_a_check_of_one_change_may_have_further_parameters_with_defaults() -> None:
+    seen = list[object]()
+
+    def check(change: object, strict: bool = True, log: object = None) -> None:
+        seen.append((type(change), strict, log))
+
+    before_write(forked(check), "/memories/a.md", "x", Author("agent"))
+    assert seen == [(Change, True, None)]
+
+
 NO_SCHEMA = r"use a path like /memories/profile\.json and a pydantic model"
 
 
@@ -430,6 +453,8 @@ NO_SCHEMA = r"use a path like /memories/profile\.json and a pydantic model"
     ({"checks": [operator.contains]}, "takes neither one Change nor path, content and author"),
     ({"checks": [lambda: None]}, "takes neither one Change nor path, content and author"),
     ({"checks": [Change]}, "use a plain function"),
+    ({"checks": [Later()]}, "use a plain function"),
+    ({"checks": [partial(asyncio.sleep, 1)]}, "use a plain function"),
     ({"schemas": {PROFILE_PATH: Demanding}}, "'badge' has no default"),  # a profile begins empty
     ({"consolidation": None, "settings": Settings(memory_writes="background")}, "MEMORY_WRITES is 'background'"),
     ({"consolidation": None, "limits": Limits(conversation_days=30)}, "conversation_days is 30"),

@@ -32,7 +32,8 @@ from lasting_memory.people.scopes import ROUTES, group
 from lasting_memory.settings import SettingsError
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.platform import Platform
-from tests.http.conftest import Open, kept, put
+from tests.conftest import Clock
+from tests.http.conftest import Open, exported, kept, put
 
 ALICE = Actor("alice", "acme")
 FACT = "The build breaks on Fridays"
@@ -114,6 +115,39 @@ async def own_file(api: httpx.AsyncClient, path: str = PATH) -> str:
 
 
 # --- What crosses
+
+
+async def test_a_line_for_which_nobody_vouches_stays_so_in_the_group_s_folder(world: World) -> None:
+    alice, bob = await world.api(), await world.api("bob")
+    file = {"path": PATH, "content": f"- {FACT}\n- My own\n", "encoding": "utf-8"}
+    assert (await alice.post("/memory/import", json=exported(file))).status_code == 200
+    await alice.post("/memory/confirm", params={"path": PATH}, json={"text": "My own"})
+    for text, source in ((FACT, "unconfirmed"), ("My own", None)):
+        made = await offer(alice, text)
+        (seen,) = (await offers(bob))["to_decide"]
+        assert (made.get("source"), seen.get("source")) == (source, source)
+        assert (await decide(bob, made)).status_code == 200
+    read = (await bob.get("/memory/file", params={"path": ACCEPTED})).json()
+    assert [line["source"] for line in read["lines"]] == ["unconfirmed", "confirmed"]
+
+
+async def test_a_line_that_is_over_is_neither_offered_nor_accepted(
+    world: World, clock: Clock
+) -> None:
+    clock.set("2026-06-01")
+    alice, bob = await world.api(), await world.api("bob")
+    await remember(alice, f"- {FACT} (until 2026-06-03)", "- Worked there (until 2020-01-01)")
+    made = await offer(alice)
+    past = await offer(alice, "Worked there (until 2020-01-01)")
+    clock.set("2026-06-04")
+    refused = await alice.post("/memory/offers", json=body())
+    assert (refused.status_code, "day" in refused.text) == (422, True)
+    answer = await decide(bob, made)
+    assert (answer.status_code, "day" in answer.text) == (422, True)
+    assert world.team_file() == ""
+    assert (await decide(bob, made, accept=False)).status_code == 200
+    assert (await decide(bob, past)).status_code == 200, "history holds for ever"
+    assert world.team_file() == "- Worked there (until 2020-01-01)\n"
 
 
 @pytest.mark.parametrize("keep", [True, False])

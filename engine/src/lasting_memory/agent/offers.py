@@ -4,20 +4,23 @@ outside of the run: a web page that the model reads must not send memory away.
 
 from langchain_core.tools import BaseTool, ToolException, tool
 from langgraph.config import get_store
-from langgraph.store.base import BaseStore
+from langgraph.store.base import BaseStore, GetOp, Item
 
 from lasting_memory import platform
 from lasting_memory.agent.memory_lines import line_saying
-from lasting_memory.deployment import Deployment
-from lasting_memory.memory import journal
+from lasting_memory.deployment import PROFILE_PATH, Deployment, Source
+from lasting_memory.memory import ends, journal
 from lasting_memory.memory.controls import PAUSED, controls
 from lasting_memory.memory.group_folders import GroupFolder, group_folders
 from lasting_memory.memory.offered_text import without_sources
 from lasting_memory.memory.offers import Offers, OwnLine
+from lasting_memory.memory.sources import line_sources, signs_in
 from lasting_memory.memory.stored_files import text_of
 from lasting_memory.memory.validation import RefusedWrite, check_path
 from lasting_memory.people.caller import Caller
 from lasting_memory.people.namespaces import Namespace
+
+_PROFILE_KEY = PROFILE_PATH.removeprefix("/memories")
 
 
 def prepare_offer_tool(d: Deployment) -> BaseTool:
@@ -54,7 +57,7 @@ async def _prepare(d: Deployment, path: str, line: str, folder: str) -> str:
     folders = group_folders(d, actor, caller.claims)
     group = _folder_named(folders, folder)
     memory = d.memory.namespace(actor, caller.assistant)
-    own_line = await own_line_of(store, memory, path, line)
+    own_line = await own_line_of(d, store, memory, path, line)
     offers = Offers(store, actor, d, journal.began_by(caller))
     offer = await offers.prepare(group, own_line)
     return (
@@ -75,7 +78,9 @@ def _folder_named(folders: list[GroupFolder], name: str) -> GroupFolder:
     raise RefusedWrite(f"{name[:80]!r} is no folder of a group of theirs; use {routes}.")
 
 
-async def own_line_of(store: BaseStore, memory: Namespace, path: str, text: str) -> OwnLine:
+async def own_line_of(
+    d: Deployment, store: BaseStore, memory: Namespace, path: str, text: str
+) -> OwnLine:
     """The line of a file of a person's memory that says a text, or stands there so.
 
     `path` is as the agent sees it. Raises `RefusedWrite` if there is no such file or line, or it is
@@ -83,17 +88,31 @@ async def own_line_of(store: BaseStore, memory: Namespace, path: str, text: str)
     """
     key = _key_of(path)
     shown_path = path[:80]
-    item = await store.aget(memory, key)
-    content = text_of(item) if item else None
-    if content is None:
+    item, profile = await store.abatch([GetOp(memory, key), GetOp(memory, _PROFILE_KEY)])
+    content = text_of(item) if isinstance(item, Item) else None
+    if not isinstance(item, Item) or content is None:
         raise RefusedWrite(f"There is no text file {shown_path}.")
     line = await platform.in_thread(line_saying, content, text)
     if line is None:
         raise RefusedWrite(f"No line of {shown_path} says {text[:120]!r}; read the file again.")
     lines = journal.lines_of(content)
-    raw = lines[line.number]
-    own_text = without_sources(line.text)
-    return OwnLine(memory, key, raw, own_text)
+    sources = await platform.in_thread(line_sources, content, signs_in(item.value))
+    profile_text = text_of(profile) if isinstance(profile, Item) else None
+    over = await platform.in_thread(_over_in, d, item, profile_text)
+    return OwnLine(
+        files=memory,
+        key=key,
+        line=lines[line.number],
+        text=without_sources(line.text),
+        unconfirmed=sources[line.number] is Source.UNCONFIRMED,
+        is_over=line.number in over,
+    )
+
+
+def _over_in(d: Deployment, item: Item, profile: str | None) -> frozenset[int]:
+    """The numbers of a file's lines that are over. Blocks."""
+    day = ends.present_day(d, profile)
+    return ends.over_in(ends.ends_of(item, day))
 
 
 def _key_of(path: str) -> str:

@@ -35,7 +35,9 @@ from lasting_memory.recall import changed_since, owned_by
 
 Status = Literal["reading", "paused", "proposed", "ended", "failed"]
 # Why it ended, or does not go on, in a word for which the page has a sentence.
-Reason = Literal["", "paused", "cap", "same", "stopped", "no_answer", "undecided", "refused"]
+Reason = Literal[
+    "", "paused", "cap", "same", "stopped", "no_answer", "undecided", "refused", "decided"
+]
 
 # Conversations that one batch shows at most: what it reads is kept in one step.
 MOST_SHOWN = 100

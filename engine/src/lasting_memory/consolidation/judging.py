@@ -154,7 +154,8 @@ async def _judge_changes(draft: Draft) -> Verdict:
     memory = await _memory_now(draft)
     allowed, left_out = await _allowed(draft, changed, memory)
     sources = await platform.in_thread(sources_of_changes, draft, allowed, memory.sources)
-    if draft.deployment.unconfirmed == "refuse":
+    # What a person brings is their own decision: it waits for them, and is marked.
+    if draft.deployment.unconfirmed == "refuse" and draft.reading is None:
         doubtful = await platform.in_thread(unconfirmed, allowed, sources)
         allowed = await platform.in_thread(guard.without, allowed, doubtful)
         left_out.doubtful = doubtful

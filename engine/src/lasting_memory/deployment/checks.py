@@ -42,20 +42,52 @@ Check = Callable[[Change], None] | Callable[[str, str | None, Author], None]
 def judge_of(check: Check) -> Callable[[Change], None]:
     """A check as a function of a `Change`.
 
-    By its signature: one that can take three arguments is given path, content and author.
+    By its signature: one that can take three arguments is given path, content and author, unless
+    all but its first have a default, and that is no `path`.
     """
-    if not callable(check) or inspect.iscoroutinefunction(check) or inspect.isclass(check):
+    if not callable(check) or inspect.isclass(check) or _is_asynchronous(check):
         raise SettingsError(
             f"checks has {check!r:.80}; use a plain function of one Change, or of path, content and author."
         )
-    if takes(check, 3):
+    takes_three = takes(check, 3)
+    if not takes_three and not takes(check, 1):
+        raise SettingsError(
+            f"checks has {check!r:.80}, which takes neither one Change nor path, content and author; "
+            "give it one parameter, or these three."
+        )
+    if takes_three and not _needs_one(check):
         of_three = cast("Callable[[str, str | None, Author], None]", check)
-        return lambda change: of_three(change.path, change.after, change.author)
-    if takes(check, 1):
-        return cast("Callable[[Change], None]", check)
-    raise SettingsError(
-        f"checks has {check!r:.80}, which takes neither one Change nor path, content and author; let it."
-    )
+        return lambda change: _judged(check, of_three(change.path, change.after, change.author))
+    of_change = cast("Callable[[Change], None]", check)
+    return lambda change: _judged(check, of_change(change))
+
+
+def _is_asynchronous(check: Check) -> bool:
+    """Whether a check is a coroutine function, or an object that is called as one."""
+    call = inspect.getattr_static(type(check), "__call__", None)
+    return inspect.iscoroutinefunction(check) or inspect.iscoroutinefunction(call)
+
+
+def _needs_one(check: Check) -> bool:
+    """Whether a check has one parameter without a default, which is no `path`."""
+    needed = list[str]()
+    for parameter in inspect.signature(check).parameters.values():
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            return False
+        is_keyword = parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_KEYWORD)
+        if parameter.default is parameter.empty and not is_keyword:
+            needed.append(parameter.name)
+    return len(needed) == 1 and needed[0] != "path"
+
+
+def _judged(check: Check, result: object) -> None:
+    """Raises `SettingsError` where a check gave an awaitable in place of its verdict: what nobody
+    waits for would let every write pass.
+    """
+    if inspect.isawaitable(result):
+        if inspect.iscoroutine(result):
+            result.close()
+        raise SettingsError(f"checks has {check!r:.80}, which answers later; use a plain function.")
 
 
 def takes(function: Callable[..., object], arguments: int) -> bool:

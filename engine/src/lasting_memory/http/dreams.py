@@ -3,6 +3,8 @@
 `POST /memory/consolidate?from=beginning` (`consolidation.py`) begins it.
 """
 
+from dataclasses import replace
+
 from fastapi import Depends
 from starlette.exceptions import HTTPException
 
@@ -10,7 +12,8 @@ from lasting_memory import consolidation
 from lasting_memory.http import requests
 from lasting_memory.http.consolidation_runs import IS_ON, check_dreams, state_of
 from lasting_memory.http.models import DreamState
-from lasting_memory.http.requests import FORGOTTEN, AboutQuery, Caller, NoBody
+from lasting_memory.http.requests import FORGOTTEN, AboutQuery, Caller, NoBody, PersonRequest
+from lasting_memory.memory.proposals import all_proposals
 
 router = requests.memory_router(IS_ON, Depends(check_dreams))
 
@@ -20,7 +23,16 @@ async def read_dream(caller: Caller, query: AboutQuery) -> DreamState:
     """How far all of your conversations are read again, or what became of that; null: never."""
     caller.check_not_shared()
     dream = await consolidation.dream_of(caller.store, caller.actor)
+    is_proposed = dream is not None and dream.status == "proposed"
+    if dream is not None and is_proposed and not await _waits(caller, dream):
+        dream = replace(dream, status="ended", reason="decided")
     return state_of(dream)
+
+
+async def _waits(caller: PersonRequest, dream: consolidation.Dream) -> bool:
+    """Whether a part of what a dream proposes waits for its person's decision."""
+    proposals = await all_proposals(caller.store, caller.actor)
+    return any(each.changes and each.id.startswith(dream.proposal_id) for each in proposals)
 
 
 @router.delete("/memory/dream")

@@ -37,7 +37,9 @@ _AUTHORS = [
 BatchKind = Literal["conversations", "tidy", "bring", "dream"]
 ProposalKind = Literal["conversations", "tidy", "bring", "dream", "agent"]
 DreamStatus = Literal["reading", "paused", "proposed", "ended", "failed"]
-DreamReason = Literal["", "paused", "cap", "same", "stopped", "no_answer", "undecided", "refused"]
+DreamReason = Literal[
+    "", "paused", "cap", "same", "stopped", "no_answer", "undecided", "refused", "decided"
+]
 OfferStatus = Literal["prepared", "open", "accepted", "declined"]
 Stays = Literal["time", "traces", "groups", "shared"]
 _LEFT_OUT_REASONS: JsonDict = {
@@ -666,7 +668,6 @@ class ProposedLine(Answer):
     sign: Literal["-", "+"]
     text: str
     reason: str = Field(description='why it goes; "" where none is known')
-    source: Vouched | None = Field(default=None, exclude_if=not_)
 
 
 class Proposal(Answer):
@@ -678,6 +679,11 @@ class Proposal(Answer):
     threads: list[str] = Field(description="ids of the conversations that it comes from")
     files: dict[str, str] = Field(description="by path a diff")
     lines: dict[str, list[ProposedLine]] = Field(description="by path; of JSON there are none")
+    unconfirmed: dict[str, list[int]] = Field(
+        default_factory=dict,
+        exclude_if=not_,
+        description="by path the numbers of lines that a text from elsewhere says, and not you",
+    )
 
 
 class ExportedProposal(Proposal):
@@ -800,6 +806,7 @@ class OwnOffer(Answer):
     claim: str
     group: str
     keep: bool = Field(description="whether your own line stays when it is accepted")
+    source: Vouched | None = Field(default=None, exclude_if=not_)
 
 
 class OfferToDecide(Answer):
@@ -813,6 +820,7 @@ class OfferToDecide(Answer):
     claim: str
     group: str
     org_id: str
+    source: Vouched | None = Field(default=None, exclude_if=not_)
 
 
 class Offers(Answer):

@@ -1,7 +1,7 @@
 """Lines of one's own memory that one offers to a group, and the decision of whoever may write there."""
 
 import logging
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import Depends, Request
 from pydantic import Field
@@ -88,14 +88,16 @@ async def offer_line(caller: Caller, query: MemoryQuery, body: LineToOffer) -> O
 
     You name the text and the group as you see them: the group's folder, and the value of its claim.
     At most five offers of yours wait for a group. 404: no line of the file says this, or you are not
-    in this group. 422: it may not be offered (a credential, hidden characters, too long), or too many
-    wait.
+    in this group. 422: it may not be offered (a credential, hidden characters, too long, its day has
+    passed), or too many wait. A line for which nobody vouches stays so in the group's folder.
     """
     caller.check_own()
     caller.check_not_shared()
     folder = _folder_named(caller, body.folder, body.group)
     try:
-        own_line = await own_line_of(caller.store, caller.namespace, body.path, body.text)
+        own_line = await own_line_of(
+            caller.deployment, caller.store, caller.namespace, body.path, body.text
+        )
     except RefusedWrite as error:
         raise HTTPException(404, str(error)) from None
     offer = await _own(caller).offer(folder, own_line, keep=body.keep)
@@ -209,7 +211,12 @@ def _own_shown(offer: Offer) -> OwnOffer:
         claim=offer.claim,
         group=offer.group,
         keep=offer.keep,
+        source=_source_shown(offer.unconfirmed),
     )
+
+
+def _source_shown(unconfirmed: bool) -> Literal["unconfirmed"] | None:
+    return "unconfirmed" if unconfirmed else None
 
 
 def _waiting_shown(waiting: Waiting) -> OfferToDecide:
@@ -222,6 +229,7 @@ def _waiting_shown(waiting: Waiting) -> OfferToDecide:
         claim=waiting.folder.claim,
         group=waiting.folder.group,
         org_id=waiting.folder.org_id,
+        source=_source_shown(waiting.offered.unconfirmed),
     )
 
 

@@ -13,7 +13,7 @@ from typing import Literal
 from deepagents.backends.protocol import FileData
 from langgraph.store.base import BaseStore, GetOp, Item, PutOp
 
-from lasting_memory.deployment import Deployment
+from lasting_memory.deployment import Deployment, Source
 from lasting_memory.memory import journal
 from lasting_memory.memory.folder import Folder
 from lasting_memory.memory.group_folders import ACCEPTED_KEY, GroupFolder, folder_of
@@ -31,6 +31,7 @@ from lasting_memory.memory.offers import (
 )
 from lasting_memory.memory.one_fact import wording
 from lasting_memory.memory.proposals import DecidedError
+from lasting_memory.memory.sources import always
 from lasting_memory.memory.stored_files import deletions, read_file
 from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import namespaces
@@ -153,6 +154,11 @@ async def decide(
         if offered.decided:
             raise DecidedError(f"The offer {offer_id[:40]!r} was {offered.decided} already.")
         waiting = await _waiting(store, folder, offered)
+        if accept and offered.is_over():
+            raise RefusedWrite(
+                "The day until which the line held has passed since it was offered; decline it.",
+                kind="offer_over",
+            )
         if accept:
             await _put_line(store, deployment, waiting)
             if not waiting.own.keep:
@@ -177,7 +183,8 @@ async def _waiting(store: BaseStore, folder: GroupFolder, offered: Offered) -> W
 
 
 async def _put_line(store: BaseStore, deployment: Deployment, waiting: Waiting) -> None:
-    """Put the offered line at the end of the group's file, unless it stands there.
+    """Put the offered line at the end of the group's file, unless it stands there. One for which
+    nobody vouched stays so.
 
     Raises `RefusedWrite` as `Folder.change`.
     """
@@ -194,7 +201,8 @@ async def _put_line(store: BaseStore, deployment: Deployment, waiting: Waiting) 
     # Without a time: the file is the group's, and stays when its author is forgotten.
     route = folder.route[:-1]
     files = Folder(deployment, store, folder.files, route, author)
-    await files.change(ACCEPTED_KEY, with_line)
+    source = Source.UNCONFIRMED if waiting.offered.unconfirmed else Source.CONFIRMED
+    await files.change(ACCEPTED_KEY, with_line, vouch=always(source))
 
 
 async def _take_own_line_out(

@@ -19,8 +19,10 @@ from deepagents.backends.protocol import FileData
 from langgraph.store.base import BaseStore, GetOp, Item, PutOp
 from pydantic import TypeAdapter, ValidationError
 
+from lasting_memory import days
 from lasting_memory.deployment import Deployment
 from lasting_memory.memory import journal
+from lasting_memory.memory.ends import end_of
 from lasting_memory.memory.folder import check_write, vouch_of
 from lasting_memory.memory.group_folders import ACCEPTED_KEY, GroupFolder
 from lasting_memory.memory.journal import Began, lines_of
@@ -67,6 +69,8 @@ class OwnLine:
     key: str  # of the file
     line: str  # as it stands in the file
     text: str  # what it says to people
+    unconfirmed: bool = False  # whether nobody vouches for it
+    is_over: bool = False  # whether the day until which it holds has passed
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +89,7 @@ class Offer:
     group: str
     keep: bool  # whether the author's own line stays when the offer is accepted
     proved_at: str  # when a token proved last that the author is in the group
+    unconfirmed: bool = False  # whether nobody vouched for the line when it was offered
 
     @property
     def path(self) -> str:
@@ -114,6 +119,14 @@ class Offered:
     text: str
     day: str  # ISO, UTC
     decided: Literal["", "accepted", "declined"] = ""
+    unconfirmed: bool = False  # whether nobody vouched for it: offering it does not confirm it
+
+    def is_over(self) -> bool:
+        """Whether the day until which it held, when it was offered, has passed in UTC."""
+        end = end_of(self.text)
+        if end is None or end.isoformat() < self.day:
+            return False
+        return end < days.today(days.WORLDS)
 
 
 _OFFERS = TypeAdapter(Offer)
@@ -150,6 +163,8 @@ def put_own(author: Actor, offer: Offer) -> PutOp:
 def put_offered(place: Namespace, offered: Offered) -> PutOp:
     """The operation that puts the group's item of an offer."""
     value = _OFFERED.dump_python(offered, mode="json")
+    if not offered.unconfirmed:  # nothing crosses that need not
+        del value["unconfirmed"]
     return PutOp(place, offered.id, value, index=False)
 
 
@@ -259,7 +274,7 @@ class Offers:
         The same one is kept once. Raises `RefusedWrite` for what may not be offered, and if too many
         wait for the person.
         """
-        await self._check(folder, own_line.text)
+        await self._check(folder, own_line)
         async with lock_of("offers", self.author):
             prepared = _with_status(await self._known(), "prepared")
             same = _same(prepared, folder, own_line)
@@ -280,7 +295,7 @@ class Offers:
         offer is returned. Raises `RefusedWrite` for what may not be offered, and if too many wait for
         the group.
         """
-        await self._check(folder, own_line.text)
+        await self._check(folder, own_line)
         async with lock_of("offers", self.author):
             known, gone = await self._shown_and_gone()
             opened = self._open_to(folder, known)
@@ -291,7 +306,11 @@ class Offers:
                 raise _too_many(folder)
             offer = _offer(folder, own_line, "open", keep=keep)
             offered = Offered(
-                id=offer.id, author=self.author.user_id, text=offer.text, day=offer.at[:10]
+                id=offer.id,
+                author=self.author.user_id,
+                text=offer.text,
+                day=f"{days.now():%Y-%m-%d}",
+                unconfirmed=offer.unconfirmed,
             )
             # The person's own first: what is offered does not count without it.
             own_op = put_own(self.author, offer)
@@ -406,9 +425,16 @@ class Offers:
         """Raises `RefusedWrite` if the person was forgotten since this began, or a fact deleted."""
         await journal.put_or_refuse(self.store, ops, self.began)
 
-    async def _check(self, folder: GroupFolder, text: str) -> None:
-        """Raises `RefusedWrite` for a text that may not stand in the group's folder."""
+    async def _check(self, folder: GroupFolder, own_line: OwnLine) -> None:
+        """Raises `RefusedWrite` for a line that may not stand in the group's folder."""
+        text = own_line.text
         check_offered_text(text)
+        if own_line.is_over:
+            raise RefusedWrite(
+                "The day until which the line holds has passed; give it another one, or none, then "
+                "offer it.",
+                kind="offer_over",
+            )
         before = await read_file(self.store, folder.files, ACCEPTED_KEY)
         path = folder.accepted_path
         after = added_line(before, path, text)
@@ -458,6 +484,7 @@ def _offer(folder: GroupFolder, own_line: OwnLine, status: Status, *, keep: bool
         group=folder.group,
         keep=keep,
         proved_at=at,
+        unconfirmed=own_line.unconfirmed,
     )
 
 

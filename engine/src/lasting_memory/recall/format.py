@@ -16,9 +16,9 @@ import numpy as np
 
 from lasting_memory.recall.lexical import Array
 
-# Count it up with a change of what follows, or of what stems words: items of another format are
-# dropped, and their conversations indexed again.
-FORMAT = 12
+# Count it up with a change of what follows, of what stems words, or of function words: items of
+# another format are dropped, and their conversations indexed again.
+FORMAT = 13
 
 # Who speaks in a passage, which has the place in this tuple.
 SPEAKERS = ("user", "assistant", "tool")

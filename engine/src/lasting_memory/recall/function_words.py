@@ -1,6 +1,9 @@
 """Function words of languages for which no library here has a list: the most frequent ones, and
 those that ask.
 
+Search leaves them out, and so do the comparisons of facts and of who vouches for a line (by
+`lexical.stems`). With a change of these lists `format.FORMAT` counts up.
+
 They are few on purpose: a word that is missing here weighs little anyhow, because it is in most
 texts. Negations are none.
 """

@@ -158,6 +158,7 @@ const REASONS = {
   bad_path: () => t("reasons.bad_path"),
   bad_text: () => t("reasons.bad_text"),
   hidden_text: () => t("reasons.hidden_text"),
+  offer_over: () => t("reasons.offer_over"),
   names_conversation: () => t("reasons.names_conversation"),
   offer_too_long: () => t("reasons.offer_too_long"),
   too_many_offers: () => t("reasons.too_many_offers"),

@@ -255,7 +255,7 @@ async def put_unless_forgotten(
         try:
             await store.abatch(some)
         finally:  # an error, or a cancellation, does not say what was put
-            taken_back = await asyncio.shield(_take_back(store, some, is_refused))
+            taken_back = await asyncio.shield(_delete_if_refused(store, some, is_refused))
         if taken_back:
             return False
     return True
@@ -271,34 +271,46 @@ async def put_or_refuse(store: BaseStore, ops: Sequence[PutOp], began: Began | N
     raise RefusedWrite(ERASED if erased else _FORGOTTEN_MEANWHILE)
 
 
-async def _take_back(
+async def _delete_if_refused(
     store: BaseStore, ops: Sequence[PutOp], is_refused: Callable[[], Awaitable[bool]]
 ) -> bool:
-    """Delete what these have put, if they are refused by now. Returns whether they are.
+    """Delete the items that these operations put, if they are refused by now. Returns whether they
+    are; False where the store does not say: the put itself succeeded, and a failure of this look
+    must not be reported as a failed put.
 
-    The person may have come back: a later run's value under the same key stays. It differs by a
-    time, an id of a thread or a text; where two values are equal they are derived from the same,
-    and are made again when they are missed.
+    The person may have come back: only values equal to ours are deleted. If a later run put an
+    equal one, it is lost too, and is derived again when it is missed.
     """
     try:
         if not await is_refused():
             return False
-        puts = [op for op in ops if op.value is not None]
-        gets = [GetOp(op.namespace, op.key) for op in puts]
-        items = await store.abatch(gets)
-        put_by_us = list[Item]()
-        for op, item in zip(puts, items, strict=True):
-            if isinstance(item, Item) and _as_text(item.value) == _as_text(op.value):
-                put_by_us.append(item)
-        await store.abatch(deletions(put_by_us))
     except Exception:
-        # What was put is made, as the caller is told: a second failure must not say that it is not.
         logger.warning(
             "The store failed after a put; whether its person was forgotten meanwhile is not known.",
             exc_info=True,
         )
         return False
+    try:
+        await _delete_equal(store, ops)
+    except Exception:
+        logger.warning(
+            "The store failed to delete what was put while its person was forgotten; forget them "
+            "once more.",
+            exc_info=True,
+        )
     return True
+
+
+async def _delete_equal(store: BaseStore, ops: Sequence[PutOp]) -> None:
+    """Delete the items whose values are those of these puts."""
+    puts = [op for op in ops if op.value is not None]
+    gets = [GetOp(op.namespace, op.key) for op in puts]
+    items = await store.abatch(gets)
+    put_by_us = list[Item]()
+    for op, item in zip(puts, items, strict=True):
+        if isinstance(item, Item) and _as_text(item.value) == _as_text(op.value):
+            put_by_us.append(item)
+    await store.abatch(deletions(put_by_us))
 
 
 def _as_text(value: object) -> str:

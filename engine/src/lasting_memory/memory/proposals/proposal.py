@@ -241,8 +241,12 @@ class Proposal:
     def shown(self) -> dict[str, Any]:
         """As its person sees it: changes as diffs, and as lines with their numbers. Blocks."""
         lines = dict[str, list[dict[str, Any]]]()
+        unconfirmed = dict[str, list[int]]()
         for change in self.changes:
             lines[change.path] = self._shown_lines(change)
+            numbers = self._unconfirmed_lines(change)
+            if numbers:
+                unconfirmed[change.path] = numbers
         return {
             "id": self.id,
             "at": self.at,
@@ -250,20 +254,26 @@ class Proposal:
             "threads": self.threads,
             "files": diffs(self.changes),
             "lines": lines,
+            **({"unconfirmed": unconfirmed} if unconfirmed else {}),
         }
 
     def _shown_lines(self, change: Changed) -> list[dict[str, Any]]:
         reasons = self.reasons.get(change.path, {})
-        sources = self.sources.get(change.path, {})
         shown = list[dict[str, Any]]()
         for number, (sign, text) in enumerate(change.lines()):
             reason = reasons.get(text.strip(), "")
-            line = {"line": number, "sign": sign, "text": text, "reason": reason}
+            shown.append({"line": number, "sign": sign, "text": text, "reason": reason})
+        return shown
+
+    def _unconfirmed_lines(self, change: Changed) -> list[int]:
+        """The numbers of the lines that a change puts in and nobody vouches for."""
+        sources = self.sources.get(change.path, {})
+        numbers = list[int]()
+        for number, (sign, text) in enumerate(change.lines()):
             source = sources.get(entry_of(text))
             if sign == "+" and source is Source.UNCONFIRMED:
-                line["source"] = "unconfirmed"
-            shown.append(line)
-        return shown
+                numbers.append(number)
+        return numbers
 
     def outcome(self) -> dict[str, Any]:
         """What became of the files that are decided."""

@@ -71,7 +71,8 @@ function Decisions({ act, memory, proposals, onDecided }) {
       onClick=${decide(proposal, true, path)}>${t("proposals.accept")}</button>
     <button aria-label=${what ? t("proposals.decline_of", { what }) : t("proposals.decline")}
       onClick=${decide(proposal, false, path)}>${t("proposals.decline")}</button></p>`;
-  const line = (id, path) => (each) => {
+  const line = ({ id, unconfirmed }, path) => (each) => {
+    const isDoubtful = ({ line }) => unconfirmed?.[path]?.includes(line);
     const at = key(id, path, each);
     const { isOut, text } = chosen[at] ?? {};
     const edit = ({ target }) => choose(at, { text: target.value });
@@ -87,7 +88,7 @@ function Decisions({ act, memory, proposals, onDecided }) {
       ${isNew && text === undefined && html`<button class="small" aria-label=${t("proposals.edit_line", { text: line })}
           onClick=${open}>${t("proposals.edit")}</button>`}
       ${text !== undefined && html`<input id=${at} dir="auto" aria-label=${t("proposals.instead", { text: line })} value=${text} onInput=${edit} />`}
-      ${each.source === "unconfirmed" && html`<p class="quiet unconfirmed">${t("facts.unconfirmed")}</p>`}
+      ${isDoubtful(each) && html`<p class="quiet unconfirmed">${t("facts.unconfirmed")}</p>`}
       ${each.reason && html`<p class="quiet" dir="auto">${givenUp(each.reason)}</p>`}</li>`;
   };
   const section = (proposal, n) => {
@@ -96,7 +97,7 @@ function Decisions({ act, memory, proposals, onDecided }) {
     const fileOf = (path) => (n ? t("proposals.file_of_proposal", { path, number: n + 1 }) : path);
     const isOne = Object.keys(files).length === 1;
     const file = ([path, diff]) => html`<article key=${path}><h4 dir="auto">${titleOf(memory, path)}</h4>
-      ${lines[path].length ? html`<ul class="choices">${lines[path].map(line(id, path))}</ul>` : html`<${Changed} path=${path} diff=${diff} most=${MOST_LINES} />`}
+      ${lines[path].length ? html`<ul class="choices">${lines[path].map(line(proposal, path))}</ul>` : html`<${Changed} path=${path} diff=${diff} most=${MOST_LINES} />`}
       ${!isOne && buttons(fileOf(path), proposal, path)}</article>`;
     return html`<section key=${id} data-together aria-label=${t("proposals.label", { number: n + 1 })}><h3>${FROM[kind]?.(when(at)) ?? when(at)}</h3>
       ${Object.entries(files).map(file)}${buttons(which, proposal)}</section>`;

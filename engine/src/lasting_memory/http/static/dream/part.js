@@ -20,6 +20,7 @@ const REASON = {
   cap: t("dream.reason_cap"),
   same: t("dream.reason_same"),
   stopped: t("dream.reason_stopped"),
+  decided: t("dream.reason_decided"),
   no_answer: t("dream.reason_no_answer"),
   undecided: t("dream.reason_undecided"),
   refused: t("dream.reason_refused"),

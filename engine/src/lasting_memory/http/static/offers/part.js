@@ -72,13 +72,15 @@ function Waiting({ session, told, prepared, onClose }) {
   const withdraw = (id) => act(() => memory.change("DELETE", `/memory/offers/${id}`));
   const decide = (id, accept) => act(() => memory.change("POST", `/memory/offers/${id}`, { body: { accept } }));
   const confirmed = (each) => act(({ target }) => sent(session, { path: each.path, text: each.text, folder: each.folder, group: each.group }, target));
+  const doubt = (each) => each.source === "unconfirmed" && html`<p class="quiet unconfirmed">${t("facts.unconfirmed")}</p>`;
   const prepare = (each) => html`<li key=${each.id} data-together><p class="fact" dir="auto">${each.text}</p>
-    <p class="quiet">${t("offers.to_group", each)} ${titleOf(memory, each.path)}</p>
+    ${doubt(each)}<p class="quiet">${t("offers.to_group", each)} ${titleOf(memory, each.path)}</p>
     <${Confirm} group=${each.group} text=${each.text} isBusy=${isBusy} onOffer=${confirmed(each)}>
       <button type="button" aria-label=${t("offers.drop_of", each)} onClick=${withdraw(each.id)}>${t("offers.drop")}</button><//></li>`;
   const own = (each) => html`<li key=${each.id}><p class="fact" dir="auto">${each.text}</p><p class="quiet">${BECAME[each.status](each)}</p>
     ${each.status === "open" && html`<button class="small" aria-label=${t("offers.withdraw_of", each)} onClick=${withdraw(each.id)}>${t("offers.withdraw")}</button>`}</li>`;
   const other = (each) => html`<li key=${each.id} data-together><p class="fact" dir="auto">${each.text}</p>
+    ${each.source === "unconfirmed" && html`<p class="quiet unconfirmed">${t("offers.unconfirmed")}</p>`}
     <p class="quiet">${t("offers.from", { ...each, organization: each.org_id })}</p>
     <p class="row"><button class="main" aria-label=${t("offers.accept_of", each)} onClick=${decide(each.id, true)}>${t("offers.accept")}</button>
       <button aria-label=${t("offers.decline_of", each)} onClick=${decide(each.id, false)}>${t("offers.decline")}</button></p></li>`;
