@@ -104,7 +104,12 @@ async def test_a_field_is_confirmed_by_its_name(api: httpx.AsyncClient, store: B
     await api.post("/memory/import", json=exported({**file, "encoding": "utf-8"}))
     assert sources(store) == {"pilot": UNCONFIRMED}
     params = {"path": "/memories/profile.json"}
-    answer = await api.post("/memory/confirm", params=params, json={"field": "role"})
+    other = {"field": "role", "value": "baker"}
+    assert (await api.post("/memory/confirm", params=params, json=other)).status_code == 404
+    alone = await api.post("/memory/confirm", params=params, json={"text": "x", "value": "pilot"})
+    assert alone.status_code == 422
+    seen = {"field": "role", "value": "pilot"}
+    answer = await api.post("/memory/confirm", params=params, json=seen)
     assert answer.status_code == 200
     assert sources(store) == {"pilot": CONFIRMED}
     shown = (await api.get("/memory/facts")).json()["groups"]

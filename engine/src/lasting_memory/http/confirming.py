@@ -12,6 +12,7 @@ from lasting_memory.http import requests
 from lasting_memory.http.models import WrittenFile
 from lasting_memory.http.requests import Caller, FileQuery, Sent
 from lasting_memory.memory.sources import entry_of, field_of, lowest, signs_in, sources_in
+from lasting_memory.memory.sources import text_of as text_of_entry
 from lasting_memory.memory.stored_files import text_of
 
 router = requests.memory_router(requests.IN_TURN)
@@ -24,11 +25,17 @@ class Confirmed(Sent):
         None
     )
     field: Annotated[_Text | None, Field(description="the name of a field of a JSON file")] = None
+    value: Annotated[
+        _Text | None,
+        Field(description="its value as you see it, where that is a text; 404 if it has another"),
+    ] = None
 
     @model_validator(mode="after")
     def _one(self) -> Self:
         if (self.text is None) == (self.field is None):
             raise ValueError("give text, or field")
+        if self.value is not None and self.field is None:
+            raise ValueError("give value with field alone")
         return self
 
     def means(self, entry: str) -> bool:
@@ -36,6 +43,8 @@ class Confirmed(Sent):
         if self.text is not None:
             return entry == entry_of(self.text)
         name = field_of(entry)
+        if self.value is not None:
+            return name == self.field and text_of_entry(entry) == " ".join(self.value.split())
         is_within = name.startswith(f"{self.field}.")
         return is_within or name == self.field
 

@@ -163,6 +163,8 @@ async def read_again(caller: PersonRequest, tokens: int | None) -> DreamEstimate
                 conversations=estimate.conversations,
                 messages=estimate.messages,
             )
+        if not estimate.conversations:
+            raise HTTPException(422, "You have no conversation that could be read again.")
         if tokens > _MOST * estimate.tokens:
             raise HTTPException(
                 422,

@@ -37,6 +37,12 @@ export function Lines({ session, group, label, lit, isWanted, act }) {
       ${t("facts.more", { count: named.length - shown.length })}</button>`}`;
 }
 
+/** The first day that a fact can be given as its end: one that has passed would be history, and shown for ever. */
+function firstDay({ until }) {
+  const today = new Date().toLocaleDateString("sv-SE"); // as YYYY-MM-DD
+  return until && until < today ? until : today;
+}
+
 function Edited({ session: { memory, me }, group, onClose }) {
   const [problem, act] = useAct();
   const field = useRef();
@@ -51,7 +57,7 @@ function Edited({ session: { memory, me }, group, onClose }) {
     <label class="unseen" for="fact">${t("facts.fact")}</label>
     <textarea id="fact" name="fact" rows="2" dir="auto" ref=${field} onKeyDown=${sendByEnter} defaultValue=${group.fact.raw ?? group.fact.text}></textarea>
     ${me.ends && group.fact.raw === undefined && html`<label>${t("facts.holds_until")}
-      <input type="date" name="until" max="9999-12-31" defaultValue=${group.fact.until ?? ""} /></label>`}
+      <input type="date" name="until" min=${firstDay(group.fact)} max="9999-12-31" defaultValue=${group.fact.until ?? ""} /></label>`}
   <//></li>`;
 }
 
@@ -135,9 +141,12 @@ export function Profile({ session: { memory, client }, group: { path, fields, re
       ${opened.fields.map((field) => html`<${Field} key=${field.name} field=${field} />`)}
     <//></div>`;
   }
-  const confirm = (name) => act(() => memory.confirm({ path }, { field: name }));
-  const doubt = ({ name }) => html` <span class="unconfirmed">${t("facts.unconfirmed")}</span> <button class="small"
-    aria-label=${t("facts.confirm_fact", { text: profileField(name) })} onClick=${confirm(name)}>${t("facts.confirm")}</button>`;
+  const confirm = ({ name, value }) => {
+    const seen = typeof value === "string" && value ? { value } : {}; // it may have another one by now
+    return act(() => memory.confirm({ path }, { field: name, ...seen }));
+  };
+  const doubt = ({ name, value }) => html` <span class="unconfirmed">${t("facts.unconfirmed")}</span> <button class="small"
+    aria-label=${t("facts.confirm_fact", { text: profileField(name) })} onClick=${confirm({ name, value })}>${t("facts.confirm")}</button>`;
   const entry = (field) => html`<div key=${field.name}><dt>${profileField(field.name)}</dt>
     <dd dir="auto">${fieldValue(field.value)}${field.source === "unconfirmed" && doubt(field)}</dd></div>`;
   return html`${known.length > 0 && html`<dl>${known.map(entry)}</dl>`}

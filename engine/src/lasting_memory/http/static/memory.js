@@ -96,7 +96,7 @@ export function watched(client, changed) {
     }
   }
 
-  /** Say that a line of a file ({ text }), or a field ({ field }), is true. */
+  /** Say that a line of a file ({ text }), or a field ({ field, value }), is true. */
   const confirm = ({ path }, said) => change("POST", "/memory/confirm", { query: { path }, body: said }, path);
 
   /** Put a line at the end of a file. */
