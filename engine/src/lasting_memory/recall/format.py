@@ -76,7 +76,7 @@ def packed(arrays: Mapping[str, Array], **about: Any) -> dict[str, Any]:
     """The value of an item with these arrays, by name, and with what else is to be known."""
     value = {"format": FORMAT, **about}
     for name, array in arrays.items():
-        compressed = zlib.compress(array.tobytes(), 1)
+        compressed = zlib.compress(_columns(array), 1)
         encoded = base64.b64encode(compressed)
         value[name] = encoded.decode()
     return value
@@ -97,10 +97,28 @@ def unpacked(item: object, **kinds: Any) -> list[Array]:
         for name, kind in kinds.items():
             compressed = base64.b64decode(value[name])
             stored = zlib.decompress(compressed)
-            arrays.append(np.frombuffer(stored, kind))
+            arrays.append(_rows(stored, kind))
     except (LookupError, TypeError, ValueError, zlib.error) as error:
         raise DamagedError(f"An item of the index cannot be read: {error!r}.") from error
     return arrays
+
+
+def _columns(array: Array) -> bytes:
+    """The bytes of an array; of one with fields the first bytes of all its rows, then the second
+    ones, and so on. Bytes of one meaning beside each other compress a sixth better.
+    """
+    if array.dtype.names is None or not len(array):
+        return array.tobytes()
+    rows = np.frombuffer(array.tobytes(), "u1").reshape(len(array), -1)
+    return rows.T.tobytes()
+
+
+def _rows(columns: bytes, kind: np.dtype[Any]) -> Array:
+    """The inverse of `_columns`. Raises `ValueError` for bytes that are no rows of this kind."""
+    if kind.names is None or not columns:
+        return np.frombuffer(columns, kind)
+    by_column = np.frombuffer(columns, "u1").reshape(kind.itemsize, -1)
+    return np.frombuffer(by_column.T.tobytes(), kind)
 
 
 def key_of(thread_id: str) -> int:
