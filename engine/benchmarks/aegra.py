@@ -17,13 +17,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from lasting_memory.dev import aegra_environment
-from lasting_memory.testing.deployed import PROJECT
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import Person
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic
 from lasting_memory.testing.stores import embedded, hurry
-from tests.aegra.servers import AegraServer
-from tests.conftest import free_port
 
 CONVERSATIONS = 20
 NAME = "ada@example.com"
@@ -70,10 +67,16 @@ async def measured(urls: dict[str, str], times: int) -> dict[str, dict[str, floa
 
 
 def main() -> None:
+    # The development server's process imports this module, too, and must not read settings before it
+    # knows what it is.
+    from tests.aegra.servers import AegraServer  # noqa: PLC0415
+    from tests.conftest import free_port  # noqa: PLC0415
+
     parser = argparse.ArgumentParser(description="aegra over the development server.")
     parser.add_argument("--times", type=int, default=30)
     arguments = parser.parse_args()
-    python = aegra_environment.python_of_aegra(PROJECT)
+    root = Path(__file__).parents[2]
+    python = aegra_environment.python_of_aegra(root)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         model = stack.enter_context(ScriptedAnthropic())
