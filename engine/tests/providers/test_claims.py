@@ -1,12 +1,12 @@
 """One table of claims by provider: what a turn, the person, DAILY_TOKENS, a consolidation's record,
-and search and export make of what a provider does. The real clients over HTTP.
+titles, search and export make of what a provider does. The real clients over HTTP.
 
 How answers end, and what is no answer, is in `test_answers.py` and `test_no_answers.py`; calls that
 cannot be used in `test_unusable_calls.py`; threads of another provider in `test_switched_models.py`;
 refused pictures in `test_refused_media.py`.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache
@@ -14,13 +14,15 @@ from typing import Any
 
 import pytest
 from agent import build_agent
+from langchain_core.messages import AnyMessage
 from langgraph.store.memory import InMemoryStore
 
 from lasting_memory import build_consolidation_agent
-from lasting_memory.agent import bounds
+from lasting_memory.agent import bounds, prompt
 from lasting_memory.agent.answers import BadAnswerError, FilteredAnswerError
 from lasting_memory.agent.provider_errors import ProviderError
 from lasting_memory.consolidation import records
+from lasting_memory.conversations.titles import title_of
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Context
 from lasting_memory.recall import conversation
@@ -139,6 +141,26 @@ async def test_what_it_thinks_is_neither_answer_nor_found_nor_exported(
     values = {"messages": [message.model_dump() for message in await messages_of(graph)]}
     turns = conversation({"thread_id": "t", "values": values}).turns
     assert [turn.text.replace("\n", "") for turn in turns] == ["wombats?", TEXT]
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+async def test_a_conversation_is_named_by_the_person_s_words_once_it_has_an_answer(
+    impatient: Callable[[str], Provided], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    titles = list[str]()
+
+    async def give_title(messages: Sequence[AnyMessage]) -> None:
+        titles.append(title_of([message.model_dump() for message in messages]))
+
+    monkeypatch.setattr(prompt, "give_title", give_title)
+    provider, graph = impatient(name), impatient(name).graph()
+    provider.server.script(refused(name, 401))
+    with pytest.raises(ProviderError):
+        await graph.turn("wombats?", thread="refused")
+    assert titles == []
+    provider.server.script(Said(WORDS, thought=THOUGHT))
+    await graph.turn("wombats?", thread="answered")
+    assert titles == ["wombats?"]
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
