@@ -154,10 +154,11 @@ async def test_a_conversation_is_named_by_the_person_s_words_once_it_has_an_answ
 
     monkeypatch.setattr(prompt, "give_title", give_title)
     provider, graph = impatient(name), impatient(name).graph()
-    provider.server.script(refused(name, 401))
+    provider.server.refuse = lambda _: refused(name, 401)
     with pytest.raises(ProviderError):
         await graph.turn("wombats?", thread="refused")
     assert titles == []
+    provider.server.refuse = lambda _: None
     provider.server.script(Said(WORDS, thought=THOUGHT))
     await graph.turn("wombats?", thread="answered")
     assert titles == ["wombats?"]

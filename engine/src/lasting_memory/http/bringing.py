@@ -84,15 +84,15 @@ async def bring(
 ) -> Response:
     """Bring along what another assistant knows about you, up to 20 MB as JSON.
 
-    It may be the assistant's export, or what it answered. Read are the `conversations.json` of
+    It may be the assistant's export, or what it answered. It reads the `conversations.json` of
     ChatGPT and Claude, Gemini's activity (JSON, HTML), other JSON, JSON lines, Markdown and plain
-    text. Waits for its turn as a dry run does, and for one run a batch of the text. What would be
+    text. It waits until a place is free, then a run reads each part of the text. What would be
     added is a proposal (`GET /memory/proposals`); it takes the place of the undecided one of an
     earlier text. The text is not kept.
 
     With `Accept: application/x-ndjson` the answer is lines of JSON: one before each part of the
-    text, and at last the answer, or `status` and `detail` of a refusal. A client that goes away
-    ends it after the present part.
+    text, and at last the answer, or `status` and `detail` of a refusal. If the
+    client disconnects, the present part is read to its end, and no other.
 
     409: memory is paused, or shared here. 422: the text cannot be read. 429: another text of yours
     is being read. 502: the run failed.

@@ -96,7 +96,7 @@ class Turn:
         return tool_call("append_memory", path=FILE, text=f"- {about}")
 
     def _forget(self, about: str) -> str | ToolCall:
-        """Takes out the one line, or the one field, that is meant."""
+        """The call that removes the one line, or the one field, that is meant; or a question back."""
         meant = list[RememberedLine]()
         if subject_words(about):
             words = plain(about)

@@ -125,8 +125,8 @@ def _unreadable(user: object) -> IdentityError:
 def claim(user: User | Mapping[str, Any], name: str) -> Any:
     """A claim of the signed-in user, or None.
 
-    Raises `IdentityError` for a user whose claims cannot be read: they would all count as missing,
-    and the people of all organizations would be in the default one.
+    Raises `IdentityError` for a user whose claims cannot be read: otherwise every claim would look
+    missing, and the people of all organizations would be in the default one.
     """
     if not isinstance(user, _Readable):
         raise _unreadable(user)

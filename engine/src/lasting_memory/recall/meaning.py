@@ -33,8 +33,9 @@ Nearest = tuple[SearchItem, bool]
 async def text_ops(
     store: BaseStore, actor: identity.Actor, key: int, talk: Conversation | None
 ) -> list[PutOp]:
-    """The operations that replace the passages of a conversation, by its number, in the index; None
-    removes them.
+    """The operations that replace the passages of a conversation in the index. `key` is its number.
+    If `talk` is None, its passages are removed. The key of a passage is a hash of its text, so one
+    that stays the same is not put again.
     """
     namespace = namespaces.recall(actor, "texts")
     listed = f"{name_of(key)}/passages"

@@ -28,15 +28,17 @@ def deployed(**settings: Any) -> Deployment:
 
 
 def with_routes(routes: str, folder: Path) -> Path:
-    """A copy of that project with these routes beside the usual ones, such as `"/team/":
-    group("team_id")`.
+    """A copy of the tests' project in a folder, with more routes, given as Python source such as
+    `"/team/": group("team_id")`.
     """
     ignored = shutil.ignore_patterns("__pycache__")
     project = folder / "project"
     shutil.copytree(PROJECT, project, ignore=ignored)
     deployment = project / "deployment.py"
     text = deployment.read_text("utf-8")
+    without_routes = text
     text = text.replace(".parent)", f".parent, routes={{**ROUTES, {routes}}})")
+    assert text != without_routes
     imported = "from lasting_memory.deployment import Deployment\n"
     also_imported = "from lasting_memory.people.scopes import ROUTES, group\n"
     text = text.replace(imported, imported + also_imported)

@@ -358,7 +358,9 @@ def _without_quotations(text: str, foreign: list[str]) -> str:
 
 
 def _own_paragraphs(text: str, foreign: list[str]) -> Iterator[str]:
-    """The paragraphs that a person wrote, until a text begins that they brought."""
+    """The paragraphs that a person wrote, up to the first text that they pasted or forwarded. What is
+    not among them is added to `foreign`, but for what stands below quoted lines (`_add_brought`).
+    """
     is_long = length_of(text) > LONG_MESSAGE
     paragraphs = _BLANK.split(text)
     for number, paragraph in enumerate(paragraphs):

@@ -63,7 +63,7 @@ class Proposal:
         default_factory=list
     )  # those of them of which the person took something
     declined: list[Declined] = field(default_factory=list)
-    # What it was made of (conversations, tidy or bring), or "agent": the agent wrote it
+    # What it was made of (conversations, tidy, bring or dream), or "agent": the agent wrote it
     kind: str = "conversations"
     reasons: dict[str, dict[str, str]] = field(
         default_factory=dict

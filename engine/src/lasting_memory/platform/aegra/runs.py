@@ -1,7 +1,7 @@
 """Runs: what a handler may change of their request, their ids, and when they begin.
 
 aegra passes handlers a copy of a run's request, of which it takes config and context back. It has
-no runs that begin later, and begins each at once, also where another goes on in its thread.
+no runs that begin later, and begins each at once, even while another run of the same thread is still running.
 """
 
 import asyncio
@@ -88,7 +88,7 @@ def run_id() -> UUID:
 
 
 async def authorize_run(user: Any, thread_id: str, request: Any) -> None:
-    """Ask the handlers about a run, and make its request what they left of it.
+    """Ask the handlers about a run, and copy back into its request what they changed.
 
     It replaces aegra's `_apply_create_run_auth`. The run belongs to the person whom the handlers
     name: an operator's may be somebody else's. Its thread is made with the run's metadata, as
@@ -101,15 +101,15 @@ async def authorize_run(user: Any, thread_id: str, request: Any) -> None:
     chosen = uuid7()
     value = _value_of(thread_id, assistant_id, request, str(chosen))
     with whole_value():
-        found = await handle_event(build_auth_context(user, "threads", "create_run"), value)
+        filters = await handle_event(build_auth_context(user, "threads", "create_run"), value)
         about = {"assistant_id": assistant_id}
         await handle_event(build_auth_context(user, "assistants", "read"), about)
     kwargs = value["kwargs"]
     metadata = {**value["metadata"], "graph_id": graph_id, "assistant_id": assistant_id}
     # Whoever sees all threads, that is an operator, also begins runs in somebody else's.
-    thread_owner = await label_of_thread(thread_id) if found is None else ""
+    thread_owner = await label_of_thread(thread_id) if filters is None else ""
     label = thread_owner or users.label_of(metadata["user_id"], metadata["org_id"])
-    _own(user, kwargs["config"], label)
+    _set_run_owner(user, kwargs["config"], label)
     _put_back(request, kwargs, metadata, graph_id=graph_id, assistant_id=assistant_id)
     await _make_thread(thread_id, user.identity, metadata)
     _run_id.set(chosen)
@@ -162,7 +162,7 @@ def _value_of(thread_id: str, assistant_id: str, request: Any, chosen: str) -> d
     }
 
 
-def _own(user: Any, config: Mapping[str, Any], label: str) -> None:
+def _set_run_owner(user: Any, config: Mapping[str, Any], label: str) -> None:
     """Make the run that of the person with this label, for aegra.
 
     For this library it is that of the claims: the handlers stamp an operator's into the config.
