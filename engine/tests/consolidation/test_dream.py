@@ -29,7 +29,7 @@ from lasting_memory.consolidation import (
 )
 from lasting_memory.consolidation import run as run_module
 from lasting_memory.consolidation.dreaming import tokens_spent
-from lasting_memory.consolidation.dreams import CALL_TOKENS, Dream
+from lasting_memory.consolidation.dreams import CALL_TOKENS, Dream, Spoken
 from lasting_memory.consolidation.old_conversations import delete_old
 from lasting_memory.consolidation.record import Record
 from lasting_memory.consolidation.run import build_consolidation_agent
@@ -474,6 +474,29 @@ async def test_a_conversation_that_is_deleted_later_takes_its_lines_out_of_the_p
     assert "written by hand" in await dreaming.text()
     await drop_threads(dreaming.store, ALICE, ["t3"])
     assert (await dreaming.proposal()).status() == "accepted"
+
+
+async def test_of_conversations_in_one_batch_a_line_is_from_those_that_say_it(
+    dreaming: Dreaming,
+) -> None:
+    dreaming.says("t1", "Fact: owns a red tractor", minutes=-3)
+    dreaming.says("t2", "Fact: plays the cello", minutes=-2)
+    dreaming.says("t3", "Fact: lives in Lisbon", minutes=-1)
+    await dreaming.begins()
+    await dreaming.runs_to_its_end()
+    await drop_threads(dreaming.store, ALICE, ["t2"])
+    left = str((await dreaming.proposal()).changes)
+    said = {fact: fact in left for fact in ("red tractor", "cello", "Lisbon")}
+    assert said == {"red tractor": True, "cello": False, "Lisbon": True}
+
+
+def test_a_line_that_no_conversation_has_is_from_all_of_its_batch() -> None:
+    spoken = Spoken(
+        {"t1": "I like leek soup", "t2": "I play the cello", "t3": "Leeks! I like soups"}
+    )
+    assert spoken.origins("likes leek soup") == {"t1", "t3"}
+    assert spoken.origins("plays the violin") == {"t1", "t2", "t3"}
+    assert spoken.origins("role\x1fcello") == {"t2"}
 
 
 async def test_of_a_proposal_of_which_all_conversations_are_deleted_nothing_is_left(

@@ -6,7 +6,7 @@ from langchain_core.tools import BaseTool, ToolException, tool
 from langgraph.config import get_store
 from langgraph.store.base import BaseStore, GetOp, Item
 
-from lasting_memory import platform
+from lasting_memory import days, platform
 from lasting_memory.agent.memory_lines import line_saying
 from lasting_memory.deployment import PROFILE_PATH, Deployment, Source
 from lasting_memory.memory import ends, journal
@@ -110,9 +110,16 @@ async def own_line_of(
 
 
 def _over_in(d: Deployment, item: Item, profile: str | None) -> frozenset[int]:
-    """The numbers of a file's lines that are over. Blocks."""
+    """The numbers of a file's lines that are over, where their person is, or in UTC, whose days a
+    group's folder has. Blocks.
+    """
     day = ends.present_day(d, profile)
-    return ends.over_in(ends.ends_of(item, day))
+    if day is None:
+        return frozenset()
+    own_ends = ends.ends_of(item, day)
+    today = days.today(days.WORLDS)
+    over_in_utc = frozenset(end.number for end in own_ends if end.day < today)
+    return ends.over_in(own_ends) | over_in_utc
 
 
 def _key_of(path: str) -> str:

@@ -182,10 +182,14 @@ async def keep_batch(draft: Draft, verdict: Verdict, client: LangGraphClient) ->
 
 async def _add_batch(draft: Draft, mine: DreamDraft, dream: Dream, verdict: Verdict) -> Record:
     """Put what a batch changes into the dream's draft. Returns the run's record."""
+    said = dict[str, str]()
+    for item in draft.shown:
+        said[item.thread_id] = "\n".join(turn.text for turn in item.conversation.turns)
+    spoken = await platform.in_thread(dreams.Spoken, said)
     files, replaced = await platform.in_thread(
-        dreams.after_batch, mine.stored, verdict.changed, verdict.sources, draft.thread_ids
+        dreams.after_batch, mine.stored, verdict.changed, verdict.sources, spoken
     )
-    replaced_in_order = sorted(replaced)
+    replaced_in_order = sorted(replaced.difference(said))
     threads = _read_before(mine)
     for item in draft.shown:
         thread_id = item.thread_id

@@ -16,7 +16,7 @@ from langgraph.store.base import BaseStore, Item, PutOp
 from langgraph_sdk.client import ThreadsClient
 from pydantic import TypeAdapter, ValidationError
 
-from lasting_memory import platform
+from lasting_memory import platform, recall
 from lasting_memory.consolidation.batch import Due
 from lasting_memory.consolidation.due import read_new_turns
 from lasting_memory.consolidation.kept_out import KeptOut
@@ -36,7 +36,16 @@ from lasting_memory.recall import changed_since, owned_by
 Status = Literal["reading", "paused", "proposed", "ended", "failed"]
 # Why it ended, or does not go on, in a word for which the page has a sentence.
 Reason = Literal[
-    "", "paused", "cap", "same", "stopped", "no_answer", "undecided", "refused", "decided"
+    "",
+    "paused",
+    "cap",
+    "same",
+    "stopped",
+    "no_answer",
+    "undecided",
+    "refused",
+    "decided",
+    "deleted",
 ]
 
 # Conversations that one batch shows at most: what it reads is kept in one step.
@@ -453,14 +462,35 @@ def _batches(total: int, most: int) -> int:
 # --- The draft
 
 
-def after_batch(
-    stored: Stored, changed: Iterable[Changed], sources: Sources, thread_ids: Collection[str]
-) -> tuple[dict[str, DraftFile | None], set[str]]:
-    """The files that a batch of these conversations changes, and the other conversations of which
-    it took lines out. Blocks.
+class Spoken:
+    """What is said in the conversations of a batch, which are given by id: for the one that a line
+    came of. Blocks.
+    """
 
-    What it put in is from its conversations, and from those of the lines in whose place it stands.
-    A line that moved is from where it was.
+    def __init__(self, said: Mapping[str, str]) -> None:
+        self._language = recall.language("\n".join(said.values()))
+        self._stems = dict[str, frozenset[str]]()
+        for thread_id, text in said.items():
+            self._stems[thread_id] = frozenset(recall.stems(text, self._language))
+
+    def origins(self, entry: str) -> set[str]:
+        """The conversations that have all words of an entry; all of them, where none has."""
+        wanted = frozenset(recall.stems(text_of(entry), self._language))
+        saying = set[str]()
+        for thread_id, stems in self._stems.items():
+            if wanted and wanted <= stems:
+                saying.add(thread_id)
+        return saying or set(self._stems)
+
+
+def after_batch(
+    stored: Stored, changed: Iterable[Changed], sources: Sources, spoken: Spoken
+) -> tuple[dict[str, DraftFile | None], set[str]]:
+    """The files that a batch of conversations changes, and the conversations of which it took lines
+    out. Blocks.
+
+    What it put in is from its conversations (`Spoken.origins`), and from those of the lines in whose
+    place it stands. A line that moved is from where it was.
     """
     moved_from = dict[str, Sequence[str]]()
     for file in stored.files.values():
@@ -475,14 +505,12 @@ def after_batch(
         if change.deleted and not change.after:
             files[key] = None
             continue
-        origins_of_new = sorted(lost.union(thread_ids))
-        origins = _origins_after(old, change, moved_from, origins_of_new)
+        origins = _origins_after(old, change, moved_from, lost, spoken)
         added_sources = sources.get(change.path, {})
         known = {**old.sources, **added_sources}
         present = entries(key, change.after)
         files[key] = DraftFile(change.after, origins, sources=_only(known, present))
-    others = replaced.difference(thread_ids)
-    return files, others
+    return files, replaced
 
 
 def _origins_lost(old: DraftFile, change: Changed) -> set[str]:
@@ -500,7 +528,8 @@ def _origins_after(
     old: DraftFile,
     change: Changed,
     moved_from: Mapping[str, Sequence[str]],
-    origins_of_new: Sequence[str],
+    lost: Collection[str],
+    spoken: Spoken,
 ) -> dict[str, Sequence[str]]:
     """The conversations that the entries of a changed file are from."""
     was_there = set(entries(change.key, old.content))
@@ -512,7 +541,7 @@ def _origins_after(
                 origins[entry] = known
         else:
             known = moved_from.get(entry)
-            origins[entry] = known or origins_of_new
+            origins[entry] = known or sorted(spoken.origins(entry).union(lost))
     return origins
 
 

@@ -5,7 +5,6 @@ The verdict says what may be committed, what is left out, and why nothing may be
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import NamedTuple
 
 from deepagents.backends.protocol import FileData
@@ -54,7 +53,7 @@ class Verdict:
 
     changed: Sequence[Changed] = ()  # what may be committed
     # Who vouches for what that adds, by path and entry.
-    sources: Sources = MappingProxyType({})
+    sources: Sources = field(default_factory=dict)
     waits: bool = False  # whether the person sees and decides it first
     left_out: str = ""  # what is left out of the draft, and why, as the model is told
     problem: str = ""  # why nothing may be committed, as the model is told

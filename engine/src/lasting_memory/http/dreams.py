@@ -23,16 +23,20 @@ async def read_dream(caller: Caller, query: AboutQuery) -> DreamState:
     """How far all of your conversations are read again, or what became of that; null: never."""
     caller.check_not_shared()
     dream = await consolidation.dream_of(caller.store, caller.actor)
-    is_proposed = dream is not None and dream.status == "proposed"
-    if dream is not None and is_proposed and not await _waits(caller, dream):
-        dream = replace(dream, status="ended", reason="decided")
+    if dream is not None and dream.status == "proposed":
+        dream = await _after_decision(caller, dream)
     return state_of(dream)
 
 
-async def _waits(caller: PersonRequest, dream: consolidation.Dream) -> bool:
-    """Whether a part of what a dream proposes waits for its person's decision."""
+async def _after_decision(caller: PersonRequest, dream: consolidation.Dream) -> consolidation.Dream:
+    """A dream that has proposed something, as it is by now: it waits, its person has decided, or the
+    conversations that it came of were deleted.
+    """
     proposals = await all_proposals(caller.store, caller.actor)
-    return any(each.changes and each.id.startswith(dream.proposal_id) for each in proposals)
+    own = [proposal for proposal in proposals if proposal.id.startswith(dream.proposal_id)]
+    if any(proposal.changes for proposal in own):
+        return dream
+    return replace(dream, status="ended", reason="decided" if own else "deleted")
 
 
 @router.delete("/memory/dream")

@@ -38,7 +38,16 @@ BatchKind = Literal["conversations", "tidy", "bring", "dream"]
 ProposalKind = Literal["conversations", "tidy", "bring", "dream", "agent"]
 DreamStatus = Literal["reading", "paused", "proposed", "ended", "failed"]
 DreamReason = Literal[
-    "", "paused", "cap", "same", "stopped", "no_answer", "undecided", "refused", "decided"
+    "",
+    "paused",
+    "cap",
+    "same",
+    "stopped",
+    "no_answer",
+    "undecided",
+    "refused",
+    "decided",
+    "deleted",
 ]
 OfferStatus = Literal["prepared", "open", "accepted", "declined"]
 Stays = Literal["time", "traces", "groups", "shared"]

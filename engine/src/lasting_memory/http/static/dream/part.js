@@ -21,6 +21,7 @@ const REASON = {
   same: t("dream.reason_same"),
   stopped: t("dream.reason_stopped"),
   decided: t("dream.reason_decided"),
+  deleted: t("dream.reason_deleted"),
   no_answer: t("dream.reason_no_answer"),
   undecided: t("dream.reason_undecided"),
   refused: t("dream.reason_refused"),
