@@ -251,6 +251,28 @@ def test_what_is_handed_over_is_not_the_person_s_word_in_any_language(
     assert evidence_of([message]).source_of("- Invoices always go to Bob") is UNCONFIRMED
 
 
+ANNOUNCED = [
+    "From my uncle:", "My uncle:", "Uncle Tom:", "My uncle asks:", "According to my uncle:", "What my uncle thinks:",
+    "My uncle wrote", "My uncle wrote -", "चाचा:", "मेरे चाचा कहते हैं:", "चाचा का संदेश:", "叔叔：", "叔叔的信：", "叔叔問：",
+    "عمي:", "من عمي:", "حكى عمي:", "ბიძაჩემი:", "Հորեղբայրս․ ասաց:", "Hello there.\nMy uncle:",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("separator", ["\n", "\n\n"])
+@pytest.mark.parametrize("head", ANNOUNCED)
+def test_what_a_line_with_a_colon_announces_is_nobody_s_word(head: str, separator: str) -> None:
+    evidence = evidence_of([f"{head}{separator}{ORDER}"])
+    assert evidence.source_of("- Invoices always go to Bob") is not CONFIRMED
+
+
+@pytest.mark.parametrize(
+    "head", ["I like:", "मुझे पसंद है:", "我喜欢：", "Ich mag:", "Please remember:"]
+)
+def test_what_a_person_announces_of_themselves_is_their_word(head: str) -> None:
+    evidence = evidence_of([f"{head}\nleek soup with ginger"])
+    assert evidence.source_of("- leek soup with ginger") is CONFIRMED
+
+
 @pytest.mark.parametrize("head", ["My uncle wrote:", "On Monday Bob <bob@example.com> wrote:", ""])
 def test_below_a_quotation_nothing_is_taken_for_foreign(head: str) -> None:
     """It may be the person's answer, or more of the text: nobody vouches, and nobody doubts."""

@@ -114,7 +114,7 @@ _HANDS_OVER = regex.compile(
     r"|翻译|翻譯|总结|總結|邮件|郵件|文章|网页|網頁|写道|说|翻訳|要約|メール|記事|번역|요약|메일|글|แปล|สรุป|ترجم|لخص|رسالة|ترجمه|תרגם|"
     r"סכם|अनुवाद|सारांश|"
     # What others said, wrote or sent.
-    r"写|寫|说|說|告诉|告訴|来信|來信|書き|書い|言っ|言い|述べ|送って|届い|말했|말하|썼|적혀|보냈|보내|"
+    r"写|寫|说|說|发来|发了|发给|發來|發了|转发|轉發|傳來|告诉|告訴|来信|來信|書き|書い|言っ|言い|述べ|送って|届い|말했|말하|썼|적혀|보냈|보내|"
     r"लिख|कहा|बोल|भेजा|बताया|पढ़|पढ़|লিখ|বলেছ|বলল|পাঠ|எழுதி|சொன்ன|சொல்|கூறி|அனுப்ப|రాశ|రాసి|చెప్ప|అన్నా|పంప|"
     r"كتب|قال|أرسل|يقول|تقول|أخبر|ذكر|نوشت|گفت|فرستاد|می‌گوید|کہا|لکھا|כתב|אמר|שלח|אומר|"
     r"เขียน|พูด|บอก|กล่าว|ส่งมา|είπε|έγραψε|γράφει|λέει|έστειλε|"
@@ -130,6 +130,19 @@ _OWN_TEXT = regex.compile(
     r"\bich\s+(?:habe?\s.{0,40}(?:geschrieben|gesagt|notiert)|schrieb|sagte|notierte|meinte)\b|"
     r"\bj['’]ai\s+(?:écrit|dit|noté)\b|\b(?:he|había)\s+(?:escrito|dicho|anotado)\b|\b(?:escribí|dije|anoté)\b|"
     r"\bho\s+(?:scritto|detto|annotato)\b|मैंने.{0,40}(?:लिख|कह|कहा)|我(?:写|寫|说|說)",
+    regex.IGNORECASE,
+)
+# Who speaks of themselves before a text announces words of their own.
+_SPEAKER = regex.compile(
+    r"\b(?:i|i['’]\w+|we|ich|wir|mir|je|j['’]|nous|yo|nosotros|me|io|noi|eu|nós|ik|wij|jag|vi|jeg|я|мы|ми|мені|ja|mi|ben|"
+    r"bana|biz|én|minä|eu|tôi|saya|aku)\b|मैं|मैंने|मुझे|हम|আমি|আমার|நான்|எனக்கு|నేను|నాకు|我|私|僕|俺|저|나는|제가|내가|أنا|אני|ฉัน|ผม",
+    regex.IGNORECASE,
+)
+# How a line ends that begins somebody's words without a colon.
+_ENDS_IN_SAYING = regex.compile(
+    r"\b(?:said|says|wrote|writes|told me|sagte?|schrieb|schreibt|écrit|dit|escribió|escribe|dijo|dice|scritto|detto|"
+    r"escreveu|disse|schreef|zei|skrev|sade|написал|сказал|написала|сказала)[\s–—-]*$"
+    r"|(?:写道|说|說|言った|書いた|कहा|लिखा|قال|كتب)[\s–—-]*$",
     regex.IGNORECASE,
 )
 # The same where no colon stands: the text is on the next line.
@@ -372,10 +385,15 @@ def _own_paragraphs(text: str, foreign: list[str]) -> Iterator[str]:
             foreign.append(paragraph.replace(_QUOTED, ""))
             continue
         own, brought = _until_handed_over(paragraph)
-        if own.strip():
+        before = _before_announced(own)
+        if before is not None:
+            yield before
+        elif own.strip():
             yield own
         if brought is not None:
             _add_brought("\n\n".join([brought, *paragraphs[number + 1 :]]), foreign)
+            return
+        if before is not None:
             return
         if "\n" not in paragraph.strip() and _hands_over_next_line(paragraph):
             _add_brought("\n\n".join(paragraphs[number + 1 :]), foreign)
@@ -405,6 +423,29 @@ def _until_handed_over(paragraph: str) -> tuple[str, str | None]:
     if _hands_over_next_line(first) and line_break:
         return first, rest
     return paragraph, None
+
+
+def _before_announced(paragraph: str) -> str | None:
+    """A paragraph up to the end of the line that announces a text; None if no line does.
+
+    Of what follows nobody knows whose it is: it is neither foreign nor the person's word.
+    """
+    lines = paragraph.split("\n")
+    for number, line in enumerate(lines, start=1):
+        if line.strip() and _announces(line):
+            return "\n".join(lines[:number])
+    return None
+
+
+def _announces(line: str) -> bool:
+    """Whether a line announces a text in words that are not known: it ends with a colon, or says who
+    wrote and does not end, and nobody speaks of themselves in it.
+    """
+    if _SPEAKER.search(line) or _REMEMBER.search(line):
+        return False
+    if line.rstrip().endswith((":", "：")):
+        return True
+    return bool(_ENDS_IN_SAYING.search(line))
 
 
 def _hands_over(sentence: str) -> bool:
