@@ -265,6 +265,12 @@ def test_what_a_line_with_a_colon_announces_is_nobody_s_word(head: str, separato
     assert evidence.source_of("- Invoices always go to Bob") is not CONFIRMED
 
 
+def test_lines_without_full_stops_are_all_the_person_s() -> None:
+    message = "My sister writes for a text agency\nMy dog is Rex\nMy favourite page is the last one"
+    assert parts_of(message).foreign == []
+    assert evidence_of([message]).source_of("- Dog is Rex") is CONFIRMED
+
+
 @pytest.mark.parametrize(
     "head", ["I like:", "मुझे पसंद है:", "我喜欢：", "Ich mag:", "Please remember:"]
 )
