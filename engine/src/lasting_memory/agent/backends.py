@@ -85,6 +85,15 @@ class Over(NamedTuple):
         return over_lines.with_lines(before["content"], content, gone)
 
 
+class FileNotes(NamedTuple):
+    """What is to be said of a file: which of its lines are over, and what lines of it say, or fields
+    of a JSON object, that nobody vouches for.
+    """
+
+    over: Over
+    unconfirmed: list[str]
+
+
 class ScopedFiles(StoreBackend):
     """Files of one namespace in the store, with deepagents' own results; writes pass `before_write`
     and the journal.
@@ -406,7 +415,10 @@ class RouteFiles(ScopedFiles):
         return Caller.of_run(self._deployment)
 
     def _place(self, run: Runtime[Any]) -> Namespace:
-        caller = Caller.of_run(self._deployment, run)
+        return self._place_of(Caller.of_run(self._deployment, run))
+
+    def _place_of(self, caller: Caller) -> Namespace:
+        """Where the files of a caller are. Raises `NotAMemberError` for who has no such folder."""
         claims = caller.claims if self._scope.claim else {}
         return self._scope.namespace(caller.actor, caller.assistant, claims)
 
@@ -469,32 +481,57 @@ class RouteFiles(ScopedFiles):
         # client's forged tool call, jump to the tools node or resume value stays the client's run.
         return None if caller.is_operator else "an operator has to approve writing here."
 
+    def _folder(self) -> Folder:
+        # One look at who acts: each is asked for at every write.
+        caller = self._caller
+        author = caller.author(_author_kind(consolidating=self._drafts is not None))
+        place = self._place_of(caller)
+        store = self._get_store()
+        began = journal.began_by(caller)
+        return Folder(self._deployment, store, place, self._route, author, began)
+
+    async def anotes(self, path: str) -> FileNotes:
+        """What a model that reads a file is told beside its text."""
+        if not validation.is_plain(path):
+            return FileNotes(Over(), [])
+        item, profile = await self._file_and_profile(path)
+        over = await self._over_in(path, item, profile)
+        text = stored_files.text_of(item) if item else None
+        if item is None or text is None:
+            return FileNotes(over, [])
+        signs = signs_in(item.value)
+        doubtful = await platform.in_thread(unconfirmed_lines, path, text, signs)
+        return FileNotes(over, doubtful)
+
     async def aover(self, path: str) -> Over:
         """Which lines of a file are over; none of what is no text, and where nothing is remembered."""
-        has_ends = self._deployment.ends and self._scope.remembers and ends.has_ends(path)
-        if not (has_ends and validation.is_plain(path)):
+        if not (self._has_ends(path) and validation.is_plain(path)):
             return Over()
+        item, profile = await self._file_and_profile(path)
+        return await self._over_in(path, item, profile)
+
+    def _has_ends(self, path: str) -> bool:
+        return self._deployment.ends and self._scope.remembers and ends.has_ends(path)
+
+    async def _file_and_profile(self, path: str) -> tuple[Item | None, Item | None]:
         namespace = self._get_namespace()
         gets = [GetOp(namespace, path), GetOp(namespace, PROFILE_PATH.removeprefix("/memories"))]
         item, profile = await self._get_store().abatch(gets)
-        if not isinstance(item, Item):
+        return (
+            item if isinstance(item, Item) else None,
+            profile if isinstance(profile, Item) else None,
+        )
+
+    async def _over_in(self, path: str, item: Item | None, profile: Item | None) -> Over:
+        """Which lines of a stored file are over."""
+        if item is None or not self._has_ends(path):
             return Over()
         text = stored_files.text_of(item) or ""
         if not ends.may_have_ends(text):
             return Over(text)
         # A group's file of that name is nobody's profile.
-        own = profile if isinstance(profile, Item) and self._is_memory else None
+        own = profile if self._is_memory else None
         return await platform.in_thread(_over, self._deployment, item, own)
-
-    async def aunconfirmed(self, path: str) -> list[str]:
-        """What lines of a file say that nobody vouches for, or fields of a JSON object."""
-        if not validation.is_plain(path):
-            return []
-        item = await self._get_store().aget(self._get_namespace(), path)
-        text = stored_files.text_of(item) if item else None
-        if item is None or text is None:
-            return []
-        return await platform.in_thread(unconfirmed_lines, path, text, signs_in(item.value))
 
     async def agrep(
         self,
@@ -508,15 +545,14 @@ class RouteFiles(ScopedFiles):
         says so behind the line.
         """
         result = await super().agrep(pattern, path, glob, max_count=max_count)
-        over_by_path = dict[str, Over]()
-        doubtful_by_path = dict[str, list[str]]()
+        notes_by_path = dict[str, FileNotes]()
         for match in result.matches or []:
             file_path = match["path"]
-            if file_path not in over_by_path:
-                over_by_path[file_path] = await self.aover(file_path)
-                doubtful_by_path[file_path] = await self.aunconfirmed(file_path)
-            is_doubtful = said(match["text"].strip()) in doubtful_by_path[file_path]
-            if match["line"] - 1 in over_by_path[file_path].numbers:
+            if file_path not in notes_by_path:
+                notes_by_path[file_path] = await self.anotes(file_path)
+            notes = notes_by_path[file_path]
+            is_doubtful = said(match["text"].strip()) in notes.unconfirmed
+            if match["line"] - 1 in notes.over.numbers:
                 match["text"] += f"  {ends.OVER_MARK}"
             if is_doubtful:
                 match["text"] += f"  {UNCONFIRMED_MARK}"
@@ -545,9 +581,10 @@ class RouteFiles(ScopedFiles):
         is_own = self._is_memory and self._deployment.has_own_memory
         if not is_own or self._drafts is not None or shown is None:
             return None
-        if self._caller.speaks_for_another:
+        caller = self._caller
+        if caller.speaks_for_another:
             shown = shown.of_others()
-        items = await journal.all_items(self._get_store(), self._get_namespace())
+        items = await journal.all_items(self._get_store(), self._place_of(caller))
 
         def read() -> Vouch:
             return shown.evidence().vouch(sources_of_files(items))

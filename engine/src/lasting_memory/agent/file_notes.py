@@ -58,9 +58,9 @@ class FileNotes:
         files = cast("RouteFiles", backend.routes[route])
         folder = route[:-1]
         key = path.removeprefix(folder)
-        over = await files.aover(key)
-        notes = [over.note()]
-        if is_read:
-            lines = await files.aunconfirmed(key)
-            notes.append(note_of_unconfirmed(lines))
+        if not is_read:
+            over = await files.aover(key)
+            return [over.note()] if over.note() else []
+        found = await files.anotes(key)
+        notes = [found.over.note(), note_of_unconfirmed(found.unconfirmed)]
         return [note for note in notes if note]

@@ -196,8 +196,8 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         if snapshot.controls.paused and not snapshot.is_temporary:
             await _keep_thread_out()
         starting: Mapping[str, str] = {}
-        context = identity.run_context(get_runtime())
-        if self._may_start_memory(snapshot) and not context.dry_run:
+        may_start = self._may_start_memory(snapshot)
+        if may_start and not identity.run_context(get_runtime()).dry_run:
             starting = await self._starting_files(store, caller.actor, caller.assistant, write=True)
         items = snapshot.memory
         draft = self._drafts() if self._drafts else None
