@@ -446,7 +446,7 @@ class RouteFiles(ScopedFiles):
 
     async def _check(self, path: str) -> bool:
         if self._get_namespace() == _NOBODYS:
-            raise RefusedWrite(f"{self._route}/ is not available: {self._lacks_group()}")
+            raise self._not_available()
         await super()._check(path)
         caller = self._caller
         remembers = self._scope.remembers and not in_temporary_conversation()
@@ -458,6 +458,9 @@ class RouteFiles(ScopedFiles):
         if reason := self._refusal(caller, wanted):
             raise RefusedWrite(f"Permission denied for '{self._shown(path)}': {reason}")
         return wanted.review_agent and self._is_memory and self._drafts is None
+
+    def _not_available(self) -> RefusedWrite:
+        return RefusedWrite(f"{self._route}/ is not available: {self._lacks_group()}")
 
     def _lacks_group(self) -> str:
         """Why this run's person has no such folder."""
@@ -482,10 +485,13 @@ class RouteFiles(ScopedFiles):
         return None if caller.is_operator else "an operator has to approve writing here."
 
     def _folder(self) -> Folder:
-        # One look at who acts: each is asked for at every write.
+        # Who acts is looked up once: this is made at every write.
         caller = self._caller
         author = caller.author(_author_kind(consolidating=self._drafts is not None))
-        place = self._place_of(caller)
+        try:
+            place = self._place_of(caller)
+        except NotAMemberError:  # the token has expired since `_check`
+            raise self._not_available() from None
         store = self._get_store()
         began = journal.began_by(caller)
         return Folder(self._deployment, store, place, self._route, author, began)

@@ -43,6 +43,8 @@ from lasting_memory.consolidation.dreams import (
     erase_from_dream,
     exported_dream,
 )
+from lasting_memory.consolidation.dreams import Reason as DreamReason
+from lasting_memory.consolidation.dreams import Status as DreamStatus
 from lasting_memory.consolidation.dreams import stop as stop_dream
 from lasting_memory.consolidation.idle_trigger import consolidated
 from lasting_memory.consolidation.kept_out import keep_out, saying
@@ -56,7 +58,8 @@ from lasting_memory.consolidation.sweeping import find_backlog, sweep
 from lasting_memory.consolidation.turns import Places
 
 __all__ = [
-    "CHARS_PER_TOKEN", "NOTHING_TO_DO", "READING", "REHEARSING", "TURN_SECONDS", "Brought", "Dream", "Entry", "Owner",
+    "CHARS_PER_TOKEN", "NOTHING_TO_DO", "READING", "REHEARSING", "TURN_SECONDS", "Brought", "Dream",
+    "DreamReason", "DreamStatus", "Entry", "Owner",
     "Part", "Places", "Trigger", "UnreadableError", "build_consolidation_agent", "consolidated", "counted",
     "dream_of", "drop_threads", "erase_from_dream", "erase_from_records", "estimate_dream", "exported_dream",
     "find_backlog", "go_on_with_dream", "keep_out", "note", "parts", "proposal_id", "read", "records", "saying",

@@ -62,6 +62,8 @@ def ends_returning(
             if name in taken and has_other_end:
                 lines[name.key] = line
                 gone[name.key] = taken[name]
+        if not lines:
+            continue
         comparison = Comparison(present_facts, gone, said, rules)
         for key, earlier in comparison.returning(lines).items():
             found[change.path, key] = finding_of(earlier)

@@ -15,6 +15,7 @@ from pydantic.config import JsonDict
 from typing_extensions import TypedDict
 
 from lasting_memory.auth.interrupt_forms import Kind as AnswerKind
+from lasting_memory.consolidation import DreamReason, DreamStatus
 from lasting_memory.memory.controls import Controls as OwnControls
 from lasting_memory.memory.journal import Revision
 from lasting_memory.people import identity
@@ -36,19 +37,6 @@ _AUTHORS = [
 ]
 BatchKind = Literal["conversations", "tidy", "bring", "dream"]
 ProposalKind = Literal["conversations", "tidy", "bring", "dream", "agent"]
-DreamStatus = Literal["reading", "paused", "proposed", "ended", "failed"]
-DreamReason = Literal[
-    "",
-    "paused",
-    "cap",
-    "same",
-    "stopped",
-    "no_answer",
-    "undecided",
-    "refused",
-    "decided",
-    "deleted",
-]
 OfferStatus = Literal["prepared", "open", "accepted", "declined"]
 Stays = Literal["time", "traces", "groups", "shared"]
 _LEFT_OUT_REASONS: JsonDict = {

@@ -77,20 +77,20 @@ class Evidence:
         """Who vouches for a line. `doubted` are the words of lines of memory for which nobody does.
         Blocks: the first question reads all texts.
         """
+        texts = self._texts
         text = entry_of(text_of(line)) or line.strip()
-        language = self._language
-        read = self._texts
-        statement = statement_of(text, language)
+        statement = statement_of(text, self._language)
         stems = statement.stems
-        if not stems or (text.startswith("#") and len(stems) <= _HEADING_WORDS):
+        is_heading = text.startswith("#") and len(stems) <= _HEADING_WORDS
+        if not stems or is_heading:
             return Source.INFERRED
-        if any(_says(foreign, stems) for foreign in read.foreign):
+        if any(_says(foreign, stems) for foreign in texts.foreign):
             return Source.UNCONFIRMED
-        # What says more or less than a doubtful line, or merges it with others, is as doubtful.
-        is_doubted = any(_is_most_of(stems, other) or other <= stems for other in doubted if other)
-        is_doubted = is_doubted or any(stems <= other for other in doubted)
-        says = _repeats if is_doubted or self.has_unread else _vouches
-        if any(says(message, statement) for message in read.own):
+        is_doubted = any(_is_as_doubtful(stems, other) for other in doubted)
+        needs_repetition = is_doubted or self.has_unread
+        says = _repeats if needs_repetition else _vouches
+        is_said = any(says(message, statement) for message in texts.own)
+        if is_said:
             return Source.INFERRED if self._is_cut else Source.CONFIRMED
         return Source.UNCONFIRMED if is_doubted else Source.INFERRED
 
@@ -201,6 +201,13 @@ def _is_most_of(stems: frozenset[str], passage: frozenset[str]) -> bool:
     if len(stems) < _TELLING_WORDS:
         return stems <= passage
     return len(stems & passage) >= _SHARE * len(stems)
+
+
+def _is_as_doubtful(stems: frozenset[str], doubted: frozenset[str]) -> bool:
+    """Whether a line says more or less than a doubtful one, or merges it with others."""
+    if stems <= doubted:
+        return True
+    return bool(doubted) and (_is_most_of(stems, doubted) or doubted <= stems)
 
 
 def _vouches(message: Statement, statement: Statement) -> bool:
