@@ -17,7 +17,16 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
-from lasting_memory import build_consolidation_agent, file_system, memory_tools, middleware, seeding
+from lasting_memory import (
+    build_consolidation_agent,
+    file_system,
+    memory_tools,
+    middleware,
+    seeding,
+    skills,
+    subagents,
+)
+from lasting_memory.agent.bounds import CalledByBounds
 from lasting_memory.deployment import Deployment, Profile
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Context, assistant_of
@@ -56,6 +65,44 @@ async def test_what_tools_are_told_to_be_may_be_a_fork_s_own(
     assert told["search_memories"].startswith("Search the files under /memories/")
     with pytest.raises(ValueError, match="names 'append'; use append_memory"):
         memory_tools(deployed(), descriptions={"append": ""})
+
+
+async def test_what_bounds_call_is_called_around_each_call_of_the_model_and_in_no_subagent(
+    graph: BuildGraph, model: ScriptedAnthropic
+) -> None:
+    """In its own order, around what the model is asked; in the stack it is not."""
+    seen = list[str]()
+
+    class Noted(CalledByBounds):
+        def __init__(self, name: str) -> None:
+            super().__init__()
+            self._name = name
+
+        async def awrap_model_call(self, request: Any, handler: Any) -> Any:
+            seen.append(f"{self._name} before")
+            answer = await handler(request)
+            seen.append(f"{self._name} after")
+            return answer
+
+    outer, inner = Noted("outer"), Noted("inner")
+    stack = middleware(deployed(), outer, skills(deployed()), inner)
+    assert not {outer, inner} & {*stack}
+
+    def build(d: Deployment, model: BaseChatModel) -> Any:
+        return create_deep_agent(
+            model,
+            middleware=stack,
+            subagents=subagents(d),
+            context_schema=Context,
+            **file_system(d),
+        )
+
+    helped = ToolCall("task", {"description": "help", "subagent_type": "general-purpose"})
+    model.script("one", [helped], [Text("done")])
+    model.script("help", [Text("helped")])
+    await graph(build=build).turn("one")
+    once = ["outer before", "inner before", "inner after", "outer after"]
+    assert seen == once * 2, "the agent's two calls, and none of the helper's"
 
 
 def test_the_graphs_say_what_they_take() -> None:

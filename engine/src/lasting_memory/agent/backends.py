@@ -506,6 +506,8 @@ class RouteFiles(ScopedFiles):
         if item is None or text is None:
             return FileNotes(over, [])
         signs = signs_in(item.value)
+        if not signs:  # nobody has to vouch for its lines
+            return FileNotes(over, [])
         doubtful = await platform.in_thread(unconfirmed_lines, path, text, signs)
         return FileNotes(over, doubtful)
 

@@ -5,12 +5,12 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from time import monotonic
 from typing import Any, cast
 
 from langchain.agents.middleware import ModelRetryMiddleware
-from langchain.agents.middleware.types import ModelRequest, ModelResponse
+from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langgraph.config import get_store
@@ -18,7 +18,9 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 
 from lasting_memory.agent import checks
 from lasting_memory.agent.answers import AnswerError, BadAnswerError, CutAnswerError, check_said
+from lasting_memory.agent.backends import StoreOverride
 from lasting_memory.agent.budget import TokenBudgetError, budget_refusal, count_tokens
+from lasting_memory.agent.file_notes import FileNotes
 from lasting_memory.agent.file_tools import ShownTools, with_known_arguments
 from lasting_memory.agent.provider_errors import provider_error
 from lasting_memory.agent.readable_messages import readable_messages
@@ -52,6 +54,16 @@ class RunTooLongError(RuntimeError):
     """A run took longer than its limit."""
 
 
+class CalledByBounds(AgentMiddleware[Any, Any, Any]):
+    """A middleware whose `awrap_model_call` `Bounds` calls around its own.
+
+    A middleware of its own would cost each call of the model half a millisecond. Where there are
+    no `Bounds` it is one of its own.
+    """
+
+    trace_policy = SPANS_WITHOUT_PAYLOAD
+
+
 class Bounds(ModelRetryMiddleware):
     """Bounds around the calls of models and tools, innermost in every agent and subagent.
 
@@ -72,13 +84,22 @@ class Bounds(ModelRetryMiddleware):
       conversation each of memory is, too.
     - An agent with other files than the deployment's, or a subagent without policies, is a
       `SettingsError`.
+    - What is read of a file says which of its lines prompts leave out, or show apart.
+
+    `drafts` gives the store of a consolidation's draft; None in a conversation. `around` are called
+    around the calls of models, the first outermost.
     """
 
     state_schema = checks.LimitedState
     trace_policy = SPANS_WITHOUT_PAYLOAD
 
     def __init__(
-        self, deployment: Deployment, seconds: float | None = None, *, consolidating: bool = False
+        self,
+        deployment: Deployment,
+        seconds: float | None = None,
+        *,
+        drafts: StoreOverride | None = None,
+        around: Sequence[CalledByBounds] = (),
     ) -> None:
         super().__init__(
             max_retries=deployment.limits.model_retries,
@@ -88,16 +109,26 @@ class Bounds(ModelRetryMiddleware):
         )
         self._deployment = deployment
         self._seconds = seconds
-        self._consolidating = consolidating
+        self._consolidating = drafts is not None
+        self._around = tuple(around)
         self._wrapped: tuple[BaseChatModel, BaseChatModel] | None = None  # a model, and its copy
         self._is_checked = False
         self._shown_tools = ShownTools(deployment)
+        self._file_notes = FileNotes(deployment, drafts)
         self._unshown_notes = UnshownNotes(deployment)
         # The time of a run's first call, by its id.
         self._began = lru_cache(maxsize=_RUNS_KNOWN)(lambda _: monotonic())
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Handler
+    ) -> ModelResponse[Any]:
+        call: Handler = partial(self._bounded_answer, handler)
+        for part in reversed(self._around):
+            call = partial(part.awrap_model_call, handler=call)
+        return cast("ModelResponse[Any]", await call(request))
+
+    async def _bounded_answer(
+        self, handler: Handler, request: ModelRequest[Any]
     ) -> ModelResponse[Any]:
         if not self._is_checked:
             checks.check_files(request.tools)
@@ -237,9 +268,9 @@ class Bounds(ModelRetryMiddleware):
         async with self._in_time():
             with showing(_messages_of(request.state)):
                 result = await handler(request)
-            if self._consolidating:
-                return result
-            return await self._unshown_notes.added(call["name"], call["args"], result)
+            if not self._consolidating:
+                result = await self._unshown_notes.added(call["name"], call["args"], result)
+            return await self._file_notes.added(call["name"], call["args"], result)
 
     @asynccontextmanager
     async def _in_time(self) -> AsyncIterator[None]:

@@ -12,14 +12,12 @@ from typing import Any
 from langchain.agents.middleware.types import AgentMiddleware, ModelRequest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langgraph.config import get_config
-from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import get_runtime
 from langgraph.store.base import BaseStore, GetOp, Item
 
 from lasting_memory import days, platform
 from lasting_memory.agent.backends import StoreOverride, starting_files
 from lasting_memory.agent.checks import GuardedState
-from lasting_memory.agent.file_notes import FileNotes
 from lasting_memory.agent.file_sections import Block, memory_sections, sections
 from lasting_memory.agent.groups import section_on_groups
 from lasting_memory.agent.once_a_run import once_a_run
@@ -141,7 +139,6 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         writes_in_background = deployment.settings.memory_writes == "background"
         self._is_for_later = self._in_conversation and writes_in_background
         self._on_writing = section_on_writing(deployment)
-        self._file_notes = FileNotes(deployment, drafts)
         self._blocks = once_a_run(deployment, self._read)
 
     async def awrap_model_call(
@@ -161,15 +158,6 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
             thread = request.state.get("messages") or []
             await give_title(thread)
         return response
-
-    async def awrap_tool_call(
-        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
-    ) -> Any:
-        """What is read of a file says which of its lines prompts leave out, or show apart."""
-        result = await handler(request)
-        name = request.tool_call["name"]
-        args = request.tool_call["args"]
-        return await self._file_notes.added(name, args, result)
 
     async def preview(
         self, store: BaseStore, actor: Actor, assistant: str, snapshot: Snapshot

@@ -25,7 +25,7 @@ from langchain.agents.middleware import (
 from langchain.agents.middleware.types import AgentMiddleware
 
 from lasting_memory.agent.backends import build_backend, build_permissions, interrupted_tools
-from lasting_memory.agent.bounds import Bounds
+from lasting_memory.agent.bounds import Bounds, CalledByBounds
 from lasting_memory.agent.checks import ShownFiles
 from lasting_memory.agent.prompt import PromptBlocks, memory_files
 from lasting_memory.agent.skills import FreshSkills, skills
@@ -149,7 +149,10 @@ def _stack(
     # Now, so that a file that cannot be read stops the start and no run.
     load_starting_memory(d)
     d.load_prompts()
-    return [PromptBlocks(d, files, titles=titles), *parts, Bounds(d, seconds)]
+    around = [part for part in parts if isinstance(part, CalledByBounds)]
+    others = [part for part in parts if part not in around]
+    bounds = Bounds(d, seconds, around=around)
+    return [PromptBlocks(d, files, titles=titles), *others, bounds]
 
 
 def _check_part(part: object, where: str) -> None:

@@ -94,7 +94,7 @@ def build_editor(d: Deployment, model: BaseChatModel | None = None) -> Editor:
         middleware=[
             ModelCalls(),
             PromptBlocks(d, memory_files(d), draft_store),
-            Bounds(d, d.limits.max_run_seconds, consolidating=True),
+            Bounds(d, d.limits.max_run_seconds, drafts=draft_store),
         ],
         context_schema=Context,
         checkpointer=False,  # a thread keeps nothing of the conversations that are read

@@ -10,6 +10,7 @@ from langchain_core.tools import BaseTool
 from langgraph.runtime import Runtime
 
 from lasting_memory.agent.answers import NO_ANSWER
+from lasting_memory.agent.bounds import CalledByBounds
 from lasting_memory.consolidation.owners import owner_for
 from lasting_memory.consolidation.schedule import Trigger, start
 from lasting_memory.conversations.marks import in_temporary_conversation
@@ -17,7 +18,7 @@ from lasting_memory.deployment import Deployment
 from lasting_memory.memory import journal
 from lasting_memory.people import identity
 from lasting_memory.people.caller import Caller
-from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD, get_client
+from lasting_memory.platform import get_client
 
 logger = logging.getLogger(__name__)
 
@@ -25,13 +26,11 @@ logger = logging.getLogger(__name__)
 _DELAY_SECONDS = 0.2
 
 
-class IdleTrigger(AgentMiddleware[Any, Any, Any]):
+class IdleTrigger(CalledByBounds):
     """Plans a consolidation when a turn ends.
 
     For the main agent only, because subagents end no turn.
     """
-
-    trace_policy = SPANS_WITHOUT_PAYLOAD
 
     def __init__(self, deployment: Deployment, delay: float = _DELAY_SECONDS) -> None:
         super().__init__()

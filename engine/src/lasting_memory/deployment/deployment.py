@@ -194,7 +194,7 @@ class Deployment:
         """
         return tuple(map(judge_of, self.checks))
 
-    @property
+    @cached_property
     def profile(self) -> type[BaseModel] | None:
         """The schema of a person's profile.
 
@@ -207,12 +207,12 @@ class Deployment:
         """Whether there is a folder `/memories/`."""
         return "/memories/" in self.routes
 
-    @property
+    @cached_property
     def has_own_memory(self) -> bool:
         """Whether each person has memory of their own: there is memory, and it is not shared."""
         return self.has_memory and not self.memory.is_shared
 
-    @property
+    @cached_property
     def memory(self) -> Scope:
         """Whose `/memories/` is, as `MEMORY_SCOPE` says.
 
@@ -290,6 +290,16 @@ class Deployment:
         left out, and without ends that which tells of `(until YYYY-MM-DD)`. Raises
         `FileNotFoundError` if there is no such prompt.
         """
+        if name not in self._prompts:
+            self._prompts[name] = self._filled_prompt(name)
+        return self._prompts[name]
+
+    @cached_property
+    def _prompts(self) -> dict[str, str]:
+        """The prompts that were asked for, by name: every turn asks for some."""
+        return {}
+
+    def _filled_prompt(self, name: str) -> str:
         text = prompt_file(self.folder, name)
         if not self.ends:
             text = without_ends(text)
