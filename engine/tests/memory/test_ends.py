@@ -25,7 +25,7 @@ from lasting_memory.memory.ends import (
     without_end,
     written_after,
 )
-from lasting_memory.memory.facts import said
+from lasting_memory.memory.facts import bare_line
 from lasting_memory.memory.journal import writing
 from lasting_memory.memory.one_fact import fact_of
 from lasting_memory.people import namespaces
@@ -86,8 +86,8 @@ def test_titles_rows_code_comments_and_a_day_alone_have_no_end() -> None:
 
 
 def test_a_line_says_its_fact_and_its_end_without_the_source_between() -> None:
-    assert said(f"- Holds {SOURCE} (until 2026-12-31)") == "Holds (until 2026-12-31)"
-    assert said(f"- Holds {SOURCE}") == "Holds"
+    assert bare_line(f"- Holds {SOURCE} (until 2026-12-31)") == "Holds (until 2026-12-31)"
+    assert bare_line(f"- Holds {SOURCE}") == "Holds"
 
 
 def test_the_text_of_a_hostile_file_is_read_in_time_that_grows_with_it() -> None:

@@ -32,7 +32,7 @@ from lasting_memory.deployment import PROFILE_PATH, Deployment, Source
 from lasting_memory.memory import ends, journal, over_lines, stored_files, validation
 from lasting_memory.memory.controls import PAUSED, Controls, controls
 from lasting_memory.memory.ends import Written
-from lasting_memory.memory.facts import said
+from lasting_memory.memory.facts import bare_line
 from lasting_memory.memory.folder import Folder, source_of_write, sources_of_files, vouch_of
 from lasting_memory.memory.journal import Began, Change, Revision
 from lasting_memory.memory.proposals import Memory
@@ -557,7 +557,7 @@ class RouteFiles(ScopedFiles):
             if file_path not in notes_by_path:
                 notes_by_path[file_path] = await self.anotes(file_path)
             notes = notes_by_path[file_path]
-            is_doubtful = said(match["text"].strip()) in notes.unconfirmed
+            is_doubtful = bare_line(match["text"].strip()) in notes.unconfirmed
             if match["line"] - 1 in notes.over.numbers:
                 match["text"] += f"  {ends.OVER_MARK}"
             if is_doubtful:

@@ -29,7 +29,7 @@ from lasting_memory.http.requests import (
     memory_router,
 )
 from lasting_memory.memory import controls, journal
-from lasting_memory.memory.facts import is_form, said, without_comments
+from lasting_memory.memory.facts import bare_line, is_form, without_comments
 from lasting_memory.memory.journal import NOTHING, Revision, cut, diff, lines_of, undone
 
 router = memory_router(IN_TURN)
@@ -239,12 +239,12 @@ def _shown_line(line: _DeletedLine) -> DeletedLine:
 def _deleted_lines(path: str, revisions: Sequence[Revision]) -> Iterator[_DeletedLine]:
     """Lines that are not in the newest revision, each once."""
     present = lines_of(revisions[0].content or "")
-    known = {said(line) for line in present}
+    known = {bare_line(line) for line in present}
     for new, old in itertools.pairwise(revisions):
         remaining = set(lines_of(new.content or ""))
         visible = without_comments(old.content or "", line_breaks=True)
         for line in lines_of(visible):
-            text = said(line)
+            text = bare_line(line)
             is_known = line in remaining or text in known
             is_title = text.startswith("#")
             if is_known or is_title or not text:

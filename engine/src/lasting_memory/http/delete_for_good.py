@@ -27,7 +27,7 @@ from lasting_memory.http import requests
 from lasting_memory.http.models import DeletedCounts, DeletedFact
 from lasting_memory.http.requests import ROUTE, Caller, PersonRequest, Sent, key_of
 from lasting_memory.memory import journal
-from lasting_memory.memory.facts import said
+from lasting_memory.memory.facts import bare_line
 from lasting_memory.memory.journal import NOTHING, Revision
 from lasting_memory.memory.offers import Offers
 from lasting_memory.memory.one_fact import Fact, fact_of, lines_now
@@ -52,7 +52,7 @@ _CONVERSATIONS = 100
 
 
 def _text_of_line(line: str) -> str:
-    text = said(line)
+    text = bare_line(line)
     if not text:
         raise ValueError("it has no words")
     return text

@@ -39,7 +39,7 @@ from lasting_memory.http.requests import (
 )
 from lasting_memory.memory import journal, stored_files
 from lasting_memory.memory.ends import Day, End, ends_of, present_day, without_end
-from lasting_memory.memory.facts import Line, lines_said, said, without_comments
+from lasting_memory.memory.facts import Line, bare_line, content_lines, without_comments
 from lasting_memory.memory.journal import lines_of
 from lasting_memory.memory.sources import field_sources, line_sources, signs_in
 from lasting_memory.memory.stored_files import stored_file, text_of
@@ -192,7 +192,7 @@ def _titled_lines(
     sources = line_sources(content, signs) if signs else []
     visible = without_comments(content, line_breaks=True)
     lines = list[FactLine | Heading]()
-    for line in lines_said(lines_of(visible)):
+    for line in content_lines(lines_of(visible)):
         is_first = not (title or lines)
         if line.is_heading and is_first:
             title = line.text
@@ -268,6 +268,6 @@ async def find(caller: Caller, query: Annotated[Find, Query()]) -> FoundFiles:
     for file in files:
         lines = list[FoundLine]()
         for number, text in file.lines:
-            lines.append(FoundLine(line=number, text=said(text)))
+            lines.append(FoundLine(line=number, text=bare_line(text)))
         found.append(FoundFile(path=file.path, text=file.text, lines=lines))
     return FoundFiles(found=found)

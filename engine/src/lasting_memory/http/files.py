@@ -42,7 +42,14 @@ from lasting_memory.http.requests import (
 )
 from lasting_memory.memory import journal
 from lasting_memory.memory.journal import NOTHING, Revision
-from lasting_memory.memory.sources import Vouch, always, noted, restored, shown_sources, sources_in
+from lasting_memory.memory.sources import (
+    Vouch,
+    shown_sources,
+    sources_in,
+    vouch_all_by,
+    vouch_new_as,
+    vouch_new_by,
+)
 from lasting_memory.memory.stored_files import stored_file, usage_of
 from lasting_memory.memory.validation import RefusedWrite
 
@@ -381,10 +388,10 @@ def _vouch_of_old(path: str, revisions: Sequence[Revision], *, is_restored: bool
         if revision.encoding == "utf-8":
             sources = sources_in(path, revision.content, revision.sources)
             known.update(sources)
-    otherwise = always(Source.INFERRED)
+    otherwise = vouch_new_as(Source.INFERRED)
     if is_restored:
-        return restored(known, otherwise)
-    return noted(known, otherwise)
+        return vouch_all_by(known, otherwise)
+    return vouch_new_by(known, otherwise)
 
 
 def _taken_back(

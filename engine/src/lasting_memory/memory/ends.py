@@ -20,7 +20,7 @@ from langgraph.store.base import Item
 
 from lasting_memory import days
 from lasting_memory.deployment import Deployment
-from lasting_memory.memory.facts import END, SOURCE, lines_said, without_comments
+from lasting_memory.memory.facts import END, SOURCE, content_lines, without_comments
 from lasting_memory.memory.stored_files import text_of
 from lasting_memory.plain_text import compared
 from lasting_memory.words import pieces
@@ -118,7 +118,7 @@ def dated_lines(text: str) -> list[DatedLine]:
         return []
     dated = list[DatedLine]()
     lines = without_comments(text, line_breaks=True).split("\n")
-    for line in lines_said(lines):
+    for line in content_lines(lines):
         if line.is_heading or line.raw:
             continue
         day = end_of(line.text)

@@ -51,7 +51,7 @@ class Line(NamedTuple):
     raw: str = ""  # the line itself, of a table's row or in code, where a marker is none
 
 
-def said(line: str) -> str:
+def bare_line(line: str) -> str:
     """A line without its list marker, and without the source that consolidation notes at its end,
     or before the day until which the line holds.
     """
@@ -107,7 +107,7 @@ def _has_only_marks(text: str) -> bool:
     return not compared(text)
 
 
-def lines_said(lines: Sequence[str]) -> Iterator[Line]:
+def content_lines(lines: Sequence[str]) -> Iterator[Line]:
     """The lines of a file that say something, in order.
 
     A row of a table says what its columns are called; its head is none.
@@ -232,7 +232,7 @@ def _plain(number: int, text: str) -> Line:
     heading = text.lstrip("#").strip()
     if text.startswith("#") and heading:
         return Line(number, heading, is_heading=True)
-    return Line(number, said(text))
+    return Line(number, bare_line(text))
 
 
 def _is_head(text: str, below: str) -> bool:

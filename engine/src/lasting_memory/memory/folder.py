@@ -17,11 +17,11 @@ from lasting_memory.memory.ends import Written
 from lasting_memory.memory.journal import Began, Change, Revision
 from lasting_memory.memory.sources import (
     Vouch,
-    always,
     lowest,
     signs_in,
     source_of_change,
     sources_in,
+    vouch_new_as,
 )
 from lasting_memory.memory.stored_files import text_of
 from lasting_memory.people.identity import Author
@@ -50,7 +50,7 @@ def sources_of_files(items: Iterable[Item]) -> dict[str, Source]:
 
 def vouch_of(author: Author) -> Vouch:
     """Who vouches for what an author writes: a person for their own lines, nobody for a program's."""
-    return always(_OF_AUTHOR.get(author.kind, Source.INFERRED))
+    return vouch_new_as(_OF_AUTHOR.get(author.kind, Source.INFERRED))
 
 
 @dataclass(frozen=True, slots=True)

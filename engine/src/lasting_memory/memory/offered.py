@@ -31,7 +31,7 @@ from lasting_memory.memory.offers import (
 )
 from lasting_memory.memory.one_fact import wording
 from lasting_memory.memory.proposals import DecidedError
-from lasting_memory.memory.sources import always
+from lasting_memory.memory.sources import vouch_new_as
 from lasting_memory.memory.stored_files import deletions, read_file
 from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import namespaces
@@ -202,7 +202,7 @@ async def _put_line(store: BaseStore, deployment: Deployment, waiting: Waiting) 
     route = folder.route[:-1]
     files = Folder(deployment, store, folder.files, route, author)
     source = Source.UNCONFIRMED if waiting.offered.unconfirmed else Source.CONFIRMED
-    await files.change(ACCEPTED_KEY, with_line, vouch=always(source))
+    await files.change(ACCEPTED_KEY, with_line, vouch=vouch_new_as(source))
 
 
 async def _take_own_line_out(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lasting_memory.memory.ends import without_end
-from lasting_memory.memory.facts import said
+from lasting_memory.memory.facts import bare_line
 from lasting_memory.memory.journal import Revision, edits, lines_of
 from lasting_memory.plain_text import compared
 from lasting_memory.words import pieces
@@ -117,7 +117,7 @@ class Fact:
 
 def wording(line: str) -> str:
     """What a line says, in the one spelling in which facts are compared: without source and end."""
-    return compared(without_end(said(line)))
+    return compared(without_end(bare_line(line)))
 
 
 def _unquoted(line: str) -> str:

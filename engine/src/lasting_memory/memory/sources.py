@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from lasting_memory.deployment import Source
-from lasting_memory.memory.facts import END, said
+from lasting_memory.memory.facts import END, bare_line
 from lasting_memory.plain_text import compared
 
 # Says who vouches for an entry of a file that is written. It is given the entry as `entries` has
@@ -54,7 +54,7 @@ def entry_of(line: str) -> str:
     """
     text = line.replace(BETWEEN, " ").strip()
     without_end = END.sub("", text).rstrip()
-    fact = said(without_end)
+    fact = bare_line(without_end)
     return compared(fact).strip()
 
 
@@ -146,12 +146,12 @@ def field_sources(path: str, content: str, signs: str) -> dict[str, Source]:
     return found
 
 
-def keep(_: str, known: Source | None) -> Source:
+def keep_known(_: str, known: Source | None) -> Source:
     """The `Vouch` of a write of which nothing is known: what stands there keeps its source."""
     return known or Source.INFERRED
 
 
-def always(source: Source) -> Vouch:
+def vouch_new_as(source: Source) -> Vouch:
     """The `Vouch` of a write whose new entries all have this source."""
 
     def vouch(_: str, known: Source | None) -> Source:
@@ -160,7 +160,7 @@ def always(source: Source) -> Vouch:
     return vouch
 
 
-def noted(sources: Mapping[str, Source], otherwise: Vouch = keep) -> Vouch:
+def vouch_new_by(sources: Mapping[str, Source], otherwise: Vouch = keep_known) -> Vouch:
     """The `Vouch` of new entries whose sources were worked out before."""
 
     def vouch(entry: str, known: Source | None) -> Source:
@@ -169,7 +169,7 @@ def noted(sources: Mapping[str, Source], otherwise: Vouch = keep) -> Vouch:
     return vouch
 
 
-def restored(sources: Mapping[str, Source], otherwise: Vouch) -> Vouch:
+def vouch_all_by(sources: Mapping[str, Source], otherwise: Vouch) -> Vouch:
     """The `Vouch` of what makes a file again what it was, with these sources."""
 
     def vouch(entry: str, known: Source | None) -> Source:

@@ -40,7 +40,7 @@ from lasting_memory.memory.journal.revisions import (
     outside,
     put,
 )
-from lasting_memory.memory.sources import Vouch, keep, signs_of, vouched
+from lasting_memory.memory.sources import Vouch, keep_known, signs_of, vouched
 from lasting_memory.memory.stored_files import check_room, deletions
 from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import identity, namespaces
@@ -431,7 +431,7 @@ async def change(
     began: Began | None = None,  # None for files of nobody in particular
     limits: Limits = DEFAULTS,
     written: Written = MappingProxyType({}),  # times of new lines that were written before
-    vouch: Vouch = keep,
+    vouch: Vouch = keep_known,
 ) -> Revision:
     """Change a file, and return the newest revision, in which the change is: in the file, or in
     what the next file is made of. `vouch` says who vouches for its entries.
@@ -527,7 +527,7 @@ async def _written_before(
 
 async def _signs_after(path: str, base: Revision, after: FileData | None, vouch: Vouch) -> str:
     """Who vouches for the entries of a file after a change."""
-    nothing_is_known = vouch is keep and not base.sources
+    nothing_is_known = vouch is keep_known and not base.sources
     if after is None or after["encoding"] != "utf-8" or nothing_is_known:
         return ""
     content = plain(after["content"])
