@@ -26,7 +26,7 @@ from lasting_memory.memory.journal import (
     line_origins,
     lines_of,
     merge,
-    undone,
+    without_change,
     writing,
 )
 from lasting_memory.memory.journal.texts import MAX_COMPARED_LINES
@@ -307,9 +307,9 @@ async def test_history_says_who_wrote_and_in_which_thread(agent: Scripted) -> No
 def test_undoing_leaves_what_others_wrote(
     current: str, before: str, after: str, wanted: str
 ) -> None:
-    assert undone(PATH, current, before, after) == wanted
+    assert without_change(PATH, current, before, after) == wanted
     long = "".join(f"{number}\n" for number in range(10, MAX_COMPARED_LINES + 10))
-    restored = str(undone(PATH, long + current, long + before, long + after))
+    restored = str(without_change(PATH, long + current, long + before, long + after))
     assert sorted(restored.split("\n")) == sorted((long + wanted).split("\n")), (
         "in a long text, in any order"
     )
@@ -330,7 +330,7 @@ def test_edits_make_one_text_of_the_other_and_are_undone(seed: int) -> None:
         at = i_end
     assert made + before[at:] == after
     old, new = "\n".join(before), "\n".join(after)
-    assert sorted(str(undone(PATH, f"Z\n{new}", old, new)).split("\n")) == sorted(
+    assert sorted(str(without_change(PATH, f"Z\n{new}", old, new)).split("\n")) == sorted(
         f"Z\n{old}".split("\n")
     )
 

@@ -442,7 +442,7 @@ class RouteFiles(ScopedFiles):
         caller = self._caller
         return caller.author(
             _author_kind(consolidating=self._drafts is not None)
-        ), journal.began_by(caller)
+        ), journal.began_of_caller(caller)
 
     async def _check(self, path: str) -> bool:
         if self._get_namespace() == _NOBODYS:
@@ -493,7 +493,7 @@ class RouteFiles(ScopedFiles):
         except NotAMemberError:  # the token has expired since `_check`
             raise self._not_available() from None
         store = self._get_store()
-        began = journal.began_by(caller)
+        began = journal.began_of_caller(caller)
         return Folder(self._deployment, store, place, self._route, author, began)
 
     async def anotes(self, path: str) -> FileNotes:
@@ -789,7 +789,7 @@ async def starting_files(
             "first_files of this deployment failed; a new memory goes on without them for now."
         )
         return texts
-    folder = Folder(deployment, store, own, "/memories", author, journal.began(actor))
+    folder = Folder(deployment, store, own, "/memories", author, journal.began_of_run(actor))
     for key, text in texts.items() if write else ():
         try:
             await folder.change(key, _new(text), expect="", bounded=False)

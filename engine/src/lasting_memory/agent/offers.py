@@ -58,7 +58,7 @@ async def _prepare(d: Deployment, path: str, line: str, folder: str) -> str:
     group = _folder_named(folders, folder)
     memory = d.memory.namespace(actor, caller.assistant)
     own_line = await own_line_of(d, store, memory, path, line)
-    offers = Offers(store, actor, d, journal.began_by(caller))
+    offers = Offers(store, actor, d, journal.began_of_caller(caller))
     offer = await offers.prepare(group, own_line)
     return (
         f"Prepared for {group.route} ({group.claim} {group.group!r}), and not shared: {offer.text!r}. "

@@ -329,7 +329,7 @@ def _with_diffs(revisions: Sequence[Revision]) -> list[RevisionSummary]:
         if is_known:
             diff = journal.diff(before or "", new.content or "")
         if diff:
-            diff = journal.cut(f"{diff}\n")
+            diff = journal.cut_diff(f"{diff}\n")
         summaries.append(summary_of(new, diff))
     return summaries
 
@@ -414,7 +414,7 @@ def _taken_back(
         are_texts = revision.encoding == "utf-8" and before.encoding == "utf-8"
         if not are_texts:
             raise HTTPException(409, f"{path} is no text; undo it to a revision.")
-        content = journal.undone(path, content, before.content, revision.content)
+        content = journal.without_change(path, content, before.content, revision.content)
     if content is None:
         return None
     return FileData(content=content, encoding="utf-8")

@@ -175,8 +175,8 @@ async def _waiting(store: BaseStore, folder: GroupFolder, offered: Offered) -> W
         waiting = Waiting(offered, folder, own)
         # Forgetting writes its time before it deletes.
         began = Began(waiting.author, own.at)
-        since = await journal.ended(store, began)
-        if not since.all_of_it:
+        since = await journal.read_deleted(store, began)
+        if not since.everything:
             return waiting
     await store.adelete(namespaces.offered(folder.files), offered.id)
     raise UnknownOfferError(offered.id)

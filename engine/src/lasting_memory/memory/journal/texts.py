@@ -117,7 +117,7 @@ def _rows(old: Sequence[str], new: Sequence[str]) -> list[int]:
     return rows
 
 
-def work(before: str | None, after: str | None) -> int:
+def comparison_cost(before: str | None, after: str | None) -> int:
     """How much work it is to compare two texts, in lines that are looked at. Says so in linear
     time.
     """
@@ -174,7 +174,7 @@ def _marked(mark: str, lines: Sequence[str]) -> list[str]:
     return [f"{mark}{line}" for line in lines]
 
 
-def cut(text: str) -> str:
+def cut_diff(text: str) -> str:
     """A diff cut at `MAX_DIFF_CHARS`, with the number of further characters."""
     more = len(text) - MAX_DIFF_CHARS
     if more <= 0:
@@ -287,7 +287,7 @@ def _both_changes_of_long(
     return lines + list(added.elements())
 
 
-def undone(path: str, now: str | None, before: str | None, after: str | None) -> str | None:
+def without_change(path: str, now: str | None, before: str | None, after: str | None) -> str | None:
     """A file's content `now` without an earlier change, which made `after` of `before`; None: no
     file. Later changes stay.
     """

@@ -107,7 +107,7 @@ class Began:
     run_id: str = ""
 
 
-def began(actor: identity.Actor) -> Began | None:
+def began_of_run(actor: identity.Actor) -> Began | None:
     """When the current run began. None without a server, which gives run ids."""
     run_id = identity.current_run_id()
     if run_id is None:
@@ -117,7 +117,7 @@ def began(actor: identity.Actor) -> Began | None:
     return Began(actor, at, thread_id, run_id)
 
 
-def began_by(caller: Caller) -> Began | None:
+def began_of_caller(caller: Caller) -> Began | None:
     """The same of a caller's run, for the person for whom it acts."""
     if not caller.run_id:
         return None
@@ -131,27 +131,27 @@ async def forget(store: BaseStore, actor: identity.Actor) -> None:
     await store.aput(place, namespaces.FORGOTTEN, {"at": now}, index=False)
 
 
-class Ended(NamedTuple):
+class Deleted(NamedTuple):
     """What of a person, or of a run of theirs, was deleted since the run or a request began."""
 
-    all_of_it: bool  # the person was forgotten
+    everything: bool  # the person was forgotten
     conversation: bool  # the run, or its conversation
     fact: bool  # a fact, for good
 
 
-_NOTHING_ENDED = Ended(all_of_it=False, conversation=False, fact=False)
+_NOTHING_DELETED = Deleted(everything=False, conversation=False, fact=False)
 
 
-async def ended(store: BaseStore, began: Began | None) -> Ended:
+async def read_deleted(store: BaseStore, began: Began | None) -> Deleted:
     """What was deleted since then, in one batch; nothing without a server."""
     if began is None:
-        return _NOTHING_ENDED
-    items = await store.abatch(ended_ops(began))
-    return ended_in(items, began)
+        return _NOTHING_DELETED
+    items = await store.abatch(deleted_ops(began))
+    return deleted_in(items, began)
 
 
-def ended_ops(began: Began | None) -> list[GetOp]:
-    """The operations whose results `ended_in` takes; none without a server."""
+def deleted_ops(began: Began | None) -> list[GetOp]:
+    """The operations whose results `deleted_in` takes; none without a server."""
     if began is None:
         return []
     forgotten = GetOp(namespaces.forgotten(began.actor), namespaces.FORGOTTEN)
@@ -164,24 +164,24 @@ def ended_ops(began: Began | None) -> list[GetOp]:
     return ops
 
 
-def ended_in(items: Sequence[object], began: Began | None) -> Ended:
+def deleted_in(items: Sequence[object], began: Began | None) -> Deleted:
     """What of a person, or of a run, was deleted since then."""
     if began is None:
-        return _NOTHING_ENDED
+        return _NOTHING_DELETED
     is_since = list[bool]()
     for item in items:
         deleted_at = _time_in(item) if isinstance(item, Item) else ""
         is_since.append(deleted_at >= began.at)
     forgotten, fact, *others = is_since
-    return Ended(forgotten, any(others), fact)
+    return Deleted(forgotten, any(others), fact)
 
 
 async def is_forgotten(store: BaseStore, began: Began | None) -> bool:
     """Whether the person was forgotten since then, or the run or its conversation deleted. For
     writes that bypass the journal; False without a server.
     """
-    since = await ended(store, began)
-    return since.all_of_it or since.conversation
+    since = await read_deleted(store, began)
+    return since.everything or since.conversation
 
 
 async def note_erased(store: BaseStore, actor: identity.Actor) -> None:
@@ -193,7 +193,7 @@ async def note_erased(store: BaseStore, actor: identity.Actor) -> None:
 
 async def is_erased(store: BaseStore, began: Began | None) -> bool:
     """Whether a fact of the person was deleted for good since then."""
-    return (await ended(store, began)).fact
+    return (await read_deleted(store, began)).fact
 
 
 async def note_deleted(store: BaseStore, actor: identity.Actor, ids: Iterable[str]) -> None:
@@ -237,7 +237,7 @@ async def put_unless_forgotten(
     Returns whether it did.
 
     With `quotes_facts` also unless a fact of theirs was deleted for good since then: the values may
-    have its words. With `is_checked` the caller has looked at this moment (`ended`).
+    have its words. With `is_checked` the caller has looked at this moment (`read_deleted`).
 
     For writes that bypass the journal. A put may take seconds, because it embeds first. So this
     looks again afterwards, and takes back what was put. A forgetting that begins after that finds
@@ -245,8 +245,8 @@ async def put_unless_forgotten(
     """
 
     async def is_refused() -> bool:
-        since = await ended(store, began)
-        return since.all_of_it or since.conversation or (quotes_facts and since.fact)
+        since = await read_deleted(store, began)
+        return since.everything or since.conversation or (quotes_facts and since.fact)
 
     if not is_checked and await is_refused():
         return False
@@ -634,7 +634,7 @@ async def _unnote(file: _File) -> None:
         await file.store.adelete(*noted)
 
 
-async def take_back(store: BaseStore, files: Namespace, path: str, run_id: str) -> None:
+async def withdraw_run(store: BaseStore, files: Namespace, path: str, run_id: str) -> None:
     """Delete what a run has changed in a file, as if it had not: not even the history says so."""
     file = _File(store, files, path)
     async with lock_of(files, path):

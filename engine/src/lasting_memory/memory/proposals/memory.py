@@ -168,7 +168,7 @@ class Memory:
         ones, which are left out.
 
         None is left out without `most_work`: what is compared for all but the first, as
-        `journal.work` counts it.
+        `journal.comparison_cost` counts it.
         """
         known = await self.proposals()
         undecided = [proposal for proposal in known if proposal.changes]
