@@ -26,6 +26,7 @@ from lasting_memory.memory.journal import (
     line_origins,
     lines_of,
     merge,
+    trimming,
     without_change,
     writing,
 )
@@ -199,7 +200,7 @@ def size(store: InMemoryStore) -> int:
 async def test_files_and_histories_take_twice_the_quota_and_deleted_files_go_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(writing, "_MERGING_SECONDS", 0)
+    monkeypatch.setattr(trimming, "_MERGING_SECONDS", 0)
     store, text = InMemoryStore(), "x" * 250_000
     await journal.change(store, FILES, "/kept.md", to("kept\n"), AUTHOR)
     for number in range(120):
@@ -213,7 +214,7 @@ async def test_files_and_histories_take_twice_the_quota_and_deleted_files_go_fir
         if number % 40 > 8:
             await journal.change(store, FILES, f"/{number % 40}.md", to(None), AUTHOR)
         assert number % 20 or size(store) < 1.5 * DEFAULTS.stored_bytes + 2 * len(text)
-    await writing.trim(store, FILES, DEFAULTS)
+    await trimming.trim(store, FILES, DEFAULTS)
     assert size(store) <= DEFAULTS.stored_bytes
     assert [len(await journal.history(store, FILES, path)) for path in ("/10.md", "/kept.md")] == [
         0,
@@ -228,11 +229,11 @@ async def test_files_and_histories_take_twice_the_quota_and_deleted_files_go_fir
 
 
 async def test_of_a_file_the_last_revisions_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "_MERGING_SECONDS", 0)
+    monkeypatch.setattr(trimming, "_MERGING_SECONDS", 0)
     store = InMemoryStore()
     for number in range(DEFAULTS.revisions_kept + 20):
         await journal.change(store, FILES, PATH, to(f"{number}"), AUTHOR)
-    await writing.trim(store, FILES, DEFAULTS)
+    await trimming.trim(store, FILES, DEFAULTS)
     assert (
         len(store.search(namespaces.journal(FILES, PATH), limit=1_000)) == DEFAULTS.revisions_kept
     )
@@ -250,7 +251,7 @@ async def test_a_change_is_made_though_no_room_can_be_made_after_it(
         raise OSError
 
     monkeypatch.setattr(writing, "_TRIMS", 10**6)
-    monkeypatch.setattr(writing, "all_items", fail)
+    monkeypatch.setattr(trimming, "all_items", fail)
     store = InMemoryStore()
     await journal.change(store, FILES, PATH, to("made" * 100), AUTHOR)
     assert await content(store) == "made" * 100

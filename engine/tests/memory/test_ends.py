@@ -26,7 +26,7 @@ from lasting_memory.memory.ends import (
     written_after,
 )
 from lasting_memory.memory.facts import bare_line
-from lasting_memory.memory.journal import writing
+from lasting_memory.memory.journal import trimming
 from lasting_memory.memory.one_fact import fact_of
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author
@@ -165,7 +165,7 @@ async def test_a_line_keeps_its_time_in_another_file_and_beyond_its_file_s_histo
     for number in range(5):
         text = f"{OFFER}\n{ACME}\n- {number}\n"
         await put(store, text, "/topics/offers.md")
-    await writing.trim(store, MEMORIES, limits)
+    await trimming.trim(store, MEMORIES, limits)
     assert await counted(store, "/topics/offers.md") == {OFFER: True}
 
 

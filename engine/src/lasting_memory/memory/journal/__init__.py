@@ -8,6 +8,7 @@ least one sees both, and puts one that has both changes. docs/journal.md says mo
 
 from lasting_memory.memory.journal.dropped import TakenBack, taken_back_in
 from lasting_memory.memory.journal.erasing import Clean, erase
+from lasting_memory.memory.journal.listing import all_items, all_items_and, all_items_of
 from lasting_memory.memory.journal.revisions import NOTHING, Change, Revision, line_origins
 from lasting_memory.memory.journal.texts import (
     comparison_cost,
@@ -18,24 +19,16 @@ from lasting_memory.memory.journal.texts import (
     merge,
     without_change,
 )
-from lasting_memory.memory.journal.writing import (
+from lasting_memory.memory.journal.writers import (
     ERASED,
     Began,
     Deleted,
-    MovedError,
-    all_items,
-    all_items_and,
-    all_items_of,
     began_of_caller,
     began_of_run,
-    change,
     deleted_in,
     deleted_ops,
     deleted_since,
     forget,
-    histories,
-    histories_in,
-    history,
     is_erased,
     is_forgotten,
     note_deleted,
@@ -43,6 +36,13 @@ from lasting_memory.memory.journal.writing import (
     put_or_refuse,
     put_unless_forgotten,
     read_deleted,
+)
+from lasting_memory.memory.journal.writing import (
+    MovedError,
+    change,
+    histories,
+    histories_in,
+    history,
     withdraw_run,
 )
 
