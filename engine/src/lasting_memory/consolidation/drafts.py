@@ -43,7 +43,7 @@ from lasting_memory.consolidation.taken_back import (
 )
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation, Deployment
 from lasting_memory.memory import journal
-from lasting_memory.memory.controls import Controls, controls_of, read_controls
+from lasting_memory.memory.controls import Controls, control_ops, controls_of
 from lasting_memory.memory.ends import WRITTEN
 from lasting_memory.memory.proposals import Changed, Declined, Memory, texts
 from lasting_memory.people import identity, namespaces
@@ -189,7 +189,7 @@ class Draft:
 
     async def since_it_began(self) -> tuple[journal.Deleted, Controls]:
         """What was deleted since the run began, and the person's present controls."""
-        reads = read_controls(self.memory.actor)
+        reads = control_ops(self.memory.actor)
         since, stored = await self.since_it_began_and(reads)
         controls = controls_of(stored, self.deployment)
         return since, controls
