@@ -21,9 +21,9 @@ from lasting_memory.memory.ends import (
     Text,
     dated_lines,
     end_of,
-    ends_of,
+    ends_of_file,
+    times_after_change,
     without_end,
-    written_after,
 )
 from lasting_memory.memory.facts import bare_line
 from lasting_memory.memory.journal import trimming
@@ -95,7 +95,7 @@ def test_the_text_of_a_hostile_file_is_read_in_time_that_grows_with_it() -> None
     assert len(dated_lines(text)) == 1_000
     before = Text(text, "2026-01-01T00:00:00+00:00")
     other = text.replace("- a", "- b")
-    assert len(written_after(before, other, "2026-05-01T00:00:00+00:00", {})) == 1
+    assert len(times_after_change(before, other, "2026-05-01T00:00:00+00:00", {})) == 1
 
 
 # --- When a line was written
@@ -113,7 +113,7 @@ async def counted(store: BaseStore, path: str = PREFERENCES) -> dict[str, bool]:
     item = await store.aget(MEMORIES, path)
     assert item is not None
     lines = item.value["content"].split("\n")
-    ends = ends_of(item, Day.now(days.WORLDS))
+    ends = ends_of_file(item, Day.now(days.WORLDS))
     return {lines[end.number]: end.is_over for end in ends}
 
 

@@ -366,7 +366,7 @@ class ScopedFiles(StoreBackend):
 def _over(deployment: Deployment, item: Item, profile: Item | None) -> Over:
     """Which lines of a stored file are over. Blocks."""
     day = ends.present_day(deployment, stored_files.text_of(profile) if profile else None)
-    numbers = ends.over_in(ends.ends_of(item, day))
+    numbers = ends.numbers_over(ends.ends_of_file(item, day))
     return Over(stored_files.text_of(item) or "", numbers)
 
 

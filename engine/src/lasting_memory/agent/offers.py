@@ -116,10 +116,10 @@ def _over_in(d: Deployment, item: Item, profile: str | None) -> frozenset[int]:
     day = ends.present_day(d, profile)
     if day is None:
         return frozenset()
-    own_ends = ends.ends_of(item, day)
+    own_ends = ends.ends_of_file(item, day)
     today = days.today(days.WORLDS)
     over_in_utc = frozenset(end.number for end in own_ends if end.day < today)
-    return ends.over_in(own_ends) | over_in_utc
+    return ends.numbers_over(own_ends) | over_in_utc
 
 
 def _key_of(path: str) -> str:

@@ -38,7 +38,7 @@ from lasting_memory.http.requests import (
     revision_of,
 )
 from lasting_memory.memory import journal, stored_files
-from lasting_memory.memory.ends import Day, End, ends_of, present_day, without_end
+from lasting_memory.memory.ends import Day, End, ends_of_file, present_day, without_end
 from lasting_memory.memory.facts import Line, bare_line, content_lines, without_comments
 from lasting_memory.memory.journal import lines_of
 from lasting_memory.memory.sources import field_sources, line_sources, signs_in
@@ -153,7 +153,7 @@ def _fact_group(deployment: Deployment, item: Item, path: str, day: Day | None) 
                 "fields": _fields(deployment.profile, content, signs_in(item.value)),
             }
     elif holds_facts and name.endswith((".md", ".txt")):
-        title, lines = _titled_lines(content, ends_of(item, day), signs_in(item.value))
+        title, lines = _titled_lines(content, ends_of_file(item, day), signs_in(item.value))
         return {
             "path": path,
             "title": title or _title_of_name(name),

@@ -141,9 +141,9 @@ def _with_content(value: Mapping[str, Any], path: str, before: str, after: str) 
 
 def _times_of_lines_left(value: Mapping[str, Any], content: str) -> dict[str, str]:
     """When the lines of a text were written, as the value of its file or revision says it."""
-    keys_left = ends.written_at(content, "").keys()
+    keys_left = ends.times_at(content, "").keys()
     times = dict[str, str]()
-    for key, at in ends.written_in(value).items():
+    for key, at in ends.stored_times(value).items():
         if key in keys_left:
             times[key] = at
     return times

@@ -112,7 +112,7 @@ def next_revision(
         encoding = file["encoding"]
         if encoding == "utf-8":
             content = plain(content)
-            written = ends.written_after(base.text(), content, now, times)
+            written = ends.times_after_change(base.text(), content, now, times)
         if base.content is None:
             created_at = file.get("created_at", now)
     parents = tuple(merged)
@@ -190,7 +190,7 @@ def revision_of_copy(files: Namespace, path: str, item: Item | None) -> Revision
         created_at=file.get("created_at", ""),
         at=file.get("modified_at", ""),
         author=NOTHING.author,
-        written=ends.written_in(item.value),
+        written=ends.stored_times(item.value),
         sources=sources.signs_in(item.value),
     )
 
@@ -221,7 +221,7 @@ def outside_change(base: Revision, item: Item | None) -> Revision | None:
     if base.sources:
         known_sources = _sources_of(item.key, base)
         signs = sources.signs_of(item.key, content, known_sources)
-    times = ends.written_of(item)
+    times = ends.times_of_file(item)
     return next_revision(base, file, NOTHING.author, revision_id, times=times, signs=signs)
 
 

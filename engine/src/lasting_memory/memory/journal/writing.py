@@ -188,7 +188,7 @@ async def change(
             after,
             author,
             revision_id=uuid4().hex,
-            times=ends.earlier_of(written, written_before),
+            times=ends.earlier_times(written, written_before),
             signs=await _signs_after(path, base, after, vouch),
         )
         newest = await publish(file, base, [*start.adopted, mine])
@@ -295,11 +295,11 @@ async def _written_before(
     """
     if after is None or after["encoding"] != "utf-8":
         return {}
-    unknown = ends.of_unknown_time(base.text(), after["content"], known)
+    unknown = ends.lines_of_unknown_time(base.text(), after["content"], known)
     if not unknown:
         return {}
     revisions = await file.folder_revisions()
-    return await platform.in_thread(ends.earliest, revisions, unknown)
+    return await platform.in_thread(ends.first_times, revisions, unknown)
 
 
 async def _signs_after(path: str, base: Revision, after: FileData | None, vouch: Vouch) -> str:

@@ -139,7 +139,7 @@ class Memory:
         refused = dict[str, ValueError]()
         for change in _additions_first(changes):
             try:
-                written = ends.written_at(change.after, written_at) if written_at else {}
+                written = ends.times_at(change.after, written_at) if written_at else {}
                 vouch = _vouch_for(change, author, sources)
                 await folder.change(
                     change.key, change.merged, bounded=False, written=written, vouch=vouch
