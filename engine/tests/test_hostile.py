@@ -89,7 +89,7 @@ SLOW: dict[str, Callable[[], Any]] = {
     "a page of a long turn": lambda: answers.page_text(said(a_run_of("x ")), None),
     "times in a question": lambda: lexical.times("on 3 may 2023 in " * 90, date(2026, 1, 1)),
     "a diff of shuffled lines": lambda: texts.diff(LINES, "\n".join(SHUFFLED)),
-    "empty lines to undo": lambda: texts.undone(
+    "empty lines to undo": lambda: texts.without_change(
         "/a.md", EMPTY_LINES + "y", "x" + EMPTY_LINES, "x\n" + EMPTY_LINES
     ),
     "files beyond a prompt's room": lambda: sections(

@@ -37,7 +37,7 @@ from lasting_memory.consolidation.slots import Slots
 from lasting_memory.deployment import Consolidation, Deployment, Limits
 from lasting_memory.memory import journal
 from lasting_memory.memory.controls import set_controls
-from lasting_memory.memory.journal import dropped, writing
+from lasting_memory.memory.journal import dropped, trimming
 from lasting_memory.memory.one_fact import fact_of
 from lasting_memory.memory.proposals import Changed, Proposal
 from lasting_memory.people import namespaces
@@ -258,7 +258,7 @@ async def test_what_was_taken_back_stays_away_however_long_ago(
     await dreaming.saved("- Fact: likes leek\n")
     for number in range(revisions):
         await dreaming.saved(f"- Fact: likes leek\n- Counted to {number}\n")
-    await writing.trim(dreaming.store, FILES, dreaming.deployment.limits)
+    await trimming.trim(dreaming.store, FILES, dreaming.deployment.limits)
     shown = str(await journal.histories(dreaming.store, FILES))
     assert ("tractor" in shown) == (revisions == 1)
     await dreaming.begins()
@@ -293,7 +293,7 @@ async def test_of_what_was_taken_back_long_ago_the_newest_lines_are_kept(
     limits = replace(dreaming.deployment.limits, revisions_kept=1)
     for number in range(8):
         await dreaming.saved(f"- line {number}\n")
-        await writing.trim(dreaming.store, FILES, limits)
+        await trimming.trim(dreaming.store, FILES, limits)
     items = await journal.all_items(dreaming.store, namespaces.taken_back(FILES))
     texts = sorted(line.text for line in journal.taken_back_in(items))
     assert texts == ["- line 4", "- line 5", "- line 6"]
@@ -306,7 +306,7 @@ async def test_of_long_lines_that_were_taken_back_fewer_are_kept(
     limits = replace(dreaming.deployment.limits, revisions_kept=1)
     for number in range(8):
         await dreaming.saved(f"- line {number}{' and' * 500}\n")
-        await writing.trim(dreaming.store, FILES, limits)
+        await trimming.trim(dreaming.store, FILES, limits)
     items = await journal.all_items(dreaming.store, namespaces.taken_back(FILES))
     texts = sorted(line.text[:8] for line in journal.taken_back_in(items))
     assert texts == ["- line 5", "- line 6"]
@@ -319,7 +319,7 @@ async def test_what_was_deleted_for_good_is_taken_out_of_what_was_taken_back_and
     await dreaming.saved("- Fact: owns a red tractor\n")
     for number in range(60):
         await dreaming.saved(f"- Counted to {number}\n")
-    await writing.trim(dreaming.store, FILES, dreaming.deployment.limits)
+    await trimming.trim(dreaming.store, FILES, dreaming.deployment.limits)
     place = namespaces.taken_back(FILES)
     assert "tractor" in str(await journal.all_items(dreaming.store, place))
     fact = fact_of("- Fact: owns a red tractor", [], [])

@@ -12,7 +12,7 @@ from lasting_memory.consolidation.run import build_consolidation_agent
 from lasting_memory.deployment import Source
 from lasting_memory.memory import journal
 from lasting_memory.memory.folder import sources_of_files
-from lasting_memory.memory.sources import noted
+from lasting_memory.memory.sources import vouch_new_by
 from lasting_memory.people.identity import Author
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.scripted_anthropic import Text, ToolCall
@@ -51,7 +51,7 @@ async def remembered(run: Runs, known: Mapping[str, Source]) -> None:
     text = "".join(f"- {line}\n" for line in known)
     file = FileData(content=text, encoding="utf-8")
     author = Author("agent", "alice")
-    await journal.change(run.store, FILES, FOOD, lambda _: file, author, vouch=noted(known))
+    await journal.change(run.store, FILES, FOOD, lambda _: file, author, vouch=vouch_new_by(known))
 
 
 async def test_what_the_person_said_is_confirmed_and_what_a_page_said_is_not(run: Runs) -> None:

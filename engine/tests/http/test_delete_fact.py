@@ -23,7 +23,7 @@ from lasting_memory.http import delete_for_good
 from lasting_memory.memory import journal
 from lasting_memory.memory.one_fact import fact_of
 from lasting_memory.memory.proposals import Changed, Declined, Memory, Proposal
-from lasting_memory.memory.sources import noted
+from lasting_memory.memory.sources import vouch_new_by
 from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author
@@ -463,7 +463,7 @@ async def test_who_vouches_for_the_other_lines_stays_known(
 ) -> None:
     known = {FACT: Source.UNCONFIRMED, "b": Source.CONFIRMED}
     file = FileData(content=f"- a\n- {FACT}\n- b\n", encoding="utf-8")
-    vouch = noted(known)
+    vouch = vouch_new_by(known)
     await journal.change(store, MEMORIES, "/notes.md", lambda _: file, AGENT, vouch=vouch)
     await deleted(api)
     (first,) = [

@@ -531,7 +531,7 @@ async def test_what_a_run_wrote_is_taken_back_as_if_it_had_not(store: BaseStore)
     for path in ("/preferences.md", "/new.md"):
         author = Author("consolidation", "alice", run_id="a run")
         await journal.change(store, MEMORIES, path, lambda _: create_file_data("late"), author)
-        await journal.take_back(store, MEMORIES, path, "a run")
+        await journal.withdraw_run(store, MEMORIES, path, "a run")
     assert await journal.history(store, MEMORIES, "/preferences.md") == before
     kept = store.get(MEMORIES, "/preferences.md")
     assert kept

@@ -450,8 +450,8 @@ def put_history(store: BaseStore, path: str, texts: list[str], run: str = "") ->
         newest = journal.Revision(
             number + 1, name, tuple(filter(None, [newest.id])), text, "utf-8", at, at, author
         )
-        store.batch([revisions.put(MEMORIES, path, newest, "")])
-    store.batch([revisions.copy(MEMORIES, path, newest)])
+        store.batch([revisions.revision_op(MEMORIES, path, newest, "")])
+    store.batch([revisions.copy_op(MEMORIES, path, newest)])
 
 
 @pytest.fixture

@@ -26,7 +26,8 @@ from lasting_memory.memory.journal import (
     line_origins,
     lines_of,
     merge,
-    undone,
+    trimming,
+    without_change,
     writing,
 )
 from lasting_memory.memory.journal.texts import MAX_COMPARED_LINES
@@ -199,7 +200,7 @@ def size(store: InMemoryStore) -> int:
 async def test_files_and_histories_take_twice_the_quota_and_deleted_files_go_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(writing, "_MERGING_SECONDS", 0)
+    monkeypatch.setattr(trimming, "_MERGING_SECONDS", 0)
     store, text = InMemoryStore(), "x" * 250_000
     await journal.change(store, FILES, "/kept.md", to("kept\n"), AUTHOR)
     for number in range(120):
@@ -213,7 +214,7 @@ async def test_files_and_histories_take_twice_the_quota_and_deleted_files_go_fir
         if number % 40 > 8:
             await journal.change(store, FILES, f"/{number % 40}.md", to(None), AUTHOR)
         assert number % 20 or size(store) < 1.5 * DEFAULTS.stored_bytes + 2 * len(text)
-    await writing.trim(store, FILES, DEFAULTS)
+    await trimming.trim(store, FILES, DEFAULTS)
     assert size(store) <= DEFAULTS.stored_bytes
     assert [len(await journal.history(store, FILES, path)) for path in ("/10.md", "/kept.md")] == [
         0,
@@ -228,11 +229,11 @@ async def test_files_and_histories_take_twice_the_quota_and_deleted_files_go_fir
 
 
 async def test_of_a_file_the_last_revisions_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "_MERGING_SECONDS", 0)
+    monkeypatch.setattr(trimming, "_MERGING_SECONDS", 0)
     store = InMemoryStore()
     for number in range(DEFAULTS.revisions_kept + 20):
         await journal.change(store, FILES, PATH, to(f"{number}"), AUTHOR)
-    await writing.trim(store, FILES, DEFAULTS)
+    await trimming.trim(store, FILES, DEFAULTS)
     assert (
         len(store.search(namespaces.journal(FILES, PATH), limit=1_000)) == DEFAULTS.revisions_kept
     )
@@ -250,7 +251,7 @@ async def test_a_change_is_made_though_no_room_can_be_made_after_it(
         raise OSError
 
     monkeypatch.setattr(writing, "_TRIMS", 10**6)
-    monkeypatch.setattr(writing, "all_items", fail)
+    monkeypatch.setattr(trimming, "all_items", fail)
     store = InMemoryStore()
     await journal.change(store, FILES, PATH, to("made" * 100), AUTHOR)
     assert await content(store) == "made" * 100
@@ -307,9 +308,9 @@ async def test_history_says_who_wrote_and_in_which_thread(agent: Scripted) -> No
 def test_undoing_leaves_what_others_wrote(
     current: str, before: str, after: str, wanted: str
 ) -> None:
-    assert undone(PATH, current, before, after) == wanted
+    assert without_change(PATH, current, before, after) == wanted
     long = "".join(f"{number}\n" for number in range(10, MAX_COMPARED_LINES + 10))
-    restored = str(undone(PATH, long + current, long + before, long + after))
+    restored = str(without_change(PATH, long + current, long + before, long + after))
     assert sorted(restored.split("\n")) == sorted((long + wanted).split("\n")), (
         "in a long text, in any order"
     )
@@ -330,7 +331,7 @@ def test_edits_make_one_text_of_the_other_and_are_undone(seed: int) -> None:
         at = i_end
     assert made + before[at:] == after
     old, new = "\n".join(before), "\n".join(after)
-    assert sorted(str(undone(PATH, f"Z\n{new}", old, new)).split("\n")) == sorted(
+    assert sorted(str(without_change(PATH, f"Z\n{new}", old, new)).split("\n")) == sorted(
         f"Z\n{old}".split("\n")
     )
 

@@ -21,12 +21,12 @@ from lasting_memory.memory.ends import (
     Text,
     dated_lines,
     end_of,
-    ends_of,
+    ends_of_file,
+    times_after_change,
     without_end,
-    written_after,
 )
-from lasting_memory.memory.facts import said
-from lasting_memory.memory.journal import writing
+from lasting_memory.memory.facts import bare_line
+from lasting_memory.memory.journal import trimming
 from lasting_memory.memory.one_fact import fact_of
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author
@@ -86,8 +86,8 @@ def test_titles_rows_code_comments_and_a_day_alone_have_no_end() -> None:
 
 
 def test_a_line_says_its_fact_and_its_end_without_the_source_between() -> None:
-    assert said(f"- Holds {SOURCE} (until 2026-12-31)") == "Holds (until 2026-12-31)"
-    assert said(f"- Holds {SOURCE}") == "Holds"
+    assert bare_line(f"- Holds {SOURCE} (until 2026-12-31)") == "Holds (until 2026-12-31)"
+    assert bare_line(f"- Holds {SOURCE}") == "Holds"
 
 
 def test_the_text_of_a_hostile_file_is_read_in_time_that_grows_with_it() -> None:
@@ -95,7 +95,7 @@ def test_the_text_of_a_hostile_file_is_read_in_time_that_grows_with_it() -> None
     assert len(dated_lines(text)) == 1_000
     before = Text(text, "2026-01-01T00:00:00+00:00")
     other = text.replace("- a", "- b")
-    assert len(written_after(before, other, "2026-05-01T00:00:00+00:00", {})) == 1
+    assert len(times_after_change(before, other, "2026-05-01T00:00:00+00:00", {})) == 1
 
 
 # --- When a line was written
@@ -113,7 +113,7 @@ async def counted(store: BaseStore, path: str = PREFERENCES) -> dict[str, bool]:
     item = await store.aget(MEMORIES, path)
     assert item is not None
     lines = item.value["content"].split("\n")
-    ends = ends_of(item, Day.now(days.WORLDS))
+    ends = ends_of_file(item, Day.now(days.WORLDS))
     return {lines[end.number]: end.is_over for end in ends}
 
 
@@ -165,7 +165,7 @@ async def test_a_line_keeps_its_time_in_another_file_and_beyond_its_file_s_histo
     for number in range(5):
         text = f"{OFFER}\n{ACME}\n- {number}\n"
         await put(store, text, "/topics/offers.md")
-    await writing.trim(store, MEMORIES, limits)
+    await trimming.trim(store, MEMORIES, limits)
     assert await counted(store, "/topics/offers.md") == {OFFER: True}
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lasting_memory.memory.facts import is_form, lines_said
+from lasting_memory.memory.facts import content_lines, is_form
 
 FILES = {
     "rules": ("- a\n\n---\n\n- b\n***\n_ _ _\n- - -\n- c\n", ["a", "b", "c"]),
@@ -53,7 +53,7 @@ FILES = {
 
 @pytest.mark.parametrize(("text", "facts"), FILES.values(), ids=FILES)
 def test_facts_are_the_lines_that_say_something(text: str, facts: list[str]) -> None:
-    assert [line.text for line in lines_said(text.split("\n"))] == facts
+    assert [line.text for line in content_lines(text.split("\n"))] == facts
 
 
 TITLES = {
@@ -72,7 +72,7 @@ TITLES = {
 
 @pytest.mark.parametrize(("text", "titles"), TITLES.values(), ids=TITLES)
 def test_a_title_is_no_fact_however_it_is_marked(text: str, titles: list[str]) -> None:
-    lines = list(lines_said(text.split("\n")))
+    lines = list(content_lines(text.split("\n")))
     assert [line.text for line in lines if line.is_heading] == titles
 
 

@@ -136,12 +136,14 @@ async def test_a_check_sees_who_vouches_for_a_change(graph: BuildGraph) -> None:
 
 
 async def test_two_who_write_at_once_keep_what_is_known_of_every_line(store: BaseStore) -> None:
-    base = revisions.made_of(journal.NOTHING, _file("- a\n- b\n"), Author("agent"), "1", signs="--")
-    one = revisions.made_of(base, _file("- a\n- b\n- c\n"), Author("agent"), "2", signs="--+")
-    other = revisions.made_of(base, _file("- a\n- b\n"), Author("person"), "3", signs="+-")
+    base = revisions.next_revision(
+        journal.NOTHING, _file("- a\n- b\n"), Author("agent"), "1", signs="--"
+    )
+    one = revisions.next_revision(base, _file("- a\n- b\n- c\n"), Author("agent"), "2", signs="--+")
+    other = revisions.next_revision(base, _file("- a\n- b\n"), Author("person"), "3", signs="+-")
     log = revisions.Log([], "")
-    log.known = {each.id: each for each in (base, one, other)}
-    merged = await log.merged("/notes.md", log.tips())
+    log.by_id = {each.id: each for each in (base, one, other)}
+    merged = await log.merges("/notes.md", log.tips())
     assert (merged[-1].content, merged[-1].sources) == ("- a\n- b\n- c\n", "+-+")
 
 

@@ -32,7 +32,7 @@ from lasting_memory.deployment import PROFILE_PATH, Deployment, Source
 from lasting_memory.memory import ends, journal, over_lines, stored_files, validation
 from lasting_memory.memory.controls import PAUSED, Controls, controls
 from lasting_memory.memory.ends import Written
-from lasting_memory.memory.facts import said
+from lasting_memory.memory.facts import bare_line
 from lasting_memory.memory.folder import Folder, source_of_write, sources_of_files, vouch_of
 from lasting_memory.memory.journal import Began, Change, Revision
 from lasting_memory.memory.proposals import Memory
@@ -366,7 +366,7 @@ class ScopedFiles(StoreBackend):
 def _over(deployment: Deployment, item: Item, profile: Item | None) -> Over:
     """Which lines of a stored file are over. Blocks."""
     day = ends.present_day(deployment, stored_files.text_of(profile) if profile else None)
-    numbers = ends.over_in(ends.ends_of(item, day))
+    numbers = ends.numbers_over(ends.ends_of_file(item, day))
     return Over(stored_files.text_of(item) or "", numbers)
 
 
@@ -442,7 +442,7 @@ class RouteFiles(ScopedFiles):
         caller = self._caller
         return caller.author(
             _author_kind(consolidating=self._drafts is not None)
-        ), journal.began_by(caller)
+        ), journal.began_of_caller(caller)
 
     async def _check(self, path: str) -> bool:
         if self._get_namespace() == _NOBODYS:
@@ -493,7 +493,7 @@ class RouteFiles(ScopedFiles):
         except NotAMemberError:  # the token has expired since `_check`
             raise self._not_available() from None
         store = self._get_store()
-        began = journal.began_by(caller)
+        began = journal.began_of_caller(caller)
         return Folder(self._deployment, store, place, self._route, author, began)
 
     async def anotes(self, path: str) -> FileNotes:
@@ -559,7 +559,7 @@ class RouteFiles(ScopedFiles):
             if file_path not in notes_by_path:
                 notes_by_path[file_path] = await self.anotes(file_path)
             notes = notes_by_path[file_path]
-            is_doubtful = said(match["text"].strip()) in notes.unconfirmed
+            is_doubtful = bare_line(match["text"].strip()) in notes.unconfirmed
             if match["line"] - 1 in notes.over.numbers:
                 match["text"] += f"  {ends.OVER_MARK}"
             if is_doubtful:
@@ -791,7 +791,7 @@ async def starting_files(
             "first_files of this deployment failed; a new memory goes on without them for now."
         )
         return texts
-    folder = Folder(deployment, store, own, "/memories", author, journal.began(actor))
+    folder = Folder(deployment, store, own, "/memories", author, journal.began_of_run(actor))
     for key, text in texts.items() if write else ():
         try:
             await folder.change(key, _new(text), expect="", bounded=False)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lasting_memory.memory.facts import MARKER, Line, lines_said, without_comments
+from lasting_memory.memory.facts import MARKER, Line, content_lines, without_comments
 from lasting_memory.memory.journal import lines_of
 from lasting_memory.memory.one_fact import wording
 from lasting_memory.memory.validation import RefusedWrite
@@ -48,7 +48,7 @@ def memory_lines(files: Mapping[str, str]) -> list[MemoryLine]:
 def _facts(content: str) -> list[Line]:
     """The lines of a text that say something to people; titles are none."""
     shown = without_comments(content, line_breaks=True)
-    said = lines_said(lines_of(shown))
+    said = content_lines(lines_of(shown))
     return [line for line in said if not line.is_heading]
 
 

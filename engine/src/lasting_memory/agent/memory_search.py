@@ -15,7 +15,7 @@ from lasting_memory import platform
 from lasting_memory.agent.unconfirmed import unconfirmed_in, unconfirmed_lines
 from lasting_memory.conversations.marks import in_temporary_conversation
 from lasting_memory.deployment import PROFILE_PATH, Deployment
-from lasting_memory.memory.ends import ends_of, over_in, present_day, without_lines
+from lasting_memory.memory.ends import ends_of_file, numbers_over, present_day, without_lines
 from lasting_memory.memory.facts import without_comments
 from lasting_memory.memory.sources import signs_in
 from lasting_memory.memory.stored_files import text_of
@@ -176,8 +176,8 @@ def _files(d: Deployment, items: Sequence[Item]) -> list[_File]:
     files = list[_File]()
     for item in items:
         text = text_of(item) or ""
-        ends = ends_of(item, day)
-        over = over_in(ends)
+        ends = ends_of_file(item, day)
+        over = numbers_over(ends)
         current = without_lines(text, over)
         signs = signs_in(item.value)
         files.append(_File(item.key, text, over, current, signs))

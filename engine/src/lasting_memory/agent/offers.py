@@ -58,7 +58,7 @@ async def _prepare(d: Deployment, path: str, line: str, folder: str) -> str:
     group = _folder_named(folders, folder)
     memory = d.memory.namespace(actor, caller.assistant)
     own_line = await own_line_of(d, store, memory, path, line)
-    offers = Offers(store, actor, d, journal.began_by(caller))
+    offers = Offers(store, actor, d, journal.began_of_caller(caller))
     offer = await offers.prepare(group, own_line)
     return (
         f"Prepared for {group.route} ({group.claim} {group.group!r}), and not shared: {offer.text!r}. "
@@ -116,10 +116,10 @@ def _over_in(d: Deployment, item: Item, profile: str | None) -> frozenset[int]:
     day = ends.present_day(d, profile)
     if day is None:
         return frozenset()
-    own_ends = ends.ends_of(item, day)
+    own_ends = ends.ends_of_file(item, day)
     today = days.today(days.WORLDS)
     over_in_utc = frozenset(end.number for end in own_ends if end.day < today)
-    return ends.over_in(own_ends) | over_in_utc
+    return ends.numbers_over(own_ends) | over_in_utc
 
 
 def _key_of(path: str) -> str:

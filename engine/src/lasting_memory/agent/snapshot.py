@@ -14,7 +14,7 @@ from langgraph.store.base import BaseStore, Item, Op, SearchOp
 from lasting_memory.conversations.marks import in_temporary_conversation
 from lasting_memory.deployment import Deployment
 from lasting_memory.memory import journal
-from lasting_memory.memory.controls import Controls, controls_of, read_controls
+from lasting_memory.memory.controls import Controls, control_ops, controls_of
 from lasting_memory.people import namespaces
 from lasting_memory.people.caller import Caller
 from lasting_memory.people.identity import Actor
@@ -75,7 +75,7 @@ async def read_snapshot(
         places["skills"] = scope.namespace(actor, assistant)
     of_policies = namespaces.policies(actor.org_id)
     reads: list[Op] = [SearchOp(of_policies, limit=MAX_POLICY_FILES)]
-    reads += read_controls(actor)
+    reads += control_ops(actor)
     found, others = await journal.all_items_and(store, list(places.values()), reads)
     files = dict(zip(places, found, strict=True))
     policies, *read = others

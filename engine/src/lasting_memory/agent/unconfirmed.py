@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from lasting_memory.agent.shown_text import in_one_line
 from lasting_memory.deployment import Source
-from lasting_memory.memory.facts import said, without_comments
+from lasting_memory.memory.facts import bare_line, without_comments
 from lasting_memory.memory.sources import entry_of, field_sources, sources_in
 
 # Characters of one such line.
@@ -36,7 +36,7 @@ def told_apart(key: str, text: str, signs: str, shown: str) -> tuple[str, list[s
     for line in visible.split("\n"):
         entry = entry_of(line)
         if sources.get(entry) is Source.UNCONFIRMED:
-            fact = said(line.strip())
+            fact = bare_line(line.strip())
             apart.append(fact)
         else:
             kept.append(line)
@@ -55,7 +55,7 @@ def unconfirmed_in(part: str, lines: Sequence[str]) -> tuple[str, ...]:
     """Those of these lines, or fields, of a file that stand in a part of its text, which may end
     within one. Blocks.
     """
-    shown = [said(line.strip()) for line in part.split("\n") if line.strip()]
+    shown = [bare_line(line.strip()) for line in part.split("\n") if line.strip()]
     found = list[str]()
     for line in lines:
         name = f'"{line.partition(":")[0]}"'

@@ -248,7 +248,7 @@ async def _take_back(draft: Draft, verdict: Verdict, outcome: _Outcome) -> None:
         return
     run_id = draft.record.run_id
     for change in verdict.changed:
-        await journal.take_back(memory.store, memory.files, change.key, run_id)
+        await journal.withdraw_run(memory.store, memory.files, change.key, run_id)
 
 
 async def _drop(draft: Draft, reason: str) -> Record:

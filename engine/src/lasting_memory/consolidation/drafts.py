@@ -43,7 +43,7 @@ from lasting_memory.consolidation.taken_back import (
 )
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation, Deployment
 from lasting_memory.memory import journal
-from lasting_memory.memory.controls import Controls, controls_of, read_controls
+from lasting_memory.memory.controls import Controls, control_ops, controls_of
 from lasting_memory.memory.ends import WRITTEN
 from lasting_memory.memory.proposals import Changed, Declined, Memory, texts
 from lasting_memory.people import identity, namespaces
@@ -187,20 +187,20 @@ class Draft:
         lines = journal.taken_back_in(stored.dropped)
         return await platform.in_thread(taken_back_by, compare, histories, declined, lines)
 
-    async def since_it_began(self) -> tuple[journal.Ended, Controls]:
+    async def since_it_began(self) -> tuple[journal.Deleted, Controls]:
         """What was deleted since the run began, and the person's present controls."""
-        reads = read_controls(self.memory.actor)
+        reads = control_ops(self.memory.actor)
         since, stored = await self.since_it_began_and(reads)
         controls = controls_of(stored, self.deployment)
         return since, controls
 
-    async def since_it_began_and(self, ops: Sequence[Op]) -> tuple[journal.Ended, list[Any]]:
+    async def since_it_began_and(self, ops: Sequence[Op]) -> tuple[journal.Deleted, list[Any]]:
         """What was deleted since the run began, and the results of other operations, all at once."""
         began = self.memory.began
-        marks = journal.ended_ops(began)
+        marks = journal.deleted_ops(began)
         number_of_marks = len(marks)
         found = await self.memory.store.abatch([*marks, *ops])
-        since = journal.ended_in(found[:number_of_marks], began)
+        since = journal.deleted_in(found[:number_of_marks], began)
         results = found[number_of_marks:]
         return since, results
 
@@ -327,7 +327,7 @@ class Draft:
         place = namespaces.run_records(memory.actor)
         search = SearchOp(place, limit=_RECORDS_READ)
         since, (records,) = await self.since_it_began_and([search])
-        if since.all_of_it or since.conversation:
+        if since.everything or since.conversation:
             return
         if quotes_facts and since.fact:
             return

@@ -26,7 +26,7 @@ from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation, Sour
 from lasting_memory.memory import journal
 from lasting_memory.memory.journal import Revision
 from lasting_memory.memory.proposals import REWORDED, Changed, added_sources, changes, texts
-from lasting_memory.memory.sources import entries, noted
+from lasting_memory.memory.sources import entries, vouch_new_by
 from lasting_memory.words import words as words_of
 
 # Why a line goes, in words for which the page has sentences.
@@ -152,7 +152,7 @@ def _sources(
     sources = dict[str, dict[str, Source]]()
     for change in changed:
         file = draft.get(change.key, _EMPTY)
-        vouch = noted(file.sources)
+        vouch = vouch_new_by(file.sources)
         sources[change.path] = added_sources(change, vouch)
     return sources
 

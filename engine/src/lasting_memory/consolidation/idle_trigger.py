@@ -67,7 +67,7 @@ class IdleTrigger(CalledByBounds):
             caller = Caller.of_run(self._deployment, runtime)
             owner = owner_for(caller, self._deployment)
             await asyncio.sleep(self._delay)
-            began = journal.began_by(caller)
+            began = journal.began_of_caller(caller)
             seconds = self._deployment.settings.consolidate_after_seconds
             await start(owner, get_client(), Trigger.IDLE, seconds, store=store, began=began)
         # Whatever the error is, the turn is done, and the next sweep finds the conversation.

@@ -97,7 +97,7 @@ async def judge(draft: Draft, ending: Ending) -> Verdict:
     Raises `NothingToDoError` if its person was forgotten.
     """
     since, controls = await draft.since_it_began()
-    if since.all_of_it or since.conversation:
+    if since.everything or since.conversation:
         raise NothingToDoError(FORGOTTEN)
     if controls.paused:
         return _stopped(f"{PAUSED}.", "paused")

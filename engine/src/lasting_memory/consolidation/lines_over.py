@@ -15,9 +15,9 @@ from lasting_memory.memory.ends import (
     DatedLine,
     Day,
     Written,
-    ends_in,
+    ends_of_text,
     has_ends,
-    over_in,
+    numbers_over,
     without_lines,
 )
 from lasting_memory.memory.over_lines import dropped, new_lines, with_lines
@@ -44,8 +44,8 @@ class LinesOver:
         if self.day is None or not has_ends(key):
             return frozenset()
         written = self.written.get(key, {})
-        ends = ends_in(text, written, self.began, self.day)
-        return over_in(ends)
+        ends = ends_of_text(text, written, self.began, self.day)
+        return numbers_over(ends)
 
     def current(self, key: str, text: str) -> str:
         """A file's text without the lines that are over. Blocks."""

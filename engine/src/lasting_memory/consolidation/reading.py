@@ -129,7 +129,7 @@ def _over_in(d: Deployment, items: Sequence[Item]) -> LinesOver:
     for item in items:
         if profile is None and item.key == _PROFILE_KEY:
             profile = text_of(item)
-        times = ends.written_of(item)
+        times = ends.times_of_file(item)
         if times:
             written[item.key] = times
     day = ends.present_day(d, profile)

@@ -194,7 +194,7 @@ async def _begin(d: Deployment, runtime: Runtime[Context], client: LangGraphClie
         raise NothingToDoError(SHARED)
     draft = _new_draft(d, runtime)
     since, present = await draft.since_it_began()
-    if since.all_of_it or since.conversation:
+    if since.everything or since.conversation:
         raise NothingToDoError(FORGOTTEN)
     if since.fact and not draft.record.dry_run:
         raise NothingToDoError(await _begin_anew(draft, client))
@@ -212,7 +212,7 @@ def _new_draft(d: Deployment, runtime: Runtime[Context]) -> Draft:
     kind = trigger if trigger in {"tidy", "bring", "dream"} else "conversations"
     context = identity.run_context(runtime)
     caller = Caller.of_run(d, runtime)
-    began = journal.began_by(caller)
+    began = journal.began_of_caller(caller)
     owner = owner_for(caller, d)
     assistant = owner.assistant_id or d.default_assistant
     files = d.memory.namespace(owner.actor, assistant)

@@ -29,15 +29,22 @@ from lasting_memory.http.requests import (
     memory_router,
 )
 from lasting_memory.memory import controls, journal
-from lasting_memory.memory.facts import is_form, said, without_comments
-from lasting_memory.memory.journal import NOTHING, Revision, cut, diff, lines_of, undone
+from lasting_memory.memory.facts import bare_line, is_form, without_comments
+from lasting_memory.memory.journal import (
+    NOTHING,
+    Revision,
+    cut_diff,
+    diff,
+    lines_of,
+    without_change,
+)
 
 router = memory_router(IN_TURN)
 # Nobody looked before. Years near the first one would leave the calendar in another time zone.
 _EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
 # Entries of one answer, the newest ones.
 _MOST = 200
-# What is compared for one answer, as `journal.work` counts it: about a second.
+# What is compared for one answer, as `journal.comparison_cost` counts it: about a second.
 _MOST_WORK = 1_500_000
 
 
@@ -78,13 +85,13 @@ class _Change(NamedTuple):
 
     @property
     def work(self) -> int:
-        """How much is compared to show this, as `journal.work` counts it."""
-        total = journal.work(self.before.content, self.newest.content)
+        """How much is compared to show this, as `journal.comparison_cost` counts it."""
+        total = journal.comparison_cost(self.before.content, self.newest.content)
         now = self.now.content
         for revision, before in self.revisions:
             content = revision.content
-            total += journal.work(before.content, content)
-            total += journal.work(content, now)
+            total += journal.comparison_cost(before.content, content)
+            total += journal.comparison_cost(content, now)
         return total
 
     def shown(self) -> FileChange | None:
@@ -97,7 +104,7 @@ class _Change(NamedTuple):
             return None
         difference = diff(before.content or "", newest.content or "")
         if difference:
-            difference = cut(f"{difference}\n")
+            difference = cut_diff(f"{difference}\n")
         ids = [revision.id for revision, _ in self.revisions]
         return FileChange(
             path=f"{ROUTE}{self.path}",
@@ -113,7 +120,7 @@ class _Change(NamedTuple):
         """Whether the file would stay as it is without this change."""
         content = self.now.content
         for revision, before in self.revisions:
-            content = undone(self.path, content, before.content, revision.content)
+            content = without_change(self.path, content, before.content, revision.content)
         return content == self.now.content
 
 
@@ -239,12 +246,12 @@ def _shown_line(line: _DeletedLine) -> DeletedLine:
 def _deleted_lines(path: str, revisions: Sequence[Revision]) -> Iterator[_DeletedLine]:
     """Lines that are not in the newest revision, each once."""
     present = lines_of(revisions[0].content or "")
-    known = {said(line) for line in present}
+    known = {bare_line(line) for line in present}
     for new, old in itertools.pairwise(revisions):
         remaining = set(lines_of(new.content or ""))
         visible = without_comments(old.content or "", line_breaks=True)
         for line in lines_of(visible):
-            text = said(line)
+            text = bare_line(line)
             is_known = line in remaining or text in known
             is_title = text.startswith("#")
             if is_known or is_title or not text:

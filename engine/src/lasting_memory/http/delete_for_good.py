@@ -27,10 +27,10 @@ from lasting_memory.http import requests
 from lasting_memory.http.models import DeletedCounts, DeletedFact
 from lasting_memory.http.requests import ROUTE, Caller, PersonRequest, Sent, key_of
 from lasting_memory.memory import journal
-from lasting_memory.memory.facts import said
+from lasting_memory.memory.facts import bare_line
 from lasting_memory.memory.journal import NOTHING, Revision
 from lasting_memory.memory.offers import Offers
-from lasting_memory.memory.one_fact import Fact, fact_of, lines_now
+from lasting_memory.memory.one_fact import Fact, fact_of, wordings_in
 from lasting_memory.memory.proposals import Memory
 from lasting_memory.memory.stored_files import stored_file
 from lasting_memory.memory.validation import RefusedWrite
@@ -52,7 +52,7 @@ _CONVERSATIONS = 100
 
 
 def _text_of_line(line: str) -> str:
-    text = said(line)
+    text = bare_line(line)
     if not text:
         raise ValueError("it has no words")
     return text
@@ -288,7 +288,7 @@ async def _read(caller: PersonRequest, client: LangGraphClient, path: str, text:
         texts.update(of_place)
 
     def fact_and_threads() -> tuple[Fact, list[str]]:
-        lines = lines_now(texts)
+        lines = wordings_in(texts)
         fact = fact_of(text, revisions, lines)
         threads = fact.threads(histories)
         return fact, threads

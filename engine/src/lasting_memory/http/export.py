@@ -31,7 +31,7 @@ from lasting_memory.http.models import (
 from lasting_memory.http.requests import ROUTE, AboutQuery, Caller
 from lasting_memory.memory import journal
 from lasting_memory.memory.controls import controls
-from lasting_memory.memory.ends import written_of
+from lasting_memory.memory.ends import times_of_file
 from lasting_memory.memory.offers import Offers
 from lasting_memory.memory.proposals import Memory
 from lasting_memory.memory.sources import signs_in
@@ -208,7 +208,7 @@ class _Files:
             exported["created_at"] = file["created_at"]
         if "modified_at" in file:
             exported["modified_at"] = file["modified_at"]
-        written = written_of(item)
+        written = times_of_file(item)
         if written:
             exported["written"] = written
         if assistant_id:

@@ -38,8 +38,8 @@ from lasting_memory.http.requests import (
     revision_of,
 )
 from lasting_memory.memory import journal, stored_files
-from lasting_memory.memory.ends import Day, End, ends_of, present_day, without_end
-from lasting_memory.memory.facts import Line, lines_said, said, without_comments
+from lasting_memory.memory.ends import Day, End, ends_of_file, present_day, without_end
+from lasting_memory.memory.facts import Line, bare_line, content_lines, without_comments
 from lasting_memory.memory.journal import lines_of
 from lasting_memory.memory.sources import field_sources, line_sources, signs_in
 from lasting_memory.memory.stored_files import stored_file, text_of
@@ -153,7 +153,7 @@ def _fact_group(deployment: Deployment, item: Item, path: str, day: Day | None) 
                 "fields": _fields(deployment.profile, content, signs_in(item.value)),
             }
     elif holds_facts and name.endswith((".md", ".txt")):
-        title, lines = _titled_lines(content, ends_of(item, day), signs_in(item.value))
+        title, lines = _titled_lines(content, ends_of_file(item, day), signs_in(item.value))
         return {
             "path": path,
             "title": title or _title_of_name(name),
@@ -192,7 +192,7 @@ def _titled_lines(
     sources = line_sources(content, signs) if signs else []
     visible = without_comments(content, line_breaks=True)
     lines = list[FactLine | Heading]()
-    for line in lines_said(lines_of(visible)):
+    for line in content_lines(lines_of(visible)):
         is_first = not (title or lines)
         if line.is_heading and is_first:
             title = line.text
@@ -268,6 +268,6 @@ async def find(caller: Caller, query: Annotated[Find, Query()]) -> FoundFiles:
     for file in files:
         lines = list[FoundLine]()
         for number, text in file.lines:
-            lines.append(FoundLine(line=number, text=said(text)))
+            lines.append(FoundLine(line=number, text=bare_line(text)))
         found.append(FoundFile(path=file.path, text=file.text, lines=lines))
     return FoundFiles(found=found)

@@ -42,7 +42,14 @@ from lasting_memory.http.requests import (
 )
 from lasting_memory.memory import journal
 from lasting_memory.memory.journal import NOTHING, Revision
-from lasting_memory.memory.sources import Vouch, always, noted, restored, shown_sources, sources_in
+from lasting_memory.memory.sources import (
+    Vouch,
+    shown_sources,
+    sources_in,
+    vouch_all_by,
+    vouch_new_as,
+    vouch_new_by,
+)
 from lasting_memory.memory.stored_files import stored_file, usage_of
 from lasting_memory.memory.validation import RefusedWrite
 
@@ -322,7 +329,7 @@ def _with_diffs(revisions: Sequence[Revision]) -> list[RevisionSummary]:
         if is_known:
             diff = journal.diff(before or "", new.content or "")
         if diff:
-            diff = journal.cut(f"{diff}\n")
+            diff = journal.cut_diff(f"{diff}\n")
         summaries.append(summary_of(new, diff))
     return summaries
 
@@ -381,10 +388,10 @@ def _vouch_of_old(path: str, revisions: Sequence[Revision], *, is_restored: bool
         if revision.encoding == "utf-8":
             sources = sources_in(path, revision.content, revision.sources)
             known.update(sources)
-    otherwise = always(Source.INFERRED)
+    otherwise = vouch_new_as(Source.INFERRED)
     if is_restored:
-        return restored(known, otherwise)
-    return noted(known, otherwise)
+        return vouch_all_by(known, otherwise)
+    return vouch_new_by(known, otherwise)
 
 
 def _taken_back(
@@ -407,7 +414,7 @@ def _taken_back(
         are_texts = revision.encoding == "utf-8" and before.encoding == "utf-8"
         if not are_texts:
             raise HTTPException(409, f"{path} is no text; undo it to a revision.")
-        content = journal.undone(path, content, before.content, revision.content)
+        content = journal.without_change(path, content, before.content, revision.content)
     if content is None:
         return None
     return FileData(content=content, encoding="utf-8")

@@ -16,7 +16,14 @@ from lasting_memory.deployment import Source
 from lasting_memory.http import requests
 from lasting_memory.memory import journal
 from lasting_memory.memory.ends import MAX_ENDS
-from lasting_memory.memory.sources import Vouch, always, entries, lowest, noted, sources_in
+from lasting_memory.memory.sources import (
+    Vouch,
+    entries,
+    lowest,
+    sources_in,
+    vouch_new_as,
+    vouch_new_by,
+)
 from lasting_memory.memory.stored_files import file_bytes
 from lasting_memory.memory.validation import MAX_FILE_BYTES, check_content
 from lasting_memory.plain_text import compared, plain
@@ -47,13 +54,13 @@ class DocumentFile(BaseModel, strict=True):
         says which lines nobody vouched for; the others are as the assistant's. Without that all are
         unconfirmed.
         """
-        otherwise = always(Source.UNCONFIRMED)
+        otherwise = vouch_new_as(Source.UNCONFIRMED)
         if self.sources is None:
             return otherwise
         at_most = dict[str, Source]()
         for entry, source in sources_in(self.path, self.content, self.sources).items():
             at_most[entry] = lowest([source, Source.INFERRED])
-        return noted(at_most, otherwise)
+        return vouch_new_by(at_most, otherwise)
 
     def times(self) -> dict[str, str]:
         """When lines of it with an end were written, in ISO format, UTC; none that is no time, or

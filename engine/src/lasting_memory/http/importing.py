@@ -37,7 +37,7 @@ from lasting_memory.http.requests import Caller, MemoryQuery, PersonRequest, key
 from lasting_memory.memory import controls
 from lasting_memory.memory.folder import source_of_write
 from lasting_memory.memory.proposals import MAX_PROPOSALS, Changed, Proposal, added_sources
-from lasting_memory.memory.sources import always
+from lasting_memory.memory.sources import vouch_new_as
 from lasting_memory.memory.stored_files import stored_file
 from lasting_memory.memory.validation import RefusedWrite, check_change, check_file
 from lasting_memory.people import identity
@@ -45,7 +45,7 @@ from lasting_memory.platform import get_client
 
 router = requests.memory_router()
 # Of what a document proposes.
-_VOUCH = always(Source.UNCONFIRMED)
+_VOUCH = vouch_new_as(Source.UNCONFIRMED)
 
 
 @router.post("/memory/import", dependencies=[requests.in_turn("import")], openapi_extra=BODY)

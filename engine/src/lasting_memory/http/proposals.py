@@ -11,7 +11,7 @@ from lasting_memory.http.models import DecidedProposal, Note, Proposal, Proposal
 from lasting_memory.http.requests import Caller, MemoryQuery, Sent
 
 router = requests.memory_router(IS_ON, requests.IN_TURN)
-# What is compared for one answer with proposals, as `journal.work` counts it: about a second.
+# What is compared for one answer with proposals, as `journal.comparison_cost` counts it: about a second.
 _MOST_WORK = 1_500_000
 
 

@@ -1,10 +1,11 @@
 """A person's controls over their memory, and until when they have seen what changed.
 
-Controls say whether memory is paused, and who proposes changes to the person.
+A control is on, off, or not set: then the deployment's default counts. Controls say whether memory
+is paused, and who proposes changes to the person instead of making them.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from langgraph.store.base import BaseStore, GetOp, Item, PutOp
@@ -28,35 +29,31 @@ class Controls:
     review: bool = False  # consolidation proposes its changes to the person
     review_agent: bool = False  # the agent proposes what it would write during a conversation
 
-    def told(self) -> dict[str, bool]:
-        """As clients see them, by name.
 
-        `review_agent` came later than the others: it is there only where it is on.
-        """
-        by_name = asdict(self)
-        if not self.review_agent:
-            del by_name["review_agent"]
-        return by_name
-
-
-def read_controls(actor: identity.Actor) -> list[GetOp]:
-    """The operations whose results `controls_of` takes."""
-    return [GetOp(namespaces.controls(actor), name) for name in NAMES]
+def control_ops(actor: identity.Actor) -> list[GetOp]:
+    """The operations whose results `controls_of` takes: one for each of `NAMES`."""
+    namespace = namespaces.controls(actor)
+    return [GetOp(namespace, name) for name in NAMES]
 
 
 def controls_of(items: Sequence[object], deployment: Deployment) -> Controls:
-    """The controls in these items, with the deployment's defaults.
+    """The controls in the results of `control_ops`, with the deployment's defaults.
 
-    Shared memory has no controls, nor has a deployment without memory.
+    Shared memory has no controls, nor has a deployment without memory: all are off.
     """
     if not deployment.has_own_memory:
         return Controls()
     paused, review, review_agent = map(_is_on, items)
     if review is None:
         review = deployment.settings.consolidation_review == "on"
+    # Without consolidation nobody could decide about proposals.
     if deployment.consolidation is None:
         review_agent = False
-    return Controls(bool(paused), review, bool(review_agent))
+    return Controls(
+        paused=paused is True,
+        review=review,
+        review_agent=review_agent is True,
+    )
 
 
 def _is_on(item: object) -> bool | None:
@@ -68,7 +65,8 @@ def _is_on(item: object) -> bool | None:
 
 async def controls(store: BaseStore, actor: identity.Actor, deployment: Deployment) -> Controls:
     """A person's present controls."""
-    items = await store.abatch(read_controls(actor))
+    ops = control_ops(actor)
+    items = await store.abatch(ops)
     return controls_of(items, deployment)
 
 
@@ -87,14 +85,19 @@ async def set_controls(
     ops = list[PutOp]()
     for name, on in changes.items():
         value = {"on": on, "at": at}
-        ops.append(PutOp(namespace, name, value, index=False))
+        op = PutOp(namespace, name, value, index=False)
+        ops.append(op)
     return await journal.put_unless_forgotten(store, ops, began)
 
 
 async def seen_until(store: BaseStore, actor: identity.Actor) -> str:
     """The ISO time in UTC until which a person has seen the changes of their memory; "" for never."""
-    item = await store.aget(namespaces.controls(actor), _SEEN)
-    return str(item.value.get("until", "")) if item else ""
+    namespace = namespaces.controls(actor)
+    item = await store.aget(namespace, _SEEN)
+    if item is None:
+        return ""
+    until = item.value.get("until", "")
+    return str(until)
 
 
 async def set_seen(
@@ -104,5 +107,7 @@ async def set_seen(
 
     Returns False as `set_controls`.
     """
-    op = PutOp(namespaces.controls(actor), _SEEN, {"until": until}, index=False)
+    namespace = namespaces.controls(actor)
+    value = {"until": until}
+    op = PutOp(namespace, _SEEN, value, index=False)
     return await journal.put_unless_forgotten(store, [op], began)

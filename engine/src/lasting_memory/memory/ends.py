@@ -5,8 +5,9 @@ if its day had not passed when the line was written: `worked at Acme (until 2024
 and stays text. After its day the line is over: prompts and searches leave it out. The text of the
 file never changes by itself.
 
-When a line was written is kept beside the file, in its revision and in its copy (`Written`): a line
-keeps its time wherever it moves, and however it is worded.
+When a line was written is its time. It is kept beside the file, in its revision and in its copy
+(`Written`): a line keeps its time wherever it moves, and however it is worded. The key of a line
+stands for its words and its day.
 """
 
 import hashlib
@@ -20,12 +21,12 @@ from langgraph.store.base import Item
 
 from lasting_memory import days
 from lasting_memory.deployment import Deployment
-from lasting_memory.memory.facts import END, SOURCE, lines_said, without_comments
+from lasting_memory.memory.facts import END, SOURCE, content_lines, without_comments
 from lasting_memory.memory.stored_files import text_of
 from lasting_memory.plain_text import compared
 from lasting_memory.words import pieces
 
-# When lines with an end were written, in ISO format, UTC, by the keys of the lines.
+# The times of lines with an end, in ISO format, UTC, by the keys of the lines.
 Written = Mapping[str, str]
 # The field of a file's value in the store, and of its revisions, with `Written`.
 WRITTEN = "written"
@@ -51,6 +52,7 @@ class Day(NamedTuple):
 
     @classmethod
     def now(cls, zone: ZoneInfo) -> "Day":
+        """The day that it is in a time zone."""
         return cls(zone, days.today(zone))
 
 
@@ -60,7 +62,8 @@ def present_day(d: Deployment, profile: str | None) -> Day | None:
     """
     if not d.ends:
         return None
-    zone = days.zone_of(profile if d.profile else None)
+    known_profile = profile if d.profile else None
+    zone = days.zone_of(known_profile)
     return Day.now(zone)
 
 
@@ -97,7 +100,7 @@ def end_of(line: str) -> date | None:
 
 
 def without_end(line: str) -> str:
-    """A line without the day with which it ends."""
+    """A line without the day with which it ends; the same line where it has none."""
     text = line.rstrip()
     if end_of(text) is None:
         return line
@@ -118,22 +121,32 @@ def dated_lines(text: str) -> list[DatedLine]:
         return []
     dated = list[DatedLine]()
     lines = without_comments(text, line_breaks=True).split("\n")
-    for line in lines_said(lines):
+    for line in content_lines(lines):
         if line.is_heading or line.raw:
             continue
         day = end_of(line.text)
-        fact = SOURCE.sub("", without_end(line.text)).strip()
-        if day is None or not fact:
+        if day is None:
             continue
-        key = _key(fact, day)
-        dated.append(DatedLine(line.number, key, day, fact))
+        text_before_end = without_end(line.text)
+        fact = SOURCE.sub("", text_before_end).strip()
+        if not fact:
+            continue
+        dated_line = DatedLine(
+            number=line.number,
+            key=_key(fact, day),
+            day=day,
+            fact=fact,
+        )
+        dated.append(dated_line)
         if len(dated) == MAX_ENDS:
             break
     return dated
 
 
 def _key(fact: str, day: date) -> str:
-    text = f"{day.isoformat()} {compared(fact)}"
+    """The key of a line, by what it says and the day with which it ends."""
+    words = compared(fact)
+    text = f"{day.isoformat()} {words}"
     digest = hashlib.sha256(text.encode(errors="replace"))
     return digest.hexdigest()[:_KEY_CHARS]
 
@@ -142,72 +155,75 @@ def _key(fact: str, day: date) -> str:
 
 
 class Text(NamedTuple):
-    """A text at a time (ISO format, UTC), and when its lines with an end were written."""
+    """A text that was there at a time (ISO format, UTC), and the times of its lines."""
 
     content: str
     at: str
     written: Written = MappingProxyType({})
 
 
-def written_at(content: str, at: str) -> dict[str, str]:
-    """The lines of a text with an end, as written at this time. Blocks."""
+def times_at(content: str, at: str) -> dict[str, str]:
+    """The times of a text's lines, if all were written at this time. Blocks."""
     return {line.key: at for line in dated_lines(content)}
 
 
-def written_after(before: Text, content: str, at: str, known: Written) -> dict[str, str]:
-    """When the lines of a text with an end were written, if the text takes another's place at this
-    time. Blocks.
+def times_after_change(before: Text, content: str, at: str, known: Written) -> dict[str, str]:
+    """The times of the lines of a text that takes another's place at this time. Blocks.
 
     A line that stood there keeps its time. `known` are the times of lines that stood elsewhere, or
     earlier. A line in place of another with the same day, which the change takes out, keeps that
     one's time: it is the same fact in other words.
     """
-    after = dated_lines(content)
-    if not after:
+    lines_after = dated_lines(content)
+    if not lines_after:
         return {}
-    present = dated_lines(before.content)
-    earlier = dict[str, str]()
-    for line in present:
-        earlier[line.key] = before.written.get(line.key, before.at)
-    keys = {line.key for line in after}
-    taken_out = [line for line in present if line.key not in keys]
-    written = dict[str, str]()
-    for line in after:
+    lines_before = dated_lines(before.content)
+    times_before = dict[str, str]()
+    for line in lines_before:
+        times_before[line.key] = before.written.get(line.key, before.at)
+    keys_after = {line.key for line in lines_after}
+    taken_out = [line for line in lines_before if line.key not in keys_after]
+    times = dict[str, str]()
+    for line in lines_after:
+        key = line.key
         replaced = _most_alike(line, taken_out)
-        if line.key in earlier:
-            written[line.key] = earlier[line.key]
-        elif line.key in known:
-            written[line.key] = known[line.key]
+        if key in times_before:
+            times[key] = times_before[key]
+        elif key in known:
+            times[key] = known[key]
         elif replaced is not None:
-            written[line.key] = earlier[replaced.key]
+            times[key] = times_before[replaced.key]
         else:
-            written[line.key] = at
-    return written
+            times[key] = at
+    return times
 
 
 def _most_alike(line: DatedLine, others: Iterable[DatedLine]) -> DatedLine | None:
-    """Of the other lines with the same day the one that has most words in common."""
+    """Of the other lines with the same day the one that has most words in common; None if no other
+    line has this day.
+    """
     with_its_day = [other for other in others if other.day == line.day]
     words = set(pieces(line.fact))
     most_alike = None
     most_words = -1
     for other in with_its_day[:_COMPARED]:
-        in_common = words.intersection(pieces(other.fact))
+        other_words = pieces(other.fact)
+        in_common = words.intersection(other_words)
         if len(in_common) > most_words:
             most_alike = other
             most_words = len(in_common)
     return most_alike
 
 
-def of_unknown_time(before: Text, content: str, known: Written) -> set[str]:
+def lines_of_unknown_time(before: Text, content: str, known: Written) -> set[str]:
     """The keys of lines that are new in a text and whose day had passed when they were written, as
     far as that is known: either they are history, or they stood in this memory before. Blocks.
     """
     today = days.now().date().isoformat()
-    present = {line.key for line in dated_lines(before.content)}
+    keys_before = {line.key for line in dated_lines(before.content)}
     unknown = set[str]()
     for line in dated_lines(content):
-        if line.key in present:
+        if line.key in keys_before:
             continue
         written_at = known.get(line.key, today)
         written_on = written_at[: len(today)]
@@ -216,55 +232,61 @@ def of_unknown_time(before: Text, content: str, known: Written) -> set[str]:
     return unknown
 
 
-def earlier_of(one: Written, other: Written) -> dict[str, str]:
-    """For each line the earlier of two times."""
+def earlier_times(one: Written, other: Written) -> dict[str, str]:
+    """The times of all these lines: the earlier one of a line that has two."""
     times = dict(one)
     for key, at in other.items():
-        times[key] = min(at, times.get(key, at))
+        other_time = times.get(key, at)
+        times[key] = min(at, other_time)
     return times
 
 
-def earliest(items: Iterable[Item], keys: set[str]) -> dict[str, str]:
-    """When these lines were written first, by the revisions in these items. Blocks."""
-    found = dict[str, str]()
+def first_times(items: Iterable[Item], keys: set[str]) -> dict[str, str]:
+    """When the lines with these keys were written first, by the revisions in these items. Lines of
+    which no revision knows it are left out. Blocks.
+    """
+    times = dict[str, str]()
     for item in items:
         revision = item.value.get("revision")
-        written = written_in(revision) if isinstance(revision, Mapping) else {}
-        for key in keys & written.keys():
-            at = written[key]
-            found[key] = min(at, found.get(key, at))
-    return found
+        if not isinstance(revision, Mapping):
+            continue
+        of_revision = stored_times(revision)
+        for key in keys & of_revision.keys():
+            at = of_revision[key]
+            first = times.get(key, at)
+            times[key] = min(at, first)
+    return times
 
 
-def written_in(value: Mapping[str, object]) -> dict[str, str]:
-    """What a stored file or revision says of when its lines were written; {} where it says nothing
-    that can be read.
+def stored_times(value: Mapping[str, object]) -> dict[str, str]:
+    """The times of lines that a stored file or revision has; {} where it says nothing that can be
+    read.
     """
     written = value.get(WRITTEN)
     if not isinstance(written, Mapping):
         return {}
-    readable = dict[str, str]()
+    times = dict[str, str]()
     for key, at in written.items():
         if isinstance(key, str) and isinstance(at, str):
-            readable[key] = at
-    return readable
+            times[key] = at
+    return times
 
 
-def written_of(item: Item) -> dict[str, str]:
-    """When the lines of a stored file with an end were written, as far as it is known; of others the
-    time of the file's last change. Blocks.
+def times_of_file(item: Item) -> dict[str, str]:
+    """The times of the lines of a stored file, as far as they are known; of others the time of the
+    file's last change. Blocks.
     """
     text = text_of(item)
-    if text is None or _OPENING not in text:
+    if text is None or not may_have_ends(text):
         return {}
-    of_unknown_lines = written_at(text, changed_at(item))
-    return {**of_unknown_lines, **written_in(item.value)}
+    of_unknown_lines = times_at(text, changed_at(item))
+    return {**of_unknown_lines, **stored_times(item.value)}
 
 
 # --- Which lines are over
 
 
-def ends_in(text: str, written: Written, changed_at: str, day: Day) -> list[End]:
+def ends_of_text(text: str, written: Written, changed_at: str, day: Day) -> list[End]:
     """The lines of a text whose end counts. Blocks.
 
     `changed_at` is the time of a line of which nobody noted when it was written: the last change of
@@ -274,27 +296,36 @@ def ends_in(text: str, written: Written, changed_at: str, day: Day) -> list[End]
     for line in dated_lines(text):
         written_at = written.get(line.key, changed_at)
         written_on = days.day_of(written_at, day.zone)
-        if written_on and line.day.isoformat() >= written_on:
-            is_over = line.day < day.today
-            ends.append(End(line.number, line.day, is_over))
+        last_day = line.day.isoformat()
+        if not written_on or last_day < written_on:
+            continue  # the day had passed when the line was written: it is history
+        is_over = line.day < day.today
+        ends.append(End(line.number, line.day, is_over))
     return ends
 
 
 def has_ends(key: str) -> bool:
     """Whether lines of a file, given by its key, can have an end: texts for people, but no skills."""
-    return key.endswith((".md", ".txt")) and not key.startswith("/skills/")
+    is_skill = key.startswith("/skills/")
+    is_text = key.endswith((".md", ".txt"))
+    return is_text and not is_skill
 
 
-def ends_of(item: Item, day: Day | None) -> list[End]:
+def ends_of_file(item: Item, day: Day | None) -> list[End]:
     """The lines of a stored file whose end counts; none where the deployment has no ends (None).
     Blocks.
     """
     if day is None or not has_ends(item.key):
         return []
     text = text_of(item)
-    if text is None or _OPENING not in text:
+    if text is None or not may_have_ends(text):
         return []
-    return ends_in(text, written_in(item.value), changed_at(item), day)
+    return ends_of_text(
+        text,
+        written=stored_times(item.value),
+        changed_at=changed_at(item),
+        day=day,
+    )
 
 
 def changed_at(item: Item) -> str:
@@ -305,7 +336,7 @@ def changed_at(item: Item) -> str:
     return item.updated_at.isoformat()
 
 
-def over_in(ends: Iterable[End]) -> frozenset[int]:
+def numbers_over(ends: Iterable[End]) -> frozenset[int]:
     """The numbers of the lines that are over."""
     return frozenset(end.number for end in ends if end.is_over)
 
@@ -316,18 +347,19 @@ def without_lines(text: str, numbers: frozenset[int]) -> str:
     """
     if not numbers:
         return text
-    left = list[str]()
+    lines_left = list[str]()
     lines = without_comments(text, line_breaks=True).split("\n")
     for number, line in enumerate(lines):
         if number not in numbers:
-            left.append(line)
-    return "\n".join(left)
+            lines_left.append(line)
+    return "\n".join(lines_left)
 
 
 def current_text(item: Item, text: str, day: Day | None) -> str:
     """The text of a stored file without the lines that are over. Blocks."""
-    ends = ends_of(item, day)
-    return without_lines(text, over_in(ends))
+    ends = ends_of_file(item, day)
+    over = numbers_over(ends)
+    return without_lines(text, over)
 
 
 def note_of_over(text: str, numbers: frozenset[int]) -> str:
@@ -337,12 +369,14 @@ def note_of_over(text: str, numbers: frozenset[int]) -> str:
     if not numbers:
         return ""
     lines = text.split("\n")
-    named = list[str]()
-    for number in sorted(numbers)[:_NAMED_LINES]:
+    first_numbers = sorted(numbers)[:_NAMED_LINES]
+    quotations = list[str]()
+    for number in first_numbers:
         line = lines[number].strip()
-        named.append(repr(line[:_NAMED_CHARS]))
-    which = "; ".join(named)
-    not_named = len(numbers) - len(named)
+        beginning = line[:_NAMED_CHARS]
+        quotations.append(repr(beginning))
+    which = "; ".join(quotations)
+    not_named = len(numbers) - len(first_numbers)
     if not_named:
         which = f"{which} and {not_named} more"
     return (

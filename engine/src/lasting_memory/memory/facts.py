@@ -1,5 +1,10 @@
 """The lines of a memory file as facts: what each says to people, without the marks that only give a
 Markdown file its form.
+
+The source of a line is the mark that consolidation puts at its end: the conversation from which it
+comes. The end of a line is the day until which it holds, after the source. A line of form says
+nothing to people: a rule, a fence of code, the line below the head of a table. The front matter of a
+file are lines about it at its beginning, in YAML or TOML.
 """
 
 import re
@@ -9,8 +14,8 @@ from typing import NamedTuple
 from lasting_memory.plain_text import compared
 
 MARKER = re.compile(r"(?:[-*+]|\d{1,9}[.)])\s+")
-# What `prompts/consolidation.md` asks for, and nothing else: what is not shown here is still shown
-# to the model.
+# The source of a line as `prompts/consolidation.md` asks for it, and nothing else: what is not shown
+# here is still shown to the model.
 SOURCE = re.compile(
     r" ?\((?:\d{4}-\d\d-\d\d, )?thread [0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\)$"
 )
@@ -43,15 +48,18 @@ _NAMED = {
 
 
 class Line(NamedTuple):
-    """A line that says something: its number in the file, its text for people, and what it is."""
+    """A line that says something: its number in the file, from 0, and its text for people.
+
+    `raw` is the line itself, of a table's row or in code, where a marker is none; "" for others.
+    """
 
     number: int
     text: str
     is_heading: bool = False
-    raw: str = ""  # the line itself, of a table's row or in code, where a marker is none
+    raw: str = ""
 
 
-def said(line: str) -> str:
+def bare_line(line: str) -> str:
     """A line without its list marker, and without the source that consolidation notes at its end,
     or before the day until which the line holds.
     """
@@ -61,13 +69,14 @@ def said(line: str) -> str:
     end = END.search(text)
     if end is None:
         return SOURCE.sub("", text)
-    before_end = text[: end.start()].rstrip()
+    end_start = end.start()
+    before_end = text[:end_start].rstrip()
     fact = SOURCE.sub("", before_end)
     return f"{fact} {end[0]}".strip()
 
 
 def without_comments(text: str, *, line_breaks: bool = False) -> str:
-    """Text without HTML comments. In linear time.
+    """Text without HTML comments. What begins a comment that has no end stays. In linear time.
 
     With `line_breaks` those in comments stay, so that each line keeps its number.
     """
@@ -79,7 +88,8 @@ def without_comments(text: str, *, line_breaks: bool = False) -> str:
             parts.append(f"<!--{comment}")
             continue
         if line_breaks:
-            parts.append("\n" * comment.count("\n"))
+            count = comment.count("\n")
+            parts.append("\n" * count)
         parts.append(after)
     return "".join(parts)
 
@@ -90,8 +100,9 @@ def is_form(line: str) -> bool:
     It opens or closes code, is a rule, stands below the head of a table, or has marks alone.
     """
     text = line.strip()
-    is_rule = _RULE.fullmatch(text) or _GRID.fullmatch(text)
-    if is_rule or _FENCE.match(text):
+    if _RULE.fullmatch(text) or _GRID.fullmatch(text):
+        return True
+    if _FENCE.match(text):
         return True
     return _has_only_marks(text) or _is_below_head(text)
 
@@ -102,18 +113,21 @@ def _has_only_marks(text: str) -> bool:
     """
     if not text:
         return False
-    if _BARE_MARK.fullmatch(text) or _TAGS.fullmatch(text):
+    if _BARE_MARK.fullmatch(text):
+        return True
+    if _TAGS.fullmatch(text):
         return True
     return not compared(text)
 
 
-def lines_said(lines: Sequence[str]) -> Iterator[Line]:
+def content_lines(lines: Sequence[str]) -> Iterator[Line]:
     """The lines of a file that say something, in order.
 
     A row of a table says what its columns are called; its head is none.
     """
     reader = _Reader(lines)
-    for number in range(_front_matter_lines(lines), len(lines)):
+    first = _count_front_matter(lines)
+    for number in range(first, len(lines)):
         line = reader.line(number)
         if line is not None:
             yield line
@@ -136,7 +150,10 @@ class _Reader:
             return None
         if self._fence:
             return Line(number, text, raw=text) if text else None
-        if not text or _RULE.fullmatch(text) or _has_only_marks(text):
+        if not text or _RULE.fullmatch(text):
+            self._leave_table()
+            return None
+        if _has_only_marks(text):
             self._leave_table()
             return None
         if _GRID.fullmatch(text):
@@ -144,19 +161,54 @@ class _Reader:
             return None
         return self._row_or_plain(number, text)
 
+    def _opens_or_closes_code(self, text: str) -> bool:
+        """Whether a line begins code, or ends the code that has begun. Notes which."""
+        mark = _FENCE.match(text)
+        if mark is None:
+            return False
+        if not self._fence:
+            self._fence = mark[1]
+            return True
+        if not _closes(self._fence, text):
+            return False
+        self._fence = ""
+        return True
+
+    def _leave_table(self) -> None:
+        self._head = []
+        self._in_grid = False
+
     def _row_or_plain(self, number: int, text: str) -> Line | None:
         """A row of the table that has begun, or a plain line; None for a head and what is below it."""
         if self._in_grid and text.startswith("|"):
             return self._grid_row(number, text)
         if self._head and "|" in text:
-            return None if _is_below_head(text) else self._table_row(number, text)
+            if _is_below_head(text):
+                return None
+            return self._table_row(number, text)
         self._leave_table()
-        if _is_head(text, self._below(number)):
+        below = self._text_of(number + 1)
+        if _is_head(text, below):
             self._head = _cells(text)
             return None
         if self._is_underlined(number, text):
             return Line(number, text, is_heading=True)
         return _plain(number, text)
+
+    def _grid_row(self, number: int, text: str) -> Line | None:
+        """A row of a grid table; None for its head, below which a line of "=" stands."""
+        below = self._text_of(number + 1)
+        is_head = bool(_GRID.fullmatch(below)) and "=" in below
+        if is_head:
+            self._head = _cells(text)
+            return None
+        return self._table_row(number, text)
+
+    def _table_row(self, number: int, text: str) -> Line:
+        """A row of the table that has begun."""
+        cells = _cells(text)
+        in_words = _row(self._head, cells)
+        return Line(number, in_words, raw=text)
 
     def _is_underlined(self, number: int, text: str) -> bool:
         """Whether a line is a title with a line below.
@@ -164,84 +216,81 @@ class _Reader:
         A line of hyphens is one where the title stands alone above it, and a list comes after it.
         Else it is a rule between two parts.
         """
-        below = self._below(number)
+        below = self._text_of(number + 1)
         if not _UNDERLINE.fullmatch(below):
             return False
-        if _IS_ITEM.match(text) or text[0] in "#>|":
+        has_other_form = text[0] in "#>|" or bool(_IS_ITEM.match(text))
+        if has_other_form:
             return False
         if below[0] == "=":
             return True
-        before = self._lines[number - 1].strip() if number else ""
-        after = self._next_text(number + 2)
-        return not before and bool(_IS_ITEM.match(after))
+        text_before = self._text_of(number - 1)
+        text_after = self._next_text(number + 2)
+        list_follows = bool(_IS_ITEM.match(text_after))
+        return list_follows and not text_before
+
+    def _text_of(self, number: int) -> str:
+        """A line without space around it; "" for a number that no line has."""
+        if 0 <= number < len(self._lines):
+            return self._lines[number].strip()
+        return ""
 
     def _next_text(self, number: int) -> str:
         """The first line with text from a line on; "" if there is none."""
-        for later in range(number, len(self._lines)):
+        for later in range(number, len(self._lines)):  # a slice would copy the rest of the file
             text = self._lines[later].strip()
             if text:
                 return text
         return ""
 
-    def _opens_or_closes_code(self, text: str) -> bool:
-        mark = _FENCE.match(text)
-        if not mark or (self._fence and not _ends(self._fence, text)):
-            return False
-        self._fence = "" if self._fence else mark[1]
-        return True
 
-    def _grid_row(self, number: int, text: str) -> Line | None:
-        """A row of a grid table; None for its head, below which a line of "=" stands."""
-        below = self._below(number)
-        if _GRID.fullmatch(below) and "=" in below:
-            self._head = _cells(text)
-            return None
-        return self._table_row(number, text)
-
-    def _table_row(self, number: int, text: str) -> Line:
-        in_words = _row(self._head, _cells(text))
-        return Line(number, in_words, raw=text)
-
-    def _below(self, number: int) -> str:
-        below = number + 1
-        return self._lines[below].strip() if below < len(self._lines) else ""
-
-    def _leave_table(self) -> None:
-        self._head = []
-        self._in_grid = False
-
-
-def _front_matter_lines(lines: Sequence[str]) -> int:
-    """How many lines at the beginning of a file are about it, and not of it."""
+def _count_front_matter(lines: Sequence[str]) -> int:
+    """How many lines at the beginning of a file are front matter."""
     if len(lines) < 2:  # noqa: PLR2004  # a rule is none
         return 0
-    rule = lines[0].rstrip()
-    if rule not in _ENDS_FRONT_MATTER or not _NAMED[rule].match(lines[1]):
+    opening = lines[0].rstrip()
+    if opening not in _ENDS_FRONT_MATTER:
+        return 0
+    endings = _ENDS_FRONT_MATTER[opening]
+    first_field = _NAMED[opening].match(lines[1])
+    if first_field is None:
         return 0
     for number, line in enumerate(lines[1:], 1):
-        if line.rstrip() in _ENDS_FRONT_MATTER[rule]:
+        if line.rstrip() in endings:
             return number + 1
     return 0
 
 
-def _ends(fence: str, text: str) -> bool:
-    return text.startswith(fence) and not text.strip(fence[0])
+def _closes(fence: str, text: str) -> bool:
+    """Whether a line ends the code that these signs opened: it has as many of them, and nothing
+    else.
+    """
+    if not text.startswith(fence):
+        return False
+    sign = fence[0]
+    return not text.strip(sign)
 
 
 def _plain(number: int, text: str) -> Line:
+    """A line that is no row of a table: a title, or a fact."""
     heading = text.lstrip("#").strip()
     if text.startswith("#") and heading:
         return Line(number, heading, is_heading=True)
-    return Line(number, said(text))
+    return Line(number, bare_line(text))
 
 
 def _is_head(text: str, below: str) -> bool:
-    if "|" not in text or not _is_below_head(below):
+    """Whether a line is the head of a table, by the line below it."""
+    if "|" not in text:
         return False
-    return len(_cells(text)) == len(_cells(below))
+    if not _is_below_head(below):
+        return False
+    count = len(_cells(text))
+    return count == len(_cells(below))
 
 
 def _is_below_head(text: str) -> bool:
+    """Whether a line may stand below the head of a table: cells of hyphens, such as `|---|:-:|`."""
     cells = _cells(text)
     if "|" not in text or not cells:
         return False
@@ -249,19 +298,24 @@ def _is_below_head(text: str) -> bool:
 
 
 def _cells(row: str) -> list[str]:
+    """The cells of a table's row, without bars at its beginning and its end."""
     cells = _CELL_END.split(row)
-    if not cells[0].strip():
+    is_first_empty = not cells[0].strip()
+    if is_first_empty:
         cells = cells[1:]
-    if cells and not cells[-1].strip():
+    is_last_empty = bool(cells) and not cells[-1].strip()
+    if is_last_empty:
         cells = cells[:-1]
     return [cell.strip().replace("\\|", "|") for cell in cells]
 
 
 def _row(head: Sequence[str], cells: Sequence[str]) -> str:
     """A row of a table in words: "plant: leek, when: March"."""
-    said_of = list[str]()
+    named_cells = list[str]()
     for number, cell in enumerate(cells):
+        if not cell:
+            continue
         name = head[number] if number < len(head) else ""
-        if cell:
-            said_of.append(f"{name}: {cell}" if name else cell)
-    return ", ".join(said_of)
+        named_cell = f"{name}: {cell}" if name else cell
+        named_cells.append(named_cell)
+    return ", ".join(named_cells)

@@ -1,7 +1,9 @@
 """A folder of files in the store, and the only code of this library that puts a file there.
 
 A change passes, in this order: the path, the gate (`before_write`), the quota, whether its person
-was forgotten meanwhile, and the journal, which looks again after it put.
+was forgotten meanwhile, and the journal, which looks again after it put. `make` is a function that
+gives a file's new content for its present one. A `Vouch` says who vouches for the entries of a file,
+which are its lines, or the values of its JSON (`memory/sources.py`).
 """
 
 from collections.abc import Iterable
@@ -17,11 +19,11 @@ from lasting_memory.memory.ends import Written
 from lasting_memory.memory.journal import Began, Change, Revision
 from lasting_memory.memory.sources import (
     Vouch,
-    always,
     lowest,
     signs_in,
     source_of_change,
     sources_in,
+    vouch_new_as,
 )
 from lasting_memory.memory.stored_files import text_of
 from lasting_memory.people.identity import Author
@@ -36,29 +38,31 @@ def sources_of_files(items: Iterable[Item]) -> dict[str, Source]:
     """Who vouches for the entries of stored files, as far as anything is known of the files. Of one
     that stands in several the lowest counts. Blocks.
     """
-    found = dict[str, Source]()
+    by_entry = dict[str, Source]()
     for item in items:
         signs = signs_in(item.value)
         if not signs:
             continue
-        sources = sources_in(item.key, text_of(item), signs)
+        text = text_of(item)
+        sources = sources_in(item.key, text, signs)
         for entry, source in sources.items():
-            other = found.get(entry, source)
-            found[entry] = lowest([source, other])
-    return found
+            in_other_files = by_entry.get(entry, source)
+            by_entry[entry] = lowest([source, in_other_files])
+    return by_entry
 
 
 def vouch_of(author: Author) -> Vouch:
     """Who vouches for what an author writes: a person for their own lines, nobody for a program's."""
-    return always(_OF_AUTHOR.get(author.kind, Source.INFERRED))
+    source = _OF_AUTHOR.get(author.kind, Source.INFERRED)
+    return vouch_new_as(source)
 
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """The files of a namespace, for an author who writes since a time.
+    """The files of a namespace, and who writes them.
 
-    `route` is the folder as the agent sees it, without the last slash. `began` is None where nobody
-    can be forgotten.
+    `route` is the folder as the agent sees it, without the last slash. `began` is when the writer
+    began; None where nobody can be forgotten.
     """
 
     deployment: Deployment
@@ -92,24 +96,41 @@ class Folder:
         then.
         """
         validation.check_path(path, f"{self.route}{path}")
-        vouch = vouch or vouch_of(self.author)
-        gated = self.gated(path, make, vouch)
+        if vouch is None:
+            vouch = vouch_of(self.author)
         return await journal.change(
-            self.store, self.namespace, path, gated, self.author,
-            bounded=bounded, expect=expect, began=self.began, limits=self.deployment.limits,
-            written=written, vouch=vouch,
-        )  # fmt: skip
+            self.store,
+            self.namespace,
+            path,
+            make=self.gated(path, make, vouch),
+            author=self.author,
+            bounded=bounded,
+            expect=expect,
+            began=self.began,
+            limits=self.deployment.limits,
+            written=written,
+            vouch=vouch,
+        )
 
     def gated(self, path: str, make: Change, vouch: Vouch | None = None) -> Change:
-        """The change, which raises as `before_write` for what it makes."""
+        """A change of a file as `make`, with plain text, that raises as `before_write` for what it
+        makes. `vouch` says who vouches for that; None: as `vouch_of` for the author.
+        """
         who_vouches = vouch or vouch_of(self.author)
+        shown_path = f"{self.route}{path}"
 
         def gated(before: FileData | None) -> FileData | None:
             # Plain before the checks: they see what is kept.
             made = make(before)
             after = _plain(made)
-            shown = f"{self.route}{path}"
-            check_write(self.deployment, shown, before, after, self.author, vouch=who_vouches)
+            check_write(
+                self.deployment,
+                shown_path,
+                before,
+                after,
+                self.author,
+                vouch=who_vouches,
+            )
             return after
 
         return gated
@@ -122,12 +143,12 @@ class Folder:
 
 
 def _plain(file: FileData | None) -> FileData | None:
-    """A file with plain text."""
+    """The file with plain text, if it is a text; None for no file."""
     if file is None or file["encoding"] != "utf-8":
         return file
-    file = file.copy()
-    file["content"] = plain(file["content"])
-    return file
+    plain_file = file.copy()
+    plain_file["content"] = plain(file["content"])
+    return plain_file
 
 
 def check_write(
@@ -140,16 +161,21 @@ def check_write(
     vouch: Vouch,
 ) -> None:
     """Raise `RefusedWrite` as `before_write` for what becomes of a file at a path (as the agent
-    sees it). `vouch` says who vouches for what is new.
+    sees it). `before` and `after` are None for no file. `vouch` says who vouches for what is new.
     """
     if before is None and after is None:
         return
-    content = after["content"] if after else None
-    encoding = after["encoding"] if after else None
-    there = before["content"] if before else None
-    source = source_of_write(path, before, after, vouch) if deployment.checks else None
+    source: Source | None = None
+    if deployment.checks:
+        source = source_of_write(path, before, after, vouch)
     validation.before_write(
-        deployment, path, content, author, encoding, before=there, source=source
+        deployment,
+        path,
+        content=after["content"] if after else None,
+        author=author,
+        encoding=after["encoding"] if after else None,
+        before=before["content"] if before else None,
+        source=source,
     )
 
 
@@ -159,8 +185,8 @@ def source_of_write(
     """Who vouches for what a write adds to a text; None if it adds nothing, or is no text."""
     if after is None or after["encoding"] != "utf-8":
         return None
-    there = ""
+    old_text = ""
     if before is not None and before["encoding"] == "utf-8":
-        there = before["content"]
-    new = plain(after["content"])
-    return source_of_change(path, there, new, vouch)
+        old_text = before["content"]
+    new_text = plain(after["content"])
+    return source_of_change(path, old_text, new_text, vouch)

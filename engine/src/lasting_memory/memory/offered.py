@@ -31,7 +31,7 @@ from lasting_memory.memory.offers import (
 )
 from lasting_memory.memory.one_fact import wording
 from lasting_memory.memory.proposals import DecidedError
-from lasting_memory.memory.sources import always
+from lasting_memory.memory.sources import vouch_new_as
 from lasting_memory.memory.stored_files import deletions, read_file
 from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import namespaces
@@ -175,8 +175,8 @@ async def _waiting(store: BaseStore, folder: GroupFolder, offered: Offered) -> W
         waiting = Waiting(offered, folder, own)
         # Forgetting writes its time before it deletes.
         began = Began(waiting.author, own.at)
-        since = await journal.ended(store, began)
-        if not since.all_of_it:
+        since = await journal.read_deleted(store, began)
+        if not since.everything:
             return waiting
     await store.adelete(namespaces.offered(folder.files), offered.id)
     raise UnknownOfferError(offered.id)
@@ -202,7 +202,7 @@ async def _put_line(store: BaseStore, deployment: Deployment, waiting: Waiting) 
     route = folder.route[:-1]
     files = Folder(deployment, store, folder.files, route, author)
     source = Source.UNCONFIRMED if waiting.offered.unconfirmed else Source.CONFIRMED
-    await files.change(ACCEPTED_KEY, with_line, vouch=always(source))
+    await files.change(ACCEPTED_KEY, with_line, vouch=vouch_new_as(source))
 
 
 async def _take_own_line_out(

@@ -1,5 +1,8 @@
 """One fact, with its earlier wordings, in all the texts in which it may stand: what is erased when
 it is deleted for good.
+
+A wording is what a line says, in the one spelling in which facts are compared (`wording`). An
+earlier wording of a fact is that of a line in whose place the fact came.
 """
 
 import itertools
@@ -9,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lasting_memory.memory.ends import without_end
-from lasting_memory.memory.facts import said
+from lasting_memory.memory.facts import bare_line
 from lasting_memory.memory.journal import Revision, edits, lines_of
 from lasting_memory.plain_text import compared
 from lasting_memory.words import pieces
@@ -18,7 +21,8 @@ from lasting_memory.words import pieces
 _SHARED_WORDS = 0.5
 # Reasons of records quote so many characters of a line at least.
 _QUOTED_CHARS = 70
-_GONE = object()
+# In place of a value of JSON that is the fact.
+_ERASED = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,94 +34,124 @@ class Fact:
     wordings: frozenset[str]
 
     def is_in(self, line: str) -> bool:
-        """Whether this is a line with the fact and nothing else."""
+        """Whether a line says the fact and nothing else."""
         return wording(line) in self.wordings
 
     def is_quoted(self, prose: str) -> bool:
         """Whether a sentence quotes the fact, or its beginning, as it is or as JSON."""
-        prose = compared(prose)
+        text = compared(prose)
         for known in self.wordings:
             beginning = known[:_QUOTED_CHARS]
-            as_json = json.dumps(beginning)[1:-1]
-            if beginning in prose or as_json in prose:
+            quoted = json.dumps(beginning)
+            as_json = quoted[1:-1]
+            if beginning in text or as_json in text:
                 return True
         return False
 
     def cleaned(self, path: str, content: str) -> str:
-        """A file's text without the fact. Blocks."""
+        """A file's text without the fact; the same text if it has nothing of it. Blocks."""
         if path.endswith(".json"):
             return self._cleaned_json(content)
         text = compared(content)
-        if not any(known in text for known in self.wordings):  # which is quick
+        may_have_it = any(known in text for known in self.wordings)  # which is quick
+        if not may_have_it:
             return content
-        kept = [line for line in content.split("\n") if not self.is_in(line)]
-        return "\n".join(kept)
+        lines_left = list[str]()
+        for line in content.split("\n"):
+            if not self.is_in(line):
+                lines_left.append(line)
+        return "\n".join(lines_left)
 
     def cleaned_diff(self, diff: str) -> str:
         """A diff without the fact's lines; "" if nothing but its places is left. Blocks."""
-        kept = list[str]()
+        lines_left = list[str]()
         has_changes = False
         for line in diff.split("\n"):
-            text = _unquoted(line[1:])
+            content = line[1:]
+            text = _unquoted(content)
             if self.is_in(text):
                 continue
-            kept.append(line)
+            lines_left.append(line)
             if line.startswith(("+", "-")):
                 has_changes = True
-        return "\n".join(kept) if has_changes else ""
+        return "\n".join(lines_left) if has_changes else ""
 
     def _cleaned_json(self, content: str) -> str:
+        """A JSON text without the fact; the same text if it has nothing of it, is nothing else, or is
+        no JSON.
+        """
         try:
             value = json.loads(content or "{}")
             pruned = self._pruned(value)
         except (ValueError, RecursionError):
             return content
-        if pruned == value or pruned is _GONE:
+        if pruned is _ERASED or pruned == value:
             return content
-        return json.dumps(pruned, indent=2, ensure_ascii=False) + "\n"
+        text = json.dumps(pruned, indent=2, ensure_ascii=False)
+        return f"{text}\n"
 
     def _pruned(self, value: Any) -> Any:
+        """A value of JSON without the texts that are the fact; `_ERASED` for such a text itself."""
         if isinstance(value, str):
-            return _GONE if self.is_in(value) else value
+            return _ERASED if self.is_in(value) else value
         if isinstance(value, list):
-            items = map(self._pruned, value)
-            return [item for item in items if item is not _GONE]
+            return self._pruned_list(value)
         if isinstance(value, dict):
             return self._pruned_object(value)
         return value
+
+    def _pruned_list(self, value: Sequence[Any]) -> list[Any]:
+        items = list[Any]()
+        for item in value:
+            pruned = self._pruned(item)
+            if pruned is not _ERASED:
+                items.append(pruned)
+        return items
 
     def _pruned_object(self, value: Mapping[str, Any]) -> dict[str, Any]:
         fields = dict[str, Any]()
         for name, part in value.items():
             pruned = self._pruned(part)
-            if pruned is not _GONE:
+            if pruned is not _ERASED:
                 fields[name] = pruned
         return fields
 
     def threads(self, histories: Iterable[tuple[str, Sequence[Revision]]]) -> list[str]:
-        """The conversations in which revisions were made that brought the fact, oldest first.
-        Blocks.
+        """The ids of the conversations in which revisions were made that brought the fact, oldest
+        first. `histories` are path and revisions of each file, newest first. Blocks.
         """
-        brought = list[Revision]()
+        revisions_with_it = list[Revision]()
         for path, revisions in histories:
-            had_it = False
-            for revision in reversed(revisions):
-                content = revision.content or ""
-                has_it = self.cleaned(path, content) != content
-                if has_it and not had_it:
-                    brought.append(revision)
-                had_it = has_it
-        brought.sort(key=lambda revision: revision.at)
-        threads = dict[str, None]()
-        for revision in brought:
+            revisions_with_it += self._revisions_that_brought_it(path, revisions)
+        revisions_with_it.sort(key=lambda revision: revision.at)
+        thread_ids = dict[str, None]()  # a set in order
+        for revision in revisions_with_it:
             for thread_id in revision.author.thread_id.split():
-                threads[thread_id] = None
-        return list(threads)
+                thread_ids[thread_id] = None
+        return list(thread_ids)
+
+    def _revisions_that_brought_it(
+        self, path: str, revisions: Sequence[Revision]
+    ) -> list[Revision]:
+        """Those of a file's revisions, newest first, that have the fact while the one before them has
+        not.
+        """
+        brought_it = list[Revision]()
+        had_it = False
+        for revision in reversed(revisions):
+            content = revision.content or ""
+            has_it = self.cleaned(path, content) != content
+            if has_it and not had_it:
+                brought_it.append(revision)
+            had_it = has_it
+        return brought_it
 
 
 def wording(line: str) -> str:
     """What a line says, in the one spelling in which facts are compared: without source and end."""
-    return compared(without_end(said(line)))
+    text = bare_line(line)
+    fact = without_end(text)
+    return compared(fact)
 
 
 def _unquoted(line: str) -> str:
@@ -125,9 +159,11 @@ def _unquoted(line: str) -> str:
     text = line.strip().removesuffix(",")
     if not text.endswith('"'):
         return line
-    for start in (0, text.find('": ') + 3):
+    after_name = text.find('": ') + 3
+    for start in (0, after_name):
+        part = text[start:]
         try:
-            value = json.loads(text[start:])
+            value = json.loads(part)
         except ValueError:
             continue
         if isinstance(value, str):
@@ -147,30 +183,39 @@ def fact_of(text: str, revisions: Sequence[Revision], present: Collection[str]) 
         before = lines_of(old.content or "")
         after = lines_of(new.content or "")
         for edit in edits(before, after):
-            put_in = map(wording, edit.put_in(after))
-            taken_out = map(wording, edit.taken_out(before))
-            came = wordings.intersection(put_in)
-            for line in taken_out:
-                if line not in present and _is_like_one_of(line, came):
-                    wordings.add(line)
+            new_lines = edit.put_in(after)
+            wordings_put_in = wordings.intersection(map(wording, new_lines))
+            for line in edit.taken_out(before):
+                old_wording = wording(line)
+                if old_wording in present:
+                    continue
+                if _is_like_one_of(old_wording, wordings_put_in):
+                    wordings.add(old_wording)
     return Fact(frozenset(wordings))
 
 
 def _is_like_one_of(line: str, others: Iterable[str]) -> bool:
+    """Whether a line has half of its words in common with one of the others, or they with it."""
     return any(_is_like(line, other) for other in others)
 
 
 def _is_like(one: str, other: str) -> bool:
+    """Whether the shorter of two lines has half of its words in the other. One without words is like
+    none.
+    """
     words = set(pieces(one))
-    others = set(pieces(other))
-    least = min(len(words), len(others))
-    shared = len(words & others)
-    return least > 0 and shared >= _SHARED_WORDS * least
+    other_words = set(pieces(other))
+    fewest = min(len(words), len(other_words))
+    if fewest == 0:
+        return False
+    in_common = words & other_words
+    return len(in_common) >= _SHARED_WORDS * fewest
 
 
-def lines_now(files: Mapping[str, str]) -> set[str]:
-    """The lines of these texts, as `wording` gives them. Blocks."""
+def wordings_in(files: Mapping[str, str]) -> set[str]:
+    """What each line of these texts says, as `wording` gives it. Blocks."""
     wordings = set[str]()
     for text in files.values():
-        wordings.update(map(wording, lines_of(text)))
+        lines = lines_of(text)
+        wordings.update(map(wording, lines))
     return wordings

@@ -456,7 +456,7 @@ async def write(
     """
     since = began
     if since is None:
-        since = journal.began(actor)
+        since = journal.began_of_run(actor)
     return await journal.put_unless_forgotten(store, ops, since, is_checked=is_checked)
 
 

@@ -1,9 +1,10 @@
 """What was taken back in revisions that are no longer kept.
 
 A history has the last revisions of a file. What an older one took back would be forgotten with it,
-and consolidation would bring it back where it reads old conversations again. So each line that goes
-with a revision is kept as an item of its own, until it is written again, its fact is deleted for
-good, or its person is forgotten.
+and consolidation would bring it back where it reads old conversations again. So each line that was
+taken back at the person's word is kept as an item of its own when its revision goes, until it is
+written again, its fact is deleted for good, or its person is forgotten. Of JSON a line is an object
+with one field.
 """
 
 import hashlib
@@ -27,9 +28,7 @@ MAX_BYTES = 1_048_576
 
 
 class TakenBack(NamedTuple):
-    """A line of a file that was taken back, and when, in ISO format, UTC; of JSON an object with
-    one field.
-    """
+    """A line of a file that was taken back, and when, in ISO format, UTC."""
 
     path: str
     text: str
@@ -37,34 +36,36 @@ class TakenBack(NamedTuple):
 
 
 def dropped_ops(
-    files: Namespace, logs: Iterable[Sequence[Item]], gone: Collection[tuple[Namespace, str]]
+    files: Namespace, logs: Iterable[Sequence[Item]], dropped: Collection[tuple[Namespace, str]]
 ) -> list[PutOp]:
-    """The operations that keep what is taken back in revisions that go, given by the namespaces and
-    keys of their items. `logs` have all items of each file. Blocks.
+    """The operations that keep what is taken back in revisions that go. `dropped` are the namespaces
+    and keys of their items, and `logs` have all items of each file. Blocks.
     """
     ops = dict[str, PutOp]()
     place = namespaces.taken_back(files)
     for log in logs:
-        ids = _ids_in(log, gone)
+        ids = _dropped_ids(log, dropped)
         if not ids:
             continue
         path = _path_in(log)
-        history = Log(log).history()
-        for earlier, later in pairwise(reversed(history)):
+        oldest_first = reversed(Log(log).history())
+        for earlier, later in pairwise(oldest_first):
             if earlier.id not in ids:
                 continue
-            for op in _ops_of(place, path, earlier, later):
+            for op in _ops_of_change(place, path, earlier, later):
                 ops[op.key] = op
     return list(ops.values())
 
 
-def _ids_in(log: Iterable[Item], gone: Collection[tuple[Namespace, str]]) -> set[str]:
+def _dropped_ids(log: Iterable[Item], dropped: Collection[tuple[Namespace, str]]) -> set[str]:
     """The ids of a file's revisions that go."""
     ids = set[str]()
     for item in log:
-        if (item.namespace, item.key) in gone:
-            _, _, revision_id = item.key.partition("-")
-            ids.add(revision_id)
+        place = (item.namespace, item.key)
+        if place not in dropped:
+            continue
+        _, _, revision_id = item.key.partition("-")
+        ids.add(revision_id)
     return ids
 
 
@@ -77,29 +78,96 @@ def _path_in(log: Iterable[Item]) -> str:
     return ""
 
 
-def within_bounds(ops: Sequence[PutOp], known: Sequence[Item]) -> list[PutOp]:
-    """These operations, beside the items that there are, so that no more than `MAX_LINES` and
-    `MAX_BYTES` are kept: the newest.
+def _ops_of_change(
+    place: Namespace, path: str, earlier: Revision, later: Revision
+) -> Iterable[PutOp]:
+    """The operations about one change. What it puts in is no longer kept as taken back; what
+    it takes out at the person's word is kept from now on.
     """
-    values = _values_after(ops, known)
-    newest_first = sorted(
-        values, key=lambda key: (str(values[key].get("at", "")), key), reverse=True
-    )
+    if "utf-8" not in (earlier.encoding, later.encoding):
+        return
+    before = _lines(path, earlier.content)
+    after = _lines(path, later.content)
+    lines_before = set(before)
+    for text in after:
+        if text not in lines_before:
+            key = _key(path, text)
+            yield PutOp(place, key, None)
+    is_at_their_word = later.author.kind in AT_THEIR_WORD
+    if not is_at_their_word:
+        return
+    lines_after = set(after)
+    for text in before:
+        if text not in lines_after:
+            key = _key(path, text)
+            value = {"path": path, "text": text, "at": later.at}
+            yield PutOp(place, key, value, index=False)
+
+
+def _lines(path: str, content: str | None) -> list[str]:
+    """The lines of a text that are not blank, or the fields of a JSON object, each as an object.
+    It is empty for other JSON.
+    """
+    if path.endswith(".json"):
+        return _field_lines(content or "{}")
+    lines = list[str]()
+    for line in lines_of(content or ""):
+        if line.strip():
+            lines.append(line)
+    return lines
+
+
+def _field_lines(content: str) -> list[str]:
+    """The fields of a JSON object, each as an object; none of other JSON, and of no JSON."""
+    try:
+        fields = json.loads(content)
+    except (ValueError, RecursionError):
+        return []
+    if not isinstance(fields, dict):
+        return []
+    lines = list[str]()
+    for name, value in fields.items():
+        field = json.dumps({name: value})
+        lines.append(field)
+    return lines
+
+
+def _key(path: str, text: str) -> str:
+    """The key of a line's item."""
+    place = f"{path}\0{text}"
+    digest = hashlib.sha256(place.encode(errors="replace"))
+    return digest.hexdigest()[:32]
+
+
+def within_bounds(ops: Sequence[PutOp], items: Sequence[Item]) -> list[PutOp]:
+    """These operations of `dropped_ops`, as far as no more than `MAX_LINES` lines and `MAX_BYTES`
+    are kept, and operations that delete what is more: the newest lines stay. `items` are those that
+    are kept so far. Blocks.
+    """
+    values = _values_after(ops, items)
+
+    def time_and_key(key: str) -> tuple[str, str]:
+        at = values[key].get("at", "")
+        return str(at), key
+
+    newest_first = sorted(values, key=time_and_key, reverse=True)
     room = MAX_BYTES
-    too_many = {*newest_first[MAX_LINES:]}
+    too_many = set(newest_first[MAX_LINES:])
     for key in newest_first[:MAX_LINES]:
-        room -= len(str(values[key].get("text", "")).encode(errors="replace"))
+        text = str(values[key].get("text", ""))
+        encoded = text.encode(errors="replace")
+        room -= len(encoded)
         if room < 0:
             too_many.add(key)
-    kept = [op for op in ops if op.key not in too_many]
-    gone = [item for item in known if item.key in too_many]
-    return kept + deletions(gone)
+    bounded = [op for op in ops if op.key not in too_many]
+    superfluous = [item for item in items if item.key in too_many]
+    return bounded + deletions(superfluous)
 
 
-def _values_after(ops: Sequence[PutOp], known: Sequence[Item]) -> dict[str, Mapping[str, Any]]:
+def _values_after(ops: Sequence[PutOp], items: Sequence[Item]) -> dict[str, Mapping[str, Any]]:
     """The values of all lines, by key, once these operations are carried out."""
     values = dict[str, Mapping[str, Any]]()
-    for item in known:
+    for item in items:
         values[item.key] = item.value
     for op in ops:
         if op.value is None:
@@ -109,57 +177,23 @@ def _values_after(ops: Sequence[PutOp], known: Sequence[Item]) -> dict[str, Mapp
     return values
 
 
-def _ops_of(place: Namespace, path: str, earlier: Revision, later: Revision) -> Iterable[PutOp]:
-    """The operations about one edit: what it takes out is kept, and what it puts in no longer."""
-    if "utf-8" not in (earlier.encoding, later.encoding):
-        return
-    before = _parts(path, earlier.content)
-    after = _parts(path, later.content)
-    known = set(before)
-    for text in after:
-        if text not in known:
-            yield PutOp(place, _key(path, text), None)
-    if later.author.kind not in AT_THEIR_WORD:
-        return
-    now = set(after)
-    for text in before:
-        if text not in now:
-            value = {"path": path, "text": text, "at": later.at}
-            yield PutOp(place, _key(path, text), value, index=False)
-
-
-def _parts(path: str, content: str | None) -> list[str]:
-    """The lines of a text, or the fields of a JSON object, each as an object."""
-    if path.endswith(".json"):
-        try:
-            fields = json.loads(content or "{}")
-        except (ValueError, RecursionError):
-            return []
-        if not isinstance(fields, dict):
-            return []
-        return [json.dumps({name: value}) for name, value in fields.items()]
-    return [line for line in lines_of(content or "") if line.strip()]
-
-
-def _key(path: str, text: str) -> str:
-    place = f"{path}\0{text}".encode(errors="replace")
-    return hashlib.sha256(place).hexdigest()[:32]
-
-
 def taken_back_in(items: Iterable[Item]) -> list[TakenBack]:
     """What these items of `namespaces.taken_back` keep. A damaged one is left out."""
-    found = list[TakenBack]()
+    lines = list[TakenBack]()
     for item in items:
-        taken_back = _taken_back(item.value)
-        if taken_back is not None:
-            found.append(taken_back)
-    return found
+        line = _taken_back(item.value)
+        if line is not None:
+            lines.append(line)
+    return lines
 
 
 def _taken_back(value: Mapping[str, Any]) -> TakenBack | None:
+    """The line that an item's value keeps; None for a damaged one."""
     path = value.get("path")
     text = value.get("text")
     at = value.get("at")
-    if isinstance(path, str) and isinstance(text, str) and isinstance(at, str):
+    if not isinstance(path, str):
+        return None
+    if isinstance(text, str) and isinstance(at, str):
         return TakenBack(path, text, at)
     return None

@@ -8,20 +8,16 @@ then.
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from langgraph.store.base import BaseStore, Item, PutOp
 
 from lasting_memory import platform
 from lasting_memory.memory import ends, sources
 from lasting_memory.memory.ends import WRITTEN
-from lasting_memory.memory.journal.writing import (
-    Began,
-    _File,
-    _publish,
-    all_items,
-    put_unless_forgotten,
-)
+from lasting_memory.memory.journal.listing import all_items
+from lasting_memory.memory.journal.writers import Began, put_unless_forgotten
+from lasting_memory.memory.journal.writing import JournaledFile, renew_copy
 from lasting_memory.memory.stored_files import deletions
 from lasting_memory.people import namespaces
 from lasting_memory.people.namespaces import Namespace
@@ -31,77 +27,78 @@ from lasting_memory.people.namespaces import Namespace
 Clean = Callable[[str, str], str]
 
 
+class _Rewritten(NamedTuple):
+    """An item whose value has something of what is erased, and its value without that."""
+
+    item: Item
+    value: dict[str, Any]
+
+
 async def erase(
     store: BaseStore, files: Namespace, clean: Clean, began: Began, *, dry_run: bool = False
 ) -> Counter[str]:
     """Rewrite the revisions of a namespace's files, and the files. Returns how many `revisions` and
-    `files` had some of it.
+    `files` had some of what is erased.
 
     With `dry_run` it only counts. Nothing is put for a person who was forgotten since this `began`.
     """
-    revisions = await all_items(store, namespaces.journals(files))
+    journals = namespaces.journals(files)
+    revisions = await all_items(store, journals)
     present = await all_items(store, files)
-    dropped = await all_items(store, namespaces.taken_back(files))
-    gone = await platform.in_thread(_erased, dropped, clean)
+    place_of_lines = namespaces.taken_back(files)
+    taken_back = await all_items(store, place_of_lines)
+    lines = await platform.in_thread(_lines_with_it, taken_back, clean)
     new_revisions = await platform.in_thread(_cleaned_revisions, revisions, clean)
     new_files = await platform.in_thread(_cleaned_files, present, clean)
-    count_revisions = len(new_revisions) + len(gone)
-    counts = Counter(revisions=count_revisions, files=len(new_files))
+    count_revisions = len(new_revisions) + len(lines)
+    count_files = len(new_files)
+    counts = Counter(revisions=count_revisions, files=count_files)
     if dry_run or not counts.total():
         return counts
     ops = list[PutOp]()
     for item, value in new_revisions:
-        ops.append(PutOp(item.namespace, item.key, value, index=False))
+        op = PutOp(item.namespace, item.key, value, index=False)
+        ops.append(op)
     for item, value in new_files:
-        ops.append(PutOp(item.namespace, item.key, value))
-    ops += deletions(gone)
+        op = PutOp(item.namespace, item.key, value)
+        ops.append(op)
+    ops += deletions(lines)
     is_put = await put_unless_forgotten(store, ops, began)
-    if is_put:
-        for item, _ in new_files:
-            file = _File(store, files, item.key, began, heeds_erased=False)
-            await _renew_copy(file)
+    if not is_put:
+        return counts
+    # Somebody may have changed a file since it was read.
+    for item, _ in new_files:
+        file = JournaledFile(store, files, item.key, began, heeds_erased=False)
+        await renew_copy(file)
     return counts
 
 
-def _erased(dropped: Sequence[Item], clean: Clean) -> list[Item]:
-    """The lines taken back in revisions that are gone, as items, that say what is erased. Blocks."""
-    found = list[Item]()
-    for item in dropped:
+def _lines_with_it(taken_back: Sequence[Item], clean: Clean) -> list[Item]:
+    """Those of these lines that say what is erased. They were taken back in revisions that are no
+    longer kept (`dropped.py`). Blocks.
+    """
+    lines = list[Item]()
+    for item in taken_back:
         path = str(item.value.get("path"))
         text = str(item.value.get("text"))
         if clean(path, text) != text:
-            found.append(item)
-    return found
+            lines.append(item)
+    return lines
 
 
-async def _renew_copy(file: _File) -> None:
-    """Make a file the copy of its newest revision again, where somebody has put one since it was
-    read.
-    """
-    item = await file.item()
-    log, _ = await file.look()
-    base = file.copied(item)
-    newest = max(log.tips(), default=None)
-    if base is None or newest is None:
-        return
-    is_copy = base.id == newest.id and base.content == newest.content
-    if not is_copy:
-        await _publish(file, newest, [])
-
-
-def _cleaned_files(items: Sequence[Item], clean: Clean) -> list[tuple[Item, dict[str, Any]]]:
-    """The files that have something of what is erased, with their new values. Blocks."""
-    found = list[tuple[Item, dict[str, Any]]]()
+def _cleaned_files(items: Sequence[Item], clean: Clean) -> list[_Rewritten]:
+    """The files that have something of what is erased, rewritten. Blocks."""
+    rewritten = list[_Rewritten]()
     for item in items:
         value = _cleaned(item.value, item.key, clean)
         if value is not None:
-            found.append((item, value))
-    return found
+            rewritten.append(_Rewritten(item, value))
+    return rewritten
 
 
-def _cleaned_revisions(items: Sequence[Item], clean: Clean) -> list[tuple[Item, dict[str, Any]]]:
-    """The revisions that have something of what is erased, with their new values. Blocks."""
-    found = list[tuple[Item, dict[str, Any]]]()
+def _cleaned_revisions(items: Sequence[Item], clean: Clean) -> list[_Rewritten]:
+    """The revisions that have something of what is erased, rewritten. Blocks."""
+    rewritten = list[_Rewritten]()
     for item in items:
         revision = item.value.get("revision")
         if not isinstance(revision, Mapping):
@@ -109,36 +106,44 @@ def _cleaned_revisions(items: Sequence[Item], clean: Clean) -> list[tuple[Item, 
         path = str(item.value.get("path"))
         cleaned = _cleaned(revision, path, clean)
         if cleaned is not None:
-            found.append((item, {**item.value, "revision": cleaned}))
-    return found
+            value = {**item.value, "revision": cleaned}
+            rewritten.append(_Rewritten(item, value))
+    return rewritten
 
 
 def _cleaned(value: Mapping[str, Any], path: str, clean: Clean) -> dict[str, Any] | None:
-    """A stored file or revision without what is erased; None for one that has nothing of it."""
+    """The value of a file or of a revision without what is erased; None for one that has nothing of
+    it.
+    """
     content = value.get("content")
     encoding = value.get("encoding", "utf-8")
     if not isinstance(content, str) or encoding != "utf-8":
         return None
-    new = clean(path, content)
-    if new == content:
+    cleaned = clean(path, content)
+    if cleaned == content:
         return None
-    return _with_content(value, path, content, new)
+    return _with_content(value, path, content, cleaned)
 
 
 def _with_content(value: Mapping[str, Any], path: str, before: str, after: str) -> dict[str, Any]:
-    """A stored file or revision with less of its text. Of the lines that are left it stays known
-    when they were written and who vouches for them.
+    """The value of a file or of a revision with less of its text. Of the lines that are left it
+    stays known when they were written and who vouches for them.
     """
     changed = {**value, "content": after}
     if value.get(WRITTEN):
-        left = ends.written_at(after, "")
-        written = dict[str, str]()
-        for key, at in ends.written_in(value).items():
-            if key in left:
-                written[key] = at
-        changed[WRITTEN] = written
+        changed[WRITTEN] = _times_of_lines_left(value, after)
     signs = sources.signs_in(value)
     if signs:
         known = sources.sources_in(path, before, signs)
         changed[sources.FIELD] = sources.signs_of(path, after, known)
     return changed
+
+
+def _times_of_lines_left(value: Mapping[str, Any], content: str) -> dict[str, str]:
+    """When the lines of a text were written, as the value of its file or revision says it."""
+    keys_left = ends.times_at(content, "").keys()
+    times = dict[str, str]()
+    for key, at in ends.stored_times(value).items():
+        if key in keys_left:
+            times[key] = at
+    return times

@@ -1,5 +1,12 @@
 """Revisions of a file: what is stored of them, which are newest, and how several newest ones become
 one. How their texts differ says `texts.py`.
+
+The log of a file is all its revisions. A tip is a revision of the log that no other was made from;
+writers at the same time make several. A merge is a revision that has several parents: with it there
+is one tip again. The history is the way from the newest tip back, from each revision to the first of
+its parents.
+
+Signs say who vouches for the entries of a text (`memory/sources.py`).
 """
 
 import hashlib
@@ -7,6 +14,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
+from typing import Any
 
 from deepagents.backends.protocol import FileData
 from langgraph.store.base import Item, PutOp
@@ -33,7 +41,8 @@ class Revision:
     Later ones are larger.
 
     `parents` are ids: first that of the revision before it in the history, then those that were
-    merged into it. `written` says when its lines with an end were written (`memory/ends.py`).
+    merged into it. `written` says when its lines with an end were written (`memory/ends.py`), and
+    `sources` are its signs.
     """
 
     number: int
@@ -44,15 +53,15 @@ class Revision:
     created_at: str
     at: str
     author: StoredAuthor
-    # When lines with an end were written, by the line; and who vouches for each entry, as
-    # `memory/sources.py` has it.
     written: Mapping[str, str] = field(default_factory=dict, compare=False)
     sources: str = ""
 
     @property
     def previous(self) -> str:
         """The id of the revision before it in the history; "" for the first."""
-        return self.parents[0] if self.parents else ""
+        if not self.parents:
+            return ""
+        return self.parents[0]
 
     def file(self) -> FileData | None:
         """As deepagents' file data; None for a deletion."""
@@ -67,81 +76,104 @@ class Revision:
 
     def text(self) -> ends.Text:
         """Its text, with the times of its lines; "" for a deletion, and for what is no text."""
-        content = self.content
-        if content is None or self.encoding != "utf-8":
-            content = ""
+        content = ""
+        if self.content is not None and self.encoding == "utf-8":
+            content = self.content
         return ends.Text(content, self.at, self.written)
 
 
+# What a file is before its first revision.
 NOTHING = Revision(0, "", (), None, "utf-8", "", "", Author("outside"))
 _REVISIONS = TypeAdapter(Revision)
 
 
-def made_of(
+def next_revision(
     base: Revision,
     file: FileData | None,
     author: Author,
     revision_id: str,
-    *merged: str,
-    known: Written = MappingProxyType({}),
+    *,
+    merged: Sequence[str] = (),
+    times: Written = MappingProxyType({}),
     signs: str = "",
 ) -> Revision:
-    """The revision that follows another, in which those with the ids `merged` are too. `known` are
-    the times of lines that were written before, and `signs` say who vouches for its entries.
+    """The revision that follows `base`, made now. `file` is the new file; None for a deletion.
+
+    `merged` are the ids of revisions that are in it, too. `times` are those of lines that were
+    written before.
     """
     now = days.now().isoformat()
-    content = file["content"] if file else None
-    encoding = file["encoding"] if file else "utf-8"
-    written = dict[str, str]()
-    if content is not None and encoding == "utf-8":
-        content = plain(content)
-        written = ends.written_after(base.text(), content, now, known)
+    content: str | None = None
+    encoding = "utf-8"
     created_at = base.created_at
-    if base.content is None and file is not None:
-        created_at = file.get("created_at", now)
-    parents = (base.id, *merged) if base.id else merged
+    written = dict[str, str]()
+    if file is not None:
+        content = file["content"]
+        encoding = file["encoding"]
+        if encoding == "utf-8":
+            content = plain(content)
+            written = ends.times_after_change(base.text(), content, now, times)
+        if base.content is None:
+            created_at = file.get("created_at", now)
+    parents = tuple(merged)
+    if base.id:
+        parents = (base.id, *parents)
     return Revision(
-        base.number + 1,
-        revision_id,
-        parents,
-        content,
-        encoding,
-        created_at,
-        now,
-        author,
-        written,
-        signs,
+        number=base.number + 1,
+        id=revision_id,
+        parents=parents,
+        content=content,
+        encoding=encoding,
+        created_at=created_at,
+        at=now,
+        author=author,
+        written=written,
+        sources=signs,
     )
 
 
-def put(files: Namespace, path: str, revision: Revision, began: str) -> PutOp:
-    """Stores a revision, under a key that no other one has. `began`: when its writer did; "" if
-    nobody can be forgotten.
+def revision_op(files: Namespace, path: str, revision: Revision, began: str) -> PutOp:
+    """The operation that stores a revision, under a key that no other one has. `began` is when its
+    writer did; "" if nobody can be forgotten.
     """
+    place = namespaces.journal(files, path)
     # Postgres compares text, the in-memory store numbers: eight digits are the same in both
     slot = f"{revision.number:08}"
-    value = {"slot": slot, "path": path, "began": began, "revision": asdict(revision)}
-    place = namespaces.journal(files, path)
-    return PutOp(place, f"{slot}-{revision.id}", value, index=False)
+    key = f"{slot}-{revision.id}"
+    value = {
+        "slot": slot,
+        "path": path,
+        "began": began,
+        "revision": asdict(revision),
+    }
+    return PutOp(place, key, value, index=False)
 
 
-def copy(files: Namespace, path: str, revision: Revision) -> PutOp:
-    """Makes the file a copy of a revision."""
+def copy_op(files: Namespace, path: str, revision: Revision) -> PutOp:
+    """The operation that makes the file a copy of a revision, or deletes it."""
     file = revision.file()
-    about = {"revision": revision.number, "revision_id": revision.id, "journal": _name(files, path)}
+    if file is None:
+        return PutOp(files, path, None)
+    value: dict[str, Any] = {
+        **file,
+        "revision": revision.number,
+        "revision_id": revision.id,
+        "journal": _journal_digest(files, path),
+    }
     if revision.written:
-        about[WRITTEN] = dict(revision.written)
+        value[WRITTEN] = dict(revision.written)
     if revision.sources:
-        about[sources.FIELD] = revision.sources
-    value = {**file, **about} if file else None
+        value[sources.FIELD] = revision.sources
     return PutOp(files, path, value)
 
 
-def copied(files: Namespace, path: str, item: Item | None) -> Revision | None:
-    """The revision that the file is a copy of; None if it was put around the journal, or is not
-    there.
+def revision_of_copy(files: Namespace, path: str, item: Item | None) -> Revision | None:
+    """The revision that the file, as an item, is a copy of; None if it was put around the journal,
+    or is not there. It lacks its parents and its author, which a copy does not have.
     """
-    if item is None or item.value.get("journal") != _name(files, path):
+    if item is None:
+        return None
+    if item.value.get("journal") != _journal_digest(files, path):
         return None
     try:
         file = stored_file(item)
@@ -158,14 +190,21 @@ def copied(files: Namespace, path: str, item: Item | None) -> Revision | None:
         created_at=file.get("created_at", ""),
         at=file.get("modified_at", ""),
         author=NOTHING.author,
-        written=ends.written_in(item.value),
+        written=ends.stored_times(item.value),
         sources=sources.signs_in(item.value),
     )
 
 
-def outside(base: Revision, item: Item | None) -> Revision | None:
-    """What was put or deleted around the journal since a revision, the same whoever notices it;
-    None for nothing.
+def _journal_digest(files: Namespace, path: str) -> str:
+    """Tells a copy of this file's revision from a value copied from another file or person."""
+    place = repr(namespaces.journal(files, path))
+    digest = hashlib.sha256(place.encode())
+    return digest.hexdigest()[:16]
+
+
+def outside_change(base: Revision, item: Item | None) -> Revision | None:
+    """What was put or deleted around the journal since `base`, as a revision; None for nothing.
+    `item` is the file's. The revision is the same whoever notices it.
     """
     file = stored_file(item) if item else None
     content = file["content"] if file else None
@@ -177,22 +216,16 @@ def outside(base: Revision, item: Item | None) -> Revision | None:
     digest = hashlib.sha256(noticed.encode())
     revision_id = digest.hexdigest()[:32]
     if item is None:
-        return made_of(base, file, NOTHING.author, revision_id)
+        return next_revision(base, file, NOTHING.author, revision_id)
     signs = ""
     if base.sources:
-        known_sources = sources.sources_in(item.key, base.content, base.sources)
+        known_sources = _sources_of(item.key, base)
         signs = sources.signs_of(item.key, content, known_sources)
-    written = ends.written_of(item)
-    return made_of(base, file, NOTHING.author, revision_id, known=written, signs=signs)
+    times = ends.times_of_file(item)
+    return next_revision(base, file, NOTHING.author, revision_id, times=times, signs=signs)
 
 
-def _name(files: Namespace, path: str) -> str:
-    """Tells a copy of this file's revision from a value copied from another file or person."""
-    place = repr(namespaces.journal(files, path))
-    return hashlib.sha256(place.encode()).hexdigest()[:16]
-
-
-def _as_text(revision: Revision) -> Revision:
+def _with_plain_text(revision: Revision) -> Revision:
     """The revision with plain text, which one of an earlier version may lack."""
     if revision.content is None or revision.encoding != "utf-8":
         return revision
@@ -209,32 +242,36 @@ class Log:
         """Those in these items, without what was begun before its person was forgotten at this
         time.
         """
-        self.known = dict[str, Revision]()
-        self.damaged = dict[str, int]()
+        self.by_id = dict[str, Revision]()
+        self.damaged_numbers = dict[str, int]()
         for item in items:
             slot, _, revision_id = item.key.partition("-")
             try:
-                if "" < item.value.get("began", "") <= forgotten:
+                began = item.value.get("began", "")
+                if "" < began <= forgotten:
                     continue
                 revision = _REVISIONS.validate_python(item.value["revision"])
-                self.known[revision_id] = _as_text(revision)
+                self.by_id[revision_id] = _with_plain_text(revision)
             except (AttributeError, KeyError, TypeError, ValidationError):
-                self.damaged[revision_id] = int(slot) if slot.isdecimal() else 0
+                number = int(slot) if slot.isdecimal() else 0
+                self.damaged_numbers[revision_id] = number
 
     def tips(self) -> list[Revision]:
         """The revisions that no other was made from. What is older than a damaged one with
         followers counts as in it.
         """
-        named = set[str]()
-        for revision in self.known.values():
-            named.update(revision.parents)
+        parent_ids = set[str]()
+        for revision in self.by_id.values():
+            parent_ids.update(revision.parents)
         since = 0
-        for revision_id, number in self.damaged.items():
-            if revision_id in named:
+        for revision_id, number in self.damaged_numbers.items():
+            if revision_id in parent_ids:
                 since = max(since, number)
         tips = list[Revision]()
-        for revision in self.known.values():
-            if revision.id not in named and revision.number >= since:
+        for revision in self.by_id.values():
+            if revision.id in parent_ids:
+                continue
+            if revision.number >= since:
                 tips.append(revision)
         return tips
 
@@ -244,70 +281,76 @@ class Log:
         revision = max(self.tips(), default=None)
         while revision is not None:
             chain.append(revision)
-            previous = self.known.get(revision.previous)
+            previous = self.by_id.get(revision.previous)
             revision = previous or self._newest_before(revision)
         return chain
 
     def _newest_before(self, revision: Revision) -> Revision | None:
         """The newest revision with a smaller number; None if there is none."""
-        older = [known for known in self.known.values() if known.number < revision.number]
+        older = list[Revision]()
+        for other in self.by_id.values():
+            if other.number < revision.number:
+                older.append(other)
         return max(older, default=None)
 
-    async def merged(self, path: str, tips: Sequence[Revision]) -> list[Revision]:
-        """Revisions, the last of which has everything that is in these; none if there is one. The
-        same whoever makes them.
+    async def merges(self, path: str, tips: Sequence[Revision]) -> list[Revision]:
+        """New revisions, the last of which has everything that is in these tips; none if there is
+        one tip. The same whoever makes them.
         """
         if len(tips) == 1:
             return []
-        return await platform.in_thread(self._merged, path, tips)
+        return await platform.in_thread(self._merges, path, tips)
 
-    def _merged(self, path: str, tips: Sequence[Revision]) -> list[Revision]:
-        """Each change that the newest tip lacks is made once more, in order, by its own author. A
-        merge is none.
+    def _merges(self, path: str, tips: Sequence[Revision]) -> list[Revision]:
+        """The changes that the newest tip lacks, each made once more, in order, by its own author.
+        Blocks.
         """
         newest = max(tips)
         changes = self._changes_beside(path, newest, tips) or [newest]
-        chain = list[Revision]()
+        merges = list[Revision]()
         last = newest
         for change in changes:
-            merged = {change.id}
-            if change is changes[-1]:
-                merged.update(tip.id for tip in tips)
-            merged.discard(newest.id)
-            last = _follower(last, change, sorted(merged))
-            chain.append(last)
-        return chain
+            merged_ids = {change.id}
+            if change is changes[-1]:  # with it everything is in one revision
+                merged_ids.update(tip.id for tip in tips)
+            merged_ids.discard(newest.id)
+            last = _follower(last, change, sorted(merged_ids))
+            merges.append(last)
+        return merges
 
     def _changes_beside(
         self, path: str, newest: Revision, tips: Sequence[Revision]
     ) -> list[Revision]:
         """The revisions that the newest tip lacks, each as a change of the text that the newest tip
-        and those before it make.
+        and those before it make. Those that change nothing, and merges, are left out.
         """
         changes = list[Revision]()
         now = newest
-        for theirs in self.lacking(tips):
-            before = self.known.get(theirs.previous, NOTHING)
-            is_unknown = not before.number and theirs.number > 1
-            if is_unknown and theirs not in tips:
+        for theirs in self.missing(tips):
+            before = self.by_id.get(theirs.previous, NOTHING)
+            is_base_unknown = before.number == 0 and theirs.number > 1
+            if is_base_unknown and theirs not in tips:
                 continue  # what it changed is not known any more
             after = theirs.content
             signs = theirs.sources
-            if {before.encoding, theirs.encoding, now.encoding} == {"utf-8"}:
+            encodings = {before.encoding, theirs.encoding, now.encoding}
+            if encodings == {"utf-8"}:
                 after = merge(path, before.content, now.content, after)
                 signs = _merged_signs(path, before, now, theirs, after)
             is_merge = len(theirs.parents) > 1
             is_same = after == now.content and signs == now.sources
-            if not is_merge and not is_same:
-                now = replace(theirs, content=after, sources=signs)
-                changes.append(now)
+            if is_merge or is_same:
+                continue
+            now = replace(theirs, content=after, sources=signs)
+            changes.append(now)
         return changes
 
-    def lacking(self, tips: Sequence[Revision]) -> list[Revision]:
-        """What the newest of these was not made from, oldest first."""
+    def missing(self, tips: Sequence[Revision]) -> list[Revision]:
+        """What the newest of these tips was not made from, and the others were, oldest first."""
         newest = max(tips)
-        lacking = self._lineage(tips) - self._lineage([newest])
-        return sorted(lacking)
+        lineage_of_all = self._lineage(tips)
+        lineage_of_newest = self._lineage([newest])
+        return sorted(lineage_of_all - lineage_of_newest)
 
     def _lineage(self, tips: Sequence[Revision]) -> set[Revision]:
         """These, and all that is known of what they were made from."""
@@ -319,27 +362,27 @@ class Log:
                 continue
             lineage.add(revision)
             for parent_id in revision.parents:
-                parent = self.known.get(parent_id)
+                parent = self.by_id.get(parent_id)
                 if parent is not None:
                     todo.append(parent)
         return lineage
 
 
-def _follower(last: Revision, change: Revision, merged: Sequence[str]) -> Revision:
-    """The revision that makes a change after another, in which those with the ids `merged` are.
+def _follower(last: Revision, change: Revision, merged_ids: Sequence[str]) -> Revision:
+    """The revision that makes a change after another, in which those with the ids `merged_ids` are.
 
     Its id says all that it was made from, so one id is one revision, whoever makes it.
     """
-    made_from = "/".join([last.id, *merged])
-    digest = hashlib.sha256(made_from.encode()).hexdigest()
-    revision_id = f"{change.id}-{digest[:24]}"
-    return made_of(
+    made_from = "/".join([last.id, *merged_ids])
+    digest = hashlib.sha256(made_from.encode())
+    suffix = digest.hexdigest()[:24]
+    return next_revision(
         last,
         change.file(),
         change.author,
-        revision_id,
-        *merged,
-        known=change.written,
+        f"{change.id}-{suffix}",
+        merged=merged_ids,
+        times=change.written,
         signs=change.sources,
     )
 
@@ -347,18 +390,22 @@ def _follower(last: Revision, change: Revision, merged: Sequence[str]) -> Revisi
 def _merged_signs(
     path: str, before: Revision, ours: Revision, theirs: Revision, after: str | None
 ) -> str:
-    """Who vouches for the entries of a text that was merged of `ours` and `theirs`, which was made
-    of `before`. Blocks.
+    """The signs of the text `after`, which was merged of `ours` and `theirs`, which were made of
+    `before`. Blocks.
     """
-    if not (before.sources or ours.sources or theirs.sources):
+    has_signs = before.sources or ours.sources or theirs.sources
+    if not has_signs:
         return ""
     merged = sources.merged(
-        _sources_of(path, before), _sources_of(path, ours), _sources_of(path, theirs)
+        base=_sources_of(path, before),
+        ours=_sources_of(path, ours),
+        theirs=_sources_of(path, theirs),
     )
     return sources.signs_of(path, after, merged)
 
 
 def _sources_of(path: str, revision: Revision) -> dict[str, Source]:
+    """Who vouches for each entry of a revision. Blocks."""
     return sources.sources_in(path, revision.content, revision.sources)
 
 
@@ -375,14 +422,15 @@ def line_origins(history: Sequence[Revision]) -> list[Revision | None]:
         if len(lines) > MAX_COMPARED_LINES:
             return []
         texts.append(lines)
-    before = list[str]()
+    lines_before = list[str]()
     origins = list[Revision | None]()
     for revision, lines in zip(oldest_first, texts, strict=True):
-        is_first_kept = revision is oldest_first[0] and revision.number > 1
-        origin = None if is_first_kept else revision
+        is_oldest = revision is oldest_first[0]
+        has_older_ones = is_oldest and revision.number > 1  # which are no longer kept
+        origin = None if has_older_ones else revision
         # From the end, so that the places before stay the same.
-        for edit in reversed(edits(before, lines)):
+        for edit in reversed(edits(lines_before, lines)):
             count = edit.new_end - edit.new_start
             origins[edit.old_start : edit.old_end] = [origin] * count
-        before = lines
+        lines_before = lines
     return origins

@@ -1,10 +1,14 @@
-"""Texts, line by line: how two differ, what becomes of one that two have changed, and of one without
-an earlier change. A JSON object is compared by its fields.
+"""Texts, line by line: how two differ, how the changes of two writers become one text, and what a
+text is without an earlier change. A JSON object is compared by its fields.
+
+An `Edit` is one difference between two sequences of lines. A hunk is the part of a unified diff
+about one edit. A merge has three texts: `base`, from which two writers began, and `ours` and
+`theirs`, which they made of it.
 """
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 # Characters of one file's diff, in the history and in records of consolidation.
@@ -28,28 +32,36 @@ class Edit(NamedTuple):
     new_end: int
 
     def taken_out(self, old: Sequence[str]) -> Sequence[str]:
-        """Its lines of the old sequence."""
+        """The lines of the old sequence that it takes out."""
         return old[self.old_start : self.old_end]
 
     def put_in(self, new: Sequence[str]) -> Sequence[str]:
-        """Its lines of the new sequence."""
+        """The lines of the new sequence that it puts in."""
         return new[self.new_start : self.new_end]
+
+
+class _CommonLine(NamedTuple):
+    """A line that two sequences have in common, by its place in each."""
+
+    old_place: int
+    new_place: int
 
 
 def edits(before: Sequence[str], after: Sequence[str]) -> list[Edit]:
     """The differences between two sequences of lines, in order."""
-    head, old, new = _between_ends(before, after)
-    common_end = (len(old), len(new))
-    same_places = list[tuple[int, int]]()
-    if max(common_end) <= MAX_COMPARED_LINES:
-        same_places = _common_lines(old, new)
-    same_places.append(common_end)
+    head, old, new = _without_common_ends(before, after)
+    ends = _CommonLine(len(old), len(new))
+    common = list[_CommonLine]()
+    if max(ends) <= MAX_COMPARED_LINES:
+        common = _common_lines(old, new)
+    common.append(ends)
     differences = list[Edit]()
     old_start = head
     new_start = head
-    for old_place, new_place in same_places:
-        old_end = head + old_place
-        new_end = head + new_place
+    # A difference is what lies between two common lines.
+    for line in common:
+        old_end = head + line.old_place
+        new_end = head + line.new_place
         if old_start < old_end or new_start < new_end:
             differences.append(Edit(old_start, old_end, new_start, new_end))
         old_start = old_end + 1
@@ -57,45 +69,57 @@ def edits(before: Sequence[str], after: Sequence[str]) -> list[Edit]:
     return differences
 
 
-def _between_ends(
+def _without_common_ends(
     before: Sequence[str], after: Sequence[str]
 ) -> tuple[int, Sequence[str], Sequence[str]]:
-    """The number of lines that two sequences have in common at their beginning, and what of each is
-    between this and their common end.
+    """The number of lines that two sequences have in common at their beginning; then the lines of
+    each between their common beginning and their common end.
     """
-    shorter = min(len(before), len(after))
-    head = 0
-    while head < shorter and before[head] == after[head]:
-        head += 1
-    tail = 0
-    while tail < shorter - head and before[-1 - tail] == after[-1 - tail]:
-        tail += 1
-    old = before[head : len(before) - tail]
-    new = after[head : len(after) - tail]
+    head = _count_equal(before, after)
+    old = before[head:]
+    new = after[head:]
+    tail = _count_equal(reversed(old), reversed(new))
+    if tail:
+        old = old[:-tail]
+        new = new[:-tail]
     return head, old, new
 
 
-def _common_lines(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
-    """The places of a longest common subsequence in both, in order."""
+def _count_equal(one: Iterable[str], other: Iterable[str]) -> int:
+    """The number of lines that two sequences have in common at their beginning."""
+    count = 0
+    for line, other_line in zip(one, other, strict=False):
+        if line != other_line:
+            break
+        count += 1
+    return count
+
+
+def _common_lines(old: Sequence[str], new: Sequence[str]) -> list[_CommonLine]:
+    """The lines of a longest common subsequence, in order."""
     rows = _rows(old, new)
-    common = list[tuple[int, int]]()
+    common = list[_CommonLine]()
     i = len(old)
     j = len(new)
     while i and j:
-        if rows[i - 1] >> (j - 1) & 1:
+        bit = 1 << (j - 1)
+        row = rows[i]
+        row_above = rows[i - 1]
+        if row & bit:
             j -= 1
-        elif i > 1 and not rows[i - 2] >> (j - 1) & 1:
+        elif not row_above & bit:
             i -= 1
         else:
             i -= 1
             j -= 1
-            common.append((i, j))
+            common.append(_CommonLine(i, j))
     common.reverse()
     return common
 
 
 def _rows(old: Sequence[str], new: Sequence[str]) -> list[int]:
-    """For each line of `old`, which lines of `new` make the common subsequence longer.
+    """For each number of lines of `old`, from 0: which lines of `new` make the common subsequence
+    with these lines longer.
 
     This is Hyyrö's algorithm: an integer has one bit for each line of `new`, so that a step
     compares a line with all of these. `difflib` takes many times as long for some texts, and
@@ -108,60 +132,70 @@ def _rows(old: Sequence[str], new: Sequence[str]) -> list[int]:
         places[line] = places.get(line, 0) | bit
     everywhere = (1 << len(new)) - 1
     row = everywhere
-    rows = list[int]()
+    rows = [row]
     for line in old:
-        found = row & places.get(line, 0)
-        row = (row + found) | (row - found)
+        matches = row & places.get(line, 0)
+        row = (row + matches) | (row - matches)
         row &= everywhere
         rows.append(row)
     return rows
 
 
-def work(before: str | None, after: str | None) -> int:
-    """How much work it is to compare two texts, in lines that are looked at. Says so in linear
-    time.
+def comparison_cost(before: str | None, after: str | None) -> int:
+    """How much work it is to compare two texts, in lines that are looked at. It is counted in linear
+    time. None is no text.
     """
     old = lines_of(before or "")
     new = lines_of(after or "")
-    _, old_between, new_between = _between_ends(old, new)
-    pairs = len(old_between) * len(new_between)
-    if max(len(old_between), len(new_between)) > MAX_COMPARED_LINES:
-        pairs = 0
-    return len(old) + len(new) + pairs // _PAIRS_A_LINE
+    read_lines = len(old) + len(new)
+    _, old_middle, new_middle = _without_common_ends(old, new)
+    old_count = len(old_middle)
+    new_count = len(new_middle)
+    if max(old_count, new_count) > MAX_COMPARED_LINES:
+        return read_lines  # `edits` does not compare them
+    pairs = old_count * new_count
+    return read_lines + pairs // _PAIRS_A_LINE
 
 
 def lines_of(text: str) -> list[str]:
-    """A text's lines. Only a line feed ends one, as everywhere that lines are shown, so that no
-    change hides between two.
+    """A text's lines; none of "". Only a line feed ends one, as everywhere that lines are shown, so
+    that no change hides between two.
     """
-    return text.removesuffix("\n").split("\n") if text else []
+    if not text:
+        return []
+    content = text.removesuffix("\n")
+    return content.split("\n")
 
 
 def diff(before: str, after: str) -> str:
-    """A unified diff of two texts, with one line of context and without a header."""
+    """A unified diff of two texts, with one line of context and without a header; "" if they have
+    the same lines.
+    """
     old = lines_of(before)
     new = lines_of(after)
-    parts = list[str]()
+    lines = list[str]()
     for edit in edits(old, new):
-        parts += _hunk(edit, old, new)
-    return "\n".join(parts)
+        lines += _hunk(edit, old, new)
+    return "\n".join(lines)
 
 
 def _hunk(edit: Edit, old: Sequence[str], new: Sequence[str]) -> list[str]:
-    """The lines of a diff about one difference."""
-    first = max(0, edit.old_start - 1)
-    head = old[first : edit.old_start]
+    """The lines of a diff about one edit, with the line before it and the line behind it."""
+    context_start = max(0, edit.old_start - 1)
+    line_before = old[context_start : edit.old_start]
+    context_end = edit.old_end + 1
+    line_behind = old[edit.old_end : context_end]
     removed = edit.taken_out(old)
     added = edit.put_in(new)
-    tail = old[edit.old_end : edit.old_end + 1]
-    context = len(head) + len(tail)
-    old_range = _range(edit.old_start - len(head), len(removed) + context)
-    new_range = _range(edit.new_start - len(head), len(added) + context)
+    count_before = len(line_before)
+    context = count_before + len(line_behind)
+    old_range = _range(edit.old_start - count_before, context + len(removed))
+    new_range = _range(edit.new_start - count_before, context + len(added))
     lines = [f"@@ -{old_range} +{new_range} @@"]
-    lines += _marked(" ", head)
+    lines += _marked(" ", line_before)
     lines += _marked("-", removed)
     lines += _marked("+", added)
-    lines += _marked(" ", tail)
+    lines += _marked(" ", line_behind)
     return lines
 
 
@@ -171,19 +205,22 @@ def _range(start: int, count: int) -> str:
 
 
 def _marked(mark: str, lines: Sequence[str]) -> list[str]:
+    """Lines with a mark before each."""
     return [f"{mark}{line}" for line in lines]
 
 
-def cut(text: str) -> str:
+def cut_diff(text: str) -> str:
     """A diff cut at `MAX_DIFF_CHARS`, with the number of further characters."""
     more = len(text) - MAX_DIFF_CHARS
     if more <= 0:
         return text
-    return f"{text[:MAX_DIFF_CHARS]}\n[{more:,} more]"
+    beginning = text[:MAX_DIFF_CHARS]
+    return f"{beginning}\n[{more:,} more]"
 
 
 def merge(path: str, base: str | None, ours: str | None, theirs: str | None) -> str | None:
-    """A three-way merge.
+    """The content of a file with the changes that two writers made of its content `base`: a
+    three-way merge. None is no file.
 
     A change beats a deletion; of one line changed twice, both stay; JSON merges by its fields.
     """
@@ -201,17 +238,35 @@ def merge(path: str, base: str | None, ours: str | None, theirs: str | None) -> 
 
 
 def _merged_fields(base: str | None, ours: str | None, theirs: str) -> str | None:
-    """A JSON object with the changes of its fields that two made; None for other texts."""
+    """A JSON object, as text, with the changes of its fields that two made; None if one of the texts
+    is no JSON object.
+    """
     try:
-        before = json.loads(base or "{}")
-        here = json.loads(ours or "{}")
-        there = json.loads(theirs or "{}")
-        if not (isinstance(before, dict) and isinstance(here, dict) and isinstance(there, dict)):
-            return None
+        before = _json_object(base)
+        here = _json_object(ours)
+        there = _json_object(theirs)
         fields = _fields_of_both(before, here, there)
-        return json.dumps(fields, indent=2) + "\n"
-    except (ValueError, RecursionError):
+        return _json_text(fields)
+    except (TypeError, ValueError, RecursionError):
         return None
+
+
+def _json_object(text: str | None) -> dict[str, Any]:
+    """The JSON object in a text; an empty one for "" and None.
+
+    Raises `TypeError` for other JSON, `ValueError` for what is no JSON, and `RecursionError` for
+    JSON of too many levels.
+    """
+    value = json.loads(text or "{}")
+    if not isinstance(value, dict):
+        raise TypeError("not a JSON object")
+    return value
+
+
+def _json_text(fields: Mapping[str, Any]) -> str:
+    """A JSON object as the text of a file."""
+    text = json.dumps(fields, indent=2)
+    return f"{text}\n"
 
 
 def _fields_of_both(
@@ -220,12 +275,12 @@ def _fields_of_both(
     """The fields that are here, with the changes that were made there."""
     fields = dict[str, Any]()
     for name, value in here.items():
-        is_taken_out = name in before and name not in there
-        if not is_taken_out:
+        is_deleted_there = name in before and name not in there
+        if not is_deleted_there:
             fields[name] = value
     for name, value in there.items():
-        is_changed = name not in before or before[name] != value
-        if is_changed:
+        is_changed_there = name not in before or before[name] != value
+        if is_changed_there:
             fields[name] = value
     return fields
 
@@ -233,123 +288,148 @@ def _fields_of_both(
 def _merged_lines(base: str, ours: str, theirs: str) -> str:
     """A text with the changes that two made of it.
 
-    What both added is there once. What one took out is gone, also where the other has it in another
+    What both added is there once. What they took out is gone, also where we have it in another
     place.
     """
     # Split at line feeds alone, so that joining gives the same text with any line endings.
-    old = base.split("\n")
-    mine = ours.split("\n")
-    other = theirs.split("\n")
-    known = Counter(old)
-    added_by_me = Counter(mine) - known
-    # Blank lines stay, whoever added them.
-    new_of_me = {line for line in added_by_me.keys() - known.keys() if line.strip()}
-    only_theirs = [line for line in other if line not in new_of_me]
-    both = _both_changes(old, only_theirs, mine)
-    gone = known.keys() - set(other) - added_by_me.keys()
-    left = [line for line in both if line not in gone]
-    return "\n".join(left)
+    base_lines = base.split("\n")
+    our_lines = ours.split("\n")
+    their_lines = theirs.split("\n")
+    base_counts = Counter(base_lines)
+    our_additions = Counter(our_lines) - base_counts
+    our_new_lines = set[str]()
+    for line in our_additions:
+        is_blank = not line.strip()  # blank lines stay, whoever added them
+        if line not in base_counts and not is_blank:
+            our_new_lines.add(line)
+    only_theirs = [line for line in their_lines if line not in our_new_lines]
+    lines_of_both = _both_changes(base_lines, only_theirs, our_lines)
+    deleted_by_them = base_counts.keys() - set(their_lines)
+    deleted = deleted_by_them - our_additions.keys()
+    merged = [line for line in lines_of_both if line not in deleted]
+    return "\n".join(merged)
 
 
-def _both_changes(base: Sequence[str], one: Sequence[str], other: Sequence[str]) -> list[str]:
-    """Lines with the changes that two made of them.
+def _both_changes(base: Sequence[str], first: Sequence[str], second: Sequence[str]) -> list[str]:
+    """The lines of a text with the changes that two made of them. Where both add, those of `first`
+    stand before those of `second`.
 
-    Long texts are not compared: what one adds to them is at the end.
+    Long texts are not compared: what `first` adds to them is at the end.
     """
-    if max(len(base), len(one), len(other)) > MAX_COMPARED_LINES:
-        return _both_changes_of_long(base, one, other)
-    is_gone = [False] * len(base)
-    added = defaultdict[int, list[str]](list)  # by the line before which it stands
-    for text in (one, other):
+    longest = max(len(base), len(first), len(second))
+    if longest > MAX_COMPARED_LINES:
+        return _both_changes_of_long(base, first, second)
+    deleted = set[int]()  # places in `base`
+    added = defaultdict[int, list[str]](list)  # by the place in `base` before which they stand
+    for text in (first, second):
         for edit in edits(base, text):
-            for place in range(edit.old_start, edit.old_end):
-                is_gone[place] = True
+            places = range(edit.old_start, edit.old_end)
+            deleted.update(places)
             added[edit.old_start] += edit.put_in(text)
     lines = list[str]()
     for place, line in enumerate(base):
         lines += added[place]
-        if not is_gone[place]:
+        if place not in deleted:
             lines.append(line)
-    return lines + added[len(base)]
+    at_end = added[len(base)]
+    return lines + at_end
 
 
 def _both_changes_of_long(
-    base: Sequence[str], one: Sequence[str], other: Sequence[str]
+    base: Sequence[str], first: Sequence[str], second: Sequence[str]
 ) -> list[str]:
-    """The other's lines without those that the one took out, then what the one added."""
-    taken_out = Counter(base) - Counter(one)
+    """The lines of `second` without those that `first` took out, then those that `first` added."""
+    base_counts = Counter(base)
+    first_counts = Counter(first)
+    to_take_out = base_counts - first_counts
     lines = list[str]()
-    for line in other:
-        taken_out[line] -= 1
-        if taken_out[line] < 0:
+    for line in second:
+        if to_take_out[line] > 0:
+            to_take_out[line] -= 1
+        else:
             lines.append(line)
-    added = Counter(one) - Counter(base)
-    return lines + list(added.elements())
+    added = first_counts - base_counts
+    lines += added.elements()
+    return lines
 
 
-def undone(path: str, now: str | None, before: str | None, after: str | None) -> str | None:
-    """A file's content `now` without an earlier change, which made `after` of `before`; None: no
-    file. Later changes stay.
+def without_change(path: str, now: str | None, before: str | None, after: str | None) -> str | None:
+    """A file's content `now` without an earlier change, which made `after` of `before`. Later
+    changes stay. None is no file.
     """
     if now is None:
-        return before if after is None else None
-    merged = _fields_undone(path, now, before, after)
-    if merged is None:
-        merged = merge(path, after or "", now, before or "") or ""
-    is_empty = merged.strip() in {"", "{}"}
+        was_deletion = after is None
+        return before if was_deletion else None
+    content = _fields_without_change(path, now, before, after)
+    if content is None:
+        # Taking a change back is a merge that begins from what the change made.
+        content = merge(path, after or "", now, before or "") or ""
+    is_empty = content.strip() in {"", "{}"}
     if before is None and is_empty:
         return None
-    return merged
+    return content
 
 
-def _fields_undone(path: str, now: str, before: str | None, after: str | None) -> str | None:
-    """A JSON object without an earlier change of its fields; None for other texts."""
+def _fields_without_change(
+    path: str, now: str, before: str | None, after: str | None
+) -> str | None:
+    """A JSON object, as text, without an earlier change of its fields; None for a file that is no
+    JSON object, or was none.
+    """
     if not path.endswith(".json"):
         return None
     try:
-        present = json.loads(now or "{}")
-        old = json.loads(before or "{}")
-        new = json.loads(after or "{}")
-        if not (isinstance(present, dict) and isinstance(old, dict) and isinstance(new, dict)):
-            return None
+        present = _json_object(now)
+        old = _json_object(before)
+        new = _json_object(after)
         if present == new:
             return "{}" if before is None else before
-        fields = _value_undone(present, old, new)
-        return now if fields == present else json.dumps(fields, indent=2) + "\n"
-    except (ValueError, RecursionError):
+        fields = _value_without_change(present, old, new)
+        return now if fields == present else _json_text(fields)
+    except (TypeError, ValueError, RecursionError):
         return None
 
 
-def _value_undone(now: Any, before: Any, after: Any) -> Any:
-    """A value without an earlier change: what was changed later stays, in an object field by field,
-    in a list by its items.
+def _value_without_change(now: Any, before: Any, after: Any) -> Any:
+    """A value of JSON without an earlier change: what was changed later stays, in an object field by
+    field, in a list by its items.
     """
     if now == after:
         return before
     if before == after:
         return now
-    if isinstance(now, list) and isinstance(before, list) and isinstance(after, list):
-        return _items_undone(now, before, after)
-    if isinstance(now, dict) and isinstance(before, dict) and isinstance(after, dict):
-        return _object_undone(now, before, after)
+    types = {type(now), type(before), type(after)}
+    if types == {list}:
+        return _items_without_change(now, before, after)
+    if types == {dict}:
+        return _object_without_change(now, before, after)
     return now
 
 
-def _items_undone(now: list[Any], before: list[Any], after: list[Any]) -> list[Any]:
-    kept = [item for item in now if item not in after or item in before]
-    put_back = [item for item in before if item not in after and item not in now]
-    return kept + put_back
+def _items_without_change(now: list[Any], before: list[Any], after: list[Any]) -> list[Any]:
+    """The items of a list without an earlier change. What this took out is at the end again."""
+    items = list[Any]()
+    for item in now:
+        was_added = item in after and item not in before
+        if not was_added:
+            items.append(item)
+    for item in before:
+        was_taken_out = item not in after
+        if was_taken_out and item not in now:
+            items.append(item)
+    return items
 
 
-def _object_undone(
+def _object_without_change(
     now: Mapping[str, Any], before: Mapping[str, Any], after: Mapping[str, Any]
 ) -> dict[str, Any]:
+    """The fields of an object without an earlier change."""
     fields = dict[str, Any]()
     for name in {**now, **before}:
         value_now = now.get(name, _NO_FIELD)
         value_before = before.get(name, _NO_FIELD)
         value_after = after.get(name, _NO_FIELD)
-        value = _value_undone(value_now, value_before, value_after)
+        value = _value_without_change(value_now, value_before, value_after)
         if value is not _NO_FIELD:
             fields[name] = value
     return fields

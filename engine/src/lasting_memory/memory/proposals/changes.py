@@ -237,7 +237,7 @@ def diffs(changed: Iterable[Changed]) -> dict[str, str]:
     by_path = dict[str, str]()
     for change in changed:
         diff = journal.diff(change.before, change.after)
-        by_path[change.path] = journal.cut(diff)
+        by_path[change.path] = journal.cut_diff(diff)
     return by_path
 
 

@@ -25,7 +25,7 @@ from lasting_memory.memory.proposals.proposal import (
     put_proposal,
     with_id,
 )
-from lasting_memory.memory.sources import Vouch, noted
+from lasting_memory.memory.sources import Vouch, vouch_new_by
 from lasting_memory.memory.stored_files import read_file, stored_file
 from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import namespaces
@@ -139,7 +139,7 @@ class Memory:
         refused = dict[str, ValueError]()
         for change in _additions_first(changes):
             try:
-                written = ends.written_at(change.after, written_at) if written_at else {}
+                written = ends.times_at(change.after, written_at) if written_at else {}
                 vouch = _vouch_for(change, author, sources)
                 await folder.change(
                     change.key, change.merged, bounded=False, written=written, vouch=vouch
@@ -168,7 +168,7 @@ class Memory:
         ones, which are left out.
 
         None is left out without `most_work`: what is compared for all but the first, as
-        `journal.work` counts it.
+        `journal.comparison_cost` counts it.
         """
         known = await self.proposals()
         undecided = [proposal for proposal in known if proposal.changes]
@@ -294,7 +294,7 @@ class Memory:
         if changed is None:
             return proposal.with_change(key, None, {})
         known = proposal.sources.get(changed.path, {})
-        who_vouches = noted(known, vouch)
+        who_vouches = vouch_new_by(known, vouch)
         added = await platform.in_thread(added_sources, changed, who_vouches)
         return proposal.with_change(key, changed, added)
 
@@ -444,7 +444,7 @@ def _vouch_for(change: Changed, author: Author, sources: Sources | None) -> Vouc
     known: Mapping[str, Source] = {}
     if sources is not None:
         known = sources.get(change.path, {})
-    return noted(known, vouch_of(author))
+    return vouch_new_by(known, vouch_of(author))
 
 
 def _additions_first(changes: Iterable[Changed]) -> list[Changed]:

@@ -82,10 +82,10 @@ class Proposal:
         return len(self.changes) <= limits.max_files and size <= limits.max_bytes
 
     def work(self) -> int:
-        """How much is compared to show it, as `journal.work` counts it. Blocks."""
+        """How much is compared to show it, as `journal.comparison_cost` counts it. Blocks."""
         total = 0
         for change in self.changes:
-            once = journal.work(change.before, change.after)
+            once = journal.comparison_cost(change.before, change.after)
             total += 2 * once  # as a diff, and as lines
         return total
 
