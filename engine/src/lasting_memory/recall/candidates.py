@@ -74,7 +74,7 @@ class _Hits:
 
     def best_places(self) -> list[int]:
         """The places in the table of the documents that match best."""
-        own = self._question.own
+        own = self._question.own_count
         versions = self._table["version"]
         weights = self._weights()
         own_weights = weights[:own]

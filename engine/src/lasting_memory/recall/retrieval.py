@@ -29,8 +29,8 @@ from lasting_memory.recall.format import (
 )
 from lasting_memory.recall.index import Index, document_items, drop, forget, read_postings, state_of
 from lasting_memory.recall.meaning import Nearest, similar
-from lasting_memory.recall.question import MAX_QUERY_CHARS, Question, question
-from lasting_memory.recall.ranking import Scored, Turns, score
+from lasting_memory.recall.question import MAX_QUERY_CHARS, Question, build_question
+from lasting_memory.recall.ranking import ConversationScore, ScoredTurns, score_conversations
 from lasting_memory.recall.threads import Conversation, Threads, read_conversations
 
 # Attempts of a search whose index others change meanwhile; of one whose index stays the same, and
@@ -61,7 +61,7 @@ class Match:
     """
 
     conversation: Conversation
-    turns: Turns
+    turns: ScoredTurns
     by_words: bool = True
     left_out: int = 0
 
@@ -87,7 +87,7 @@ class _Candidates:
     """
 
     documents: Sequence[Document] = ()
-    scored: Mapping[int, Scored] = field(default_factory=dict)
+    scored: Mapping[int, ConversationScore] = field(default_factory=dict)
     near: Mapping[int, Nearest] = field(default_factory=dict)
     searched: int = 0
     asks_newest: bool = False
@@ -134,7 +134,7 @@ class _Candidates:
         weight = float(TENTHS[ASKS])
         return max(asking) * 10 / weight
 
-    def turns(self, key: int) -> tuple[Turns, bool]:
+    def turns(self, key: int) -> tuple[ScoredTurns, bool]:
         """The matching turns of a conversation, and whether it shares words with the query."""
         scored = self.scored.get(key)
         if scored is not None:
@@ -165,7 +165,7 @@ class _Query:
 
     def question(self, index: Index) -> Question:
         """The same for an index."""
-        return question(
+        return build_question(
             self.text, index.languages, self.today, self.alternatives, self.period, zone=self.zone
         )
 
@@ -296,7 +296,7 @@ async def _candidates(
         near.pop(leave_out, None)
     distinct = dict.fromkeys([*keys, *near])
     documents = await _read_documents(store, actor, distinct)
-    scored = await platform.in_thread(score, asked, documents, frequencies)
+    scored = await platform.in_thread(score_conversations, asked, documents, frequencies)
     return _Candidates(documents, scored, near, frequencies.searched, asked.asks_newest)
 
 
