@@ -28,7 +28,7 @@ from lasting_memory.recall.format import (
     version_of,
 )
 from lasting_memory.recall.lexical import Array
-from lasting_memory.recall.threads import Conversation, Turn, weighed
+from lasting_memory.recall.threads import Conversation, Turn, weighted_pieces
 from lasting_memory.words import length_of
 
 # Characters of a turn that tell its language, and of a speaker's name.
@@ -180,7 +180,7 @@ def _passages(talk: Conversation, language: str) -> list[_Passage]:
     """All passages of a conversation, in order."""
     passages = list[_Passage]()
     for number, turn in enumerate(talk.turns):
-        for piece, kind in weighed(turn):
+        for piece, kind in weighted_pieces(turn):
             for text in _PASSAGE.findall(piece):
                 words = _words_of(text, language)
                 passages.append(_Passage(number, kind, text, words))

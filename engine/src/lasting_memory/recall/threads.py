@@ -58,7 +58,7 @@ class Turn:
     said_at: str = ""
 
 
-def weighed(turn: Turn) -> Iterator[tuple[str, int]]:
+def weighted_pieces(turn: Turn) -> Iterator[tuple[str, int]]:
     """The text of a turn in pieces, each with how much it counts (`format.TELLS` and so on)."""
     if not turn.asks:
         yield turn.text, TELLS
