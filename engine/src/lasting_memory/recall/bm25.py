@@ -7,7 +7,7 @@ elsewhere.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -50,7 +50,7 @@ def word_counts(
     is_hit = np.isin(terms, hashes)
     hit_terms = terms[is_hit]
     hit_places = places[is_hit]
-    hit_weights = 1
+    hit_weights: Any = 1
     if weights is not None:
         hit_weights = weights[is_hit]
     rows = np.searchsorted(hashes, hit_terms)

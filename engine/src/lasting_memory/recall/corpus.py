@@ -268,7 +268,8 @@ def _turn_lengths(document: Document) -> Array:
     passage_lengths = passages["length"]
     numbers = turns - turns.min()
     lengths = np.bincount(numbers, passage_lengths)
-    return lengths[numbers]
+    turn_lengths: Array = lengths[numbers]
+    return turn_lengths
 
 
 def _has_assistant(document: Document) -> bool:

@@ -117,10 +117,10 @@ class _EchoSearch:
         is_half_known = 2 * new_words < corpus.lengths
         says_nothing_new = new_words == 0
         says_nothing_new |= has_question & is_half_known
-        asks_or_repeats = corpus.by_user & says_nothing_new
+        asks_or_repeats: Array = corpus.by_user & says_nothing_new
         asks_or_repeats |= self._only_asks
-        has_few_new_words: Array = new_words <= NEW_WORDS
-        return asks_or_repeats & has_few_new_words
+        asks_or_repeats &= new_words <= NEW_WORDS
+        return asks_or_repeats
 
     def _repeated_by(self, passage: int) -> Array:
         """The statements that a passage asks for or repeats.

@@ -113,7 +113,7 @@ class _Ranking:
         own_counts -= ACCENT_LOSS * other_accents
         echoes = find_echoes(corpus, own_words)
         is_echo = echoes.is_echo
-        has_word: Array = counts.any(axis=0)
+        has_word: Array = np.logical_or.reduce(counts, axis=0)
 
         self._corpus = corpus
         self._question = question
