@@ -3,6 +3,9 @@
 They are told from other numbers by their issuer's prefix and length, their check digit, and by what
 stands beside them: telephone numbers, identifiers, product numbers, dates and bank accounts are
 none.
+
+A run is a match of digits with at most a few spaces or hyphens between them. A group is a part of a
+run without such separators; a card shows its number in groups.
 """
 
 import json
@@ -106,15 +109,18 @@ _SHORTEST_IBAN = 15
 
 def has_card_number(text: str) -> bool:
     """Whether a number of a payment card stands in a text. In time proportional to its length."""
-    if not _NUMBERS.search(text) and not _SHOWN.search(text):
+    has_run = _NUMBERS.search(text) is not None
+    has_groups = _SHOWN.search(text) is not None
+    if not has_run and not has_groups:
         return False
     without_addresses = _ADDRESS.sub("/", text)
-    text = _IBAN.sub(_without_iban, without_addresses)
-    for match in _SHOWN.finditer(text):
-        if _is_shown_card(text, match):
+    without_accounts = _IBAN.sub(_without_iban, without_addresses)
+    for match in _SHOWN.finditer(without_accounts):
+        if _is_shown_card(without_accounts, match):
             return True
-    text = _DATE.sub("/", text)
-    return any(_has_card_in(text, run) for run in _NUMBERS.finditer(text))
+    without_dates = _DATE.sub("/", without_accounts)
+    runs = _NUMBERS.finditer(without_dates)
+    return any(_has_card_in(without_dates, run) for run in runs)
 
 
 def _text_before(text: str, match: re.Match[str]) -> str:
@@ -125,11 +131,11 @@ def _text_before(text: str, match: re.Match[str]) -> str:
 
 
 def _has_card_in(text: str, run: re.Match[str]) -> bool:
-    """Whether a card's number is among the groups of digits of a run in a text."""
+    """Whether a card's number is among the groups of a run in a text."""
     before = _text_before(text, run)
     is_product = _PRODUCT_WORD.search(before) is not None
-    groups = _groups(text, run)
-    separators = set(_between(run))
+    groups = _own_groups(text, run)
+    separators = set(_separators(run))
     for number in _candidates(groups, separators):
         if is_product and len(number) in _PRODUCT_DIGITS:
             continue
@@ -139,73 +145,94 @@ def _has_card_in(text: str, run: re.Match[str]) -> bool:
 
 
 def whole_numbers(text: str) -> list[str]:
-    """The digits of JSON's numbers such as `41.0` and `4.1e1`; none of a text that is no JSON."""
+    """The digits of the whole numbers in a JSON text that are written like `41.0` or `4.1e1`, and are
+    not too long for a card's number.
+
+    The list is empty for a text that is no JSON.
+    """
     written = list[str]()
     try:
+        # What reads a float only notes how it is written.
         json.loads(text, parse_float=written.append, parse_int=str, parse_constant=str)
     except (ValueError, RecursionError):
         return []
-    numbers = list[str]()
-    for text_of_number in written:
-        if len(text_of_number) > _MOST_CHARACTERS:
+    digits = list[str]()
+    for number_text in written:
+        if len(number_text) > _MOST_CHARACTERS:
             continue
         try:
-            number = Decimal(text_of_number)
+            number = Decimal(number_text)
         except InvalidOperation:  # an exponent beyond what Decimal holds
             continue
-        has_length_of_card = number > 0 and 0 <= number.adjusted() < _MOST
-        if has_length_of_card and number == number.to_integral_value():
-            numbers.append(f"{number:.0f}")
-    return numbers
+        if _may_be_card(number):
+            digits.append(f"{number:.0f}")
+    return digits
+
+
+def _may_be_card(number: Decimal) -> bool:
+    """Whether a number is whole and above 0, and has no more digits than a card's."""
+    if number <= 0:
+        return False
+    # The place of the first digit, from the units on.
+    first_place = number.adjusted()
+    if not 0 <= first_place < _MOST:
+        return False
+    return number == number.to_integral_value()
 
 
 def _is_shown_card(text: str, match: re.Match[str]) -> bool:
-    """Whether groups of a card's sizes are a card's number, and no part of an identifier."""
+    """Whether a match of `_SHOWN`, groups of a card's sizes, is a card's number, and no part of an
+    identifier.
+    """
     before = _text_before(text, match)
     if before.endswith("+") or _CODE_BEFORE.search(before):
         return False
     end = match.end()
-    after = text[end : end + 1]
-    is_hyphenated = match["four"] == "-" or match["six"] == "-"
-    if is_hyphenated and (after.isalnum() or after == "-"):  # such as a UUID
+    next_character = text[end : end + 1]
+    goes_on = next_character.isalnum() or next_character == "-"
+    is_hyphenated = "-" in (match["four"], match["six"])
+    if is_hyphenated and goes_on:  # such as a UUID
         return False
     groups = _GROUP.findall(match[0])
-    return _is_card_number("".join(groups))
+    digits = "".join(groups)
+    return _is_card_number(digits)
 
 
-def _between(run: re.Match[str]) -> list[str]:
-    """What stands between the groups of a run."""
+def _separators(run: re.Match[str]) -> list[str]:
+    """What stands between the groups of a run, in order."""
     parts = _GROUP.split(run[0])
     return parts[1:-1]
 
 
-def _groups(text: str, run: re.Match[str]) -> list[str]:
-    """The groups of digits in a run, without those that belong to something beside it.
-
-    That is a word, a fraction or a telephone number.
+def _own_groups(text: str, run: re.Match[str]) -> list[str]:
+    """The groups of a run, without those that belong to a word, a fraction or a telephone number
+    beside it.
     """
     groups = _GROUP.findall(run[0])
-    between = _between(run)
+    separators = _separators(run)
     before = _text_before(text, run)
     end = run.end()
     after = text[end : end + _AFTER]
     first = 0
     last = len(groups)
+    is_joined_before = _JOINED_BEFORE.search(before[-5:]) is not None
+    is_joined_after = _JOINED_AFTER.match(after) is not None
     if before.endswith("+"):
         first = _telephone_groups(groups)
-    elif _JOINED_BEFORE.search(before[-5:]) and not _CARD_WORD.search(before):
+    elif is_joined_before and not _CARD_WORD.search(before):
+        # With a group go those that a hyphen joins to it.
         first = 1
-        while first < last and between[first - 1] == "-":
+        while first < last and separators[first - 1] == "-":
             first += 1
-    if _JOINED_AFTER.match(after):
+    if is_joined_after:
         last -= 1
-        while last > first and between[last - 1] == "-":
+        while last > first and separators[last - 1] == "-":
             last -= 1
     return groups[first:last]
 
 
 def _telephone_groups(groups: list[str]) -> int:
-    """How many of the first groups a telephone number may have."""
+    """How many of these groups, from the first on, a telephone number may have."""
     digits = 0
     for number, group in enumerate(groups):
         digits += len(group)
@@ -215,12 +242,11 @@ def _telephone_groups(groups: list[str]) -> int:
 
 
 def _candidates(groups: list[str], separators: set[str]) -> Iterator[str]:
-    """What may be a card's number among neighbouring groups of digits, with these between them."""
+    """The digits of what may be a card's number: neighbouring ones of these groups, which have these
+    separators between them.
+    """
     sizes = [len(group) for group in groups]
-    # Two kinds of separators are between two numbers, such as telephones.
-    may_be_one_number = len(separators) <= 1 and sum(sizes) <= _MOST
-    is_grouped_as_card = len(sizes) <= _GROUPS_OF_ANY_SIZE or max(sizes) <= _LONGEST_GROUP
-    if may_be_one_number and is_grouped_as_card:
+    if _may_be_one_number(sizes, separators):
         yield "".join(groups)
     for start, size in enumerate(sizes):
         if size < _SHORTEST_GROUP:
@@ -232,6 +258,18 @@ def _candidates(groups: list[str], separators: set[str]) -> Iterator[str]:
             grouping = tuple(sizes[start:end])
             if grouping in _GROUPINGS:
                 yield "".join(groups[start:end])
+
+
+def _may_be_one_number(sizes: list[int], separators: set[str]) -> bool:
+    """Whether groups of these sizes may together be one card's number."""
+    # Two kinds of separators are between two numbers, such as telephones.
+    if len(separators) > 1:
+        return False
+    if sum(sizes) > _MOST:
+        return False
+    if len(sizes) <= _GROUPS_OF_ANY_SIZE:
+        return True
+    return max(sizes) <= _LONGEST_GROUP
 
 
 def _is_card_number(digits: str) -> bool:
@@ -248,13 +286,22 @@ def _is_card_number(digits: str) -> bool:
         return False
     group = issuer.lastindex or 1
     lengths = _LENGTHS[group - 1]
-    if len(values) not in lengths or _is_product_number(values):
+    if len(values) not in lengths:
         return False
+    if _is_product_number(values):
+        return False
+    every_second, others = _alternate_digits(values)
+    total = sum(others)
+    for value in every_second:
+        total += _DOUBLED[value]
+    return total % 10 == 0
+
+
+def _alternate_digits(values: list[int]) -> tuple[list[int], list[int]]:
+    """Every second digit of a number, from the last but one on, and the other digits."""
     every_second = values[-2::-2]
     others = values[-1::-2]
-    doubled = [_DOUBLED[value] for value in every_second]
-    total = sum(doubled) + sum(others)
-    return total % 10 == 0
+    return every_second, others
 
 
 def _is_product_number(values: list[int]) -> bool:
@@ -264,32 +311,38 @@ def _is_product_number(values: list[int]) -> bool:
     """
     if len(values) != _EAN_DIGITS:
         return False
-    every_second = values[-2::-2]
-    others = values[-1::-2]
-    weighted = 3 * sum(every_second) + sum(others)
-    return weighted % 10 == 0
+    every_second, others = _alternate_digits(values)
+    weighted = 3 * sum(every_second)
+    total = weighted + sum(others)
+    return total % 10 == 0
 
 
 def _without_iban(match: re.Match[str]) -> str:
-    """A text without the account number (IBAN) that it begins with, if it does."""
+    """The text of a match of `_IBAN` without the account number that it begins with: a slash in its
+    place. The text as it is if it begins with none.
+    """
     text = match[0]
-    ends = [end for end in range(len(text), 0, -1) if not text[end - 1].isspace()]
+    ends = list[int]()
+    for end in range(len(text), 0, -1):
+        last_character = text[end - 1]
+        if not last_character.isspace():
+            ends.append(end)
     too_short = _SHORTEST_IBAN - 1
     longest_first = ends[: len(ends) - too_short]
     for end in longest_first:
         words = text[:end].split()
-        if _is_account_number("".join(words)):
+        without_spaces = "".join(words)
+        if _is_account_number(without_spaces):
             rest = text[end:]
             return f"/{rest}"
     return text
 
 
-def _is_account_number(compact: str) -> bool:
+def _is_account_number(iban: str) -> bool:
     """Whether the check digits of an IBAN without spaces are right (ISO 13616)."""
-    rearranged = compact[4:] + compact[:4]
-    digits = list[str]()
+    rearranged = iban[4:] + iban[:4]
+    digits = ""
     for character in rearranged:
         value = int(character, 36)
-        digits.append(str(value))
-    number = int("".join(digits))
-    return number % 97 == 1
+        digits += str(value)
+    return int(digits) % 97 == 1

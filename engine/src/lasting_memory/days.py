@@ -1,13 +1,12 @@
 """Days are the person's: the time zone of their profile says when one begins, and UTC where they
 named none.
 
-A message carries the time at which it was said (`SAID_AT`), which the server stamps at the door.
-What a client puts there is replaced.
+A message carries the time at which it was said (`SAID_AT`), which the server stamps when it comes in.
+What a client puts there is replaced. The functions below take days of a time zone.
 """
 
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from typing import Any
@@ -33,16 +32,18 @@ def zones() -> frozenset[str]:
 
 
 def timezone_in(profile: str | None) -> str:
-    """What the text of a profile calls its time zone; "" for nothing, and where there is no
-    profile.
+    """What the text of a profile, which is JSON, calls its time zone, even if there is no such zone.
+
+    Returns "" where it names none, cannot be read, or is None.
     """
-    with suppress(ValueError, RecursionError):
+    try:
         fields = json.loads(profile or "{}")
-        if not isinstance(fields, Mapping):
-            return ""
-        name = fields.get("timezone")
-        return name if isinstance(name, str) else ""
-    return ""
+    except (ValueError, RecursionError):
+        return ""
+    if not isinstance(fields, Mapping):
+        return ""
+    name = fields.get("timezone")
+    return name if isinstance(name, str) else ""
 
 
 def zone_of(profile: str | None) -> ZoneInfo:
@@ -61,34 +62,39 @@ def now() -> datetime:
 
 
 def today(zone: ZoneInfo) -> date:
-    """The present day there."""
-    there = now().astimezone(zone)
-    return there.date()
+    """The present day in a time zone."""
+    local_time = now().astimezone(zone)
+    return local_time.date()
 
 
 def day_of(at: str, zone: ZoneInfo) -> str:
-    """The day of a time stamp there, as YYYY-MM-DD; "" for what is no time."""
+    """The day of an ISO time in a time zone, as YYYY-MM-DD; "" for what is no time."""
     try:
-        return _moment(at).astimezone(zone).date().isoformat()
+        local_time = _moment(at).astimezone(zone)
     except (ValueError, OverflowError):
         return ""
+    return local_time.date().isoformat()
 
 
 def local_days(seconds: Sequence[int], zone: ZoneInfo) -> list[date]:
-    """The days there of times, in seconds since 1970."""
+    """The days in a time zone of times, which are in seconds since 1970."""
     days = list[date]()
     for at in seconds:
-        there = datetime.fromtimestamp(at, zone)
-        days.append(there.date())
+        local_time = datetime.fromtimestamp(at, zone)
+        days.append(local_time.date())
     return days
 
 
 def said_at(message: Mapping[str, Any]) -> str:
-    """The time with which a message is stamped, in ISO format, UTC; "" for none, and for one that
-    is in the future, which a document that was imported may have.
+    """The time with which a message is stamped, in ISO format, UTC.
+
+    Returns "" for a message without one, and for a time in the future, which a document that was
+    imported may have.
     """
-    about = message.get("additional_kwargs")
-    stamp = about.get(SAID_AT) if isinstance(about, Mapping) else None
+    additional = message.get("additional_kwargs")
+    if not isinstance(additional, Mapping):
+        return ""
+    stamp = additional.get(SAID_AT)
     if not isinstance(stamp, str):
         return ""
     try:
@@ -102,6 +108,7 @@ def said_at(message: Mapping[str, Any]) -> str:
 
 
 def _moment(text: str) -> datetime:
+    """The time of an ISO text, UTC where it names no zone. Raises `ValueError` for what is no time."""
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         return moment.replace(tzinfo=UTC)
@@ -109,21 +116,31 @@ def _moment(text: str) -> datetime:
 
 
 def stamped(message: object, at: str) -> object:
-    """A message of a request with the time at which it was said. What cannot be read as one is left
-    as it is.
+    """A message of a request, stamped with the time `at` at which it was said, in ISO format, UTC.
+
+    A text, and a pair of a role and a content, become messages. What cannot be read as a message,
+    and the removal of one, is returned as it is.
     """
-    said = {SAID_AT: at}
+    stamp = {SAID_AT: at}
     if isinstance(message, str):
-        return {"role": "user", "content": message, "additional_kwargs": said}
-    if isinstance(message, list | tuple) and len(message) == 2 and isinstance(message[0], str):  # noqa: PLR2004  # role, content
+        return {"role": "user", "content": message, "additional_kwargs": stamp}
+    if isinstance(message, list | tuple) and _is_role_and_content(message):
         role, content = message
-        return {"role": role, "content": content, "additional_kwargs": said}
+        return {"role": role, "content": content, "additional_kwargs": stamp}
     if not isinstance(message, Mapping):
         return message
     is_removal = message.get("type") == "remove"
-    if "role" not in message and ("type" not in message or is_removal):
+    has_type = "type" in message and not is_removal
+    if "role" not in message and not has_type:
         return message
-    about = message.get("additional_kwargs")
-    if isinstance(about, Mapping):
-        said = {**about, SAID_AT: at}
-    return {**message, "additional_kwargs": said}
+    additional = message.get("additional_kwargs")
+    if isinstance(additional, Mapping):
+        stamp = {**additional, SAID_AT: at}
+    return {**message, "additional_kwargs": stamp}
+
+
+def _is_role_and_content(values: Sequence[object]) -> bool:
+    """Whether these values are a pair that begins with a text, as a message may be written."""
+    if len(values) != 2:  # noqa: PLR2004
+        return False
+    return isinstance(values[0], str)

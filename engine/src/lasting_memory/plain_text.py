@@ -1,5 +1,9 @@
 """Text as files keep it, and as it is compared: what ends a line, and when two lines are the same,
 is said here alone.
+
+A normal form is Unicode's: NFC composes a letter and its accents, NFKC also takes forms of a letter
+as that letter. A cluster is what people see as one letter: the letter and its marks. Invisible
+characters are those that nobody sees, and with which no script is spelled.
 """
 
 import unicodedata
@@ -45,40 +49,48 @@ def normalized(text: str, form: Form) -> str:
 
 
 def compared(line: str) -> str:
-    """A line as it is compared, never as it is kept: in the normal form NFC, without what nobody
-    sees, and without white space at its end.
+    """A line as it is compared, never as it is kept: in the normal form NFC, without invisible
+    characters, and without white space at its end.
     """
-    seen = line if line.isascii() else line.translate(_INVISIBLE)
-    normal = normalized(seen, "NFC")
+    if line.isascii():
+        return line.rstrip()
+    visible_line = line.translate(_INVISIBLE)
+    normal = normalized(visible_line, "NFC")
     return normal.rstrip()
 
 
 def visible(text: str) -> str:
-    """A text without what nobody sees; "" if nothing is left but joiners and white space."""
-    seen = text.translate(_INVISIBLE)
-    without_joiners = seen.translate(_JOINERS)
-    return seen if without_joiners.strip() else ""
+    """A text without invisible characters; "" if nothing is left but joiners and white space."""
+    without_invisible = text.translate(_INVISIBLE)
+    without_joiners = without_invisible.translate(_JOINERS)
+    if not without_joiners.strip():
+        return ""
+    return without_invisible
 
 
 def spelled_as_in(text: str, part: str) -> str:
-    """A part of a text as the text spells it, whichever normal forms it mixes, and whatever is in it
-    that nobody sees; as it is where the text does not have it.
+    """A part of a text as the text spells it, whichever normal forms and invisible characters the
+    two have. Returns `part` itself where the text does not have it.
     """
     if part in text or not part:
         return part
     if text.isascii() and part.isascii():
         return part
     clusters = _CLUSTER.findall(text)
-    normal = [_normal(cluster) for cluster in clusters]
-    wanted = "".join(map(_normal, _CLUSTER.findall(part)))
-    whole = "".join(normal)
-    begin = whole.find(wanted)
-    if begin < 0 or not wanted:
+    normal_clusters = [_normal(cluster) for cluster in clusters]
+    normal_text = "".join(normal_clusters)
+    part_clusters = _CLUSTER.findall(part)
+    normal_part = "".join(map(_normal, part_clusters))
+    begin = normal_text.find(normal_part)
+    if begin < 0 or not normal_part:
         return part
-    end = begin + len(wanted)
-    # Where each letter begins, and the last one ends.
-    bounds = [0, *accumulate(map(len, normal))]
-    if begin not in bounds or end not in bounds:  # it begins or ends within a letter
+    end = begin + len(normal_part)
+    # Where each cluster begins, and the last one ends.
+    sizes = map(len, normal_clusters)
+    bounds = [0, *accumulate(sizes)]
+    begins_within_cluster = begin not in bounds
+    ends_within_cluster = end not in bounds
+    if begins_within_cluster or ends_within_cluster:
         return part
     first = bounds.index(begin)
     last = bounds.index(end)
@@ -87,7 +99,8 @@ def spelled_as_in(text: str, part: str) -> str:
 
 
 def _normal(cluster: str) -> str:
+    """A cluster in the normal form NFC, without invisible characters; a very long one as it is."""
     if len(cluster) > _CLUSTER_CHARS:
         return cluster
-    seen = cluster.translate(_INVISIBLE)
-    return unicodedata.normalize("NFC", seen)
+    without_invisible = cluster.translate(_INVISIBLE)
+    return unicodedata.normalize("NFC", without_invisible)

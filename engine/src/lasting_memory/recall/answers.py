@@ -1,4 +1,9 @@
-"""What a search found, and a page of a conversation, as text for the model and for people."""
+"""What a search found, and a page of a conversation, as text for the model and for people.
+
+A match is a conversation that a search found, with the turns that match. Turns are quoted in lines,
+each with the turn's number; a place is that number from 0. An excerpt is a part of a turn's text.
+Days are those of a time zone. A turn of another day than the last one of its conversation says so.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -39,11 +44,11 @@ _LEAST_STEM = 3
 
 
 class _MatchingTurn(NamedTuple):
-    """A turn that may be quoted: its match and its place in the conversation, by number."""
+    """A turn that may be quoted: its score, the number of its match, and its place."""
 
     score: float
-    match: int
-    turn: int
+    match_number: int
+    place: int
 
 
 def results_text(
@@ -53,32 +58,32 @@ def results_text(
     chars: int = DEFAULTS.search_result_chars,
     zone: ZoneInfo = days.WORLDS,
 ) -> str:
-    """The tool's answer: last day and thread of each matching conversation, and the best turns of
-    all, in their order.
-
-    A turn of another day says so. Days are those of the time zone.
+    """The tool's answer, in at most so many characters: a head for each matching conversation (its
+    last day and its thread), and the best turns of all, each below the head of its own.
     """
     note = _outstanding_note(results)
     matches = results.matches
     if not matches:
         return f"Nothing found in {results.searched} earlier conversations.{note}"
-    shown_chars = chars - len(note)
-    room = shown_chars
+    chars_without_note = chars - len(note)
+    room = chars_without_note
     heads = list[str]()
     for match in matches:
         head = _head(match, zone)
         heads.append(head)
         room -= len(head)
         room -= len(_GAP)
-    own_words = query[:MAX_QUERY_CHARS]
-    asked = " ".join([own_words, *alternatives])
-    words = _stems(asked)
-    quotes = _quotes(matches, words, room, zone)
+    shortened_query = query[:MAX_QUERY_CHARS]
+    asked = " ".join([shortened_query, *alternatives])
+    stems = _query_stems(asked)
+    lines_of_matches = _quotes(matches, stems, room, zone)
     texts = list[str]()
-    for head, lines in zip(heads, quotes, strict=True):
-        texts.append(head + _in_order(lines))
+    for head, lines in zip(heads, lines_of_matches, strict=True):
+        quoted = _in_order(lines)
+        texts.append(head + quoted)
     text = _GAP.join(texts)
-    return text[:shown_chars] + note
+    shortened = text[:chars_without_note]
+    return shortened + note
 
 
 def _outstanding_note(results: Results) -> str:
@@ -90,7 +95,7 @@ def _outstanding_note(results: Results) -> str:
 
 
 def _in_order(lines: Mapping[int, str]) -> str:
-    """Lines, in the order of their turns."""
+    """The lines of turns, which are given by place, as one text in the order of the turns."""
     text = ""
     for turn in sorted(lines):
         text += lines[turn]
@@ -98,19 +103,25 @@ def _in_order(lines: Mapping[int, str]) -> str:
 
 
 def _quotes(
-    matches: Sequence[Match], words: Sequence[str], room: int, zone: ZoneInfo
+    matches: Sequence[Match], stems: Sequence[str], room: int, zone: ZoneInfo
 ) -> list[dict[int, str]]:
-    """The best turns of all matches that fit into so many characters: of each match the lines, by
-    turn.
+    """The lines that quote the best turns of all matches and fit into so many characters.
+
+    Returns for each match its lines, by the places of their turns. Excerpts are chosen by these
+    stems.
     """
-    quotes: list[dict[int, str]] = [{} for _ in matches]
+    quotes = list[dict[int, str]]()
+    for _ in matches:
+        quotes.append({})
     # Where few conversations match, excerpts may be long.
     fair_share = room // len(matches) // 4
     most = max(_TURN_CHARS, fair_share)
-    for _, number, place in _matching_turns(matches):
+    for matching_turn in _matching_turns(matches):
+        number = matching_turn.match_number
+        place = matching_turn.place
         conversation = matches[number].conversation
-        if place >= len(conversation.turns):
-            # It is gone meanwhile.
+        is_deleted_meanwhile = place >= len(conversation.turns)
+        if is_deleted_meanwhile:
             continue
         text = conversation.turns[place].text
         start = _line_start(conversation, place, zone)
@@ -119,7 +130,7 @@ def _quotes(
         least = min(_LEAST_CHARS, len(text))
         if share < least:
             continue
-        excerpt = _excerpt(text, words, share)
+        excerpt = _excerpt(text, stems, share)
         line = start + excerpt
         quotes[number][place] = line
         room -= len(line)
@@ -131,25 +142,27 @@ def _line_start(conversation: Conversation, place: int, zone: ZoneInfo) -> str:
     turn = conversation.turns[place]
     number = place + 1
     day = _other_day(conversation, turn, zone)
-    name = " ".join(turn.name.split())
+    names = turn.name.split()
+    name = " ".join(names)
     shown_name = name[:_NAME_CHARS]
     speaker = shown_name or turn.speaker
     return f"\n  {number}. {day}{speaker}: "
 
 
 def _matching_turns(matches: Sequence[Match]) -> list[_MatchingTurn]:
-    """The matching turns of all matches, best first."""
+    """The matching turns of all matches, best first, without those whose score is 0."""
     turns = list[_MatchingTurn]()
     for number, match in enumerate(matches):
-        for turn, score in match.turns:
+        for place, score in match.turns:
             if score > 0:
-                turns.append(_MatchingTurn(score, number, turn))
+                turn = _MatchingTurn(score, number, place)
+                turns.append(turn)
     turns.sort(key=attrgetter("score"), reverse=True)
     return turns
 
 
 def _other_day(conversation: Conversation, turn: Turn, zone: ZoneInfo) -> str:
-    """The day of a turn, where it is not the last one of its conversation."""
+    """A turn's day and a comma; "" where it is the last day of its conversation."""
     day = conversation.day_of(turn, zone)
     if day == conversation.last_day(zone):
         return ""
@@ -157,9 +170,12 @@ def _other_day(conversation: Conversation, turn: Turn, zone: ZoneInfo) -> str:
 
 
 def _head(match: Match, zone: ZoneInfo) -> str:
-    """The line that names a conversation."""
+    """The line that names a conversation: its last day and its thread, and what is special of the
+    match.
+    """
     conversation = match.conversation
-    head = f"{conversation.last_day(zone)} thread_id={conversation.thread_id}"
+    last_day = conversation.last_day(zone)
+    head = f"{last_day} thread_id={conversation.thread_id}"
     if not match.by_words:
         head += _ALIKE
     if match.left_out:
@@ -168,61 +184,70 @@ def _head(match: Match, zone: ZoneInfo) -> str:
 
 
 def topics_text(query: str, answer: str, topics: Mapping[str, str]) -> str:
-    """Names the topic files, given by path, that have more words of the query than any conversation
-    of the answer.
+    """A note that names the topic files which have more words of the query than any conversation of
+    the answer; "" if there are none.
+
+    `topics` are the texts of these files, by path.
     """
     language = lexical.language(query)
-    asked = set(_stems(query))
-    in_conversations = 0
+    stems = _query_stems(query)
+    asked = set(stems)
+    most_in_conversation = 0
     for part in answer.split("\n\n"):
-        count = _shared(asked, part, language)
-        in_conversations = max(in_conversations, count)
+        count = _shared_count(asked, part, language)
+        most_in_conversation = max(most_in_conversation, count)
     counts = dict[str, int]()
     for path, text in topics.items():
-        count = _shared(asked, text, language)
-        if count > in_conversations:
+        count = _shared_count(asked, text, language)
+        if count > most_in_conversation:
             counts[path] = count
     if not counts:
         return ""
     most_first = sorted(counts, key=counts.__getitem__, reverse=True)
-    named = " and ".join(most_first[:_TOPICS])
-    return f"\n\n[{named} may say more; read it]"
+    named_paths = most_first[:_TOPICS]
+    names = " and ".join(named_paths)
+    return f"\n\n[{names} may say more; read it]"
 
 
-def _shared(asked: set[str], text: str, language: str) -> int:
-    """How many of the words are in a text."""
+def _shared_count(asked: set[str], text: str, language: str) -> int:
+    """How many of these stems are in a text."""
     stems = _stems_in(text, language)
     shared = asked.intersection(stems)
     return len(shared)
 
 
 def excerpts(query: str, match: Match, chars: int) -> list[dict[str, Any]]:
-    """The best turns of a matching conversation, in their order: number, speaker, and at most
-    `chars` of the text.
+    """The best turns of a matching conversation, in their order, as JSON: number, speaker, and at
+    most `chars` of the text. Of a match without turns, the first one.
     """
-    words = _stems(query)
+    stems = _query_stems(query)
     turns = match.conversation.turns
-    best = [turn for turn, _ in match.turns] or [0]
-    shown = best[:_EXCERPTS]
-    found = list[dict[str, Any]]()
-    for place in sorted(shown):
-        if place >= len(turns):
-            # It is gone meanwhile.
+    best_places = list[int]()
+    for place, _ in match.turns[:_EXCERPTS]:
+        best_places.append(place)
+    if not best_places:
+        best_places = [0]
+    shown = list[dict[str, Any]]()
+    for place in sorted(best_places):
+        is_deleted_meanwhile = place >= len(turns)
+        if is_deleted_meanwhile:
             continue
         turn = turns[place]
-        text = _excerpt(turn.text, words, chars)
-        excerpt = {"number": place + 1, "speaker": turn.speaker, "text": text}
-        found.append(excerpt)
-    return found
+        number = place + 1
+        text = _excerpt(turn.text, stems, chars)
+        shown.append({"number": number, "speaker": turn.speaker, "text": text})
+    return shown
 
 
-def _stems(query: str) -> list[str]:
+def _query_stems(query: str) -> list[str]:
+    """The stems of a query's words, in the language of the query."""
     text = query[: 2 * MAX_QUERY_CHARS]
     language = lexical.language(query)
     return _stems_in(text, language)
 
 
 def _stems_in(text: str, language: str) -> list[str]:
+    """The stems of a text's words, in this language."""
     terms = lexical.search_stems(text, language)
     return [term.text for term in terms]
 
@@ -233,22 +258,20 @@ def page_text(
     chars: int = DEFAULTS.search_result_chars,
     zone: ZoneInfo = days.WORLDS,
 ) -> str:
-    """Numbered turns of a conversation: the wanted one (default: the last), and as many around it
-    as fit.
-
-    A turn of another day than the last one says so. Days are those of the time zone.
+    """A page of a conversation, in at most so many characters: a head, the turn number `around`
+    (default: the last one), and as many turns before and after it as fit.
     """
     thread_id = conversation.thread_id
     total = len(conversation.turns)
     if not total:
         return f"Conversation {thread_id} has no text."
-    wanted = max(around or total, 1)
-    middle = min(wanted, total) - 1
+    number = around or total
+    middle = _within(number, 1, total) - 1
     last_day = conversation.last_day(zone)
     head = f"{last_day} thread_id={thread_id}, turns of {total}; more with around=<number>"
     room = chars - len(head)
     lines = dict[int, str]()
-    for place in _nearest(middle, total):
+    for place in _nearest_places(middle, total):
         share = room // 4
         if place == middle:
             share = room // 2
@@ -261,7 +284,7 @@ def page_text(
 
 
 def _page_line(conversation: Conversation, place: int, chars: int, zone: ZoneInfo) -> str:
-    """The line of a page that shows a turn, with so many characters of its text."""
+    """The line of a page that shows a turn, with at most so many characters of its text."""
     turn = conversation.turns[place]
     number = place + 1
     day = _other_day(conversation, turn, zone)
@@ -269,8 +292,16 @@ def _page_line(conversation: Conversation, place: int, chars: int, zone: ZoneInf
     return f"\n{number}. {day}{turn.speaker}: {text}"
 
 
-def _nearest(middle: int, total: int) -> list[int]:
-    """The places of a page's turns among so many, from the middle on, the earlier of two first."""
+def _within(number: int, least: int, most: int) -> int:
+    """A number, or the nearest one between `least` and `most`."""
+    at_least = max(number, least)
+    return min(at_least, most)
+
+
+def _nearest_places(middle: int, total: int) -> list[int]:
+    """The places of a page's turns, of a conversation of `total` turns: the middle, then those
+    nearest to it, the earlier of two first.
+    """
     places = [middle]
     for distance in range(1, PAGE_TURNS):
         before = middle - distance
@@ -283,74 +314,84 @@ def _nearest(middle: int, total: int) -> list[int]:
 
 
 def _excerpt(text: str, stems: Sequence[str], chars: int) -> str:
-    """At most `chars` characters of a text, from a little before the place with most of these stems
-    on.
+    """At most `chars` characters of a text, in one line: those with most of these stems, from a
+    little before the first of them on. An ellipsis stands where something is left out.
     """
     words = text[:_LOOKED_AT_CHARS].split()
     flat = " ".join(words)
     if len(flat) <= chars:
         return flat
-    # Two for the signs that say that there is more.
+    # Two for the ellipses.
     shown_chars = max(0, chars - 2)
     searchable, origins = _searchable(flat)
     start = _best_start(searchable, stems, shown_chars)
     if origins:
         start = origins[start]
-    start = _moved_into(flat, start, shown_chars)
+    start = _start_within(flat, start, shown_chars)
     end = start + shown_chars
-    more_before = "…" if start else ""
-    return f"{more_before}{flat[start:end]}…"
+    shown = flat[start:end]
+    if start:
+        return f"…{shown}…"
+    return f"{shown}…"
 
 
-def _moved_into(text: str, start: int, chars: int) -> int:
-    """The place from which on a text still has so many characters; from 0 on."""
+def _start_within(text: str, start: int, chars: int) -> int:
+    """A start of an excerpt, moved so that so many characters of the text follow it, if it has so
+    many.
+    """
     last_start = len(text) - chars
-    return max(0, min(start, last_start))
+    earlier = min(start, last_start)
+    return max(0, earlier)
 
 
-def _best_start(low: str, stems: Sequence[str], chars: int) -> int:
-    """Where the `chars` characters of a text begin that have most of these stems."""
-    words = _words_in(low, stems)
-    before = chars // 4
-    best = 0
-    most = -1
-    for place in _places_of(words, low):
-        start = _moved_into(low, place - before, chars)
+def _best_start(text: str, stems: Sequence[str], chars: int) -> int:
+    """Where the `chars` characters of a text begin that have most of these stems; 0 if it has none.
+
+    The text is as `_searchable` makes it.
+    """
+    beginnings = _beginnings_in(text, stems)
+    chars_before = chars // 4
+    best_start = 0
+    highest = -1
+    for place in _places_of(beginnings, text):
+        start = _start_within(text, place - chars_before, chars)
         end = start + chars
-        part = low[start:end]
-        count = _count_in(part, words)
-        if count > most:
-            best = start
-            most = count
-    return best
+        part = text[start:end]
+        count = _count_in(part, beginnings)
+        if count > highest:
+            best_start = start
+            highest = count
+    return best_start
 
 
-def _words_in(low: str, stems: Sequence[str]) -> list[str]:
-    """What a text has of these stems, each once."""
+def _beginnings_in(text: str, stems: Sequence[str]) -> list[str]:
+    """The beginnings of these stems that a text has, each once."""
     beginnings = map(_beginning, stems)
     distinct = dict.fromkeys(beginnings)
-    words = list[str]()
-    for word in islice(distinct, _LOOKED_FOR):
-        if word in low:
-            words.append(word)
-    return words
+    present = list[str]()
+    for beginning in islice(distinct, _LOOKED_FOR):
+        if beginning in text:
+            present.append(beginning)
+    return present
 
 
 def _beginning(stem: str) -> str:
-    """A stem without its last letter, which may differ from the word's: "happi"."""
-    length = max(_LEAST_STEM, len(stem) - 1)
+    """A stem without its last letter, which may differ from the word's: "happi" for "happy"."""
+    shorter = len(stem) - 1
+    length = max(_LEAST_STEM, shorter)
     return stem[:length]
 
 
-def _places_of(words: Sequence[str], low: str) -> list[int]:
+def _places_of(words: Sequence[str], text: str) -> list[int]:
     """The first places of these words in a text, in order."""
     places = set[int]()
     for word in words:
         pattern = re.escape(word)
-        hits = re.finditer(pattern, low)
+        hits = re.finditer(pattern, text)
         for hit in islice(hits, _PLACES):
             places.add(hit.start())
-    return sorted(places)[:_ALL_PLACES]
+    sorted_places = sorted(places)
+    return sorted_places[:_ALL_PLACES]
 
 
 def _count_in(text: str, words: Sequence[str]) -> int:
@@ -363,8 +404,10 @@ def _count_in(text: str, words: Sequence[str]) -> int:
 
 
 def _searchable(text: str) -> tuple[str, list[int]]:
-    """A text as a search compares it, and the place in the text of each of its characters; none
-    where they are the same.
+    """A text with folded letters, as a search compares it; and for each place in it, and its end,
+    the place in the text that it comes from.
+
+    The list is empty if all places are the same.
     """
     whole = folded(text)
     if len(whole) == len(text):
@@ -374,6 +417,7 @@ def _searchable(text: str) -> tuple[str, list[int]]:
     for place, char in enumerate(text):
         piece = folded(char)
         pieces.append(piece)
+        # One letter may become several.
         for _ in piece:
             origins.append(place)
     origins.append(len(text))

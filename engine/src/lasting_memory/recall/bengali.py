@@ -16,8 +16,10 @@ _VOWEL_SIGNS = frozenset("\u09be\u09bf\u09c0\u09c1\u09c2\u09c3\u09c7\u09c8\u09cb
 
 
 def _endings(text: str) -> tuple[str, ...]:
-    """Endings as they stand in words, the longest first."""
-    endings = [comparable(ending) for ending in text.split()]
+    """The endings that a text names, as they stand in words, the longest first."""
+    endings = list[str]()
+    for ending in text.split():
+        endings.append(comparable(ending))
     endings.sort(key=len, reverse=True)
     return tuple(endings)
 
@@ -36,7 +38,7 @@ def is_bengali(word: str) -> bool:
 
 
 def stem(word: str) -> str:
-    """The stem of a word, in lower case and normal form (`words.comparable`)."""
+    """The stem of a word. The word is in lower case and normal form (`words.comparable`)."""
     unstressed = _without_one(word, _STRESS)
     noun = _without_all_cases(unstressed)
     shorter = _without_one(noun, _NUMBERS)
@@ -46,7 +48,9 @@ def stem(word: str) -> str:
 
 
 def _without_all_cases(word: str) -> str:
-    """A word without its endings of cases. The r of a stem goes too, as it looks like one."""
+    """A word without its endings of cases, however many it has. The r of a stem is taken off, too,
+    as it looks like one.
+    """
     shorter = _without_one(word, _CASES)
     if shorter == word and _has_genitive(word):
         shorter = word.removesuffix(_GENITIVE)
@@ -65,7 +69,9 @@ def _has_genitive(word: str) -> bool:
 
 
 def _without_one(word: str, endings: tuple[str, ...]) -> str:
-    """A word without the first of these endings that it has."""
+    """A word without the first of these endings that it has; the word itself if it has none, or if
+    too little would be left.
+    """
     for ending in endings:
         rest = word.removesuffix(ending)
         if rest != word and len(rest) >= _LEAST:

@@ -1,11 +1,13 @@
 """The parts of BM25 (Robertson and Zaragoza, "The Probabilistic Relevance Framework", 2009), in
 Lucene's variant, on arrays.
 
-A table of counts has a row for each word of a question and a column for each text.
+A text is a passage or a whole document. A table of counts has a row for each word of a question and
+a column for each text. A text tells something, unless it only asks for, or repeats, what was said
+elsewhere.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,73 +35,84 @@ def word_counts(
     terms: Array,
     places: Array,
     count: int,
-    times: Array | None = None,
+    weights: Array | None = None,
 ) -> Array:
-    """How often each word is in each of `count` texts.
+    """How often each word is in each of `count` texts, as a table.
 
-    A word is given by the hashes of its stems. `terms` are hashes in texts, `places` the number of
-    the text of each, `times` how often each counts (None: once).
+    A word is given by the hashes of its stems. `terms` are the hashes in all texts, `places` the
+    number of the text of each of them, `weights` how often each counts (None: once).
     """
     stems = list[int]()
     for word in words:
         stems += word
-    all_hashes = np.array(stems, terms.dtype)
-    hashes = np.unique(all_hashes)
+    stem_hashes = np.array(stems, terms.dtype)
+    hashes = np.unique(stem_hashes)
     is_hit = np.isin(terms, hashes)
     hit_terms = terms[is_hit]
     hit_places = places[is_hit]
-    hit_times = 1 if times is None else times[is_hit]
+    hit_weights: Any = 1
+    if weights is not None:
+        hit_weights = weights[is_hit]
     rows = np.searchsorted(hashes, hit_terms)
-    by_hash = np.zeros((len(hashes), count))
-    np.add.at(by_hash, (rows, hit_places), hit_times)
-    has_stem = _has_stem(words, hashes)
-    counts: Array = has_stem @ by_hash
+    shape = (len(hashes), count)
+    counts_of_hashes = np.zeros(shape)
+    cells = (rows, hit_places)
+    np.add.at(counts_of_hashes, cells, hit_weights)
+    has_hash = _has_hash(words, hashes)
+    counts: Array = has_hash @ counts_of_hashes
     return counts
 
 
-def _has_stem(words: Sequence[Sequence[int]], hashes: Array) -> Array:
-    """Which of these hashes each word has: two words of a question can have a stem in common.
+def _has_hash(words: Sequence[Sequence[int]], hashes: Array) -> Array:
+    """A table that has 1 for each hash of a word, with a row for each word, a column for each hash.
 
-    The hashes are those of all words, in order.
+    Two words of a question can have a hash in common. `hashes` are those of all words, sorted.
     """
-    has_stem = np.zeros((len(words), len(hashes)))
+    shape = (len(words), len(hashes))
+    has_hash = np.zeros(shape)
     for number, word in enumerate(words):
         columns = np.searchsorted(hashes, word)
-        has_stem[number, columns] = 1
-    return has_stem
+        has_hash[number, columns] = 1
+    return has_hash
 
 
-def telling_first(told: Array, counts: Array) -> Array:
-    """In how many texts each word is told; or in how many it is, if none tells it.
+def telling_first(tells: Array, counts: Array) -> Array:
+    """In how many texts each word is told; or in how many it is at all, if none tells it.
 
-    Questions make no word common that is told.
+    Takes two tables: what tells a word, and all there is of it. Questions make no word common that
+    is told.
     """
-    telling: Array = told.sum(axis=1)
-    having: Array = counts.sum(axis=1)
-    is_told = telling > 0
-    return np.where(is_told, telling, having)
+    telling_texts: Array = tells.sum(axis=1)
+    texts: Array = counts.sum(axis=1)
+    is_told = telling_texts > 0
+    return np.where(is_told, telling_texts, texts)
 
 
 def inverse_frequency(texts: Array, total: float) -> Array:
-    """Weights of words by the number of texts with them."""
-    others = np.maximum(total - texts, 0)
-    for_it = texts + 0.5
-    against_it = others + 0.5
-    return np.log1p(against_it / for_it)
+    """The weight of each word: the higher, the fewer of all texts have it.
+
+    `texts` says how many have it, of `total`.
+    """
+    texts_without = np.maximum(total - texts, 0)
+    odds = (texts_without + 0.5) / (texts + 0.5)
+    return np.log1p(odds)
 
 
 def saturated(counts: Array, lengths: Array, average: float) -> Array:
-    """The weight of a word's count in a text of some length."""
+    """The table of counts with numbers from 0 to 1: each further time that a word is in a text
+    counts less, and so does a word in a text that is longer than the average.
+    """
     typical = max(average, 1e-9)
     length_parts = B * lengths / typical
     norms = 1 - B + length_parts
-    limits = counts + K1 * norms
-    return counts / limits
+    return counts / (counts + K1 * norms)
 
 
 def relevances(counts: Array, weights: Array, lengths: Array, tells: Array) -> Array:
-    """The score of each text. Takes how often each word is in it, the weights of words, the lengths
-    of texts, and which of them tell something.
+    """The score of each text for a question.
+
+    Takes the table of counts, the weight of each word, the length of each text, and whether each
+    text tells something.
     """
     average = average_length(lengths, tells)
     shares = saturated(counts, lengths, average)
@@ -108,11 +121,10 @@ def relevances(counts: Array, weights: Array, lengths: Array, tells: Array) -> A
 
 
 def average_length(lengths: Array, tells: Array) -> float:
-    """The average length of the texts that tell something.
+    """The average length of the texts that tell something; of all texts, if none does.
 
     Questions are short, and would make the others look long.
     """
-    counted = lengths
     if tells.any():
-        counted = lengths[tells]
-    return float(counted.mean())
+        lengths = lengths[tells]
+    return float(lengths.mean())

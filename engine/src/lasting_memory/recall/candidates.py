@@ -1,5 +1,10 @@
 """Which documents of an index may answer a question: a first, rough ranking by their words as a
 whole.
+
+A document is a conversation, or a part of a long one. The index has a table of documents
+(`format.TABLE`), and postings (`format.POSTINGS`): how often each word is in a document, where it
+tells something, and where it only asks for what was said or repeats it. A word is told where it
+stands in what tells something. A document's place is the number of its row.
 """
 
 import numpy as np
@@ -27,9 +32,8 @@ def matching_documents(
 ) -> tuple[list[int], Frequencies]:
     """The numbers of the documents that match best, and how common the question's words are.
 
-    Takes the table and postings of an index (`format.TABLE`, `format.POSTINGS`), and the number of
-    a conversation to leave out. What asks for the past takes no place from what tells something,
-    and changes nothing of how its words count.
+    Takes the table and postings of an index, and the number of a conversation to leave out. What
+    asks for the past takes no place from what tells something, and does not make its words common.
     """
     hits = _Hits(table, postings, question, leave_out)
     places = hits.best_places()
@@ -39,8 +43,10 @@ def matching_documents(
 
 
 class _Hits:
-    """The hits of a question in an index: how often each of its words is told, and is there at all
-    (`told` and `counts`, a row a word), in each document of the table.
+    """How often each word of a question is in each document of an index: where it is told
+    (`_told_counts`), where it only asks or repeats (`_asking_counts`), and both (`_counts`).
+
+    `frequencies` say how common these words are among all conversations.
     """
 
     frequencies: Frequencies
@@ -49,46 +55,54 @@ class _Hits:
         conversations = conversation_of(table["key"])
         is_other = conversations != leave_out
         has_words = table["words"] > 0
-        has_told = table["told"] > 0
-        live = newest(table) & has_words & is_other
-        tells = live & has_told
-        told = _counts(table, postings, question, postings["count"])
-        asked = postings["asked"] / 10
-        asking = _counts(table, postings, question, asked)
+        tells_any = table["told"] > 0
+        is_searched = newest(table) & has_words
+        is_searched &= is_other
+        tells = is_searched & tells_any
+        # Questions make no word common that is told, and no text long.
+        is_typical = tells if tells.any() else is_searched
+        told_times = postings["count"]
+        asking_times = postings["asked"] / 10  # stored in tenths
+        told_counts = _counts(table, postings, question, told_times)
+        asking_counts = _counts(table, postings, question, asking_times)
+        told_counts *= is_searched
+        asking_counts *= is_searched
+        counts = told_counts + asking_counts
+        searched = conversations[is_searched]
 
         self._table = table
         self._question = question
-        self._live = live
-        self._known = tells if tells.any() else live
-        self._told = live * told
-        self._asking = live * asking
-        self._counts = self._told + self._asking
-        is_told = self._told > 0
-        is_there = self._counts > 0
+        self._is_searched = is_searched
+        self._is_typical = is_typical
+        self._told_counts = told_counts
+        self._asking_counts = asking_counts
+        self._counts = counts
         self.frequencies = Frequencies(
-            conversations=telling_first(is_told, is_there),
-            passages=telling_first(self._told, self._counts),
-            total=int(self._known.sum()),
-            searched=len(np.unique(conversations[live])),
+            conversations=telling_first(told_counts > 0, counts > 0),
+            passages=telling_first(told_counts, counts),
+            total=int(is_typical.sum()),
+            searched=len(np.unique(searched)),
         )
 
     def best_places(self) -> list[int]:
-        """The places in the table of the documents that match best."""
-        own = self._question.own
+        """The places of the documents that match best. A place may be there several times."""
+        own_count = self._question.own_count
         versions = self._table["version"]
         weights = self._weights()
-        own_weights = weights[:own]
+        own_weights = weights[:own_count]
         time_scores = self._time_scores(own_weights)
         places = list[int]()
         for counts in self._rankings():
-            scores = weights @ self._saturated(counts)
+            shares = self._saturated(counts)
+            scores = weights @ shares
             scores += time_scores
             # The newest win ties.
             places += _best(scores, versions, CANDIDATES)
         # However many repeat it, the first that told it is there.
-        is_told = self._told[:own] > 0
-        shared = own_weights @ is_told
-        places += _best(shared, -versions, OLDEST)
+        own_told_counts = self._told_counts[:own_count]
+        is_told = own_told_counts > 0
+        told_weights = own_weights @ is_told
+        places += _best(told_weights, -versions, OLDEST)
         return places
 
     def _weights(self) -> Array:
@@ -98,42 +112,52 @@ class _Hits:
         return self._question.weights * rarity
 
     def _rankings(self) -> list[Array]:
-        """The counts by which documents are ranked: all; and of what tells something alone."""
-        if self._asking.any():
-            return [self._counts, self._told]
+        """The tables of counts, by each of which documents are ranked: all counts; and those of
+        what tells something, where these differ.
+        """
+        if self._asking_counts.any():
+            return [self._counts, self._told_counts]
         return [self._counts]
 
     def _saturated(self, counts: Array) -> Array:
-        """The weight of each word's count in each document."""
+        """The table of counts, each as a share from 0 to 1 (`bm25.saturated`)."""
         lengths = self._table["words"]
         average = 1.0
-        if self._live.any():
-            known_lengths = lengths[self._known]
-            average = float(known_lengths.mean())
+        if self._is_searched.any():
+            typical_lengths = lengths[self._is_typical]
+            average = float(typical_lengths.mean())
         return saturated(counts, lengths, average)
 
     def _time_scores(self, own_weights: Array) -> Array:
-        """The score of each document's days."""
-        unit = 1.0
+        """The score of each document for days that fit a time of the question.
+
+        A time counts in proportion to the mean weight of the question's own words.
+        """
+        mean = 1.0
         if len(own_weights):
-            unit = float(own_weights.mean())
+            mean = float(own_weights.mean())
+        weight = TIME_WEIGHT * mean
+        weights = weight * self._is_searched
         fits = self._question.fit(self._table)
-        weight = TIME_WEIGHT * unit
-        scores: Array = weight * self._live * fits
+        scores: Array = weights * fits
         return scores
 
 
 def _counts(table: Array, postings: Array, question: Question, times: Array) -> Array:
-    """How often each word of the question is in each document."""
+    """How often each word of the question is in each document. `times` says it for each posting."""
     terms = postings["term"]
     places = postings["place"]
-    documents = len(table)
-    return word_counts(question.words, terms, places, documents, times)
+    document_count = len(table)
+    return word_counts(question.words, terms, places, document_count, times)
 
 
 def _best(scores: Array, ties: Array, most: int) -> list[int]:
-    """The places with the best scores above 0; of equal ones those with the larger tie first."""
-    worst_first = np.lexsort((ties, scores))
+    """The places of the best scores above 0, best first, at most so many.
+
+    Of equal scores the one with the larger value in `ties` comes first.
+    """
+    keys = (ties, scores)
+    worst_first = np.lexsort(keys)
     best_first = worst_first[::-1]
     best = best_first[:most]
     has_score = scores[best] > 0

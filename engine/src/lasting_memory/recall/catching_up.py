@@ -1,4 +1,10 @@
-"""Bringing a person's index up to date with their threads, and what is deleted out of it."""
+"""Brings a person's index up to date with their threads, and takes what is deleted out of it.
+
+A thread's version is the time of its last change (`format.version_of`). The index has the version of
+each conversation, and a watermark: up to that version all conversations are indexed. A thread is
+stale if the index has another version of it, or none. A conversation has a number, its key
+(`format.key_of`).
+"""
 
 import time
 from collections import Counter
@@ -51,50 +57,53 @@ async def catch_up(
     began: journal.Began | None = None,
     routes: Collection[str] = tuple(ROUTES),
 ) -> Index:
-    """Index the conversations that have changed since the watermark, and move it.
+    """Indexes the conversations that have changed since the watermark, and moves it. Returns the
+    index.
 
-    Of tools that read files of `routes` nothing is indexed. Leaves out the thread `current`, which
-    is still being written, and all but the `most` newest: the index counts these. Waits for
-    embeddings at most so many seconds (None: until all are there). Raises `DamagedError` if others
-    drop the index meanwhile: call again.
+    It leaves out the thread `current`, which is still being written, and all but the `most` newest,
+    which the index counts as outstanding. It waits for embeddings at most so many seconds (None:
+    until all are there). Of tools that read files of `routes` nothing is indexed.
+
+    Raises `DamagedError` if others drop the index meanwhile: call again.
     """
     index = await _opened(store, actor, began)
-    others = await _changed_versions(threads, actor, agents, index.watermark)
-    changed = len(others)
-    version_of_current = others.pop(current, None)
-    stale = _stale(index.table, others)
-    taken = stale[:most]
-    left_out = stale[len(taken) :]
-    index.outstanding = len(left_out)
+    versions = await _changed_versions(threads, actor, agents, index.watermark)
+    changed_count = len(versions)
+    current_version = versions.pop(current, None)
+    stale = _stale(index.table, versions)
+    due = stale[:most]
+    index.outstanding = len(stale) - len(due)
+    has_changed_much = changed_count > FIRST_PAGE
     # A search by a person who has said little since the last one writes nothing.
-    if taken or changed > FIRST_PAGE:
+    if due or has_changed_much:
         keys = index.keys
-        is_refused = False
-        for start in range(0, len(taken), _READ_PAGE):
-            page = taken[start : start + _READ_PAGE]
+        is_written = True
+        for start in range(0, len(due), _READ_PAGE):
+            end = start + _READ_PAGE
+            page = due[start:end]
             talks = await read_conversations(threads, actor, agents, page, routes)
             is_written = await index_conversations(store, actor, talks, began, index)
-            is_refused = not is_written
-            if is_refused:
+            if not is_written:
                 break
             for talk in talks:
                 keys.add(key_of(talk.thread_id))
         version = None
-        is_complete = not (is_refused or index.outstanding)
-        if is_complete:
-            version = _indexed_until(index.watermark, others, version_of_current)
+        if is_written and not index.outstanding:
+            version = _indexed_until(index.watermark, versions, current_version)
         # Whoever has put conversations has looked after that whether their person was forgotten.
-        present = await reload(store, actor, keys, version, began, is_checked=bool(taken))
+        is_checked = bool(due)
+        present = await reload(store, actor, keys, version, began, is_checked=is_checked)
         index.parts = present.parts
     if index.meaning:
-        index.outstanding += await embed_waiting(
+        waiting_count = await embed_waiting(
             store, threads, actor, agents, seconds=seconds, began=began, routes=routes
         )
+        index.outstanding += waiting_count
     return index
 
 
 async def _opened(store: BaseStore, actor: identity.Actor, began: journal.Began | None) -> Index:
-    """The index; an empty one if it cannot be read."""
+    """The index in the store; an empty one, and none in the store, if it cannot be read."""
     try:
         index = await load(store, actor)
     except DamagedError:
@@ -106,36 +115,43 @@ async def _opened(store: BaseStore, actor: identity.Actor, began: journal.Began 
 async def _changed_versions(
     threads: Threads, actor: identity.Actor, agents: Collection[str], watermark: int
 ) -> dict[str, int]:
-    """The versions of the person's conversations that changed since the watermark, by thread."""
+    """The versions of the person's threads that changed since the watermark, by thread, without
+    temporary ones.
+    """
     since = max(0, watermark - _CLOCK_DIFFERENCE)
     versions = dict[str, int]()
     for metadata in owned_by(actor, agents):
         async for page in changed_since(threads, metadata, since):
             for thread in page:
-                if not is_temporary(thread):
-                    thread_id = str(thread["thread_id"])
-                    updated_at = str(thread["updated_at"])
-                    versions[thread_id] = version_of(updated_at)
+                if is_temporary(thread):
+                    continue
+                thread_id = str(thread["thread_id"])
+                updated_at = str(thread["updated_at"])
+                versions[thread_id] = version_of(updated_at)
     return versions
 
 
 def _stale(table: Any, versions: dict[str, int]) -> list[str]:
-    """The threads of which the index has another version, newest first."""
-    present = table[newest(table)]
-    keys_and_versions = present[["key", "version"]].tolist()
-    known = dict(keys_and_versions)
+    """Those of these threads that are stale, newest first.
+
+    Takes the table of the index, and the version of each thread; 0 is an unknown one.
+    """
+    current_rows = table[newest(table)]
+    keys_and_versions = current_rows[["key", "version"]].tolist()
+    indexed_versions = dict(keys_and_versions)
     stale = list[str]()
     for thread_id in sorted(versions, key=versions.__getitem__, reverse=True):
         version = versions[thread_id]
-        known_version = known.get(key_of(thread_id))
-        if not version or known_version != version:
+        key = key_of(thread_id)
+        indexed_version = indexed_versions.get(key)
+        if not version or indexed_version != version:
             stale.append(thread_id)
     return stale
 
 
-def _indexed_until(watermark: int, versions: dict[str, int], current: int | None) -> int:
-    """The version up to which all conversations are indexed, once these are, and one of the version
-    `current` is not.
+def _indexed_until(watermark: int, versions: dict[str, int], current_version: int | None) -> int:
+    """The new watermark, once all threads of these versions are indexed, but one of the version
+    `current_version` is not (None: there is no such thread).
 
     A thread may have changed when the clock was ahead: what changes after it then would be below
     the watermark.
@@ -143,8 +159,8 @@ def _indexed_until(watermark: int, versions: dict[str, int], current: int | None
     now = time.time_ns() // 1_000
     newest_version = max(versions.values(), default=0)
     last = min(newest_version, now)
-    if current is not None:
-        last = min(last, current)
+    if current_version is not None:
+        last = min(last, current_version)
     return max(watermark, last)
 
 
@@ -158,25 +174,27 @@ async def drop_deleted(
     began: journal.Began,
     dry_run: bool = False,
 ) -> int:
-    """Remove from a person's index what it still has of deleted conversations with a passage that
-    is meant.
+    """Removes the conversations from the index that are deleted, and of which a passage is meant.
 
-    Returns how many passages are meant. With `dry_run` it only counts. Others leave the index when
-    a search finds them.
+    `is_meant` decides by a passage's text. Returns how many passages are meant. With `dry_run` it
+    only counts. Other deleted conversations leave the index when a search finds them.
     """
     meant = await _meant_passages(store, actor, is_meant)
     thread_ids = await _thread_ids(store, actor, meant)
     living = await _living(threads, actor, agents, thread_ids)
-    gone = meant.keys() - living
+    deleted = meant.keys() - living
     count = 0
-    for key in gone:
+    for key in deleted:
         count += meant[key]
     if dry_run:
         return count
-    deleted = [thread_id for thread_id in thread_ids if key_of(thread_id) in gone]
-    await drop(store, actor, deleted, began)
-    # Also where the document is gone already.
-    for key in gone:
+    deleted_ids = list[str]()
+    for thread_id in thread_ids:
+        if key_of(thread_id) in deleted:
+            deleted_ids.append(thread_id)
+    await drop(store, actor, deleted_ids, began)
+    # Also where the document, which names the thread, is missing already.
+    for key in deleted:
         ops = await text_ops(store, actor, key, None)
         await write(store, actor, ops, began)
     return count
@@ -185,34 +203,37 @@ async def drop_deleted(
 async def _meant_passages(
     store: BaseStore, actor: identity.Actor, is_meant: Callable[[str], bool]
 ) -> Counter[int]:
-    """How many passages are meant of each conversation, by number."""
+    """How many passages are meant of each conversation, by its key."""
     texts = namespaces.recall(actor, "texts")
-    meant = Counter[int]()
+    counts = Counter[int]()
     for item in await journal.all_items(store, texts):
         text = str(item.value.get("text", ""))
         if is_meant(text):
-            meant[conversation_of_passage(item)] += 1
-    return meant
+            key = conversation_of_passage(item)
+            counts[key] += 1
+    return counts
 
 
 async def _living(
     threads: Threads, actor: identity.Actor, agents: Collection[str], thread_ids: Sequence[str]
 ) -> set[int]:
-    """The numbers of those conversations that are there."""
+    """The keys of those of these threads that still exist."""
     living = set[int]()
     if not thread_ids:
         return living
     owned = owned_by(actor, agents)
-    for thread in await threads_by_id(threads, thread_ids, owned, ["thread_id"]):
+    listed = await threads_by_id(threads, thread_ids, owned, ["thread_id"])
+    for thread in listed:
         thread_id = str(thread["thread_id"])
         living.add(key_of(thread_id))
     return living
 
 
 async def _thread_ids(store: BaseStore, actor: identity.Actor, keys: Iterable[int]) -> list[str]:
-    """The threads of the conversations of these numbers that have a document."""
+    """The threads of those conversations of these keys that have a document in the index."""
     thread_ids = list[str]()
-    for item in await document_items(store, actor, sorted(keys)):
+    sorted_keys = sorted(keys)
+    for item in await document_items(store, actor, sorted_keys):
         if item is not None:
             thread_id = str(item.value["thread_id"])
             thread_ids.append(thread_id)

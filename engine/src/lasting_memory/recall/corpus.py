@@ -1,7 +1,11 @@
 """The passages of some documents as arrays, one after the other, in which questions look for words.
 
-An array has a place for each word, each passage or each document. What is about documents is made
-of what is about their passages by `any_in_document` and its like.
+A document is a conversation, or a part of a long one. A passage is a few sentences of one of its
+turns. An array has a place for each word that was spoken, each passage or each document. What is
+about documents is made of what is about their passages by `any_in_document` and its like.
+
+A word of a question is given by the hashes of its stems. A table has a row for each of these words
+and a column for each passage.
 """
 
 from collections.abc import Sequence
@@ -56,44 +60,51 @@ class Corpus:
 
     def __init__(self, documents: Sequence[Document], *, asks_answers: bool) -> None:
         """`asks_answers`: a question comes back to what an assistant said."""
-        passages = np.concatenate([document.passages for document in documents])
+        tables = [document.passages for document in documents]
+        passages = np.concatenate(tables)
         self._set_documents(documents)
         self._set_words(documents, passages)
         self._set_passages(documents, passages)
         self._set_weights(asks_answers=asks_answers)
 
     def _set_documents(self, documents: Sequence[Document]) -> None:
-        """Set what is known by document."""
+        """Sets the attributes that are about documents, and `document_of`."""
         rows = list[Array]()
         sizes = list[int]()
+        starts = [0]
+        passage_count = 0
         for document in documents:
+            size = len(document.passages)
+            passage_count += size
             rows.append(document.row)
-            sizes.append(len(document.passages))
-        document_count = len(documents)
-        numbers = np.arange(document_count)
-        self.passage_count = sum(sizes)
-        self.rows = np.concatenate(rows)
-        self.conversations = conversation_of(self.rows["key"])
-        self.starts = np.cumsum([0, *sizes])
+            sizes.append(size)
+            starts.append(passage_count)
+        numbers = np.arange(len(documents))
+        table = np.concatenate(rows)
+        self.passage_count = passage_count
+        self.rows = table
+        self.conversations = conversation_of(table["key"])
+        self.starts = np.array(starts)
         self.document_of = np.repeat(numbers, sizes)
 
     def _set_words(self, documents: Sequence[Document], passages: Array) -> None:
-        """Set what is known by word."""
+        """Sets the attributes that are about the words that were spoken."""
         words = list[Array]()
         marks = list[Array]()
         for document in documents:
             words.append(document.words)
             marks.append(document.marks)
         numbers = np.arange(len(passages))
+        sizes = passages["words"]
         self.words = np.concatenate(words)
-        self.passage_of_word = np.repeat(numbers, passages["words"])
+        self.passage_of_word = np.repeat(numbers, sizes)
         all_marks = np.concatenate(marks)
         question_marks = all_marks & IN_QUESTION
         self.in_question = question_marks.astype(bool)
         self.accents = all_marks >> ACCENTS_SHIFT
 
     def _set_passages(self, documents: Sequence[Document], passages: Array) -> None:
-        """Set what is known by passage."""
+        """Sets the attributes that are about passages, but their weights."""
         kinds = passages["kind"]
         speakers = passages["speaker"]
         words = passages["words"]
@@ -104,13 +115,13 @@ class Corpus:
         self.by_user = speakers == _USER
         self.by_assistant = speakers == _ASSISTANT
 
-        turn_lengths = list[Array]()
+        lengths = list[Array]()
         has_assistant = list[bool]()
         for document in documents:
-            turn_lengths.append(_turn_lengths(document))
+            lengths.append(_turn_lengths(document))
             has_assistant.append(_has_assistant(document))
-        all_turn_lengths = np.concatenate(turn_lengths)
-        is_long = all_turn_lengths > EXPLAINED_LENGTH
+        turn_lengths = np.concatenate(lengths)
+        is_long = turn_lengths > EXPLAINED_LENGTH
         is_tool = speakers == _TOOL
         is_long_answer = self.by_assistant & is_long
         self.is_explained = is_tool | is_long_answer
@@ -118,35 +129,41 @@ class Corpus:
         self.with_assistant = in_document[self.document_of]
 
     def _set_weights(self, *, asks_answers: bool) -> None:
-        """Set how much each passage counts."""
+        """Sets `weights`: how much each passage counts."""
         weights = self.kind_weights.copy()
-        weights[self.is_explained] = EXPLAINED_WEIGHT
+        is_explained = self.is_explained
+        weights[is_explained] = EXPLAINED_WEIGHT
         if asks_answers:
             # What only repeats something at length is never what was asked for.
-            is_asked_for = self.is_explained & self.tells
+            is_asked_for = is_explained & self.tells
             weights[is_asked_for] = ASKED_EXPLAINED_WEIGHT
         self.weights = weights
 
     def any_in_document(self, of_passages: Array) -> Array:
-        """For each document, whether a truth is there of any of its passages."""
+        """For each document, whether the value of any of its passages is true."""
         return self._in_document(np.logical_or, of_passages)
 
     def most_in_document(self, of_passages: Array) -> Array:
-        """For each document, the largest number of its passages."""
+        """For each document, the largest of its passages' values."""
         return self._in_document(np.maximum, of_passages)
 
     def sum_in_document(self, of_passages: Array) -> Array:
-        """For each document, the sum of the numbers of its passages."""
+        """For each document, the sum of its passages' values."""
         return self._in_document(np.add, of_passages)
 
     def _in_document(self, joining: np.ufunc, of_passages: Array) -> Array:
-        """For each document, the values of its passages, joined."""
+        """For each document, the values of its passages, joined into one by this function.
+
+        The last dimension of `of_passages` is that of the passages.
+        """
         first_passages = self.starts[:-1]
         of_documents: Array = joining.reduceat(of_passages, first_passages, axis=-1)
         return of_documents
 
     def counts(self, words: Sequence[Sequence[int]]) -> Array:
-        """How often each word is in each passage. A speaker's name is a word of each of theirs."""
+        """How often each word is in each passage. The name of a passage's speaker is one of its
+        words.
+        """
         named = np.flatnonzero(self.names)
         names = self.names[named]
         terms = np.concatenate([self.words, names])
@@ -154,7 +171,10 @@ class Corpus:
         return word_counts(words, terms, places, self.passage_count)
 
     def has(self, words: Sequence[Sequence[int]], where: Array | None = None) -> Array:
-        """Whether each word was spoken in each passage, among the words where `where` is true."""
+        """Whether each word was spoken in each passage.
+
+        With `where` only those spoken words count for which it is true.
+        """
         terms = self.words
         places = self.passage_of_word
         if where is not None:
@@ -168,89 +188,97 @@ class Corpus:
 
         It is 0 for a word that nobody spells as the question does.
         """
-        times = np.zeros((question.own, self.passage_count))
+        counts = np.zeros((question.own_count, self.passage_count))
         asks_with_accents = any(question.accents)
-        if not asks_with_accents and not self.accents.any():
-            return times
+        has_accents = self.accents.any()
+        if not asks_with_accents and not has_accents:
+            return counts
         for number, word in enumerate(question.own_words):
+            is_word = np.isin(self.words, word)
             accents = question.accents[number]
             is_same = self.accents == accents
-            has_word = np.isin(self.words, word)
-            has_same = has_word & is_same
-            if not has_same.any():
+            is_as_asked = is_word & is_same
+            if not is_as_asked.any():
                 continue
-            has_other = has_word & ~is_same
-            passages = self.passage_of_word[has_other]
-            of_word = times[number]
-            np.add.at(of_word, passages, 1)
-        return times
+            is_otherwise = is_word & ~is_same
+            passages = self.passage_of_word[is_otherwise]
+            counts_of_word = counts[number]
+            np.add.at(counts_of_word, passages, 1)
+        return counts
 
     def pair_counts(self, words: Sequence[Sequence[int]]) -> Array:
-        """How often each two neighbouring words of the question are near each other in each
-        passage, in either order.
+        """How often two neighbouring words of the question are near each other in each passage, in
+        either order. Returns a row for each such pair of words.
         """
-        hits = [np.isin(self.words, word) for word in words]
-        pairs = list(pairwise(hits))
-        counts = np.zeros((len(pairs), self.passage_count))
+        is_word = list[Array]()
+        for word in words:
+            is_word.append(np.isin(self.words, word))
+        pairs = list(pairwise(is_word))
+        shape = (len(pairs), self.passage_count)
+        counts = np.zeros(shape)
         for distance in range(1, PAIR_SPAN + 1):
             passages = self.passage_of_word[distance:]
-            passages_before = self.passage_of_word[:-distance]
-            is_within_one = passages == passages_before
-            for number, (one, other) in enumerate(pairs):
-                is_pair = _at_distance(one, other, distance)
-                is_pair &= is_within_one
-                of_pair = counts[number]
-                np.add.at(of_pair, passages[is_pair], 1)
+            earlier_passages = self.passage_of_word[:-distance]
+            is_within_passage = passages == earlier_passages
+            for number, pair in enumerate(pairs):
+                is_pair = _is_at_distance(*pair, distance)
+                is_pair &= is_within_passage
+                pair_passages = passages[is_pair]
+                counts_of_pair = counts[number]
+                np.add.at(counts_of_pair, pair_passages, 1)
         return counts
 
     def with_neighbours(self, values: Array) -> Array:
-        """Each passage's values and, with less weight, those of its neighbours in the same
-        document. A row is a word's.
+        """Adds to each passage's values, with less weight, those of its neighbours in the same
+        document. A row of `values` is a word's, a column a passage's. Returns a new table.
         """
-        total = values.astype(float)
+        sums = values.astype(float)
         for distance, weight in enumerate(NEIGHBOURS, 1):
             documents = self.document_of[distance:]
-            documents_before = self.document_of[:-distance]
-            is_same = documents == documents_before
+            earlier_documents = self.document_of[:-distance]
+            is_same = documents == earlier_documents
             weights = weight * is_same
-            values_before = values[:, :-distance]
-            values_behind = values[:, distance:]
-            total[:, distance:] += weights * values_before
-            total[:, :-distance] += weights * values_behind
-        return total
+            # Parts of `sums`: what is added to these is added to it.
+            later_sums = sums[:, distance:]
+            earlier_sums = sums[:, :-distance]
+            later_sums += weights * values[:, :-distance]
+            earlier_sums += weights * values[:, distance:]
+        return sums
 
 
-def _at_distance(one: Array, other: Array, distance: int) -> Array:
-    """Where one of two words is so many words behind the other, in either order.
+def _is_at_distance(is_one: Array, is_other: Array, distance: int) -> Array:
+    """Where two words stand so many places apart, in either order.
 
-    Takes where each of them is. Says it for all words but the first ones.
+    Takes, for each place of a text, whether it is the one word, and whether it is the other.
+    Returns it for the later place of the two, so it has no value for the first places.
     """
-    one_before = one[:-distance]
-    one_behind = one[distance:]
-    other_before = other[:-distance]
-    other_behind = other[distance:]
+    one_before = is_one[:-distance]
+    one_behind = is_one[distance:]
+    other_before = is_other[:-distance]
+    other_behind = is_other[distance:]
     is_pair = one_before & other_behind
     is_pair |= other_before & one_behind
     return is_pair
 
 
 def _turn_lengths(document: Document) -> Array:
-    """For each passage the length of its turn."""
+    """For each passage of a document, the length of its turn."""
     passages = document.passages
     turns = passages["turn"]
-    first_turn = turns.min()
-    numbers = turns - first_turn
-    lengths: Array = np.bincount(numbers, passages["length"])
-    of_passages: Array = lengths[numbers]
-    return of_passages
+    passage_lengths = passages["length"]
+    numbers = turns - turns.min()
+    lengths = np.bincount(numbers, passage_lengths)
+    turn_lengths: Array = lengths[numbers]
+    return turn_lengths
 
 
 def _has_assistant(document: Document) -> bool:
-    """Whether somebody in a document is an assistant: where all have names, people talk with each
-    other.
+    """Whether somebody who speaks in a document is an assistant.
+
+    Where all speakers, but tools, have names, people talk with each other.
     """
     passages = document.passages
-    is_person = passages["speaker"] != _TOOL
+    is_tool = passages["speaker"] == _TOOL
     has_name = passages["name"] > 0
-    of_persons = has_name[is_person]
-    return not of_persons.all()
+    has_name_or_is_tool = has_name | is_tool
+    return not has_name_or_is_tool.all()

@@ -249,21 +249,25 @@ def asks_for_answers(query: str, languages: Iterable[str]) -> bool:
 
 
 def _has_cue(
-    query: str, languages: Iterable[str], tables: Mapping[str, str], unspaced: str
+    query: str, languages: Iterable[str], tables: Mapping[str, str], unspaced_table: str
 ) -> bool:
-    """Whether a query has a cue of a table in these languages, or one of writing without spaces."""
+    """Whether a query has a cue of these languages' tables, or of the one of writing without
+    spaces.
+    """
     text = folded(query)
-    if _has_any(text, _unspaced_cues(unspaced)):
+    if _has_any(text, _unspaced_cues(unspaced_table)):
         return True
-    spoken = f" {' '.join(words(text))} "
+    words_of_text = " ".join(words(text))
+    spaced_text = f" {words_of_text} "
     for language in languages:
         table = tables.get(language, "")
-        if _has_any(spoken, _cues(table)):
+        if _has_any(spaced_text, _cues(table)):
             return True
     return False
 
 
 def _has_any(text: str, cues: Iterable[str]) -> bool:
+    """Whether a text has one of these cues."""
     return any(cue in text for cue in cues)
 
 
@@ -272,18 +276,24 @@ def _unspaced_cues(table: str) -> tuple[str, ...]:
     """The cues of a table of writing without spaces, as they stand in a folded text."""
     cues = list[str]()
     for phrase in table.split(","):
-        cues.append(folded(phrase.strip()))
+        stripped = phrase.strip()
+        cues.append(folded(stripped))
     return tuple(cues)
 
 
 @cache
 def _cues(table: str) -> tuple[str, ...]:
-    """The cues of a table, as they stand between the words of a folded text, divided by spaces."""
+    """The cues of a table, as they stand in the words of a folded text, each between two spaces.
+
+    A phrase with a star has no space at its end, so that it fits any ending.
+    """
     cues = list[str]()
     for phrase in table.split(","):
         if not phrase:
             continue
-        spelled = " ".join(words(folded(phrase)))
-        end = "" if phrase.endswith("*") else " "
-        cues.append(f" {spelled}{end}")
+        words_of_phrase = words(folded(phrase))
+        cue = " " + " ".join(words_of_phrase)
+        if not phrase.endswith("*"):
+            cue += " "
+        cues.append(cue)
     return tuple(cues)

@@ -1,4 +1,10 @@
-"""Conversations as documents for ranking: the hashes of their words, passage by passage."""
+"""Conversations as documents for ranking: the hashes of their words, passage by passage.
+
+A conversation has one document, or several if it is long. A document has passages, each of a few
+sentences of one turn. The kind of a passage says how much it counts: it tells something, asks for
+the past, or stands beside such a question (`format.TELLS` and so on). The mark of a word says
+whether it is in a question, and which accents it has (`format.MARKS`).
+"""
 
 import itertools
 import re
@@ -28,7 +34,7 @@ from lasting_memory.recall.format import (
     version_of,
 )
 from lasting_memory.recall.lexical import Array
-from lasting_memory.recall.threads import Conversation, Turn, weighed
+from lasting_memory.recall.threads import Conversation, Turn, weighted_pieces
 from lasting_memory.words import length_of
 
 # Characters of a turn that tell its language, and of a speaker's name.
@@ -94,24 +100,28 @@ class Document:
 
 
 def read_document(item: Any) -> Document:
-    """The inverse of `Document.stored`, of its item. Raises as `unpacked`."""
+    """The document of a stored item, whose value `Document.stored` made.
+
+    Raises `DamagedError` if the item is missing or cannot be read.
+    """
     row, passages, words, marks = unpacked(
         item, row=TABLE, passages=PASSAGES, words=WORDS, marks=MARKS
     )
+    value = item.value
     return Document(
-        item.value["thread_id"],
+        value["thread_id"],
         row,
-        item.value["language"],
+        value["language"],
         passages,
         words,
         marks,
-        item.value.get("left_out", 0),
+        value.get("left_out", 0),
     )
 
 
 class _Passage(NamedTuple):
-    """A passage of a turn: the turn's number, how much it counts, its text, and its words with
-    their marks.
+    """A passage of a turn: the turn's number, the kind, the text, and its stemmed words with their
+    marks.
     """
 
     turn: int
@@ -121,14 +131,17 @@ class _Passage(NamedTuple):
 
 
 def documents(talk: Conversation) -> list[Document]:
-    """A conversation's documents, one or more, in order. Blocks for milliseconds per hundred turns."""
+    """A conversation's documents, one or more, in order. Of an endless conversation the last ones.
+
+    Blocks for milliseconds per hundred turns.
+    """
     language = _language_of(talk)
-    parts = _parts(talk, language)
-    shown = parts[-MAX_DOCUMENTS:]
+    passages_of_documents = _split_passages(talk, language)
+    last_ones = passages_of_documents[-MAX_DOCUMENTS:]
     left_out = 0
-    if len(shown) < len(parts):
-        first_shown = shown[0][0]
-        left_out = first_shown.turn
+    if len(last_ones) < len(passages_of_documents):
+        first_passage = last_ones[0][0]
+        left_out = first_passage.turn
     whole = Document(
         talk.thread_id,
         _row(talk),
@@ -138,14 +151,13 @@ def documents(talk: Conversation) -> list[Document]:
         np.zeros(0, MARKS),
         left_out,
     )
-    # A search names speakers by their first name.
-    names = dict[str, int]()
+    name_hashes = dict[str, int]()
     for turn in talk.turns:
         name = turn.name
-        names[name] = _name_of(name, language)
+        name_hashes[name] = _first_name_hash(name, language)
     made = list[Document]()
-    for number, part in enumerate(shown):
-        document = _document(whole, talk.turns, names, number, part)
+    for number, passages in enumerate(last_ones):
+        document = _document(whole, talk.turns, name_hashes, number, passages)
         made.append(document)
     return made
 
@@ -154,41 +166,48 @@ def _language_of(talk: Conversation) -> str:
     """The language in which people and assistants speak in a conversation."""
     samples = list[str]()
     for turn in talk.turns:
-        if turn.speaker != "tool":
-            samples.append(turn.text[:_SAMPLE_CHARS])
+        if turn.speaker == "tool":
+            continue
+        sample = turn.text[:_SAMPLE_CHARS]
+        samples.append(sample)
     spoken = " ".join(samples)
     return lexical.language(spoken)
 
 
-def _parts(talk: Conversation, language: str) -> list[list[_Passage]]:
-    """The passages of a conversation, of each of its documents."""
-    part = list[_Passage]()
-    parts = [part]
-    words = 0
+def _split_passages(talk: Conversation, language: str) -> list[list[_Passage]]:
+    """A list of passages for each document of a conversation. A conversation without text has one
+    document without passages.
+    """
+    passages = list[_Passage]()
+    passages_of_documents = [passages]
+    word_count = 0
     for passage in _passages(talk, language):
-        words += len(passage.words)
-        is_full = len(part) >= MAX_PASSAGES or words > MAX_WORDS
-        if is_full and part:
-            part = []
-            parts.append(part)
-            words = len(passage.words)
-        part.append(passage)
-    return parts
+        size = len(passage.words)
+        word_count += size
+        has_enough_passages = len(passages) >= MAX_PASSAGES
+        is_full = has_enough_passages or word_count > MAX_WORDS
+        if passages and is_full:
+            passages = []
+            passages_of_documents.append(passages)
+            word_count = size
+        passages.append(passage)
+    return passages_of_documents
 
 
 def _passages(talk: Conversation, language: str) -> list[_Passage]:
     """All passages of a conversation, in order."""
     passages = list[_Passage]()
     for number, turn in enumerate(talk.turns):
-        for piece, kind in weighed(turn):
+        for piece, kind in weighted_pieces(turn):
             for text in _PASSAGE.findall(piece):
                 words = _words_of(text, language)
-                passages.append(_Passage(number, kind, text, words))
+                passage = _Passage(number, kind, text, words)
+                passages.append(passage)
     return passages
 
 
 def _row(talk: Conversation) -> Array:
-    """The row of a conversation's first document, without its counts."""
+    """The row of a conversation's first document in the table, without its counts of words."""
     began_at = talk.created_at or talk.date
     began = version_of(began_at)
     ended = version_of(talk.last_said_at)
@@ -203,46 +222,49 @@ def _row(talk: Conversation) -> Array:
 def _document(
     whole: Document,
     turns: Sequence[Turn],
-    names: Mapping[str, int],
+    name_hashes: Mapping[str, int],
     number: int,
-    part: Sequence[_Passage],
+    passages: Sequence[_Passage],
 ) -> Document:
-    """The document of some passages of a conversation.
+    """The document of this number, from 0, of a conversation. It has these passages.
 
-    `whole` says what all of its documents have in common.
+    `whole` says what all documents of the conversation have in common. `name_hashes` has the hash of
+    each speaker's first name.
     """
-    passages = np.zeros(len(part), PASSAGES)
+    rows = np.zeros(len(passages), PASSAGES)
     words = list[int]()
     marks = list[int]()
-    told = 0
-    for place, passage in enumerate(part):
+    telling_words = 0
+    for place, passage in enumerate(passages):
         turn = turns[passage.turn]
+        kind = passage.kind
         speaker = SPEAKERS.index(turn.speaker)
-        name = names[turn.name]
+        name = name_hashes[turn.name]
         size = len(passage.words)
         length = length_of(passage.text)
-        passages[place] = (passage.turn, speaker, passage.kind, name, size, length)
-        if passage.kind == TELLS:
-            told += size
+        rows[place] = (passage.turn, speaker, kind, name, size, length)
+        if kind == TELLS:
+            telling_words += size
         for word, mark in passage.words:
             words.append(hash_of(word))
             marks.append(mark)
     row = whole.row.copy()
     row["key"] += number
     row["words"] = len(words)
-    row["told"] = told
+    row["told"] = telling_words
     return replace(
         whole,
         row=row,
-        passages=passages,
+        passages=rows,
         words=np.array(words, WORDS),
         marks=np.array(marks, MARKS),
     )
 
 
-def _name_of(speaker: str, language: str) -> int:
-    """The number of a speaker's first name; 0 without one."""
-    terms = lexical.search_stems(speaker[:_NAME_CHARS], language)
+def _first_name_hash(speaker: str, language: str) -> int:
+    """The hash of a speaker's first name, by which a search names them; 0 without one."""
+    shortened = speaker[:_NAME_CHARS]
+    terms = lexical.search_stems(shortened, language)
     if not terms:
         return 0
     first = terms[0]
@@ -250,50 +272,55 @@ def _name_of(speaker: str, language: str) -> int:
 
 
 def _words_of(text: str, language: str) -> list[tuple[str, int]]:
-    """The words of a passage, stemmed, in order, each with its mark (`format.MARKS`)."""
+    """The words of a passage, stemmed, in order, each with its mark."""
     words = list[tuple[str, int]]()
     for sentence, is_question in repetition.sentences(text):
-        mark = IN_QUESTION if is_question else 0
+        sentence_mark = IN_QUESTION if is_question else 0
         if sentence.isascii():
+            # These have no accents.
             stems = lexical.ascii_search_stems(sentence, language)
-            words += zip(stems, itertools.repeat(mark))
+            words += zip(stems, itertools.repeat(sentence_mark))
             continue
         for term in lexical.search_stems(sentence, language):
-            accents = accents_of(term.accents) << ACCENTS_SHIFT
-            words.append((term.text, accents | mark))
+            accents = accents_of(term.accents)
+            mark = accents << ACCENTS_SHIFT | sentence_mark
+            words.append((term.text, mark))
     return words
 
 
 def postings(document: Document) -> Array:
-    """The postings of one document. A speaker's name is a word of each of their passages."""
-    words, places = _words_by_passage(document)
+    """The postings of one document: one for each of its words. The name of a passage's speaker is a
+    word of the passage.
+    """
+    words, places = _distinct_words(document)
     terms, term_of_word = np.unique(words, return_inverse=True)
     kind_of_passage = document.passages["kind"]
-    kinds = kind_of_passage[places]
-    tells = kinds == TELLS
-    tenths = TENTHS[kinds]
+    kind_of_word = kind_of_passage[places]
+    tells = kind_of_word == TELLS
+    tenths = TENTHS[kind_of_word]
     asking_tenths = np.where(tells, 0, tenths)
-    count = len(terms)
-    told = np.bincount(term_of_word, tells, count)
-    asked = np.bincount(term_of_word, asking_tenths, count)
-    rows = np.zeros(count, POSTINGS)
+    term_count = len(terms)
+    told = np.bincount(term_of_word, tells, term_count)
+    asked = np.bincount(term_of_word, asking_tenths, term_count)
+    rows = np.zeros(term_count, POSTINGS)
     rows["term"] = terms
     rows["count"] = np.minimum(told, _MOST_COUNTED)
     rows["asked"] = np.minimum(asked, _MOST_COUNTED)
     return rows
 
 
-def _words_by_passage(document: Document) -> tuple[Array, Array]:
-    """The words of each passage, each once, and the number of its passage."""
+def _distinct_words(document: Document) -> tuple[Array, Array]:
+    """The hashes of the words of each passage, each once for a passage, and the number of its
+    passage.
+    """
     passages = document.passages
+    sizes = passages["words"]
     numbers = np.arange(len(passages))
-    passage_of_word = np.repeat(numbers, passages["words"])
-    all_names = passages["name"]
-    named = np.flatnonzero(all_names)
-    names = all_names[named]
-    words = np.concatenate([document.words, names])
-    places = np.concatenate([passage_of_word, named])
-    small_places = places.astype("<u4")
-    both = np.stack([words, small_places])
-    words, places = np.unique(both, axis=1)
+    passage_of_word = np.repeat(numbers, sizes)
+    names = passages["name"]
+    named_passages = np.flatnonzero(names)
+    words = np.concatenate([document.words, names[named_passages]])
+    places = np.concatenate([passage_of_word, named_passages])
+    words_and_places = np.stack([words, places.astype("<u4")])
+    words, places = np.unique(words_and_places, axis=1)
     return words, places

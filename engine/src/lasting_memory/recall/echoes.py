@@ -2,6 +2,12 @@
 
 They count less than the statement, and make none of its words common. Otherwise each question about
 a fact would push down the conversation that told it.
+
+A passage is a few sentences of a turn. It is given by its number in a corpus, the passages of all
+documents that may answer a question (`corpus.py`). An array has a value for each passage, unless it
+says otherwise; a table has a row for each word of the question and a column for each passage. A
+statement is a passage of the person's that has a word of the question outside of questions, and
+tells something.
 """
 
 from collections.abc import Sequence
@@ -19,8 +25,10 @@ NEW_WORDS = 2
 
 
 class Echoes(NamedTuple):
-    """Which passages are echoes; and of each, which of the question's own words count nothing
-    there (`silent`, a row a word), because no passage that it repeats has them.
+    """`is_echo` says which passages are echoes.
+
+    `silent` is a table. It says which words of the question count nothing in a passage, because the
+    passage is an echo, and no statement that it repeats has them.
     """
 
     is_echo: Array
@@ -28,72 +36,77 @@ class Echoes(NamedTuple):
 
 
 def find_echoes(corpus: Corpus, words: Sequence[Sequence[int]]) -> Echoes:
-    """The echoes of what has words of a question.
+    """Finds the echoes for a question of these words.
 
-    An echo is, with words of the question in it, a passage
+    An echo has words of the question, and at least half of them are in one statement of another
+    conversation. Besides, it is a passage
 
-    - of the person's that has them in its questions only, or that has no word which the person had
-      not said in an earlier conversation (beside a question: of whose words fewer than half are
-      new), if at least half of them are in one passage that the person stated in another
-      conversation;
-    - or of an assistant's, no long explanation, if besides each of them was asked for in its
-      conversation or is in that passage.
+    - of the person's that has these words in its questions only, or in which no word is new: the
+      person had said all of them in an earlier conversation (beside a question: more than half of
+      them);
+    - or of an assistant's, no long explanation, of which each of these words was asked for in its
+      conversation or is in the statement.
     """
-    return _Search(corpus, words).echoes()
+    search = _EchoSearch(corpus, words)
+    return search.echoes()
 
 
-class _Search:
-    """What decides which passages are echoes, of all passages at once. A row is a word's."""
+class _EchoSearch:
+    """What decides which passages of a corpus are echoes."""
 
     def __init__(self, corpus: Corpus, words: Sequence[Sequence[int]]) -> None:
-        by_user = corpus.by_user[corpus.passage_of_word]
-        tells = corpus.tells[corpus.passage_of_word]
-        in_statement = ~corpus.in_question
-        user_asks = corpus.in_question & by_user
-        user_states = in_statement & by_user & tells
-        asked = corpus.has(words, user_asks)
-        stated = corpus.has(words, user_states)
+        passage_of_word = corpus.passage_of_word
+        by_user = corpus.by_user[passage_of_word]
+        tells = corpus.tells[passage_of_word]
+        in_question = corpus.in_question
+        in_statement = ~in_question
+        is_asked = in_question & by_user
+        is_stated = in_statement & by_user
+        is_stated &= tells
+        asked = corpus.has(words, is_asked)
+        stated = corpus.has(words, is_stated)
         states_any = stated.any(axis=0)
-        is_short = ~corpus.is_explained
+        document_of = corpus.document_of
         days = _days_of(corpus)
+        short_answers = corpus.by_assistant & ~corpus.is_explained
 
         self._corpus = corpus
         self._has = corpus.has(words)
-        self._has_as_statement = corpus.has(words, in_statement)
+        self._has_in_statement = corpus.has(words, in_statement)
         self._stated = stated
         self._asked_in_document = corpus.any_in_document(asked)
-        self._sources = np.flatnonzero(states_any)
-        self._days = days[corpus.document_of]
-        self._conversations = corpus.conversations[corpus.document_of]
+        self._statements = np.flatnonzero(states_any)
+        self._days = days[document_of]
+        self._conversations = corpus.conversations[document_of]
         self._only_asks = corpus.by_user & ~states_any
-        self._repeats = corpus.by_assistant & corpus.tells & is_short
+        self._is_answer = short_answers & corpus.tells
 
     def echoes(self) -> Echoes:
         """The echoes among all passages."""
         is_echo = np.zeros(self._corpus.passage_count, bool)
         silent = np.zeros(self._has.shape, bool)
         for passage in self._candidates():
-            sources = self._repeated_by(passage)
-            if not len(sources):
+            statements = self._repeated_by(passage)
+            if not len(statements):
                 continue
-            stated = self._stated[:, sources]
+            stated = self._stated[:, statements]
             is_stated = stated.any(axis=1)
             is_echo[passage] = True
             silent[:, passage] = ~is_stated
         return Echoes(is_echo, silent)
 
     def _candidates(self) -> Array:
-        """Passages that may be echoes."""
+        """The passages that may be echoes, by what they say themselves."""
         corpus = self._corpus
         has_word = self._has.any(axis=0)
-        may_be = self._by_user_alone() | self._repeats
-        may_be &= has_word
-        may_be &= corpus.tells
-        may_be &= corpus.with_assistant
-        return np.flatnonzero(may_be)
+        may_be_echo = self._asks_or_repeats() | self._is_answer
+        may_be_echo &= has_word
+        may_be_echo &= corpus.tells
+        may_be_echo &= corpus.with_assistant
+        return np.flatnonzero(may_be_echo)
 
-    def _by_user_alone(self) -> Array:
-        """Passages of the person's that only ask, or say nothing new.
+    def _asks_or_repeats(self) -> Array:
+        """Whether each passage is the person's and only asks, or says nothing new.
 
         One with several new words tells something, whatever it asks beside that.
         """
@@ -110,127 +123,146 @@ class _Search:
         return asks_or_repeats
 
     def _repeated_by(self, passage: int) -> Array:
-        """The person's statements, in other conversations, that a passage asks for or repeats."""
-        sources = self._sources
-        matched = self._matched(passage)
-        stated = self._stated[np.ix_(matched, sources)]
-        count_stated = stated.sum(axis=0)
-        least = len(matched) / 2
-        is_repeated = count_stated >= least
+        """The statements that a passage asks for or repeats.
+
+        They are in other conversations, and have at least half of the passage's words of the
+        question.
+        """
+        statements = self._statements
+        words = self._words_of(passage)
+        cells = np.ix_(words, statements)
+        stated = self._stated[cells]
+        shared = stated.sum(axis=0)
+        is_repeated = shared >= len(words) / 2
         conversation = self._conversations[passage]
-        is_repeated &= self._conversations[sources] != conversation
-        if self._repeats[passage]:
-            is_repeated &= self._says_no_more(passage, matched, stated)
+        conversations = self._conversations[statements]
+        is_repeated &= conversations != conversation
+        if self._is_answer[passage]:
+            is_repeated &= self._says_no_more(passage, words, stated)
         else:
+            # Only the person themselves repeats their statement.
             names = self._corpus.names
-            name = names[passage]
-            is_repeated &= names[sources] == name
+            is_repeated &= names[statements] == names[passage]
+        # One can ask for what is said later, but not repeat it.
         if not self._only_asks[passage]:
-            day = self._days[passage]
-            is_repeated &= self._days[sources] <= day
-        repeated: Array = sources[is_repeated]
+            days = self._days[statements]
+            is_repeated &= days <= self._days[passage]
+        repeated: Array = statements[is_repeated]
         return repeated
 
-    def _says_no_more(self, passage: int, matched: Array, stated: Array) -> Array:
-        """Whether an assistant's passage has no words of the question but those that a statement
-        has, or that were asked for in its conversation. For each statement.
+    def _says_no_more(self, passage: int, words: Array, stated: Array) -> Array:
+        """For each statement, whether it accounts for an assistant's passage: each of the passage's
+        words of the question is in the statement, or was asked for in the passage's conversation.
+
+        `words` are the numbers of these words. `stated` says which statement has which of them.
         """
         document = self._corpus.document_of[passage]
-        was_asked = self._asked_in_document[matched, document]
-        is_known = stated | was_asked[:, None]
-        says_no_more: Array = is_known.all(axis=0)
+        was_asked = self._asked_in_document[words, document]
+        as_column = was_asked[:, None]
+        is_accounted_for = stated | as_column
+        says_no_more: Array = is_accounted_for.all(axis=0)
         return says_no_more
 
-    def _matched(self, passage: int) -> Array:
-        """The question's words in a passage. Whether an assistant offers something more, as a
-        question, says nothing.
+    def _words_of(self, passage: int) -> Array:
+        """The numbers of the question's words that a passage has.
+
+        Of an assistant's passage only those outside of questions, if there are any: whether it
+        offers something more, as a question, says nothing.
         """
-        if self._repeats[passage]:
-            is_stated = self._has_as_statement[:, passage]
+        if self._is_answer[passage]:
+            is_stated = self._has_in_statement[:, passage]
             if is_stated.any():
                 return np.flatnonzero(is_stated)
-        is_there = self._has[:, passage]
-        return np.flatnonzero(is_there)
+        has_word = self._has[:, passage]
+        return np.flatnonzero(has_word)
 
 
 def _count_by_passage(corpus: Corpus, is_counted: Array) -> Array:
-    """How many words of each passage count."""
-    return np.bincount(corpus.passage_of_word, is_counted, corpus.passage_count)
+    """How many of its words count, for each passage. `is_counted` says it of each word spoken."""
+    passages = corpus.passage_of_word
+    return np.bincount(passages, is_counted, corpus.passage_count)
 
 
 def _new_words(corpus: Corpus) -> Array:
     """How many words of each passage the person had not said in an earlier conversation."""
     moments = _moments(corpus)
+    passage_of_word = corpus.passage_of_word
     moment_of_passage = moments[corpus.document_of]
-    moment_of_word = moment_of_passage[corpus.passage_of_word]
-    by_user = corpus.by_user[corpus.passage_of_word]
+    moment_of_word = moment_of_passage[passage_of_word]
+    by_user = corpus.by_user[passage_of_word]
 
     terms, term_of_word = np.unique(corpus.words, return_inverse=True)
+    terms_by_user = term_of_word[by_user]
+    moments_by_user = moment_of_word[by_user]
+    # For each term the moment at which the person said it first; later than all if they never did.
     never = len(moments)
-    first_said = np.full(len(terms), never)
-    said_terms = term_of_word[by_user]
-    said_moments = moment_of_word[by_user]
-    np.minimum.at(first_said, said_terms, said_moments)
-    first_said_of_word = first_said[term_of_word]
-    is_new = first_said_of_word >= moment_of_word
+    first_moments = np.full(len(terms), never)
+    np.minimum.at(first_moments, terms_by_user, moments_by_user)
+    first_moment_of_word = first_moments[term_of_word]
+    is_new = first_moment_of_word >= moment_of_word
     return _count_by_passage(corpus, is_new)
 
 
 def _days_of(corpus: Corpus) -> Array:
-    """For each document, the day on which its conversation began."""
+    """For each document, the day on which its conversation began, counted since 1970."""
     seconds = corpus.rows["began"]
     days: Array = seconds // DAY_SECONDS
     return days
 
 
 def _moments(corpus: Corpus) -> Array:
-    """For each document, which one its conversation is, in the order of time, from 0."""
+    """For each document, the number of its conversation in the order of time, from 0."""
     days = _days_of(corpus)
     versions = corpus.rows["version"]
-    order = np.lexsort((corpus.conversations, versions, days))
+    keys = (corpus.conversations, versions, days)
+    order = np.lexsort(keys)
     conversations = corpus.conversations[order]
-    later_ones = conversations[1:]
-    is_next = later_ones != conversations[:-1]
+    is_next = conversations[1:] != conversations[:-1]
     moments = np.zeros(len(order), int)
-    later_places = order[1:]
-    moments[later_places] = np.cumsum(is_next)
+    later_documents = order[1:]
+    moments[later_documents] = np.cumsum(is_next)
     return moments
 
 
 def without_echoes(
     frequencies: Frequencies, corpus: Corpus, counts: Array, is_echo: Array
 ) -> Frequencies:
-    """The frequencies without echoes: what repeats a word does not make it common.
+    """The frequencies of the question's words without echoes: what repeats a word does not make it
+    common.
 
     `counts` say how often each word is in each passage.
     """
     has_word = counts > 0
     tells = corpus.tells & ~is_echo
-    telling = has_word & tells
-    echoing = has_word & is_echo
-    passage_share = _share(telling, echoing)
+    tells_word = has_word & tells
+    echoes_word = has_word & is_echo
+    passage_shares = _telling_shares(tells_word, echoes_word)
 
-    told = corpus.any_in_document(telling)
-    echoed = corpus.any_in_document(echoing)
-    only_echoed = echoed & ~told
-    # Of the conversations that are no candidates, as many only repeat it as of these.
-    share = _share(told, only_echoed)
-    gone = frequencies.conversations * (1 - share)
-    most_gone = float(gone.max(initial=0.0))
-    total = round(frequencies.total - most_gone)
+    is_told = corpus.any_in_document(tells_word)
+    is_echoed = corpus.any_in_document(echoes_word)
+    is_only_echoed = is_echoed & ~is_told
+    # Of the conversations that are no candidates, as many only repeat a word as of these.
+    shares = _telling_shares(is_told, is_only_echoed)
+    conversations = frequencies.conversations
+    only_echoing = conversations * (1 - shares)
+    most_echoing = float(only_echoing.max(initial=0.0))
+    total = round(frequencies.total - most_echoing)
     return frequencies._replace(
-        conversations=frequencies.conversations * share,
-        passages=frequencies.passages * passage_share,
+        conversations=conversations * shares,
+        passages=frequencies.passages * passage_shares,
         total=max(1, total),
     )
 
 
-def _share(telling: Array, echoing: Array) -> Array:
-    """For each word, the share of texts that tell it among these and those that repeat it; 1 if
+def _telling_shares(tells: Array, echoes: Array) -> Array:
+    """For each word, the share of the texts that tell it among those that tell or echo it; 1 if
     none tells it.
+
+    Both tables say it of each word, by row, and each text.
     """
-    telling_texts = telling.sum(axis=1)
-    echoing_texts = echoing.sum(axis=1)
-    either = telling_texts + echoing_texts
-    shares = telling_texts / np.maximum(1, either)
-    return np.where(telling_texts > 0, shares, 1.0)
+    telling = tells.sum(axis=1)
+    echoing = echoes.sum(axis=1)
+    either = telling + echoing
+    shares = telling / np.maximum(1, either)
+    is_told = telling > 0
+    return np.where(is_told, shares, 1.0)

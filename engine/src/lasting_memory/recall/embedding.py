@@ -1,8 +1,8 @@
-"""Embedding the passages of conversations for the store's semantic index, behind the searches that
-need them.
+"""Embeds the passages of conversations for the store's semantic index, in a task behind the searches
+that need them.
 
-The items of `waiting` (`index.py`) say which conversations are left. What a process does not finish
-goes on with the next search or consolidation.
+An item of the namespace `waiting` (`index.py`) says that a conversation's passages are to be
+embedded. What a process does not finish goes on with the next search or consolidation.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ MODEL = "model"
 # Seconds that a forgetting waits for what is embedded at that moment.
 _STOP_SECONDS = 10.0
 
-# What embeds for a person, by event loop and person.
+# The task that embeds for a person, by event loop and person.
 _tasks: dict[tuple[asyncio.AbstractEventLoop, identity.Actor], asyncio.Task[None]] = {}
 
 logger = logging.getLogger("memory")
@@ -35,35 +35,38 @@ logger = logging.getLogger("memory")
 async def with_meaning(
     store: BaseStore, actor: identity.Actor, index: Index, began: journal.Began | None
 ) -> Index:
-    """The index, which says whether its conversations are embedded by the store's present model.
+    """Sets `meaning` of an index: whether its conversations are embedded by the store's present
+    model. Returns the index.
 
-    It is an empty one if the store has a semantic index now that knows none of it.
+    If the store has a semantic index now that knows none of them, the index is dropped, and an
+    empty one is returned, so that all are indexed and embedded anew.
     """
     model = platform.embedding_model(store)
     if not model:
         return index
-    where = namespaces.recall(actor, "texts")
-    item = await store.aget(where, MODEL)
+    texts = namespaces.recall(actor, "texts")
+    item = await store.aget(texts, MODEL)
     if item is None:
         await forget(store, actor)
-        note = PutOp(where, MODEL, {"model": model}, index=False)
+        note = PutOp(texts, MODEL, {"model": model}, index=False)
         await write(store, actor, [note], began)
         return Index(meaning=True)
-    known = item.value["model"]
-    if known != model:
-        _warn_of_another_model(known, model)
+    stored_model = item.value["model"]
+    if stored_model != model:
+        _warn_of_another_model(stored_model, model)
         return index
     index.meaning = True
     return index
 
 
 @cache  # a line for a process, not for each search
-def _warn_of_another_model(known: str, named: str) -> None:
+def _warn_of_another_model(stored_model: str, named_model: str) -> None:
+    """Logs that the store's vectors are of another model than the one that its settings name."""
     fix = "`python -m seeds embeddings --url <server>` has all of them embedded anew"
     logger.warning(
         "The store has vectors of %s, and store.index says %s: talks are found by words; %s.",
-        known,
-        named,
+        stored_model,
+        named_model,
         fix,
     )
 
@@ -78,24 +81,25 @@ async def embed_waiting(
     began: journal.Began | None,
     routes: Collection[str],
 ) -> int:
-    """Have the conversations embedded that wait for it. Returns how many wait after so many seconds
-    (None: until none does).
+    """Has the conversations embedded that wait for it. Returns how many still wait after so many
+    seconds (None: it returns once none does).
 
-    One task a person does it, which goes on behind this call.
+    One task a person embeds, and goes on behind this call.
     """
     waiting = namespaces.recall(actor, "waiting")
     if not await store.asearch(waiting, limit=1):
         return 0
     key = (asyncio.get_running_loop(), actor)
     if key not in _tasks:
-        task = asyncio.create_task(
+        new_task = asyncio.create_task(
             _embed_all(store, threads, actor, agents, began=began, routes=routes)
         )
-        task.add_done_callback(lambda _: _tasks.pop(key, None))
-        _tasks[key] = task
-    await asyncio.wait({_tasks[key]}, timeout=seconds)
-    left = await store.asearch(waiting, limit=MOST_PARTS)
-    return len(left)
+        new_task.add_done_callback(lambda _: _tasks.pop(key, None))
+        _tasks[key] = new_task
+    task = _tasks[key]
+    await asyncio.wait({task}, timeout=seconds)
+    items = await store.asearch(waiting, limit=MOST_PARTS)
+    return len(items)
 
 
 async def _embed_all(
@@ -107,7 +111,11 @@ async def _embed_all(
     began: journal.Began | None,
     routes: Collection[str],
 ) -> None:
-    """Embed the passages of the conversations that wait for it, newest first, until none does."""
+    """Embeds the passages of the conversations that wait for it, newest first, until none does, or
+    until their person is forgotten.
+
+    An error is logged, and ends it.
+    """
     waiting = namespaces.recall(actor, "waiting")
     try:
         while items := await store.asearch(waiting, limit=MOST_PARTS):
@@ -117,7 +125,8 @@ async def _embed_all(
                 talk = talks[0] if talks else None
                 key = key_of(thread_id)
                 ops = await text_ops(store, actor, key, talk)
-                ops.append(PutOp(waiting, item.key, None))
+                done = PutOp(waiting, item.key, None)
+                ops.append(done)
                 is_written = await write(store, actor, ops, began)
                 if not is_written:
                     return
@@ -127,20 +136,26 @@ async def _embed_all(
 
 
 def _newest_first(item: Any) -> int:
-    return -int(item.value["version"])
+    """Sorts items of `waiting` by the versions of their conversations."""
+    version = int(item.value["version"])
+    return -version
 
 
 async def stop_embedding(actor: identity.Actor) -> None:
-    """End what this process embeds for a person. Another process notices that they were forgotten."""
-    here = asyncio.get_running_loop()
-    ended = list[asyncio.Task[None]]()
+    """Cancels the tasks of this process that embed for a person, and waits for those of the running
+    loop, for at most `_STOP_SECONDS`.
+
+    Another process notices that the person was forgotten.
+    """
+    running_loop = asyncio.get_running_loop()
+    cancelled = list[asyncio.Task[None]]()
     for (loop, person), task in list(_tasks.items()):
         if person != actor:
             continue
-        if loop is here:
+        if loop is running_loop:
             task.cancel()
-            ended.append(task)
+            cancelled.append(task)
         else:
             loop.call_soon_threadsafe(task.cancel)
-    if ended:
-        await asyncio.wait(ended, timeout=_STOP_SECONDS)
+    if cancelled:
+        await asyncio.wait(cancelled, timeout=_STOP_SECONDS)

@@ -1,6 +1,11 @@
 """What is stored of conversations for search: arrays of numbers, and how they become an item's
 value.
 
+A conversation has one document, or several if it is long. A document has passages, each of a few
+sentences of one turn. Conversations and documents have numbers of 64 bits (`key_of`); a
+conversation's number is that of its first document. A part of the index is the table of some
+documents, and their postings, which are spread over buckets.
+
 Words are 32-bit hashes, because an array of them is small and quick to compare. Two words of one
 hash cost a wrong candidate at worst.
 """
@@ -72,32 +77,33 @@ class DamagedError(ValueError):
     """A stored item that is not what this version of the code writes."""
 
 
-def packed(arrays: Mapping[str, Array], **about: Any) -> dict[str, Any]:
-    """The value of an item with these arrays, by name, and with what else is to be known."""
-    value = {"format": FORMAT, **about}
+def packed(arrays: Mapping[str, Array], **details: Any) -> dict[str, Any]:
+    """The value of an item of the store with these arrays, by name, and these details."""
+    value = {"format": FORMAT, **details}
     for name, array in arrays.items():
-        compressed = zlib.compress(_columns(array), 1)
+        columns = _columns(array)
+        compressed = zlib.compress(columns, 1)
         encoded = base64.b64encode(compressed)
         value[name] = encoded.decode()
     return value
 
 
-def unpacked(item: object, **kinds: Any) -> list[Array]:
-    """The arrays of these kinds, by name, in a stored item.
+def unpacked(item: object, **types: Any) -> list[Array]:
+    """The arrays in a stored item, each by its name and of its type (`TABLE` and so on).
 
-    Raises `DamagedError` if it is gone, of another format, or cannot be read.
+    Raises `DamagedError` if the item is gone, of another format, or cannot be read.
     """
     value = getattr(item, "value", {})
-    if value.get("format") != FORMAT:
-        raise DamagedError(
-            f"An item of the index is gone, or of the format {value.get('format')!r}."
-        )
+    stored_format = value.get("format")
+    if stored_format != FORMAT:
+        raise DamagedError(f"An item of the index is gone, or of the format {stored_format!r}.")
     arrays = list[Array]()
     try:
-        for name, kind in kinds.items():
+        for name, array_type in types.items():
             compressed = base64.b64decode(value[name])
-            stored = zlib.decompress(compressed)
-            arrays.append(_rows(stored, kind))
+            columns = zlib.decompress(compressed)
+            array = _rows(columns, array_type)
+            arrays.append(array)
     except (LookupError, TypeError, ValueError, zlib.error) as error:
         raise DamagedError(f"An item of the index cannot be read: {error!r}.") from error
     return arrays
@@ -107,26 +113,39 @@ def _columns(array: Array) -> bytes:
     """The bytes of an array; of one with fields the first bytes of all its rows, then the second
     ones, and so on. Bytes of one meaning beside each other compress a sixth better.
     """
-    if array.dtype.names is None or not len(array):
-        return array.tobytes()
-    rows = np.frombuffer(array.tobytes(), "u1").reshape(len(array), -1)
-    return rows.T.tobytes()
+    stored = array.tobytes()
+    has_fields = array.dtype.names is not None
+    if not has_fields or not stored:
+        return stored
+    return _transposed(stored, len(array))
 
 
-def _rows(columns: bytes, kind: np.dtype[Any]) -> Array:
-    """The inverse of `_columns`. Raises `ValueError` for bytes that are no rows of this kind."""
-    if kind.names is None or not columns:
-        return np.frombuffer(columns, kind)
-    by_column = np.frombuffer(columns, "u1").reshape(kind.itemsize, -1)
-    return np.frombuffer(by_column.T.tobytes(), kind)
+def _rows(columns: bytes, array_type: np.dtype[Any]) -> Array:
+    """The inverse of `_columns`. Raises `ValueError` for bytes that are no array of this type."""
+    stored = columns
+    has_fields = array_type.names is not None
+    if has_fields and columns:
+        stored = _transposed(columns, array_type.itemsize)
+    return np.frombuffer(stored, array_type)
+
+
+def _transposed(stored: bytes, row_count: int) -> bytes:
+    """Bytes, taken as a matrix with so many rows, column by column.
+
+    Raises `ValueError` if they do not fill the rows.
+    """
+    single_bytes = np.frombuffer(stored, "u1")
+    matrix = single_bytes.reshape(row_count, -1)
+    return matrix.T.tobytes()
 
 
 def key_of(thread_id: str) -> int:
-    """A conversation's number in the index, which is that of its first document.
+    """The number of a thread's conversation in the index, which is that of its first document.
 
     The numbers of its other documents follow it.
     """
-    digest = hashlib.blake2b(thread_id.encode(), digest_size=8)
+    encoded = thread_id.encode()
+    digest = hashlib.blake2b(encoded, digest_size=8)
     number = int.from_bytes(digest.digest())
     return number & ~int(_DOCUMENT_BITS)
 
@@ -137,12 +156,15 @@ def name_of(key: int) -> str:
 
 
 def conversation_of(keys: Array) -> Array:
-    """The numbers of the conversations of documents, by their numbers."""
+    """The number of each document's conversation, by the documents' numbers."""
     return keys & ~_DOCUMENT_BITS
 
 
 def version_of(updated_at: str) -> int:
-    """The time of a thread's last change in microseconds since 1970; 0 if it is unknown."""
+    """A thread's version: the time of its last change in microseconds since 1970.
+
+    Takes an ISO time, of UTC if it names no zone. Returns 0 for any other text.
+    """
     try:
         moment = datetime.fromisoformat(updated_at)
     except ValueError:
@@ -154,21 +176,22 @@ def version_of(updated_at: str) -> int:
 
 
 def hash_of(word: str) -> int:
-    """A word's number in the index."""
-    return zlib.crc32(word.encode())
+    """A word's hash: its number in the index."""
+    encoded = word.encode()
+    return zlib.crc32(encoded)
 
 
 def accents_of(accents: str) -> int:
     """The number of a word's accents (`words.Term`), from 1 to 127; 0 for none."""
     if not accents:
         return 0
-    number = zlib.crc32(accents.encode())
-    return 1 + number % 127
+    hashed = hash_of(accents)
+    return 1 + hashed % 127
 
 
 class Part(NamedTuple):
-    """Some conversations of the index, by the namespace and key of their table. Their postings are
-    in so many buckets.
+    """Some documents of the index: the namespace and key of the stored item of their table, the
+    table, the languages of their conversations, and the number of buckets of their postings.
     """
 
     namespace: tuple[str, ...]
@@ -179,32 +202,40 @@ class Part(NamedTuple):
 
 
 def read_part(item: Any) -> Part:
-    """A part of the index, of the item of its table. Raises as `unpacked`."""
+    """The part of the index whose table is in a stored item.
+
+    Raises `DamagedError` if the table cannot be read.
+    """
     (table,) = unpacked(item, table=TABLE)
-    languages = item.value["languages"]
-    buckets = item.value["buckets"]
-    return Part(item.namespace, item.key, table, languages, buckets)
+    value = item.value
+    languages = value["languages"]
+    bucket_count = value["buckets"]
+    return Part(item.namespace, item.key, table, languages, bucket_count)
 
 
 def newest(table: Array) -> Array:
-    """Which rows are those of the newest version of their conversation, each document once."""
+    """For each row of a table of documents, whether it counts.
+
+    Those rows count that are of the newest version of their conversation, each document once.
+    """
     keys = table["key"]
     versions = table["version"]
-    all_conversations = conversation_of(keys)
-    conversations, conversation_of_row = np.unique(all_conversations, return_inverse=True)
+    conversation_of_row = conversation_of(keys)
+    conversations, places = np.unique(conversation_of_row, return_inverse=True)
     latest = np.zeros(len(conversations), versions.dtype)
-    np.maximum.at(latest, conversation_of_row, versions)
-    is_latest = versions == latest[conversation_of_row]
-    current = np.flatnonzero(is_latest)
-    current_keys = keys[current]
-    _, first_places = np.unique(current_keys, return_index=True)
-    places = current[first_places]
+    np.maximum.at(latest, places, versions)
+    is_latest = versions == latest[places]
+    latest_rows = np.flatnonzero(is_latest)
+    latest_keys = keys[latest_rows]
+    _, first_places = np.unique(latest_keys, return_index=True)
+    newest_rows = latest_rows[first_places]
     is_newest = np.zeros(len(table), bool)
-    is_newest[places] = True
+    is_newest[newest_rows] = True
     return is_newest
 
 
-def joined(arrays: Sequence[Array], kind: Any) -> Array:
-    """Arrays of a kind, one after the other; an empty one of none."""
-    empty = np.zeros(0, kind)
-    return np.concatenate([empty, *arrays])
+def joined(arrays: Sequence[Array], array_type: Any) -> Array:
+    """Arrays of a type (`TABLE` and so on), one after the other; an empty array if there are none."""
+    empty = np.zeros(0, array_type)
+    with_empty = [empty, *arrays]
+    return np.concatenate(with_empty)

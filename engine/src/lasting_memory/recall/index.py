@@ -1,5 +1,10 @@
 """The index of a person's past conversations, derived from their threads, in the store.
 
+A conversation has one document, or several if it is long. Both have numbers (`format.key_of`). The
+index has parts, each of some documents: a table with a row for each document, and postings, which
+say what words are in them. The postings of a part are in buckets, by word. The functions below with
+"ops" in their names make store operations, and write nothing.
+
 Five namespaces a person (`namespaces.recall`):
 
 - `documents`: an item for each conversation (`Document`), several for a long one, with their
@@ -68,10 +73,11 @@ MOST_PARTS = 1_000
 
 @dataclass(slots=True)
 class Index:
-    """The index before any bucket is read: its parts, and the time up to which it is complete.
+    """The index before any bucket is read: its parts, and the watermark.
 
-    `outstanding` counts the conversations that are not in it yet, or not by their meaning;
-    `meaning` says whether that counts. `new_parts` counts those that are to be merged.
+    `outstanding` counts the conversations that are not in it yet, or whose passages are not embedded
+    yet. `meaning`: passages are embedded, so that a search finds them by their meaning. `new_parts`
+    counts the parts that are in no segment yet.
     """
 
     parts: list[Part] = field(default_factory=list)
@@ -82,7 +88,7 @@ class Index:
 
     @property
     def table(self) -> Array:
-        """The rows of all parts."""
+        """The rows of all parts, one part after the other."""
         tables = list[Array]()
         for part in self.parts:
             tables.append(part.table)
@@ -129,26 +135,33 @@ async def load(store: BaseStore, actor: identity.Actor) -> Index:
         part = read_part(item)
         index.parts.append(part)
     if watermark is not None and index.parts:
-        index.watermark = watermark.value.get("version", 0)
+        value = watermark.value
+        index.watermark = value.get("version", 0)
     return index
 
 
 async def state_of(store: BaseStore, actor: identity.Actor) -> frozenset[tuple[str, datetime]]:
-    """The parts of the index, and when each was put.
+    """The state of the index: the key of each of its parts, and when it was put.
 
-    Another value says that somebody has changed the index.
+    It is another one once somebody has changed the index.
     """
     new = await _new_parts(store, actor, MOST_PARTS)
     segments = await _segments(store, actor)
-    return frozenset((part.key, part.updated_at) for part in (*new, *segments))
+    state = set[tuple[str, datetime]]()
+    for item in (*new, *segments):
+        key_and_time = (item.key, item.updated_at)
+        state.add(key_and_time)
+    return frozenset(state)
 
 
 async def _new_parts(store: BaseStore, actor: identity.Actor, most: int) -> list[SearchItem]:
+    """The items of parts that are in no segment yet, at most so many."""
     new_of = namespaces.recall(actor, "new")
     return await store.asearch(new_of, limit=most)
 
 
 async def _segments(store: BaseStore, actor: identity.Actor) -> list[SearchItem]:
+    """The items of all segments."""
     segments_of = namespaces.recall(actor, "segments")
     return await store.asearch(segments_of, limit=MOST_PARTS)
 
@@ -156,33 +169,34 @@ async def _segments(store: BaseStore, actor: identity.Actor) -> list[SearchItem]
 async def read_postings(
     store: BaseStore, actor: identity.Actor, parts: Sequence[Part], hashes: Collection[int]
 ) -> Array:
-    """The postings of these words, and others, by places in the table of all parts.
+    """The postings in the buckets of these words, which have other words, too.
 
-    Raises `DamagedError` if a bucket cannot be read, or is gone: its part was just merged.
+    A posting names a document by its place in the table of all these parts (`Index.table`). Raises
+    `DamagedError` if a bucket cannot be read, or is gone because its part was just merged.
     """
-    documents_of = namespaces.recall(actor, "documents")
-    reads = list[GetOp]()
-    first_places = list[int]()
-    first_place = 0
+    names = list[str]()
+    offsets = list[int]()
+    offset = 0
     for part in parts:
-        buckets = {hashed % part.buckets for hashed in hashes}
+        buckets = set[int]()
+        for word_hash in hashes:
+            buckets.add(word_hash % part.buckets)
         for bucket in buckets:
-            name = _bucket_name(part, bucket)
-            reads.append(GetOp(documents_of, name))
-            first_places.append(first_place)
-        first_place += len(part.table)
-    items = await store.abatch(reads)
+            names.append(_bucket_name(part, bucket))
+            offsets.append(offset)
+        offset += len(part.table)
+    items = await _documents_items(store, actor, names)
     rows = list[Array]()
-    for item, place in zip(items, first_places, strict=True):
+    for item, offset_of_part in zip(items, offsets, strict=True):
         (stored,) = unpacked(item, postings=POSTINGS)
         moved = stored.copy()
-        moved["place"] += place
+        moved["place"] += offset_of_part
         rows.append(moved)
     return joined(rows, POSTINGS)
 
 
 def _bucket_name(part: Part, number: int) -> str:
-    """The key of a bucket of a part's postings, among the documents."""
+    """The key of a bucket of a part's postings, in the namespace `documents`."""
     return f"{part.name}/{number}"
 
 
@@ -191,23 +205,39 @@ def _put(namespace: Namespace, key: str, value: dict[str, Any]) -> PutOp:
     return PutOp(namespace, key, value, index=False)
 
 
+def _put_document(actor: identity.Actor, key: str, value: dict[str, Any]) -> PutOp:
+    """The operation that puts an item of the namespace `documents`."""
+    documents_of = namespaces.recall(actor, "documents")
+    return _put(documents_of, key, value)
+
+
 def _delete(namespace: Namespace, key: str) -> PutOp:
     """The operation that deletes an item."""
     return PutOp(namespace, key, None)
 
 
-async def document_items(store: BaseStore, actor: identity.Actor, keys: Iterable[int]) -> list[Any]:
-    """The items of the documents of these numbers; None where there is none."""
+def _delete_document(actor: identity.Actor, key: str) -> PutOp:
+    """The operation that deletes an item of the namespace `documents`."""
     documents_of = namespaces.recall(actor, "documents")
+    return _delete(documents_of, key)
+
+
+async def document_items(store: BaseStore, actor: identity.Actor, keys: Iterable[int]) -> list[Any]:
+    """The items of the documents of these numbers, in their order; None for each that is missing."""
     names = map(name_of, keys)
-    return await _items(store, documents_of, names)
+    return await _documents_items(store, actor, names)
 
 
-async def _items(store: BaseStore, namespace: Namespace, names: Iterable[str]) -> list[Any]:
-    """The items of these keys; None where there is none."""
+async def _documents_items(
+    store: BaseStore, actor: identity.Actor, names: Iterable[str]
+) -> list[Any]:
+    """The items of these keys in the namespace `documents`, in their order; None for each that is
+    missing.
+    """
+    documents_of = namespaces.recall(actor, "documents")
     reads = list[GetOp]()
     for name in names:
-        reads.append(GetOp(namespace, name))
+        reads.append(GetOp(documents_of, name))
     items: list[Any] = await store.abatch(reads)
     return items
 
@@ -219,10 +249,12 @@ async def index_conversations(
     began: journal.Began | None = None,
     before: Index | None = None,
 ) -> bool:
-    """Put conversations into their owner's index, in place of earlier versions. Safe to repeat.
+    """Puts conversations into their owner's index, in place of earlier versions. Safe to repeat.
 
-    `before` is the index until now: it tells which documents a conversation that became shorter has
-    too many, and counts what may be merged. Returns False, and writes nothing, if the person was forgotten since this began.
+    `before` is the index until now. From it comes which documents a conversation that became
+    shorter has too many, and how many parts may be merged; its `new_parts` are counted up. Without
+    it, a merge is tried. Returns False, and writes nothing, if the person was forgotten since this
+    began.
     """
     counts = dict[int, int]()
     if before:
@@ -231,16 +263,19 @@ async def index_conversations(
     ops = list[PutOp]()
     for talk in talks:
         made = await platform.in_thread(documents, talk)
-        ops += await platform.in_thread(_conversation_ops, actor, made, counts)
+        talk_ops = await platform.in_thread(_conversation_ops, actor, made, counts)
+        ops += talk_ops
         if has_meaning:
             first = made[0]
             ops.append(_waiting_op(actor, first))
     is_written = await write(store, actor, ops, began)
     if not is_written:
         return False
+    may_merge = True
     if before:
         before.new_parts += len(talks)
-    if before is None or before.new_parts >= MERGE_AT:
+        may_merge = before.new_parts >= MERGE_AT
+    if may_merge:
         await _merge(store, actor, began)
     return True
 
@@ -250,53 +285,60 @@ def _conversation_ops(
 ) -> list[PutOp]:
     """The operations that put a conversation's documents and its part of the index.
 
-    `counts` are how many documents conversations had, where it was more than one.
+    `made` are all of its documents. `counts` say, by number, how many documents conversations had
+    before, where it was more than one.
     """
-    documents_of = namespaces.recall(actor, "documents")
     ops = list[PutOp]()
     for document in made:
         name = name_of(document.key)
         value = document.stored()
-        ops.append(_put(documents_of, name, value))
+        put = _put_document(actor, name, value)
+        ops.append(put)
     key = made[0].key
     count = len(made)
-    count_before = counts.get(key, 1)
-    ops += _count_ops(actor, key, count, count_before)
+    earlier_count = counts.get(key, 1)
+    ops += _count_ops(actor, key, count, earlier_count)
     rows = _postings_of(made)
-    buckets = 1
+    bucket_count = 1
     if count > 1:
-        buckets = _bucket_count(rows)
-    part = _new_part(actor, made, buckets)
+        bucket_count = _bucket_count(rows)
+    part = _new_part(actor, made, bucket_count)
     ops += _part_ops(actor, part, rows)
     return ops
 
 
-def _new_part(actor: identity.Actor, made: Sequence[Document], buckets: int) -> Part:
+def _new_part(actor: identity.Actor, made: Sequence[Document], bucket_count: int) -> Part:
     """The part of the index of one conversation, which has these documents."""
     rows = list[Array]()
     for document in made:
         rows.append(document.row)
-    where = namespaces.recall(actor, "new")
+    new_of = namespaces.recall(actor, "new")
     first = made[0]
     name = _part_name(first)
     table = np.concatenate(rows)
-    return Part(where, name, table, [first.language], buckets)
+    languages = [first.language]
+    return Part(new_of, name, table, languages, bucket_count)
 
 
 def _part_name(document: Document) -> str:
-    """The name of the part of one conversation: another one for each version."""
+    """The name of the part of the conversation of this first document: another one for each version
+    of the conversation.
+    """
     name = name_of(document.key)
     return f"{name}@{document.version}"
 
 
 def _bucket_count(rows: Array) -> int:
-    return 1 + len(rows) // _BUCKET_ROWS
+    """Over how many buckets these postings are spread."""
+    full_buckets = len(rows) // _BUCKET_ROWS
+    return 1 + full_buckets
 
 
 def _waiting_op(actor: identity.Actor, document: Document) -> PutOp:
     """The operation that notes that a conversation's passages are to be embedded.
 
-    Of another version it is another item: it may be put while this one is worked off.
+    Takes its first document. Another version of the conversation has another item, which may be put
+    while this one is worked off.
     """
     name = _part_name(document)
     waiting = namespaces.recall(actor, "waiting")
@@ -305,7 +347,7 @@ def _waiting_op(actor: identity.Actor, document: Document) -> PutOp:
 
 
 def _postings_of(made: Sequence[Document]) -> Array:
-    """The postings of a conversation's documents."""
+    """The postings of a conversation's documents, which name each by its place among these."""
     all_rows = list[Array]()
     for place, document in enumerate(made):
         rows = postings(document)
@@ -315,29 +357,28 @@ def _postings_of(made: Sequence[Document]) -> Array:
 
 
 def _counts_in(table: Array) -> dict[int, int]:
-    """How many documents the conversations of a table have, where it is more than one."""
+    """How many documents each conversation of a table has, by its number, where it has several."""
     keys = np.unique(table["key"])
-    all_conversations = conversation_of(keys)
-    conversations, counts = np.unique(all_conversations, return_counts=True)
+    conversation_of_key = conversation_of(keys)
+    conversations, counts = np.unique(conversation_of_key, return_counts=True)
     is_long = counts > 1
-    long_ones = conversations[is_long].tolist()
-    their_counts = counts[is_long].tolist()
-    return dict(zip(long_ones, their_counts, strict=True))
+    long_conversations = conversations[is_long].tolist()
+    document_counts = counts[is_long].tolist()
+    return dict(zip(long_conversations, document_counts, strict=True))
 
 
 async def _document_counts(
     store: BaseStore, actor: identity.Actor, keys: Sequence[int]
 ) -> dict[int, int]:
-    """How many documents the conversations of these numbers have in the store.
-
-    Only more than one are noted.
+    """How many documents the conversations of these numbers have in the store; 1 for each that is
+    missing there.
     """
-    documents_of = namespaces.recall(actor, "documents")
     names = map(_count_name, keys)
-    items = await _items(store, documents_of, names)
+    items = await _documents_items(store, actor, names)
     counts = dict[int, int]()
     for key, item in zip(keys, items, strict=True):
         count = 1
+        # Only a conversation of several documents has this item.
         if item:
             count = item.value["documents"]
         counts[key] = count
@@ -346,24 +387,29 @@ async def _document_counts(
 
 def _count_name(key: int) -> str:
     """The key of the item that notes how many documents a conversation has."""
-    return f"{name_of(key)}/count"
+    name = name_of(key)
+    return f"{name}/count"
 
 
-def _count_ops(actor: identity.Actor, key: int, count: int, before: int) -> list[PutOp]:
-    """The operations that note how many documents a conversation has, and delete those that it had
-    beyond.
+def _count_ops(actor: identity.Actor, key: int, count: int, earlier_count: int) -> list[PutOp]:
+    """The operations that note how many documents a conversation has, and delete those beyond.
+
+    `count` is their number from now on, `earlier_count` the one before. The first document is never
+    deleted here.
     """
-    documents_of = namespaces.recall(actor, "documents")
-    first_gone = max(1, count)
+    first_deleted = max(1, count)
     ops = list[PutOp]()
-    for number in range(first_gone, before):
+    for number in range(first_deleted, earlier_count):
         name = name_of(key + number)
-        ops.append(_delete(documents_of, name))
+        deletion = _delete_document(actor, name)
+        ops.append(deletion)
     count_name = _count_name(key)
     if count > 1:
-        ops.append(_put(documents_of, count_name, {"documents": count}))
-    elif before > 1:
-        ops.append(_delete(documents_of, count_name))
+        note = _put_document(actor, count_name, {"documents": count})
+        ops.append(note)
+    elif earlier_count > 1:
+        deletion = _delete_document(actor, count_name)
+        ops.append(deletion)
     return ops
 
 
@@ -373,7 +419,7 @@ async def drop(
     thread_ids: Collection[str],
     began: journal.Began | None = None,
 ) -> None:
-    """Remove deleted conversations from a person's index: documents and texts now, postings with
+    """Removes deleted conversations from a person's index: documents and texts now, postings with
     the next merges.
     """
     if not thread_ids:
@@ -383,16 +429,17 @@ async def drop(
         keys.append(key_of(thread_id))
     counts = await _document_counts(store, actor, keys)
     for key, count in counts.items():
-        ops = _gone_ops(actor, key, count)
-        ops += await text_ops(store, actor, key, None)
+        index_ops = _removal_ops(actor, key, count)
+        passage_ops = await text_ops(store, actor, key, None)
+        ops = [*index_ops, *passage_ops]
         await write(store, actor, ops, began)
     await _merge(store, actor, began)
 
 
-def _gone_ops(actor: identity.Actor, key: int, count: int) -> list[PutOp]:
-    """The operations that delete the documents of a conversation, of which it has so many.
+def _removal_ops(actor: identity.Actor, key: int, count: int) -> list[PutOp]:
+    """The operations that remove a conversation, which has so many documents, from the index.
 
-    A row without words, newer than all before, marks it as gone.
+    A row without words, newer than all before, marks it as gone until its postings are merged.
     """
     name = name_of(key)
     version = time.time_ns() // 1_000
@@ -400,11 +447,11 @@ def _gone_ops(actor: identity.Actor, key: int, count: int) -> list[PutOp]:
     table["key"] = key
     table["version"] = version
     no_postings = np.zeros(0, POSTINGS)
-    where = namespaces.recall(actor, "new")
-    part = Part(where, f"{name}@gone", table, [], 1)
-    ops = _part_ops(actor, part, no_postings)
-    documents_of = namespaces.recall(actor, "documents")
-    ops.append(_delete(documents_of, name))
+    new_of = namespaces.recall(actor, "new")
+    mark = Part(new_of, f"{name}@gone", table, [], 1)
+    ops = _part_ops(actor, mark, no_postings)
+    deletion = _delete_document(actor, name)
+    ops.append(deletion)
     ops += _count_ops(actor, key, 0, count)
     return ops
 
@@ -414,16 +461,17 @@ def _part_ops(actor: identity.Actor, part: Part, rows: Array) -> list[PutOp]:
 
     It counts once its table exists, so that is put last.
     """
-    documents_of = namespaces.recall(actor, "documents")
-    buckets = _buckets(rows, part.buckets)
+    bucket_count = part.buckets
+    buckets = _buckets(rows, bucket_count)
     ops = list[PutOp]()
     for number, bucket in enumerate(buckets):
         name = _bucket_name(part, number)
         value = packed({"postings": bucket})
-        ops.append(_put(documents_of, name, value))
+        put_bucket = _put_document(actor, name, value)
+        ops.append(put_bucket)
     languages = list(part.languages)
     arrays = {"table": part.table}
-    table = packed(arrays, languages=languages, buckets=part.buckets)
+    table = packed(arrays, languages=languages, buckets=bucket_count)
     put_table = _put(part.namespace, part.name, table)
     ops.append(put_table)
     return ops
@@ -434,12 +482,13 @@ def _buckets(rows: Array, count: int) -> list[Array]:
     terms = rows["term"]
     places = rows["place"]
     bucket_of_row = terms % count
-    order = np.lexsort((places, terms, bucket_of_row))
-    in_order = rows[order]
+    keys = (places, terms, bucket_of_row)
+    order = np.lexsort(keys)
+    sorted_rows = rows[order]
     sizes = np.bincount(bucket_of_row, minlength=count)
     ends = np.cumsum(sizes)
     inner_ends = ends[:-1]
-    buckets: list[Array] = np.split(in_order, inner_ends)
+    buckets: list[Array] = np.split(sorted_rows, inner_ends)
     return buckets
 
 
@@ -451,8 +500,9 @@ async def write(
     *,
     is_checked: bool = False,
 ) -> bool:
-    """Write to a person's index, unless they were forgotten since the request of this `began`, or
-    else the run, began. Returns whether it was written. `is_checked` as in the journal.
+    """Writes to a person's index, unless the person was forgotten since `began`: the beginning of a
+    request; None for that of the current run. Returns whether it was written. `is_checked` as in
+    the journal.
     """
     since = began
     if since is None:
@@ -461,26 +511,29 @@ async def write(
 
 
 async def _merge(store: BaseStore, actor: identity.Actor, began: journal.Began | None) -> None:
-    """Put many new parts, and the segments that are not larger than all before, as one segment;
-    then delete them.
+    """Once there are `MERGE_AT` new parts, puts them, and the segments that are not larger than all
+    before, as one segment; then deletes them.
+
+    Does nothing if there are fewer, or if one cannot be read.
     """
     new_parts = await _new_parts(store, actor, MERGE_AT)
     if len(new_parts) < MERGE_AT:
         return
     try:
         index = await load(store, actor)
-        parts = _small(index)
+        parts = _mergeable(index)
         rows = await _all_postings(store, actor, parts)
     except DamagedError:
         # Another process is merging them. What cannot be read, the search that needs it notices.
         return
-    if len(parts) <= 1:
-        # Others have merged them, or forgotten their person, since they were counted.
+    is_merged_by_others = len(parts) <= 1
+    if is_merged_by_others:
+        # Or others have forgotten their person since they were counted.
         return
     segment, segment_rows = _segment_of(actor, parts, rows)
     ops = await platform.in_thread(_part_ops, actor, segment, segment_rows)
     await write(store, actor, ops, began)
-    deletions = _deletions(actor, parts)
+    deletions = _deletion_ops(actor, parts)
     await write(store, actor, deletions, began)
 
 
@@ -494,59 +547,64 @@ async def _all_postings(store: BaseStore, actor: identity.Actor, parts: Sequence
 
 def _segment_of(actor: identity.Actor, parts: Sequence[Part], rows: Array) -> tuple[Part, Array]:
     """One part in place of several, and its postings. Of a conversation that is there twice the
-    newer row stays.
+    newer version stays.
+
+    `rows` are all postings of the parts.
     """
     merged = Index(list(parts))
     table = merged.table
-    is_kept = newest(table)
-    new_places = np.cumsum(is_kept) - 1
-    row_is_kept = is_kept[rows["place"]]
-    kept_rows = rows[row_is_kept]
-    kept_rows["place"] = new_places[kept_rows["place"]]
+    stays = newest(table)
+    new_places = np.cumsum(stays) - 1
+    row_stays = stays[rows["place"]]
+    segment_rows = rows[row_stays]
+    old_places = segment_rows["place"]
+    segment_rows["place"] = new_places[old_places]
     segment = Part(
         namespaces.recall(actor, "segments"),
         _segment_name(parts),
-        table[is_kept],
+        table[stays],
         sorted(merged.languages),
-        _bucket_count(kept_rows),
+        _bucket_count(segment_rows),
     )
-    return segment, kept_rows
+    return segment, segment_rows
 
 
 def _segment_name(parts: Sequence[Part]) -> str:
     """The name of the segment of these parts: of the same ones always the same."""
-    names = " ".join(part.name for part in parts)
-    digest = blake2b(names.encode(), digest_size=16)
+    names = [part.name for part in parts]
+    text = " ".join(names)
+    digest = blake2b(text.encode(), digest_size=16)
     return digest.hexdigest()
 
 
-def _deletions(actor: identity.Actor, parts: Sequence[Part]) -> list[PutOp]:
+def _deletion_ops(actor: identity.Actor, parts: Sequence[Part]) -> list[PutOp]:
     """The operations that delete parts: their tables first, so that no part is there without its
     postings.
     """
-    documents_of = namespaces.recall(actor, "documents")
     ops = list[PutOp]()
     for part in parts:
-        ops.append(_delete(part.namespace, part.name))
+        table = _delete(part.namespace, part.name)
+        ops.append(table)
     for part in parts:
         for number in range(part.buckets):
             name = _bucket_name(part, number)
-            ops.append(_delete(documents_of, name))
+            bucket = _delete_document(actor, name)
+            ops.append(bucket)
     return ops
 
 
-def _small(index: Index) -> list[Part]:
+def _mergeable(index: Index) -> list[Part]:
     """The parts of the index that are merged: the smallest ones, as long as none is larger than all
     before it.
     """
-    parts = list[Part]()
-    size = 0
+    mergeable = list[Part]()
+    total_size = 0
     for part in sorted(index.parts, key=_size_and_name):
-        part_size = len(part.table)
-        if part_size <= max(1, size):
-            parts.append(part)
-            size += part_size
-    return parts
+        size = len(part.table)
+        if size <= max(1, total_size):
+            mergeable.append(part)
+            total_size += size
+    return mergeable
 
 
 def _size_and_name(part: Part) -> tuple[int, str]:
@@ -562,26 +620,29 @@ async def reload(
     *,
     is_checked: bool,
 ) -> Index:
-    """The index after conversations were put into it, which has those of these numbers.
+    """The index after the conversations of these numbers were put into it.
 
-    With a version it is noted before that all up to this one are indexed, unless the person was
-    forgotten since this began. `is_checked` as in the journal. Raises `DamagedError`, and leaves no
-    note, if somebody dropped one of the conversations meanwhile.
+    A `version` is noted as the watermark before: all conversations up to it are indexed. Nothing is
+    noted if the person was forgotten since `began` (as in `write`; `is_checked` as in the journal).
+
+    Raises `DamagedError`, and deletes the watermark, if one of the conversations is missing because
+    somebody dropped the index meanwhile.
     """
-    documents_of = namespaces.recall(actor, "documents")
     if version is not None:
-        watermark = _put(documents_of, WATERMARK, {"version": version})
-        await write(store, actor, [watermark], began, is_checked=is_checked)
+        watermark = _put_document(actor, WATERMARK, {"version": version})
+        ops = [watermark]
+        await write(store, actor, ops, began, is_checked=is_checked)
     # After the note: who drops the index deletes the note first, and then what is looked for here.
     present = await load(store, actor)
     if not present.has(keys):
+        documents_of = namespaces.recall(actor, "documents")
         await store.adelete(documents_of, WATERMARK)
         raise DamagedError("Somebody dropped the index while conversations were put into it.")
     return present
 
 
 async def forget(store: BaseStore, actor: identity.Actor) -> None:
-    """Drop a person's index. The next search makes it anew.
+    """Drops a person's index. The next search makes it anew.
 
     The watermark goes first: while it stands without the parts, a search would take the index for
     whole. Then the parts, so that somebody who moves the watermark meanwhile notices that they are
@@ -589,19 +650,21 @@ async def forget(store: BaseStore, actor: identity.Actor) -> None:
     """
     documents_of = namespaces.recall(actor, "documents")
     await store.adelete(documents_of, WATERMARK)
-    for part in sorted(namespaces.RECALL_PARTS, key=_documents_last):
-        where = namespaces.recall(actor, part)
-        await _delete_all(store, where)
+    for name in sorted(namespaces.RECALL_PARTS, key=_documents_last):
+        namespace = namespaces.recall(actor, name)
+        await _delete_all(store, namespace)
 
 
-def _documents_last(part: str) -> bool:
-    return part == "documents"
+def _documents_last(name: str) -> bool:
+    """Sorts the names of namespaces so that `documents` comes last."""
+    return name == "documents"
 
 
-async def _delete_all(store: BaseStore, where: Namespace) -> None:
-    """Delete all items of a namespace, and of those below it."""
-    while page := await store.asearch(where, limit=_DELETE_PAGE):
+async def _delete_all(store: BaseStore, namespace: Namespace) -> None:
+    """Deletes all items of a namespace, and of those below it."""
+    while page := await store.asearch(namespace, limit=_DELETE_PAGE):
         ops = list[PutOp]()
         for item in page:
-            ops.append(_delete(item.namespace, item.key))
+            deletion = _delete(item.namespace, item.key)
+            ops.append(deletion)
         await store.abatch(ops)

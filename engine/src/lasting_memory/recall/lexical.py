@@ -1,10 +1,13 @@
 """Texts as comparable words: by language, without stop words, stemmed; their ranking; and the times
 that a question names.
 
-What a word is says `lasting_memory.words`. Its letters tell the language of a text; where they do
-not, the stop words do, among those that both PyStemmer and bm25s know. Times are days, months and
-years as English writes them, ISO dates, and dates written
-8.5.2023.
+What a word is says `lasting_memory.words`. A term is a word with its spelling and accents
+(`words.Term`); a stem is a word without its ending. Stop words are the words that are frequent in
+all texts of a language. A language has its English name in lower case, such as "german".
+
+Its letters tell the language of a text; where they do not, the stop words do, among those that both
+PyStemmer and bm25s know. Times are days, months and years as English writes them, ISO dates, and
+dates written 8.5.2023.
 """
 
 import logging
@@ -82,12 +85,12 @@ def language(text: str) -> str:
         return by_letters
     counts = Counter(words(sample))
     best = DEFAULT_LANGUAGE
-    most = _count_in(STOP_WORDS[best], counts)
+    highest = _count_of(STOP_WORDS[best], counts)
     for name, stop_words in STOP_WORDS.items():
-        count = _count_in(stop_words, counts)
-        if count > most:
+        count = _count_of(stop_words, counts)
+        if count > highest:
             best = name
-            most = count
+            highest = count
     return best
 
 
@@ -96,16 +99,17 @@ def _language_by_letters(sample: str) -> str:
     if sample.isascii():
         return ""
     letters = _LETTER.findall(sample)
+    letter_count = len(letters)
     for name, special, least_share in _SPECIAL:
         special_letters = special.findall(sample)
-        least = least_share * len(letters)
+        least = least_share * letter_count
         if len(special_letters) > least:
             return name
     return ""
 
 
-def _count_in(stop_words: frozenset[str], counts: Counter[str]) -> int:
-    """How often these stop words are in a text, of which the counts are."""
+def _count_of(stop_words: frozenset[str], counts: Counter[str]) -> int:
+    """How often stop words are in a text. `counts` says how often each word is in it."""
     total = 0
     for word in stop_words.intersection(counts):
         total += counts[word]
@@ -113,40 +117,41 @@ def _count_in(stop_words: frozenset[str], counts: Counter[str]) -> int:
 
 
 def stems(text: str, language: str) -> list[str]:
-    """The words of a text in this language, in order, stemmed, without stop words. Accents make a
-    difference: for facts.
+    """The stems of a text's words in this language, in order, without stop words.
+
+    Accents make a difference. It is for comparisons of facts.
     """
-    terms = _telling(text, language)
+    terms = _without_stop_words(text, language)
     spelled = [term.spelled for term in terms]
     stemmer = _FACT_STEMMERS.get(language)
     return _stemmed(spelled, stemmer)
 
 
 def search_stems(text: str, language: str) -> list[Term]:
-    """The words of a text in this language as a search compares them, in order, stemmed, without
-    stop words.
+    """The words of a text in this language as a search compares them, in order, without stop words.
+
+    The text of each term is its stem.
     """
-    found = list[Term]()
     if text.isascii():
-        for stem in ascii_search_stems(text, language):
-            found.append(Term(stem, stem))
-        return found
-    terms = _telling(text, language)
+        return [Term(stem, stem) for stem in ascii_search_stems(text, language)]
+    terms = _without_stop_words(text, language)
     texts = [term.text for term in terms]
     stemmer = _SEARCH_STEMMERS.get(language)
     stemmed = _search_stemmed(texts, stemmer)
+    stemmed_terms = list[Term]()
     for term, stem in zip(terms, stemmed, strict=True):
-        found.append(Term(stem, term.spelled, term.accents))
-    return found
+        stemmed_term = Term(stem, term.spelled, term.accents)
+        stemmed_terms.append(stemmed_term)
+    return stemmed_terms
 
 
 def ascii_search_stems(text: str, language: str) -> list[str]:
-    """The texts of `search_stems` of an ASCII text, which has no accents. Quicker."""
+    """The stems of `search_stems`, of an ASCII text, which has no accents. Quicker."""
     stop_words = STOP_WORDS.get(language, frozenset())
-    terms = ascii_terms(text.lower())
-    telling = [term for term in terms if term not in stop_words]
+    low = text.lower()
+    texts = [term for term in ascii_terms(low) if term not in stop_words]
     stemmer = _SEARCH_STEMMERS.get(language)
-    return _stemmed(telling, stemmer)
+    return _stemmed(texts, stemmer)
 
 
 class Word(NamedTuple):
@@ -159,43 +164,48 @@ class Word(NamedTuple):
 def query_words(
     query: str, languages: Iterable[str], most: int, known: Collection[str] = ()
 ) -> list[Word]:
-    """The distinct words of a query, at most so many, by their stems in these languages. Texts are
-    stemmed in their own.
+    """The distinct words of a query, at most so many, each with its stems in these languages and in
+    the query's own.
 
-    Words with a stem of `known` are left out.
-
-    Of writing without spaces four terms count as one word.
+    Two words with the same stems are one. Words with a stem of `known` are left out. Of writing
+    without spaces four terms count as one word.
     """
-    spoken = language(query)
-    terms = _telling(query, spoken)
-    words_of_terms = _words_of_terms(terms, {*languages, spoken})
+    query_language = language(query)
+    terms = _without_stop_words(query, query_language)
+    words_of_terms = _words_of_terms(terms, {*languages, query_language})
     known_stems = frozenset(known)
-    words = dict[tuple[str, ...], Word]()
+    distinct = dict[tuple[str, ...], Word]()
     room = float(most)
     for term, word in zip(terms, words_of_terms, strict=True):
-        is_new = known_stems.isdisjoint(word.stems)
-        if not is_new or word.stems in words:
+        is_known = not known_stems.isdisjoint(word.stems)
+        if is_known or word.stems in distinct:
             continue
-        share = _TERM_SHARE if is_unspaced(term.text) else 1.0
+        share = 1.0
+        if is_unspaced(term.text):
+            share = _TERM_SHARE
         room -= share
         if room < 0:
             break
-        words[word.stems] = word
-    return list(words.values())
+        distinct[word.stems] = word
+    return list(distinct.values())
 
 
 def _words_of_terms(terms: Sequence[Term], languages: Collection[str]) -> list[Word]:
     """Each term as a word, with its stems in these languages."""
     texts = [term.text for term in terms]
-    stemmers = {_SEARCH_STEMMERS.get(name) for name in languages}
-    stemmed_texts = [_search_stemmed(texts, stemmer) for stemmer in stemmers]
+    # Several languages can have one stemmer, or none.
+    stemmers = set[str | None]()
+    for name in languages:
+        stemmers.add(_SEARCH_STEMMERS.get(name))
+    stemmed_texts = list[list[str]]()
+    for stemmer in stemmers:
+        stemmed = _search_stemmed(texts, stemmer)
+        stemmed_texts.append(stemmed)
     words = list[Word]()
     for place, term in enumerate(terms):
-        stems = set[str]()
-        for stemmed in stemmed_texts:
-            stems.add(stemmed[place])
-        in_order = tuple(sorted(stems))
-        word = Word(in_order, term.accents)
+        stems = {stemmed[place] for stemmed in stemmed_texts}
+        sorted_stems = tuple(sorted(stems))
+        word = Word(sorted_stems, term.accents)
         words.append(word)
     return words
 
@@ -204,35 +214,38 @@ def _words_of_terms(terms: Sequence[Term], languages: Collection[str]) -> list[W
 _TERM_SHARE = 0.25
 
 
-def _telling(text: str, language: str) -> list[Term]:
+def _without_stop_words(text: str, language: str) -> list[Term]:
     """The words of a text but the stop words of a language."""
     stop_words = STOP_WORDS.get(language, frozenset())
     terms = search_terms(text)
     return [term for term in terms if term.spelled not in stop_words]
 
 
-def _search_stemmed(found: list[str], stemmer: str | None) -> list[str]:
-    """Words of a search, stemmed. Letters tell those of Bengali in a text of any language."""
-    stemmed = list(_stemmed(found, stemmer))
-    for place, word in enumerate(found):
-        if bengali.is_bengali(word):
-            stemmed[place] = bengali.stem(word)
+def _search_stemmed(texts: list[str], stemmer: str | None) -> list[str]:
+    """The stems of words of a search, as `_stemmed`.
+
+    Words of Bengali, which their letters tell, have their own stemmer in a text of any language.
+    """
+    stemmed = list(_stemmed(texts, stemmer))
+    for place, text in enumerate(texts):
+        if bengali.is_bengali(text):
+            stemmed[place] = bengali.stem(text)
     return stemmed
 
 
-def _stemmed(found: list[str], stemmer: str | None) -> list[str]:
-    if stemmer is None or not found:
-        return found
-    known: dict[str, Any] = _stemmers.__dict__
-    if stemmer not in known:
-        known[stemmer] = Stemmer.Stemmer(stemmer)
-    own_stemmer = known[stemmer]
-    stemmed: list[str] = own_stemmer.stemWords(found)
-    return stemmed
+def _stemmed(texts: list[str], stemmer: str | None) -> list[str]:
+    """The stems of words, by PyStemmer's stemmer of this name; the words themselves without one."""
+    if stemmer is None or not texts:
+        return texts
+    stemmers: dict[str, Any] = _stemmers_of_thread.__dict__
+    if stemmer not in stemmers:
+        stemmers[stemmer] = Stemmer.Stemmer(stemmer)
+    stems: list[str] = stemmers[stemmer].stemWords(texts)
+    return stems
 
 
 # A stemmer is of one thread: it keeps what it has stemmed.
-_stemmers = threading.local()
+_stemmers_of_thread = threading.local()
 
 
 def rank(query: str, texts: Sequence[str]) -> list[tuple[int, float]]:
@@ -240,33 +253,39 @@ def rank(query: str, texts: Sequence[str]) -> list[tuple[int, float]]:
     (Robertson and others) in Lucene's variant, as `bm25s` implements it. Blocks for milliseconds
     per thousand texts.
     """
-    sample = " ".join(texts)[:_SAMPLE_CHARS]
-    spoken = language(sample)
-    words = _exact(query, spoken)
-    corpus = [_exact(text, spoken) for text in texts]
-    if not words or not any(corpus):
+    joined = " ".join(texts)
+    spoken = language(joined[:_SAMPLE_CHARS])
+    query_words = _words_with_spellings(query, spoken)
+    corpus = list[list[str]]()
+    for text in texts:
+        text_words = _words_with_spellings(text, spoken)
+        corpus.append(text_words)
+    if not query_words or not any(corpus):
         return []
     index = bm25s.BM25()
     index.index(corpus, show_progress=False)
-    scores = index.get_scores(words)
+    scores = index.get_scores(query_words)
     hits = list[tuple[int, float]]()
-    for hit in enumerate(scores.tolist()):
-        _, score = hit
+    for number, score in enumerate(scores.tolist()):
         if score > 0:
+            hit = (number, score)
             hits.append(hit)
     hits.sort(key=itemgetter(1), reverse=True)
     return hits
 
 
-def _exact(text: str, language: str) -> list[str]:
-    """The words of a text for BM25. One with accents is two, so that the same spelling comes
-    first.
+def _words_with_spellings(text: str, language: str) -> list[str]:
+    """The words of a text for BM25.
+
+    A word with accents is there twice, without and with them, so that a text with the same spelling
+    comes first.
     """
     found = list[str]()
     for term in search_stems(text, language):
-        found.append(term.text)
+        stem = term.text
+        found.append(stem)
         if term.accents:
-            found.append(f"{term.text} {term.accents}")
+            found.append(f"{stem} {term.accents}")
     return found
 
 
@@ -288,32 +307,42 @@ class Time(NamedTuple):
     last: date
 
     def fit(self, first: Array, last: Array) -> Array:
-        """How well conversations fit, by their first and last days (datetime64): 0 to 1."""
+        """How well conversations fit this time: for each 0 if it ended before, 1 if it began until
+        then, less if it began soon after, 0 if later.
+
+        Takes the first and the last day of each conversation (datetime64).
+        """
         own_first = np.datetime64(self.first, "D")
         own_last = np.datetime64(self.last, "D")
         soon = own_last + _SOON_DAYS
         is_before = last < own_first
         is_within = first <= own_last
         is_soon = first <= soon
+        # The first case that is true counts.
         cases = [is_before, is_within, is_soon]
-        return np.select(cases, [0.0, 1.0, _SOON])
+        fits = [0.0, 1.0, _SOON]
+        return np.select(cases, fits)
 
 
-def _written(match: re.Match[str], today: date) -> Time:
-    """A day, a month or a year; without a year, the last one.
+def _named_time(match: re.Match[str], today: date) -> Time:
+    """The day, month or year that a match of one of `_FORMS` names; without a year, the last one
+    until `today`.
 
     Raises `ValueError` for what is no time: "May" and "march" alone are no months.
     """
-    parts = {name: text for name, text in match.groupdict().items() if text}
-    name = parts.get("month", "")
-    if not name:
+    parts = dict[str, str]()
+    for name, text in match.groupdict().items():
+        if text:
+            parts[name] = text
+    month_text = parts.get("month")
+    if month_text is None:
         return _whole_year(parts["year"])
     stands_alone = len(parts) == 1
-    if stands_alone and name in _WORDS_TOO:
-        raise ValueError(f"{name} is a word here.")
-    month = _month(name)
-    digits = parts.get("day") or parts.get("day_after")
-    day = int(digits or 0)
+    if stands_alone and month_text in _WORDS_TOO:
+        raise ValueError(f"{month_text} is a word here.")
+    month = _month(month_text)
+    day_after = parts.get("day_after", "0")
+    day = int(parts.get("day", day_after))
     year = today.year
     if "year" in parts:
         year = int(parts["year"])
@@ -326,13 +355,14 @@ def _written(match: re.Match[str], today: date) -> Time:
 
 
 def _is_later_in_year(month: int, day: int, today: date) -> bool:
-    """Whether a day of a year, or with 0 its month, is later in it than today."""
+    """Whether a day comes later in a year than today; with the day 0, whether the month does."""
     if month == today.month:
         return day > today.day
     return month > today.month
 
 
 def _whole_year(digits: str) -> Time:
+    """The time from the first to the last day of a year."""
     year = int(digits)
     first = date(year, 1, 1)
     last = date(year, 12, 31)
@@ -340,6 +370,7 @@ def _whole_year(digits: str) -> Time:
 
 
 def _whole_month(year: int, month: int) -> Time:
+    """The time from the first to the last day of a month. Raises `ValueError` if there is none."""
     _, last_day = monthrange(year, month)
     first = date(year, month, 1)
     last = date(year, month, last_day)
@@ -347,12 +378,14 @@ def _whole_month(year: int, month: int) -> Time:
 
 
 def _month(name: str) -> int:
-    """The number of a month, of its name, the beginning of its name, or its digits."""
+    """The number of a month, by its name, by the beginning of its name, or by digits."""
     if name.isdigit():
         return int(name)
-    beginnings = [month[:3] for month in _MONTHS]
-    place = beginnings.index(name[:3])
-    return place + 1
+    beginning = name[:3]
+    for number, month in enumerate(_MONTHS, 1):
+        if month.startswith(beginning):
+            return number
+    raise ValueError(f"{name} is no month.")
 
 
 _YEAR = r"(?P<year>(?:19|20)\d\d)\b"
@@ -370,8 +403,9 @@ _FORMS = (
 
 
 def period(since: str | None, until: str | None) -> Time | None:
-    """The time between two ISO days, each of which may be left out. Raises `ValueError`, which
-    names what is none.
+    """The time from one ISO day to another, each of which may be left out; None without both.
+
+    Raises `ValueError` for what is no ISO day. Its message names the argument.
     """
     if not since and not until:
         return None
@@ -385,7 +419,7 @@ def period(since: str | None, until: str | None) -> Time | None:
 
 
 def _day(name: str, text: str) -> date:
-    """An ISO day. Raises `ValueError`, which names what is none."""
+    """The day of an ISO text. Raises `ValueError`, whose message names the argument `name`."""
     try:
         return date.fromisoformat(text)
     except ValueError:
@@ -394,17 +428,21 @@ def _day(name: str, text: str) -> date:
 
 
 def times(text: str, today: date) -> tuple[list[Time], str]:
-    """The times that a text names, and the text without their words. What is no day (31 February)
-    stays text.
+    """The times that a text names, and the text without their words, in lower case.
+
+    What is no day (31 February) stays text.
     """
-    rest = " ".join(text.lower().split())
-    named = list[Time]()
+    words_of_text = text.lower().split()
+    rest = " ".join(words_of_text)
+    named_times = list[Time]()
     for form in _FORMS:
         matches = list(re.finditer(form, rest))
+        # From the last one on, so that the others stay where they are.
         for match in reversed(matches):
             with suppress(ValueError):
-                named.append(_written(match, today))
+                named_time = _named_time(match, today)
+                named_times.append(named_time)
                 before = rest[: match.start()]
                 behind = rest[match.end() :]
                 rest = f"{before} {behind}"
-    return named, rest
+    return named_times, rest

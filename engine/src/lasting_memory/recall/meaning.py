@@ -1,5 +1,9 @@
 """What the store's semantic index finds of past conversations: passages of a few turns, embedded by
 their field `text`.
+
+A passage is an item of the namespace `texts`, with its text and the number of its first turn. One
+more item for each conversation lists the keys of its passages. A conversation has a number, its key
+(`format.key_of`).
 """
 
 import statistics
@@ -11,7 +15,7 @@ from langgraph.store.base import BaseStore, Item, PutOp, SearchItem, SearchOp
 
 from lasting_memory.people import identity, namespaces
 from lasting_memory.recall.format import TELLS, key_of, name_of
-from lasting_memory.recall.threads import Conversation, Turn, weighed
+from lasting_memory.recall.threads import Conversation, Turn, weighted_pieces
 
 # Characters of a passage (a few turns, well within the limits of embedding models), passages of one
 # conversation, and of those that a search asks for.
@@ -26,51 +30,62 @@ _MEANINGLESS = "zzz"
 _MEANINGLESS_ITEMS = 10
 _CLEARLY = 0.15
 
-# A passage with its score, and whether it is near at all.
+# An item with its score, and whether it is clearly nearer to the query than to nonsense.
 Nearest = tuple[SearchItem, bool]
 
 
 async def text_ops(
     store: BaseStore, actor: identity.Actor, key: int, talk: Conversation | None
 ) -> list[PutOp]:
-    """The operations that replace the passages of a conversation in the index. `key` is its number.
-    If `talk` is None, its passages are removed. The key of a passage is a hash of its text, so one
+    """The operations that replace the passages of a conversation in the index, by its key. Writes
+    nothing itself.
+
+    If `talk` is None, the passages are removed. The key of a passage is a hash of its text, so one
     that stays the same is not put again.
     """
     namespace = namespaces.recall(actor, "texts")
-    listed = f"{name_of(key)}/passages"
-    item = await store.aget(namespace, listed)
-    before = set[str]()
-    if item:
-        before.update(item.value["passages"])
-    made = _passage_items(key, talk) if talk else {}
-    ops = list[PutOp]()
-    for name in before - made.keys():
-        ops.append(PutOp(namespace, name, None))
-    for name in made.keys() - before:
-        passage = made[name]
-        ops.append(PutOp(namespace, name, passage, index=["text"]))
+    list_name = f"{name_of(key)}/passages"
+    list_item = await store.aget(namespace, list_name)
+    stored_names = set[str]()
+    if list_item:
+        names = list_item.value["passages"]
+        stored_names.update(names)
+    items = dict[str, dict[str, Any]]()
     if talk:
-        names = {"passages": sorted(made)}
-        ops.append(PutOp(namespace, listed, names, index=False))
-    elif item:
-        ops.append(PutOp(namespace, listed, None))
+        items = _passage_items(key, talk)
+    ops = list[PutOp]()
+    for name in stored_names - items.keys():
+        deletion = PutOp(namespace, name, None)
+        ops.append(deletion)
+    for name in items.keys() - stored_names:
+        passage = items[name]
+        put = PutOp(namespace, name, passage, index=["text"])
+        ops.append(put)
+    if talk:
+        value = {"passages": sorted(items)}
+        put_list = PutOp(namespace, list_name, value, index=False)
+        ops.append(put_list)
+    elif list_item:
+        deletion = PutOp(namespace, list_name, None)
+        ops.append(deletion)
     return ops
 
 
 def _passage_items(key: int, talk: Conversation) -> dict[str, dict[str, Any]]:
-    """The items of a conversation's passages, by key; of an endless conversation the end.
+    """The values of a conversation's passages, by the items' keys; of a long conversation the last
+    `MAX_PASSAGES`.
 
     A repeated text counts once, with its first turn: langgraph's in-memory store embeds no text
     twice.
     """
     conversation = name_of(key)
-    turns = dict[str, int]()
-    last_first = reversed(list(passages(talk)))
-    for turn, text in last_first:
-        turns[text] = turn
+    in_order = list(passages(talk))
+    first_turns = dict[str, int]()
+    for turn, text in reversed(in_order):
+        first_turns[text] = turn
     items = dict[str, dict[str, Any]]()
-    for text, turn in islice(turns.items(), MAX_PASSAGES):
+    last_passages = islice(first_turns.items(), MAX_PASSAGES)
+    for text, turn in last_passages:
         passage = {"text": text, "turn": turn}
         number = key_of(str(passage))
         name = name_of(number)
@@ -79,88 +94,99 @@ def _passage_items(key: int, talk: Conversation) -> dict[str, dict[str, Any]]:
 
 
 def conversation_of_passage(item: Item) -> int:
-    """The number of the conversation of an item of `texts`."""
-    name, _, _ = item.key.partition("/")
+    """The key of the conversation that an item of `texts` belongs to."""
+    name, *_ = item.key.split("/")
     return int(name, 16)
 
 
 async def similar(store: BaseStore, actor: identity.Actor, query: str) -> dict[int, Nearest]:
-    """For each conversation, by number, that is near to the query its nearest passage, and whether
-    that is near at all.
+    """The nearest passage of each conversation that has one among the `FOUND` nearest to the query,
+    by the conversation's key. Nothing is near to an empty query.
     """
-    best = dict[int, Nearest]()
+    nearest_passages = dict[int, Nearest]()
     if not query.strip():
-        return best
+        return nearest_passages
     texts = namespaces.recall(actor, "texts")
-    for item, is_clear in await nearest(store, texts, query, FOUND):
-        conversation = conversation_of_passage(item)
-        best.setdefault(conversation, (item, is_clear))
-    return best
+    nearest_first = await nearest(store, texts, query, FOUND)
+    for item, is_clear in nearest_first:
+        key = conversation_of_passage(item)
+        nearest_passages.setdefault(key, (item, is_clear))
+    return nearest_passages
 
 
 async def nearest(
     store: BaseStore, namespace: namespaces.Namespace, query: str, most: int
 ) -> list[Nearest]:
-    """The nearest items of a namespace, each with its score, and whether it is near at all:
-    nonsense is near to nothing.
+    """The items of a namespace that are nearest to a query, at most so many, nearest first.
+
+    Each comes with whether it is near at all: clearly nearer than items are to nonsense.
     """
-    ops = [
-        SearchOp(namespace, query=query, limit=most),
-        SearchOp(namespace, query=_MEANINGLESS, limit=_MEANINGLESS_ITEMS),
-    ]
-    results = await store.abatch(ops)
-    found, meaningless = cast("list[list[SearchItem]]", results)
-    scores = [item.score for item in meaningless if item.score is not None]
-    none = statistics.median(scores) if scores else 0.0
-    least = none + _CLEARLY * (1 - none)
-    near = list[Nearest]()
-    for item in found:
+    search = SearchOp(namespace, query=query, limit=most)
+    meaningless_search = SearchOp(namespace, query=_MEANINGLESS, limit=_MEANINGLESS_ITEMS)
+    results = await store.abatch([search, meaningless_search])
+    items, meaningless_items = cast("list[list[SearchItem]]", results)
+    meaningless_scores = list[float]()
+    for item in meaningless_items:
         if item.score is not None:
-            is_clear = item.score > least
-            near.append((item, is_clear))
+            meaningless_scores.append(item.score)
+    no_similarity = 0.0
+    if meaningless_scores:
+        no_similarity = statistics.median(meaningless_scores)
+    rest = 1 - no_similarity
+    least = no_similarity + _CLEARLY * rest
+    near = list[Nearest]()
+    for item in items:
+        if item.score is None:
+            continue
+        is_clear = item.score > least
+        near.append((item, is_clear))
     return near
 
 
 def passages(talk: Conversation) -> Iterator[tuple[int, str]]:
-    """Passages: index of the first turn, and text. The end of a long turn is left to the search by
-    words.
+    """The passages of a conversation: the number of the first turn from 0, and the text, of each.
 
-    A question about the past is nearest to itself: what asks or repeats is left to the search by
-    words, too.
+    The end of a long turn is left to the search by words. A question about the past is nearest to
+    itself: what asks or repeats is left to the search by words, too.
     """
-    first = 0
+    first_turn = 0
     lines = list[str]()
     size = 0
     for number, turn in enumerate(talk.turns):
-        told = _told_in(turn)
-        if not told:
+        text = _telling_text(turn)
+        if not text:
             continue
         speaker = turn.name or turn.speaker
-        whole = f"{speaker}: {told}"
-        line = _storable(whole[:PASSAGE_CHARS])
-        if lines and size + len(line) > PASSAGE_CHARS:
-            yield first, "\n".join(lines)
-            lines = []
-            size = 0
-        if not lines:
-            first = number
-        lines.append(line)
+        whole_line = f"{speaker}: {text}"
+        line = _storable(whole_line[:PASSAGE_CHARS])
         size += len(line)
+        is_full = size > PASSAGE_CHARS
+        if lines and is_full:
+            yield first_turn, "\n".join(lines)
+            lines = []
+            size = len(line)
+        if not lines:
+            first_turn = number
+        lines.append(line)
     if lines:
-        yield first, "\n".join(lines)
+        yield first_turn, "\n".join(lines)
 
 
-def _told_in(turn: Turn) -> str:
-    """What of a turn tells something."""
-    told = ""
-    for text, kind in weighed(turn):
+def _telling_text(turn: Turn) -> str:
+    """The text of a turn without the pieces that only ask for the past, stand beside a question
+    about it, or repeat it.
+    """
+    telling = ""
+    for text, kind in weighted_pieces(turn):
         if kind == TELLS:
-            told += text
-    return told
+            telling += text
+    return telling
 
 
 def _storable(text: str) -> str:
-    """A text without what Postgres does not hold: NUL, and half a character."""
+    """A text with something else in place of what Postgres does not hold: NUL, and half a
+    character.
+    """
     without_nul = text.replace("\0", " ")
     encoded = without_nul.encode(errors="replace")
     return encoded.decode()

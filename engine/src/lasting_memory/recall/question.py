@@ -1,5 +1,5 @@
-"""A question to the index: its words as hashes, with other words for it, and the times that it
-names.
+"""A question to the index: a query's words as hashes, other words for them (alternatives), and the
+times that the query names.
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,16 +31,16 @@ _MESSAGE_STATEMENTS = 2
 class Question(NamedTuple):
     """A query for the index.
 
-    `words` are its words, each by the hashes of its stems. The first `own` of them are the query's
-    own, the others are alternatives; `accents` has the number of each own word's accents
-    (`format.accents_of`). The days of `times` are those of `zone`.
+    `words` are its words, each by the hashes of its stems. The first `own_count` of them are the
+    query's own words, the others are alternatives; `accents` has the number of each own word's
+    accents (`format.accents_of`). The days of `times` are those of `zone`.
 
     `asks_newest`: it asks for what is so now, or was last. `asks_answers`: it comes back to what an
     assistant said.
     """
 
     words: list[list[int]]
-    own: int
+    own_count: int
     times: list[lexical.Time]
     accents: list[int]
     zone: ZoneInfo = WORLDS
@@ -50,7 +50,7 @@ class Question(NamedTuple):
     @property
     def own_words(self) -> list[list[int]]:
         """The words of the query itself."""
-        return self.words[: self.own]
+        return self.words[: self.own_count]
 
     @property
     def hashes(self) -> set[int]:
@@ -66,13 +66,14 @@ class Question(NamedTuple):
     def weights(self) -> Array:
         """The weight of each word: 1 for the query's own."""
         weights = np.full(len(self.words), ALTERNATIVE_WEIGHT)
-        weights[: self.own] = 1.0
+        weights[: self.own_count] = 1.0
         return weights
 
     def fit(self, table: Array) -> Array:
-        """How well the days of conversations fit a time in the question.
+        """How well the days of each conversation fit the best of the question's times.
 
-        Takes their rows of the table. Returns numbers from 0 to 1.
+        Takes the conversations' rows of the table. Returns a number from 0 to 1 for each; 0 for all
+        if the question names no time.
         """
         best = np.zeros(len(table))
         if not self.times:
@@ -85,19 +86,20 @@ class Question(NamedTuple):
         return best
 
     def _days(self, seconds: Array) -> Array:
-        """The days of times in seconds, as datetime64."""
+        """The days, in the question's time zone, of times in seconds since 1970, as datetime64."""
         days = local_days(seconds.tolist(), self.zone)
         return np.array(days, "M8[D]")
 
 
 def _hashes(words: Iterable[Iterable[int]]) -> set[int]:
+    """The hashes of all stems of these words."""
     hashes = set[int]()
     for word in words:
         hashes.update(word)
     return hashes
 
 
-def question(
+def build_question(
     query: str,
     languages: Iterable[str],
     today: date,
@@ -106,46 +108,57 @@ def question(
     *,
     zone: ZoneInfo = WORLDS,
 ) -> Question:
-    """A query as a question to an index with texts in these languages.
+    """Makes a query a question to an index with texts in these languages.
 
-    `alternatives` are other words for it. `period` is a time beside those that the query names. The
-    days of its times are those of the time zone.
+    `alternatives` are other words for the query. `period` is a time that counts beside those that
+    the query names. A day without a year is the last one before `today`. The days of the question's
+    times are those of `zone`.
     """
     text = query[:MAX_QUERY_CHARS]
-    spoken = {lexical.language(text), *languages}
-    times, rest = lexical.times(text, today)
+    query_language = lexical.language(text)
+    times, text_without_times = lexical.times(text, today)
     if period is not None:
         times.insert(0, period)
-    own = lexical.query_words(rest, languages, MAX_QUERY_WORDS)
+    own_words = lexical.query_words(text_without_times, languages, MAX_QUERY_WORDS)
     own_stems = set[str]()
-    for word in own:
-        own_stems.update(word.stems)
-    other_text = " ".join(alternatives)[:MAX_QUERY_CHARS]
-    others = lexical.query_words(other_text, languages, MAX_QUERY_WORDS, own_stems)
     hashes = list[list[int]]()
-    for word in (*own, *others):
-        stem_hashes = [hash_of(stem) for stem in word.stems]
-        hashes.append(stem_hashes)
-    accents = [accents_of(word.accents) for word in own]
+    accents = list[int]()
+    for word in own_words:
+        own_stems.update(word.stems)
+        hashes.append(_stem_hashes(word))
+        accents.append(accents_of(word.accents))
+    other_text = " ".join(alternatives)[:MAX_QUERY_CHARS]
+    other_words = lexical.query_words(other_text, languages, MAX_QUERY_WORDS, own_stems)
+    for word in other_words:
+        hashes.append(_stem_hashes(word))
+    cue_languages = {query_language, *languages}
     return Question(
         hashes,
-        len(own),
+        len(own_words),
         times[:_MAX_TIMES],
         accents,
         zone,
-        asks_newest=asks_for_newest(text, spoken),
-        asks_answers=_is_message(text) or asks_for_answers(text, spoken),
+        asks_newest=asks_for_newest(text, cue_languages),
+        asks_answers=_is_message(text) or asks_for_answers(text, cue_languages),
     )
 
 
+def _stem_hashes(word: lexical.Word) -> list[int]:
+    """The hashes of a word's stems."""
+    return [hash_of(stem) for stem in word.stems]
+
+
 def _is_message(query: str) -> bool:
-    """Whether a query is a message of a conversation that goes on, in any language: it says several
-    things.
+    """Whether a query is a message of a conversation that goes on, in any language.
+
+    It is if it has `_MESSAGE_STATEMENTS` sentences that are no questions.
     """
     statements = 0
     for sentence, is_question in repetition.sentences(query):
+        if is_question:
+            continue
         # An initial, as in "J. Smith", says nothing.
         letters = "".join(words(sentence))
-        if not is_question and len(letters) > 1:
+        if len(letters) > 1:
             statements += 1
     return statements >= _MESSAGE_STATEMENTS

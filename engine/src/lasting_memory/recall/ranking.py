@@ -1,12 +1,21 @@
-"""Ranks the candidates for a question, passage by passage, by their words.
+"""Ranks the candidates for a question by their words.
+
+A candidate is a document: a conversation, or a part of a long one. A document has passages, each of
+a few sentences of one turn. Most arrays here have a number for each passage, or for each document;
+a table of counts has a row for each word and a column for each passage or document.
 
 A conversation counts with its best passage, because a turn answers a question, and half as much as
 a whole. Where the question comes back to what an assistant said, it counts as much as a whole, and
-long explanations count in full. For a quote, a passage counts together with its neighbours, because
-a short turn often makes sense only beside the one before it.
+long explanations count in full. For a quote, a passage counts together with its neighbours (its
+window), because a short turn often makes sense only beside the one before it.
 
-What asks for the past, and what repeats it, counts less (`echoes.py`), so that it does not come
-before what told it. The average lengths are those of what tells something, too.
+A passage tells something, unless it asks for the past, stands beside such a question, or is an echo:
+it repeats what the person stated elsewhere (`echoes.py`). What does not tell something counts less,
+so that it does not come before what told it. The average lengths are those of what tells something,
+too.
+
+A question has its own words, and alternatives for them. Two of its own words that are neighbours
+are a pair.
 
 What each part gains is in docs/recall.md, by `python -m benchmarks.recall --ablate`.
 """
@@ -45,41 +54,48 @@ TIME_WEIGHT = 2.0
 # Bonus for the passages of a speaker whom the question names.
 SPEAKER_BONUS = 0.7
 
-# Turns of a conversation with their scores, best first.
-Turns = tuple[tuple[int, float], ...]
+# Turns of a conversation, by number, with their scores, best first.
+ScoredTurns = tuple[tuple[int, float], ...]
 
 
-class Scored(NamedTuple):
-    """A conversation's score, and its turns. `tells`: not only what asks or repeats has words of
-    the question.
+class ConversationScore(NamedTuple):
+    """A conversation's score, and its turns with theirs.
+
+    `tells`: a passage that tells something has words of the question, or none has any and only the
+    conversation's days fit.
     """
 
     score: float
-    turns: Turns
+    turns: ScoredTurns
     tells: bool
 
 
-def score(
+def score_conversations(
     question: Question, documents: Sequence[Document], frequencies: Frequencies
-) -> dict[int, Scored]:
-    """The conversations that share a word or a time with the question, by number, scored.
+) -> dict[int, ConversationScore]:
+    """Scores the conversations that share a word or a time with the question.
 
-    A long conversation counts with its best document. Blocks for milliseconds.
+    Returns their scores by the conversations' numbers. A conversation of several documents has the
+    score of the best one. Blocks for milliseconds.
     """
-    documents = [document for document in documents if len(document.passages)]
-    if not documents:
+    ranked = list[Document]()
+    for document in documents:
+        if len(document.passages):
+            ranked.append(document)
+    if not ranked:
         return {}
-    ranking = _Ranking(question, documents, frequencies)
-    scored = dict[int, Scored]()
-    for number, document in enumerate(documents):
+    ranking = _Ranking(question, ranked, frequencies)
+    scores = dict[int, ConversationScore]()
+    for number, document in enumerate(ranked):
         if not ranking.matches(number):
             continue
-        result = ranking.scored(number, document)
-        conversation = ranking.conversation(number)
-        if conversation in scored:
-            result = _together(scored[conversation], result)
-        scored[conversation] = result
-    return scored
+        score = ranking.score_of(number, document)
+        conversation = ranking.conversation_of(number)
+        earlier_score = scores.get(conversation)
+        if earlier_score is not None:
+            score = _merged(earlier_score, score)
+        scores[conversation] = score
+    return scores
 
 
 class _Ranking:
@@ -90,10 +106,12 @@ class _Ranking:
     ) -> None:
         corpus = Corpus(documents, asks_answers=question.asks_answers)
         counts = corpus.counts(question.words)
-        own_counts = counts[: question.own]
+        own_words = question.own_words
+        own_counts = counts[: question.own_count]
         other_accents = corpus.spelled_otherwise(question)
+        # The own words' counts are a part of all counts: these change, too.
         own_counts -= ACCENT_LOSS * other_accents
-        echoes = find_echoes(corpus, question.own_words)
+        echoes = find_echoes(corpus, own_words)
         is_echo = echoes.is_echo
         has_word: Array = np.logical_or.reduce(counts, axis=0)
 
@@ -103,49 +121,59 @@ class _Ranking:
         self._tells = corpus.tells & ~is_echo
         self._passage_weights = self._less_for_echoes(corpus.weights)
         self._has_word = corpus.any_in_document(has_word)
-        self._kind_weights = self._kinds(has_word)
+        self._kind_weights = self._document_kind_weights(has_word)
         self._time_fits = question.fit(corpus.rows)
-        told = without_echoes(frequencies, corpus, counts, is_echo)
-        self._set_scores(counts, told, echoes.silent)
+        told_frequencies = without_echoes(frequencies, corpus, counts, is_echo)
+        # What is silent counts no more, but it was there for the frequencies.
+        own_counts[echoes.silent] = 0
+        self._set_scores(counts, told_frequencies)
 
     def _less_for_echoes(self, weights: Array) -> Array:
-        """Weights of passages, of which what repeats something counts less."""
+        """The weights of passages, with `ECHO_WEIGHT` for each echo."""
         return np.where(self._is_echo, ECHO_WEIGHT, weights)
 
-    def _kinds(self, has_word: Array) -> Array:
-        """How much each document counts as a whole: as the best of its passages that have a word
-        of the question.
+    def _document_kind_weights(self, has_word: Array) -> Array:
+        """For each document, the highest weight, by its kind, of a passage with a word of the
+        question; 0 where no passage has one.
+
+        The kind of a passage says whether it tells something; an echo weighs less, too.
         """
-        weights = self._less_for_echoes(self._corpus.kind_weights)
+        corpus = self._corpus
+        weights = self._less_for_echoes(corpus.kind_weights)
         weights_of_hits = has_word * weights
-        return self._corpus.most_in_document(weights_of_hits)
+        return corpus.most_in_document(weights_of_hits)
 
-    def _set_scores(self, counts: Array, frequencies: Frequencies, silent: Array) -> None:
-        """Set the scores of documents, and of each passage with its neighbours, for quotes.
+    def _set_scores(self, counts: Array, frequencies: Frequencies) -> None:
+        """Sets the score of each document, and that of each passage's window.
 
-        `counts` say how often each word is in each passage, `silent` which of the question's own
-        words count nothing there.
+        `counts` say how often each word is in each passage.
         """
-        own = self._question.own
+        corpus = self._corpus
+        question = self._question
         word_weights = self._word_weights(frequencies)
-        own_weights = word_weights[:own]
-        pairs = self._corpus.pair_counts(self._question.own_words)
+        own_weights = word_weights[: question.own_count]
+        pairs = corpus.pair_counts(question.own_words)
         pair_weights = self._pair_weights(pairs, own_weights)
-        own_counts = counts[:own]
-        own_counts[silent] = 0
         all_counts = np.concatenate([counts, pairs])
-        all_weights = np.concatenate([word_weights, pair_weights])
+        weights = np.concatenate([word_weights, pair_weights])
 
-        weighed_counts = all_counts * self._passage_weights
-        passages = self._by_passage(weighed_counts, all_weights)
-        wholes = self._by_document(weighed_counts, all_weights)
-        windows = self._by_window(all_counts, all_weights)
+        weighted_counts = all_counts * self._passage_weights
+        passage_scores = self._passage_scores(weighted_counts, weights)
+        whole_scores = self._whole_scores(weighted_counts, weights)
+        window_scores = self._window_scores(all_counts, weights)
         bonus = self._speaker_bonus()
-        passages *= bonus
-        windows *= bonus
-        time_weight = self._time_weight(own_weights)
-        self._windows = windows
-        self._scores = self._document_scores(passages, wholes, time_weight)
+        passage_scores *= bonus
+        window_scores *= bonus
+        time_weight = _time_weight(own_weights)
+        time_scores = time_weight * self._time_fits
+        best_scores = corpus.most_in_document(passage_scores)
+        whole_weight = WHOLE_WEIGHT
+        if question.asks_answers:
+            whole_weight = ASKED_WHOLE_WEIGHT
+        whole_weights = whole_weight * self._kind_weights
+        weighted_wholes = whole_weights * whole_scores
+        self._window_score = window_scores
+        self._document_score = best_scores + weighted_wholes + time_scores
 
     def _word_weights(self, frequencies: Frequencies) -> Array:
         """The weight of each word: the mean of its rarity among conversations and among passages.
@@ -163,19 +191,19 @@ class _Ranking:
     @property
     def _telling_passages(self) -> int:
         """How many passages tell something; or how many there are, if none does."""
-        telling = int(self._tells.sum())
-        return telling or len(self._tells)
+        return _count_or_size(self._tells)
 
     @property
     def _telling_documents(self) -> int:
         """How many documents tell something; or how many there are, if none does."""
         tells = self._corpus.any_in_document(self._tells)
-        telling = int(tells.sum())
-        return telling or len(tells)
+        return _count_or_size(tells)
 
     def _pair_weights(self, pairs: Array, own_weights: Array) -> Array:
-        """The weight of each two neighbouring words, as of their mean, and at most of their rarity
-        together.
+        """The weight of each pair: the mean of its words' weights, and at most the rarity of the
+        pair itself.
+
+        `pairs` say how often each pair is in each passage.
         """
         has_pair = pairs > 0
         tells_pair = has_pair & self._tells
@@ -184,121 +212,134 @@ class _Ranking:
         first_weights = own_weights[:-1]
         second_weights = own_weights[1:]
         means = (first_weights + second_weights) / 2
-        lesser: Array = np.minimum(means, rarity)
-        return PAIR_WEIGHT * lesser
+        weights: Array = np.minimum(means, rarity)
+        return PAIR_WEIGHT * weights
 
-    def _by_passage(self, counts: Array, weights: Array) -> Array:
-        """The score of each passage. A row of `counts` is a word's, or a pair's, and weighed."""
-        lengths = self._corpus.lengths * self._passage_weights
-        relevance = relevances(counts, weights, lengths, self._tells)
-        return relevance * self._passage_weights
+    def _passage_scores(self, weighted_counts: Array, weights: Array) -> Array:
+        """The score of each passage by itself.
 
-    def _by_window(self, counts: Array, weights: Array) -> Array:
+        Takes the counts of words and pairs in each passage, which are weighted by passage already,
+        and the weights of these words and pairs.
+        """
+        passage_weights = self._passage_weights
+        lengths = self._corpus.lengths * passage_weights
+        relevance = relevances(weighted_counts, weights, lengths, self._tells)
+        return relevance * passage_weights
+
+    def _window_scores(self, counts: Array, weights: Array) -> Array:
         """The score of each passage with its neighbours, for quotes.
 
-        Here an echo counts as ever: within its conversation it is often what makes sense of its
-        neighbour.
+        Takes the counts of words and pairs in each passage, and the weights of these.
+
+        An echo counts here like any other passage: within its conversation it is often what makes
+        sense of its neighbour.
         """
         corpus = self._corpus
-        own_counts = counts * corpus.weights
-        own_lengths = corpus.lengths * corpus.weights
-        window_counts = corpus.with_neighbours(own_counts)
-        one_row = own_lengths[None, :]
-        (lengths,) = corpus.with_neighbours(one_row)
-        relevance = relevances(window_counts, weights, lengths, self._tells)
-        scores: Array = relevance * corpus.weights
+        passage_weights = corpus.weights
+        weighted_counts = counts * passage_weights
+        weighted_lengths = corpus.lengths * passage_weights
+        window_counts = corpus.with_neighbours(weighted_counts)
+        # `with_neighbours` takes a table.
+        lengths_as_row = weighted_lengths[None, :]
+        (window_lengths,) = corpus.with_neighbours(lengths_as_row)
+        relevance = relevances(window_counts, weights, window_lengths, self._tells)
+        scores: Array = relevance * passage_weights
         return scores
 
-    def _by_document(self, counts: Array, weights: Array) -> Array:
-        """The score of each document as a whole, by the weighed counts of its passages."""
+    def _whole_scores(self, weighted_counts: Array, weights: Array) -> Array:
+        """The score of each document as a whole. Takes the same as `_passage_scores`."""
         corpus = self._corpus
         lengths = corpus.sum_in_document(corpus.lengths)
-        document_counts = corpus.sum_in_document(counts)
+        document_counts = corpus.sum_in_document(weighted_counts)
         tells = corpus.any_in_document(self._tells)
         return relevances(document_counts, weights, lengths, tells)
 
-    def _time_weight(self, own_weights: Array) -> float:
-        """The weight of days that fit, as of a word of the question."""
-        if not len(own_weights):
-            return TIME_WEIGHT
-        mean = float(own_weights.mean())
-        return TIME_WEIGHT * mean
-
-    def _document_scores(self, passages: Array, wholes: Array, time_weight: float) -> Array:
-        """The score of each document, of BM25 of all passages and of all documents."""
-        best = self._corpus.most_in_document(passages)
-        whole_weight = WHOLE_WEIGHT
-        if self._question.asks_answers:
-            whole_weight = ASKED_WHOLE_WEIGHT
-        whole = whole_weight * self._kind_weights * wholes
-        time = time_weight * self._time_fits
-        scores: Array = best + whole + time
-        return scores
-
     def _speaker_bonus(self) -> Array:
-        """A factor for each passage: more than 1 for those of the one speaker whom the question
-        names.
+        """A factor for each passage: more than 1 if its speaker is the only one of all whom the
+        question names.
         """
         names = self._corpus.names
-        asked = self._question.own_hashes
-        named = asked.intersection(names.tolist())
-        if len(named) != 1:
+        asked_words = self._question.own_hashes
+        distinct_names = set(names.tolist())
+        asked_names = asked_words & distinct_names
+        if len(asked_names) != 1:
             return np.ones(len(names))
-        is_named = names == named.pop()
-        bonus: Array = 1 + SPEAKER_BONUS * is_named
+        (asked_name,) = asked_names
+        is_asked = names == asked_name
+        bonus: Array = 1 + SPEAKER_BONUS * is_asked
         return bonus
 
     def matches(self, number: int) -> bool:
-        """Whether a document shares a word or a time with the question."""
-        shares_word = bool(self._has_word[number])
-        shares_time = bool(self._time_fits[number])
-        return shares_word or shares_time
+        """Whether the document of this number shares a word or a time with the question."""
+        shares_word = self._has_word[number]
+        shares_time = self._time_fits[number]
+        return bool(shares_word or shares_time)
 
-    def conversation(self, number: int) -> int:
-        """The number of a document's conversation."""
-        return int(self._corpus.conversations[number])
+    def conversation_of(self, number: int) -> int:
+        """The number of the conversation of the document of this number."""
+        conversation = self._corpus.conversations[number]
+        return int(conversation)
 
-    def scored(self, number: int, document: Document) -> Scored:
-        """The score of a document, and its turns."""
+    def score_of(self, number: int, document: Document) -> ConversationScore:
+        """The score of a document, which has this number here, and those of its turns."""
         starts = self._corpus.starts
         start = starts[number]
         end = starts[number + 1]
-        windows = self._windows[start:end]
-        turns = _turns(document, windows)
-        total = float(self._scores[number])
+        window_scores = self._window_score[start:end]
+        turns = _scored_turns(document, window_scores)
+        score = self._document_score[number]
         tells = self._tells_something(number)
-        return Scored(total, turns, tells)
+        return ConversationScore(float(score), turns, tells)
 
     def _tells_something(self, number: int) -> bool:
-        """Whether a document has words of the question in what tells something; or none at all."""
+        """Whether a passage of a document tells something with words of the question, or no passage
+        has any of them.
+        """
         if not self._has_word[number]:
             return True
+        # Only what tells something has the weight 1.
         weight = self._kind_weights[number]
         return bool(weight == 1)
 
 
-def _turns(document: Document, scores: Array) -> Turns:
+def _count_or_size(is_counted: Array) -> int:
+    """How many values of an array are true; its size if none is."""
+    count = int(is_counted.sum())
+    return count or len(is_counted)
+
+
+def _time_weight(own_weights: Array) -> float:
+    """The weight of a time that fits, measured by the mean weight of the question's own words."""
+    if not len(own_weights):
+        return TIME_WEIGHT
+    mean = float(own_weights.mean())
+    return TIME_WEIGHT * mean
+
+
+def _scored_turns(document: Document, passage_scores: Array) -> ScoredTurns:
     """The turns of a document, each with the score of its best passage, best first."""
     turns = document.passages["turn"]
-    best_first = np.argsort(-scores, kind="stable")
+    best_first = np.argsort(-passage_scores, kind="stable")
     sorted_turns = turns[best_first]
+    # Of each turn, the place of its best passage in that order.
     _, first_places = np.unique(sorted_turns, return_index=True)
     first_places.sort()
     best_passages = best_first[first_places]
     best_turns = turns[best_passages].tolist()
-    best_scores = scores[best_passages].tolist()
+    best_scores = passage_scores[best_passages].tolist()
     return tuple(zip(best_turns, best_scores, strict=True))
 
 
-def _together(one: Scored, other: Scored) -> Scored:
-    """Two documents of one conversation. A turn can be in both."""
+def _merged(one: ConversationScore, other: ConversationScore) -> ConversationScore:
+    """The score of a conversation from those of two of its documents. A turn that is in both has
+    its better score.
+    """
     turns = [*one.turns, *other.turns]
     turns.sort(key=itemgetter(1), reverse=True)
-    best = dict[int, float]()
-    for turn, value in turns:
-        if turn not in best:
-            best[turn] = value
-    most = max(one.score, other.score)
+    score_of_turn = dict[int, float]()
+    for turn, score in turns:
+        score_of_turn.setdefault(turn, score)
+    best_score = max(one.score, other.score)
     tells = one.tells or other.tells
-    best_turns = tuple(best.items())
-    return Scored(most, best_turns, tells)
+    best_turns = tuple(score_of_turn.items())
+    return ConversationScore(best_score, best_turns, tells)

@@ -4,6 +4,10 @@ A tool that looks something up gives it back as it was: its call and its result 
 Otherwise each question about a fact would be found in place of the fact, and what was said in a
 deleted conversation would stay in all that looked it up. The question and the answer are turns: the
 person may have said something new beside the question. They count less.
+
+A tool call has a name and arguments (`args`), as a client may have put them there. A route is a
+folder of the deployment that holds memory, or files that are shared; paths and folders are compared
+with a slash at their end.
 """
 
 import posixpath
@@ -43,16 +47,19 @@ _SENTENCE = re.compile(rf".+?(?:[.!…{_MARKS}](?=\s|$)|[。！？｡।॥۔։�
 def repeats(call: Mapping[str, Any], routes: Collection[str] = tuple(ROUTES)) -> bool:
     """Whether a tool call looks up memory, past conversations, or shared files.
 
-    `call` has a name and args. `routes` are the deployment's folders of such files.
+    `routes` are the deployment's folders of such files.
     """
     if _name(call) in _RECALL_TOOLS:
         return True
     folders = _read_folders(call)
-    return any(_touches(folder, routes) for folder in folders)
+    return any(_overlaps_routes(folder, routes) for folder in folders)
 
 
 def result_repeats(call: Mapping[str, Any], routes: Collection[str] = tuple(ROUTES)) -> bool:
-    """Whether the result of a tool call may be memory, past conversations, or shared files."""
+    """Whether the result of a tool call may be memory, past conversations, or shared files.
+
+    It may be of `repeats`, or a report of a subagent.
+    """
     if _name(call) in _REPORTING_TOOLS:
         return True
     return repeats(call, routes)
@@ -65,7 +72,7 @@ def asks(call: Mapping[str, Any], routes: Collection[str] = tuple(ROUTES)) -> bo
     if _name(call) in _RECALL_TOOLS:
         return True
     folders = _read_folders(call)
-    return any(_is_known_there(folder, routes) for folder in folders)
+    return any(_holds_knowledge(folder, routes) for folder in folders)
 
 
 def writes(call: Mapping[str, Any], routes: Collection[str] = tuple(ROUTES)) -> bool:
@@ -75,69 +82,82 @@ def writes(call: Mapping[str, Any], routes: Collection[str] = tuple(ROUTES)) -> 
         return True
     if name not in _FILE_WRITERS:
         return False
-    file_path = _arguments(call).get("file_path")
-    path = _plain(file_path)
-    return _is_known_there(path, routes)
+    arguments = _arguments(call)
+    path = _normal_path(arguments.get("file_path"))
+    return _holds_knowledge(path, routes)
 
 
 def sentences(text: str) -> Iterator[tuple[str, bool]]:
-    """The sentences of a text, in order, and whether each is a question."""
+    """The sentences of a text, in order, each with whether it is a question.
+
+    Together they are the text, with all of its spaces.
+    """
     for match in _SENTENCE.finditer(text):
         sentence = match[0]
-        mark = _QUESTION.search(sentence)
-        yield sentence, mark is not None
+        question_mark = _QUESTION.search(sentence)
+        yield sentence, question_mark is not None
 
 
 def _name(call: Mapping[str, Any]) -> str:
-    """The name of the tool; "" for what is none, as a client may have put it there."""
+    """The name of the tool; "" for any value that is no text."""
     name = call.get("name")
     return name if isinstance(name, str) else ""
 
 
 def _arguments(call: Mapping[str, Any]) -> Mapping[str, Any]:
-    given = call.get("args")
-    return given if isinstance(given, Mapping) else {}
+    """The arguments of a call; none for any value that is no mapping."""
+    arguments = call.get("args")
+    return arguments if isinstance(arguments, Mapping) else {}
 
 
 def _read_folders(call: Mapping[str, Any]) -> list[str]:
-    """The folders or files that a reading call names; all, where it names none; none of another
-    call.
+    """The folders or files that a call reads.
+
+    It is the root if the call of a reading tool names none. The list is empty for any other tool.
     """
     name = _name(call)
     if name not in _READING_TOOLS:
         return []
     arguments = _arguments(call)
-    named = list[str]()
+    folders = list[str]()
     for argument in _READING_TOOLS[name]:
         value = arguments.get(argument)
         if not isinstance(value, str):
             continue
-        if argument != "pattern":
-            named.append(_plain(value))
-        elif value.startswith("/") or ".." in value:
-            fixed_part = re.split(r"[*?\[{]", value)[0]
-            folder = posixpath.dirname(fixed_part)
-            named.append(_plain(folder))
-    return named or ["/"]
+        if argument == "pattern":
+            leads_elsewhere = value.startswith("/") or ".." in value
+            if not leads_elsewhere:
+                continue
+            fixed_part, *_ = re.split(r"[*?\[{]", value)
+            value = posixpath.dirname(fixed_part)
+        folder = _normal_path(value)
+        folders.append(folder)
+    return folders or ["/"]
 
 
-def _plain(path: object) -> str:
-    """A path in its shortest spelling, with a slash at its end; "/" for what is none."""
+def _normal_path(path: object) -> str:
+    """A path in its shortest spelling, with a slash at its end; "/" for any value that is no text."""
     if not isinstance(path, str):
         return "/"
     normal = posixpath.normpath(f"/{path}")
     short = normal.strip("/")
-    return f"/{short}/" if short else "/"
+    if not short:
+        return "/"
+    return f"/{short}/"
 
 
-def _touches(folder: str, routes: Collection[str]) -> bool:
-    """Whether a folder has files of a route, or lies in it."""
+def _overlaps_routes(folder: str, routes: Collection[str]) -> bool:
+    """Whether a folder lies in one of the routes, or one of the routes in it."""
     all_routes = (*routes, *OFFLOADED)
-    return any(folder.startswith(route) or route.startswith(folder) for route in all_routes)
+    if folder.startswith(all_routes):
+        return True
+    return any(route.startswith(folder) for route in all_routes)
 
 
-def _is_known_there(folder: str, routes: Collection[str]) -> bool:
-    """Whether a folder, or file, is in a route that holds what is known of people."""
+def _holds_knowledge(folder: str, routes: Collection[str]) -> bool:
+    """Whether a folder, or file, lies in a route and holds what is known of people, which
+    instructions are not.
+    """
     if folder.startswith(_INSTRUCTIONS):
         return False
     return folder.startswith(tuple(routes))

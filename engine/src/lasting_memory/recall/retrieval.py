@@ -3,6 +3,10 @@
 Candidates come from the index, are ranked exactly, and are read from their threads when they are
 shown. It reads the headers of a dozen segments, the buckets of the query's words, some dozens of
 documents, and the threads it shows.
+
+A conversation has a number, its key (`format.key_of`), and one document in the index, or several.
+"By words" is what a query shares words with, "by meaning" what the store's semantic index finds near
+to it. A conversation's score is a sum of both (`fused`).
 """
 
 import logging
@@ -29,8 +33,8 @@ from lasting_memory.recall.format import (
 )
 from lasting_memory.recall.index import Index, document_items, drop, forget, read_postings, state_of
 from lasting_memory.recall.meaning import Nearest, similar
-from lasting_memory.recall.question import MAX_QUERY_CHARS, Question, question
-from lasting_memory.recall.ranking import Scored, Turns, score
+from lasting_memory.recall.question import MAX_QUERY_CHARS, Question, build_question
+from lasting_memory.recall.ranking import ConversationScore, ScoredTurns, score_conversations
 from lasting_memory.recall.threads import Conversation, Threads, read_conversations
 
 # Attempts of a search whose index others change meanwhile; of one whose index stays the same, and
@@ -54,22 +58,23 @@ logger = logging.getLogger("memory")
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A matching conversation, its matching turns, best first, each with its score, and whether it
-    shares words at all.
+    """A conversation that matches a query, and its matching turns, by place and with their scores,
+    best first.
 
-    `left_out` counts the turns at its beginning that are not in the index.
+    `by_words`: it shares words with the query. `left_out` counts the turns at its beginning that
+    are not in the index.
     """
 
     conversation: Conversation
-    turns: Turns
+    turns: ScoredTurns
     by_words: bool = True
     left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """Matching conversations, best first; the number of searched ones, and of those that are not
-    wholly indexed yet.
+    """The conversations that match a query, best first; how many were searched, and how many are
+    not wholly indexed yet.
     """
 
     matches: list[Match]
@@ -79,39 +84,39 @@ class Results:
 
 @dataclass(frozen=True, slots=True)
 class _Candidates:
-    """Documents that may match, with the scores by words and the nearest passages of their
-    conversations, by number.
+    """Documents that may match a query; by their conversations' keys, the scores by words, and the
+    nearest passages by meaning.
 
-    `searched` is the number of all conversations. Of a nearest passage there is its item, and
-    whether it is near at all. `asks_newest` is the question's.
+    `searched` is the number of all conversations. `asks_newest` is the question's.
     """
 
     documents: Sequence[Document] = ()
-    scored: Mapping[int, Scored] = field(default_factory=dict)
-    near: Mapping[int, Nearest] = field(default_factory=dict)
+    scores_by_words: Mapping[int, ConversationScore] = field(default_factory=dict)
+    nearest: Mapping[int, Nearest] = field(default_factory=dict)
     searched: int = 0
     asks_newest: bool = False
 
     def ranked(self) -> list[int]:
-        """The numbers of the conversations, best first (`in_order`)."""
-        ended = dict[int, int]()
+        """The keys of the conversations, best first (`in_order`)."""
+        end_times = dict[int, int]()
         for document in self.documents:
-            conversation = key_of(document.thread_id)
-            ended[conversation] = document.ended
-        share = NEAR_BEST_FOR_NEWEST if self.asks_newest else NEAR_BEST
+            key = key_of(document.thread_id)
+            end_times[key] = document.ended
+        share = NEAR_BEST
+        if self.asks_newest:
+            share = NEAR_BEST_FOR_NEWEST
         scores = self.scores()
-        return in_order(scores, ended, share)
+        return in_order(scores, end_times, share)
 
     def scores(self) -> dict[int, float]:
-        """The score of each conversation by words and meaning."""
+        """The score of each conversation by words and meaning, by key."""
         by_words = dict[int, float]()
-        for key, scored in self.scored.items():
-            by_words[key] = scored.score
+        for key, score in self.scores_by_words.items():
+            by_words[key] = score.score
         by_meaning = dict[int, float]()
-        for key, (item, is_clear) in self.near.items():
+        for key, (item, is_clear) in self.nearest.items():
             # What only meaning finds must be clearly near.
-            is_match = is_clear or key in by_words
-            if is_match:
+            if is_clear or key in by_words:
                 by_meaning[key] = item.score or 0.0
         best = self._best_by_words()
         return fused(by_words, by_meaning, best)
@@ -119,32 +124,35 @@ class _Candidates:
     def _best_by_words(self) -> float:
         """The score by words that counts as a whole one.
 
-        Where no words tell anything, those of a question about the past are no hit by which others
-        are measured.
+        It is the best of what tells something. Where nothing does, what only asks for the past is
+        no hit by which others are measured: its score is taken as if it told something.
         """
         telling = list[float]()
         asking = [0.0]
-        for scored in self.scored.values():
-            if scored.tells:
-                telling.append(scored.score)
+        for score in self.scores_by_words.values():
+            if score.tells:
+                telling.append(score.score)
             else:
-                asking.append(scored.score)
+                asking.append(score.score)
         if telling:
             return max(telling)
         weight = float(TENTHS[ASKS])
         return max(asking) * 10 / weight
 
-    def turns(self, key: int) -> tuple[Turns, bool]:
-        """The matching turns of a conversation, and whether it shares words with the query."""
-        scored = self.scored.get(key)
-        if scored is not None:
-            return scored.turns, True
-        item, _ = self.near[key]
-        nearest_turn = (item.value["turn"], 1.0)
+    def turns(self, key: int) -> tuple[ScoredTurns, bool]:
+        """The matching turns of the conversation of this key, and whether it shares words with the
+        query. Without words it is the first turn of the nearest passage.
+        """
+        score = self.scores_by_words.get(key)
+        if score is not None:
+            return score.turns, True
+        item, _ = self.nearest[key]
+        turn = item.value["turn"]
+        nearest_turn = (turn, 1.0)
         return (nearest_turn,), False
 
     def by_key(self) -> dict[int, Document]:
-        """For each conversation, by number, a document of it."""
+        """A document of each conversation, by the conversation's key."""
         documents = dict[int, Document]()
         for document in self.documents:
             key = key_of(document.thread_id)
@@ -154,7 +162,10 @@ class _Candidates:
 
 @dataclass(frozen=True, slots=True)
 class _Query:
-    """What a search is for."""
+    """What a search is for: a text, other words for it, and a period that counts more.
+
+    `current` is the thread that is left out.
+    """
 
     text: str
     alternatives: Sequence[str]
@@ -164,8 +175,8 @@ class _Query:
     zone: ZoneInfo
 
     def question(self, index: Index) -> Question:
-        """The same for an index."""
-        return question(
+        """The query as a question to an index."""
+        return build_question(
             self.text, index.languages, self.today, self.alternatives, self.period, zone=self.zone
         )
 
@@ -180,9 +191,12 @@ class _Damage:
         self._unchanged = 0
 
     async def noticed(self, error: DamagedError) -> None:
-        """Note an error. Drops the index once it is damage, and not somebody's change."""
-        # Somebody merged parts, dropped a conversation or forgot the person meanwhile. If
-        # nothing has moved, it is damage.
+        """Counts an error. Drops the index at error number `_TRIES_OF_DAMAGED` with the same state
+        of the index.
+
+        Somebody may have merged parts, dropped a conversation or forgotten the person meanwhile. If
+        nothing has changed, it is damage.
+        """
         logger.info("The index of past conversations could not be read: %s", error)
         state = await state_of(self._store, self._actor)
         if state != self._state:
@@ -209,17 +223,21 @@ async def search(
     began: journal.Began | None = None,
     routes: Collection[str] = tuple(ROUTES),
 ) -> Results:
-    """The person's own past conversations with these agents that match a query, at most `limit`,
-    without the thread `current`.
+    """Searches the person's own past conversations with these agents. Returns the `limit` best
+    matches at most, without the thread `current`.
 
     `alternatives` are other words that people may have used: they count less. Conversations of
     `period` count more. Days are those of `zone`; of a day without a year the last before `today`
     (default: the present day) is meant. `began` says when a request did; None for the current run.
     Once the person was forgotten, nothing is put into their index. Of tools that read files of
     `routes` nothing is found.
+
+    If others change the index each time that it is read, it returns no matches, and all
+    conversations as outstanding.
     """
     day = today or days.today(zone)
-    wanted = _Query(query, alternatives, period, current or "", day, zone)
+    current_thread = current or ""
+    wanted = _Query(query, alternatives, period, current_thread, day, zone)
     damage = _Damage(store, actor)
     index = Index()
     for _ in range(_TRIES):
@@ -229,7 +247,7 @@ async def search(
                 threads,
                 actor,
                 agents=agents,
-                current=wanted.current,
+                current=current_thread,
                 began=began,
                 routes=routes,
                 most=MAX_CATCH_UP,
@@ -251,27 +269,33 @@ async def search(
     best = candidates.ranked()[:limit]
     thread_ids = [documents[key].thread_id for key in best]
     talks = await read_conversations(threads, actor, agents, thread_ids, routes)
-    present = {talk.thread_id: talk for talk in talks}
-    gone = [thread_id for thread_id in thread_ids if thread_id not in present]
-    await drop(store, actor, gone, began)
-    matches = _matches(best, present, candidates)
+    talk_of_thread = {talk.thread_id: talk for talk in talks}
+    deleted = list[str]()
+    for thread_id in thread_ids:
+        if thread_id not in talk_of_thread:
+            deleted.append(thread_id)
+    await drop(store, actor, deleted, began)
+    matches = _matches(best, talk_of_thread, candidates)
     return Results(matches, candidates.searched, index.outstanding)
 
 
 def _matches(
-    keys: Sequence[int], talks: Mapping[str, Conversation], candidates: _Candidates
+    keys: Sequence[int], talk_of_thread: Mapping[str, Conversation], candidates: _Candidates
 ) -> list[Match]:
-    """The conversations of these numbers as matches, in this order. `talks` are those that are
-    there, by thread.
+    """The conversations of these keys as matches, in this order, without those that are deleted.
+
+    `talk_of_thread` has those that still exist, by thread.
     """
     documents = candidates.by_key()
     matches = list[Match]()
     for key in keys:
         document = documents[key]
-        talk = talks.get(document.thread_id)
-        if talk is not None:
-            turns, by_words = candidates.turns(key)
-            matches.append(Match(talk, turns, by_words, document.left_out))
+        talk = talk_of_thread.get(document.thread_id)
+        if talk is None:
+            continue
+        turns, by_words = candidates.turns(key)
+        match = Match(talk, turns, by_words, document.left_out)
+        matches.append(match)
     return matches
 
 
@@ -280,30 +304,33 @@ async def _candidates(
 ) -> _Candidates:
     """The candidates for a query in the index.
 
-    Raises `DamagedError` if an item cannot be read, or is gone meanwhile.
+    Raises `DamagedError` if an item cannot be read, or is deleted meanwhile.
     """
     parts = index.parts
-    asked = wanted.question(index)
+    table = index.table
+    question = wanted.question(index)
     leave_out = key_of(wanted.current)
-    rows = await read_postings(store, actor, parts, asked.hashes)
+    rows = await read_postings(store, actor, parts, question.hashes)
     keys, frequencies = await platform.in_thread(
-        matching_documents, index.table, rows, asked, leave_out
+        matching_documents, table, rows, question, leave_out
     )
     near = dict[int, Nearest]()
     if index.meaning:
         text = wanted.text[:MAX_QUERY_CHARS]
         near = await similar(store, actor, text)
         near.pop(leave_out, None)
-    distinct = dict.fromkeys([*keys, *near])
-    documents = await _read_documents(store, actor, distinct)
-    scored = await platform.in_thread(score, asked, documents, frequencies)
-    return _Candidates(documents, scored, near, frequencies.searched, asked.asks_newest)
+    all_keys = [*keys, *near]
+    distinct_keys = dict.fromkeys(all_keys)
+    documents = await _read_documents(store, actor, distinct_keys)
+    scores = await platform.in_thread(score_conversations, question, documents, frequencies)
+    searched = frequencies.searched
+    return _Candidates(documents, scores, near, searched, question.asks_newest)
 
 
 async def _read_documents(
     store: BaseStore, actor: identity.Actor, keys: Iterable[int]
 ) -> list[Document]:
-    """The documents of these numbers. Raises as `_candidates`."""
+    """The documents of these numbers. Raises `DamagedError` as `_candidates` does."""
     documents = list[Document]()
     for item in await document_items(store, actor, keys):
         document = read_document(item)
@@ -311,34 +338,34 @@ async def _read_documents(
     return documents
 
 
-def in_order(scores: Mapping[int, float], ended: Mapping[int, int], near: float) -> list[int]:
-    """The numbers of conversations, best first, by their scores and the times of their ends.
+def in_order(scores: Mapping[int, float], end_times: Mapping[int, int], near: float) -> list[int]:
+    """The keys of conversations, best first, by their scores and the times of their ends.
 
     Those whose score is at most by the share `near` below the best one come first, the newest of
     them before the others: what was replaced later so comes behind what replaced it.
     """
     if not scores:
         return []
-    best = max(scores.values())
-    least = (1 - near) * best
+    best_score = max(scores.values())
+    least = (1 - near) * best_score
     as_good = list[int]()
-    others = list[int]()
+    worse = list[int]()
     for key in sorted(scores, key=scores.__getitem__, reverse=True):
         if scores[key] >= least:
             as_good.append(key)
         else:
-            others.append(key)
-    as_good.sort(key=ended.__getitem__, reverse=True)
-    return as_good + others
+            worse.append(key)
+    as_good.sort(key=end_times.__getitem__, reverse=True)
+    return as_good + worse
 
 
 def fused(
     by_words: Mapping[int, float], by_meaning: Mapping[int, float], best: float = 0.0
 ) -> dict[int, float]:
-    """A weighted sum of scores by words, as shares of the best, and of similarities, stretched from
-    0 for the lowest to 1.
+    """The score of each key: its score by words as a share of the best one, and its similarity in
+    meaning, stretched from 0 for the lowest to 1, with a smaller weight.
 
-    `best` is the score by words that counts as a whole one, if not the highest.
+    `best` is the score by words that counts as a whole one; 0 for the highest.
     """
     highest = max(by_words.values(), default=0.0)
     whole = best or highest or 1.0

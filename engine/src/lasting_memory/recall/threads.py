@@ -1,10 +1,24 @@
-"""Threads of the agent graphs as conversations: turns of text, with what they repeat left out."""
+"""Threads of the agent graphs as conversations: turns of text, with what they repeat left out.
+
+A thread has messages, as the platform gives them; a client may have put any value there. A message
+of a person begins an exchange: with what it led to, until the person speaks again. A turn is the
+text of a message, or a tool call. A turn asks if the person asked for the past in it, or an
+assistant repeats it; such turns count less in a search. Routes are the folders that hold memory or
+shared files.
+"""
 
 import asyncio
 import itertools
 import json
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any, Protocol
@@ -58,21 +72,24 @@ class Turn:
     said_at: str = ""
 
 
-def weighed(turn: Turn) -> Iterator[tuple[str, int]]:
-    """The text of a turn in pieces, each with how much it counts (`format.TELLS` and so on)."""
+def weighted_pieces(turn: Turn) -> Iterator[tuple[str, int]]:
+    """The text of a turn in pieces, each with its kind: it tells something, asks, or stands beside
+    what asks (`format.TELLS`, `ASKS`, `BESIDE`).
+    """
     if not turn.asks:
         yield turn.text, TELLS
         return
     if turn.speaker != "user":
         yield turn.text, ASKS
         return
-    beside = TELLS if turn.adds else BESIDE
+    kind_of_statement = TELLS if turn.adds else BESIDE
     sentences = repetition.sentences(turn.text)
-    for is_question, group in itertools.groupby(sentences, key=itemgetter(1)):
+    groups = itertools.groupby(sentences, key=itemgetter(1))
+    for is_question, group in groups:
         piece = ""
         for sentence, _ in group:
             piece += sentence
-        yield piece, ASKS if is_question else beside
+        yield piece, ASKS if is_question else kind_of_statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +115,7 @@ class Conversation:
 
     @property
     def _last_stamp(self) -> str:
+        """The latest time that a turn is stamped with; "" if none is."""
         last = ""
         for turn in self.turns:
             last = max(last, turn.said_at)
@@ -155,7 +173,9 @@ def _text(values: Mapping[str, Any], key: str) -> str:
 
 
 def _turns_of(values: object, routes: Collection[str]) -> tuple[list[Turn], str]:
-    """The turns in a thread's values, and when something was said last; "" where nobody noted it."""
+    """The turns in a thread's values, and the time at which a person spoke last; "" where nobody
+    noted it.
+    """
     if not isinstance(values, Mapping):
         return [], ""
     messages = _mappings(values.get("messages"))
@@ -171,7 +191,9 @@ def _turns_of(values: object, routes: Collection[str]) -> tuple[list[Turn], str]
 
 
 def _said_at(exchange: Iterable[_Message], before: str) -> str:
-    """When the person's messages of an exchange were said; without any, when what was `before`."""
+    """The time of the last message of the person's in an exchange; without one, the time of what was
+    said before.
+    """
     times = list[str]()
     for message in exchange:
         if _is_of_human(message):
@@ -180,13 +202,12 @@ def _said_at(exchange: Iterable[_Message], before: str) -> str:
 
 
 def _is_of_human(message: _Message) -> bool:
+    """Whether the person wrote a message."""
     return message.get("type") == "human"
 
 
 def _exchanges(messages: Iterable[_Message]) -> Iterator[list[_Message]]:
-    """The messages, in order: those of a person together with what they led to, until the person
-    speaks again.
-    """
+    """The messages in exchanges, in order."""
     exchange = list[_Message]()
     is_answered = False
     for message in messages:
@@ -205,7 +226,11 @@ def _exchanged(
     calls: dict[str, _Call],
     routes: Collection[str],
 ) -> list[Turn]:
-    """The turns of an exchange. Adds its tool calls to `calls`, by id."""
+    """The turns of an exchange. Adds its tool calls to `calls`, by id.
+
+    What an assistant says once it has looked something up repeats that, so it asks. What the person
+    said in such an exchange asks, too, and adds something if memory was written.
+    """
     turns = list[Turn]()
     asks = False
     adds = False
@@ -216,7 +241,6 @@ def _exchanged(
             asks = asks or repetition.asks(call, routes)
             adds = adds or repetition.writes(call, routes)
         for turn in _turns(message, calls, routes):
-            # What an assistant says once it has looked something up repeats that.
             if asks and turn.speaker == "assistant":
                 turns.append(replace(turn, asks=True))
             else:
@@ -239,22 +263,24 @@ def _mappings(items: object) -> list[Mapping[str, Any]]:
 def _turns(
     message: _Message, calls: Mapping[str, _Call], routes: Collection[str]
 ) -> Iterator[Turn]:
-    """A message's text, and each of its tool calls as a turn of its own, so that a search finds the
-    step that worked.
+    """The turns of a message: its text, and each of its tool calls, so that a search finds the step
+    that worked. None of a message that no person and no model wrote, or that only repeats.
 
     `calls` are the thread's tool calls up to then, by id.
     """
-    kind = _string(message, "type")
-    speaker = _SPEAKERS.get(kind)
-    if speaker is None or _is_none_of_theirs(message):
+    message_type = _string(message, "type")
+    speaker = _SPEAKERS.get(message_type)
+    if speaker is None or _is_notice(message):
         return
     message_id = _string(message, "id")
     text = own_text(message)
     if speaker == "tool":
-        if _is_new(message, calls, routes):
-            has_failed = _string(message, "status") == "error"
-            failed = "failed: " if text and has_failed else ""
-            yield Turn(speaker, failed + text, message_id)
+        if not _is_new(message, calls, routes):
+            return
+        has_failed = _string(message, "status") == "error"
+        if text and has_failed:
+            text = f"failed: {text}"
+        yield Turn(speaker, text, message_id)
         return
     name = _string(message, "name")
     yield Turn(speaker, text, message_id, name)
@@ -274,12 +300,12 @@ def _is_new(result: _Message, calls: Mapping[str, _Call], routes: Collection[str
     """Whether a tool's result says something that is in no memory and no past conversation."""
     call_id = _string(result, "tool_call_id")
     # Without its call, a result of a tool that reads files may be of any file.
-    unknown = {"name": _string(result, "name")}
-    call = calls.get(call_id, unknown)
+    call_without_arguments = {"name": _string(result, "name")}
+    call = calls.get(call_id, call_without_arguments)
     return not repetition.result_repeats(call, routes)
 
 
-def _is_none_of_theirs(message: _Message) -> bool:
+def _is_notice(message: _Message) -> bool:
     """Whether a message is neither the person's nor the model's: a pinned skill, or a note of ours
     to the person.
     """
@@ -300,10 +326,12 @@ def _step(call: _Call, routes: Collection[str]) -> str:
     if repetition.repeats(call, routes):
         return ""
     arguments = call.get("args") or {}
-    with suppress(RecursionError, ValueError):
+    try:
         text = json.dumps(arguments, ensure_ascii=False, default=str)
-        return f"called {name} {text[:_CALL_CHARS]}"
-    return ""
+    except (RecursionError, ValueError):
+        return ""
+    shortened = text[:_CALL_CHARS]
+    return f"called {name} {shortened}"
 
 
 def message_text(content: object) -> str:
@@ -322,7 +350,10 @@ def piece_text(content: object) -> str:
 
 
 def _texts(content: object) -> list[str]:
-    blocks = content if isinstance(content, list) else [content]
+    """The texts in a message's content, in order, without empty ones."""
+    blocks = [content]
+    if isinstance(content, list):
+        blocks = content
     texts = list[str]()
     for block in blocks:
         text = words_of(block)
@@ -335,25 +366,30 @@ def owned_by(actor: identity.Actor, agents: Iterable[str]) -> list[dict[str, str
     """Thread metadata of a person's conversations as `auth.py` and the platform stamp it, one for
     each agent graph.
     """
-    return [
-        {"graph_id": graph, "user_id": actor.user_id, "org_id": actor.org_id} for graph in agents
-    ]
+    metadata = list[dict[str, str]]()
+    for graph in agents:
+        owner = {"graph_id": graph, "user_id": actor.user_id, "org_id": actor.org_id}
+        metadata.append(owner)
+    return metadata
 
 
 async def threads_by_id(
     threads: Threads, ids: Sequence[str], owned: Sequence[dict[str, str]], select: Sequence[str]
 ) -> list[Any]:
-    """The threads with one of these ids and one of these metadata. The platform's search takes one
-    metadata at a time.
+    """The threads with one of these ids and one of these metadata, with the fields `select`.
+
+    The platform's search takes one metadata at a time.
     """
-    searches = [
-        threads.search(ids=list(ids), metadata=metadata, limit=len(ids), select=select)
-        for metadata in owned
-    ]
-    found = list[Any]()
+    id_list = list(ids)
+    count = len(id_list)
+    searches = list[Awaitable[Any]]()
+    for metadata in owned:
+        search = threads.search(ids=id_list, metadata=metadata, limit=count, select=select)
+        searches.append(search)
+    listed = list[Any]()
     for page in await asyncio.gather(*searches):
-        found += page
-    return found
+        listed += page
+    return listed
 
 
 async def changed_since(
@@ -362,7 +398,7 @@ async def changed_since(
     """Pages of the threads with this metadata that changed since then (as `format.version_of`),
     newest first, without messages.
     """
-    known = set[str]()
+    listed_ids = set[str]()
     offset = 0
     size = FIRST_PAGE
     last = since
@@ -379,8 +415,9 @@ async def changed_since(
         for thread in page:
             thread_id = thread["thread_id"]
             last = version_of(str(thread["updated_at"]))
-            if last >= since and thread_id not in known:
-                known.add(thread_id)
+            has_changed = last >= since
+            if has_changed and thread_id not in listed_ids:
+                listed_ids.add(thread_id)
                 changed.append(thread)
         yield changed
         if len(page) < size:
