@@ -29,7 +29,7 @@ from lasting_memory import platform
 from lasting_memory.agent.unconfirmed import UNCONFIRMED_MARK, unconfirmed_lines
 from lasting_memory.conversations.marks import in_temporary_conversation
 from lasting_memory.deployment import PROFILE_PATH, Deployment, Source
-from lasting_memory.memory import ends, journal, over_lines, stored_files, validation
+from lasting_memory.memory import ends, journal, restored_lines, stored_files, validation
 from lasting_memory.memory.controls import PAUSED, Controls, controls
 from lasting_memory.memory.ends import Written
 from lasting_memory.memory.facts import said
@@ -81,8 +81,8 @@ class Over(NamedTuple):
         over = {lines[number] for number in self.numbers}
         present = before["content"].split("\n")
         numbers = {number for number, line in enumerate(present) if line in over}
-        gone = over_lines.dropped(before["content"], content, numbers)
-        return over_lines.with_lines(before["content"], content, gone)
+        gone = restored_lines.dropped_lines(before["content"], content, numbers)
+        return restored_lines.with_lines_restored(before["content"], content, gone)
 
 
 class FileNotes(NamedTuple):
