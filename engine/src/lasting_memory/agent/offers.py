@@ -12,7 +12,7 @@ from lasting_memory.deployment import PROFILE_PATH, Deployment, Source
 from lasting_memory.memory import ends, journal
 from lasting_memory.memory.controls import PAUSED, controls
 from lasting_memory.memory.group_folders import GroupFolder, group_folders
-from lasting_memory.memory.offered_text import without_sources
+from lasting_memory.memory.offer_text import without_sources
 from lasting_memory.memory.offers import Offers, OwnLine
 from lasting_memory.memory.sources import line_sources, signs_in
 from lasting_memory.memory.stored_files import text_of

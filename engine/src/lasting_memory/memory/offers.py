@@ -26,7 +26,7 @@ from lasting_memory.memory.ends import end_of
 from lasting_memory.memory.folder import check_write, vouch_of
 from lasting_memory.memory.group_folders import ACCEPTED_KEY, GroupFolder
 from lasting_memory.memory.journal import Began, lines_of
-from lasting_memory.memory.offered_text import check_offered_text
+from lasting_memory.memory.offer_text import check_offer_text
 from lasting_memory.memory.one_fact import Fact, wording
 from lasting_memory.memory.proposals import DecidedError, UnknownProposalError
 from lasting_memory.memory.stored_files import read_file
@@ -428,7 +428,7 @@ class Offers:
     async def _check(self, folder: GroupFolder, own_line: OwnLine) -> None:
         """Raises `RefusedWrite` for a line that may not stand in the group's folder."""
         text = own_line.text
-        check_offered_text(text)
+        check_offer_text(text)
         if own_line.is_over:
             raise RefusedWrite(
                 "The day until which the line holds has passed; give it another one, or none, then "
