@@ -23,7 +23,7 @@ from lasting_memory.http import forget as forget_route
 from lasting_memory.http.export import document
 from lasting_memory.http.forget import forget
 from lasting_memory.memory import journal
-from lasting_memory.memory import offered as offered_module
+from lasting_memory.memory import offer_decisions as decisions_module
 from lasting_memory.memory import offers as offers_module
 from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import namespaces
@@ -612,9 +612,9 @@ async def test_a_killed_decision_can_be_made_again(
     def killed(*_: object) -> Any:
         raise RefusedWrite("killed")
 
-    monkeypatch.setattr(offered_module, "put_offered", killed)
+    monkeypatch.setattr(decisions_module, "put_offered", killed)
     await decide(bob, made)
-    monkeypatch.setattr(offered_module, "put_offered", note)
+    monkeypatch.setattr(decisions_module, "put_offered", note)
     assert (await decide(bob, made)).status_code == 200
     assert world.team_file() == f"- {FACT}\n"
 

@@ -18,9 +18,9 @@ from lasting_memory.http.models import (
     WithdrawnOffer,
 )
 from lasting_memory.http.requests import Caller, MemoryQuery, NoBody, PersonRequest, Sent
-from lasting_memory.memory import offered, offers
+from lasting_memory.memory import offer_decisions, offers
 from lasting_memory.memory.group_folders import GroupFolder, group_folders
-from lasting_memory.memory.offered import Waiting
+from lasting_memory.memory.offer_decisions import OpenOffer
 from lasting_memory.memory.offers import Offer
 from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import identity, namespaces
@@ -58,10 +58,10 @@ async def list_offers(caller: Caller, query: MemoryQuery) -> Offers:
         if is_here:
             own.append(offer)
     folders = _folders(caller)
-    waiting = list[Waiting]()
+    waiting = list[OpenOffer]()
     if caller.author.kind != "operator":
         places = _places_to_decide(caller, folders)
-        waiting = await offered.waiting_for(caller.store, caller.deployment, places)
+        waiting = await offer_decisions.open_offers(caller.store, caller.deployment, places)
     more = len(waiting) - _SHOWN
     return Offers(
         groups=[_group_shown(folder, own) for folder in folders],
@@ -125,10 +125,12 @@ async def decide_offer(
     places = [namespaces.offered(folder.files) for folder in folders]
     if _operates(caller):
         places = [namespaces.OFFERED]
-    folder = await offered.offered_with(caller.store, caller.deployment, places, offer_id)
+    folder = await offer_decisions.folder_of_offer(
+        caller.store, caller.deployment, places, offer_id
+    )
     if not folder.members_decide and not _operates(caller):
         raise HTTPException(403, f"Operators decide what is put into {folder.route}.")
-    await offered.decide(
+    await offer_decisions.decide_offer(
         caller.store,
         caller.deployment,
         folder,
@@ -219,7 +221,7 @@ def _source_shown(unconfirmed: bool) -> Literal["unconfirmed"] | None:
     return "unconfirmed" if unconfirmed else None
 
 
-def _waiting_shown(waiting: Waiting) -> OfferToDecide:
+def _waiting_shown(waiting: OpenOffer) -> OfferToDecide:
     return OfferToDecide(
         id=waiting.offered.id,
         author=waiting.offered.author,

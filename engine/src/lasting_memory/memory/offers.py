@@ -2,7 +2,7 @@
 
 An agent can only prepare an offer, in its person's own namespace. The person confirms the text and
 the group outside of runs. What crosses then is an item in the group's namespace: the text, its
-author and the day (`offered.py` has what becomes of it there). The person's own item says from which
+author and the day (`offer_decisions.py` has what becomes of it there). The person's own item says from which
 file the line is. An offer counts only while both items are there. So whoever is forgotten, or has
 left the group, offers nothing from that moment.
 """

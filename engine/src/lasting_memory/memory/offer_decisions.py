@@ -45,7 +45,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class OpenOffer:
     """An offer that waits for a decision."""
 
     offered: Offered
@@ -57,9 +57,9 @@ class Waiting:
         return Actor(self.offered.author, self.folder.org_id)
 
 
-async def waiting_for(
+async def open_offers(
     store: BaseStore, deployment: Deployment, places: Iterable[Namespace]
-) -> list[Waiting]:
+) -> list[OpenOffer]:
     """The undecided offers in these namespaces of offers, or below, oldest first.
 
     What counts no more, since its author left or was forgotten, is deleted.
@@ -67,12 +67,12 @@ async def waiting_for(
     undecided = await _undecided(store, deployment, places)
     gets = [_own_item(offered, folder) for offered, folder in undecided]
     own_items = await store.abatch(gets)
-    found = list[Waiting]()
+    found = list[OpenOffer]()
     gone = list[PutOp]()
     for (offered, folder), own_item in zip(undecided, own_items, strict=True):
         own = _counting(offered, own_item)
         if own is not None:
-            found.append(Waiting(offered, folder, own))
+            found.append(OpenOffer(offered, folder, own))
         else:
             place = namespaces.offered(folder.files)
             gone.append(PutOp(place, offered.id, None))
@@ -109,7 +109,7 @@ def _counting(offered: Offered, item: object) -> Offer | None:
     return None
 
 
-async def offered_with(
+async def folder_of_offer(
     store: BaseStore, deployment: Deployment, places: Sequence[Namespace], offer_id: str
 ) -> GroupFolder:
     """The folder to which something with this id is offered, in these namespaces of offers or below.
@@ -128,7 +128,7 @@ async def offered_with(
     raise UnknownOfferError(offer_id)
 
 
-async def decide(
+async def decide_offer(
     store: BaseStore,
     deployment: Deployment,
     folder: GroupFolder,
@@ -167,12 +167,12 @@ async def decide(
         return offered
 
 
-async def _waiting(store: BaseStore, folder: GroupFolder, offered: Offered) -> Waiting:
+async def _waiting(store: BaseStore, folder: GroupFolder, offered: Offered) -> OpenOffer:
     """An undecided offer, whose author is still a member. Raises `UnknownOfferError` if it goes."""
     (item,) = await store.abatch([_own_item(offered, folder)])
     own = _counting(offered, item)
     if own:
-        waiting = Waiting(offered, folder, own)
+        waiting = OpenOffer(offered, folder, own)
         # Forgetting writes its time before it deletes.
         began = Began(waiting.author, own.at)
         since = await journal.ended(store, began)
@@ -182,7 +182,7 @@ async def _waiting(store: BaseStore, folder: GroupFolder, offered: Offered) -> W
     raise UnknownOfferError(offered.id)
 
 
-async def _put_line(store: BaseStore, deployment: Deployment, waiting: Waiting) -> None:
+async def _put_line(store: BaseStore, deployment: Deployment, waiting: OpenOffer) -> None:
     """Put the offered line at the end of the group's file, unless it stands there. One for which
     nobody vouched stays so.
 
@@ -206,7 +206,7 @@ async def _put_line(store: BaseStore, deployment: Deployment, waiting: Waiting) 
 
 
 async def _take_own_line_out(
-    store: BaseStore, deployment: Deployment, waiting: Waiting, came: str
+    store: BaseStore, deployment: Deployment, waiting: OpenOffer, came: str
 ) -> None:
     """Take the line out of its author's own file, as they decided when they offered it.
 
@@ -248,7 +248,7 @@ async def _changes_something(store: BaseStore, own: Offer, change: Change) -> bo
     return after["content"] != present["content"]
 
 
-async def _note_decision(store: BaseStore, waiting: Waiting, *, accept: bool, came: str) -> None:
+async def _note_decision(store: BaseStore, waiting: OpenOffer, *, accept: bool, came: str) -> None:
     """Note the decision: for the group that there was one, for the author which one."""
     decided: Literal["accepted", "declined"] = "accepted" if accept else "declined"
     place = namespaces.offered(waiting.folder.files)
