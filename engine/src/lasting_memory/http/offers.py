@@ -122,9 +122,9 @@ async def decide_offer(
     caller.check_own()
     caller.check_not_shared()
     folders = _folders(caller)
-    places = [namespaces.offered(folder.files) for folder in folders]
+    places = [namespaces.group_offers(folder.files) for folder in folders]
     if _operates(caller):
-        places = [namespaces.OFFERED]
+        places = [namespaces.GROUP_OFFERS]
     folder = await offer_decisions.folder_of_offer(
         caller.store, caller.deployment, places, offer_id
     )
@@ -157,8 +157,8 @@ async def withdraw_offer(
     return WithdrawnOffer(id=offer.id, status=offer.status)
 
 
-def _own(caller: PersonRequest) -> offers.Offers:
-    return offers.Offers(caller.store, caller.actor, caller.deployment, caller.began)
+def _own(caller: PersonRequest) -> offers.OffersOfPerson:
+    return offers.OffersOfPerson(caller.store, caller.actor, caller.deployment, caller.began)
 
 
 def _folders(caller: PersonRequest) -> list[GroupFolder]:
@@ -184,8 +184,8 @@ def _operates(caller: PersonRequest) -> bool:
 def _places_to_decide(caller: PersonRequest, folders: list[GroupFolder]) -> list[Namespace]:
     """The namespaces of the offers about which the caller decides."""
     if _operates(caller):
-        return [namespaces.OFFERED]
-    return [namespaces.offered(folder.files) for folder in folders if folder.members_decide]
+        return [namespaces.GROUP_OFFERS]
+    return [namespaces.group_offers(folder.files) for folder in folders if folder.members_decide]
 
 
 def _group_shown(folder: GroupFolder, own: list[Offer]) -> GroupToOffer:
@@ -223,15 +223,15 @@ def _source_shown(unconfirmed: bool) -> Literal["unconfirmed"] | None:
 
 def _waiting_shown(waiting: OpenOffer) -> OfferToDecide:
     return OfferToDecide(
-        id=waiting.offered.id,
-        author=waiting.offered.author,
-        text=waiting.offered.text,
-        day=waiting.offered.day,
+        id=waiting.group_offer.id,
+        author=waiting.group_offer.author,
+        text=waiting.group_offer.text,
+        day=waiting.group_offer.day,
         folder=waiting.folder.route,
         claim=waiting.folder.claim,
         group=waiting.folder.group,
         org_id=waiting.folder.org_id,
-        source=_source_shown(waiting.offered.unconfirmed),
+        source=_source_shown(waiting.group_offer.unconfirmed),
     )
 
 

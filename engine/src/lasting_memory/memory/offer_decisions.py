@@ -19,15 +19,15 @@ from lasting_memory.memory.folder import Folder
 from lasting_memory.memory.group_folders import ACCEPTED_KEY, GroupFolder, folder_of
 from lasting_memory.memory.journal import Began, Change
 from lasting_memory.memory.offers import (
+    GroupOffer,
     Offer,
-    Offered,
     UnknownOfferError,
     added_line,
     deciding,
-    offered_in,
+    group_offer_in,
     offers_in,
-    put_offered,
-    put_own,
+    put_group_offer,
+    put_offer,
 )
 from lasting_memory.memory.one_fact import wording
 from lasting_memory.memory.proposals import DecidedError
@@ -48,13 +48,13 @@ logger = logging.getLogger(__name__)
 class OpenOffer:
     """An offer that waits for a decision."""
 
-    offered: Offered
+    group_offer: GroupOffer
     folder: GroupFolder
-    own: Offer  # its author's item
+    own_offer: Offer  # its author's item
 
     @property
     def author(self) -> Actor:
-        return Actor(self.offered.author, self.folder.org_id)
+        return Actor(self.group_offer.author, self.folder.org_id)
 
 
 async def open_offers(
@@ -65,45 +65,45 @@ async def open_offers(
     What counts no more, since its author left or was forgotten, is deleted.
     """
     undecided = await _undecided(store, deployment, places)
-    gets = [_own_item(offered, folder) for offered, folder in undecided]
+    gets = [_own_item(group_offer, folder) for group_offer, folder in undecided]
     own_items = await store.abatch(gets)
     found = list[OpenOffer]()
     gone = list[PutOp]()
-    for (offered, folder), own_item in zip(undecided, own_items, strict=True):
-        own = _counting(offered, own_item)
+    for (group_offer, folder), own_item in zip(undecided, own_items, strict=True):
+        own = _counting(group_offer, own_item)
         if own is not None:
-            found.append(OpenOffer(offered, folder, own))
+            found.append(OpenOffer(group_offer, folder, own))
         else:
-            place = namespaces.offered(folder.files)
-            gone.append(PutOp(place, offered.id, None))
+            place = namespaces.group_offers(folder.files)
+            gone.append(PutOp(place, group_offer.id, None))
     await store.abatch(gone)
-    return sorted(found, key=lambda waiting: (waiting.own.at, waiting.offered.id))
+    return sorted(found, key=lambda waiting: (waiting.own_offer.at, waiting.group_offer.id))
 
 
 async def _undecided(
     store: BaseStore, deployment: Deployment, places: Iterable[Namespace]
-) -> list[tuple[Offered, GroupFolder]]:
+) -> list[tuple[GroupOffer, GroupFolder]]:
     """The undecided offers in these namespaces of offers, or below, whether they count or not."""
-    undecided = list[tuple[Offered, GroupFolder]]()
+    undecided = list[tuple[GroupOffer, GroupFolder]]()
     for place in places:
         for item in await journal.all_items(store, place):
-            offered = offered_in(item)
+            group_offer = group_offer_in(item)
             folder = folder_of(deployment, item.namespace)
-            if offered and folder and not offered.decided:
-                undecided.append((offered, folder))
+            if group_offer and folder and not group_offer.decided:
+                undecided.append((group_offer, folder))
     return undecided
 
 
-def _own_item(offered: Offered, folder: GroupFolder) -> GetOp:
+def _own_item(group_offer: GroupOffer, folder: GroupFolder) -> GetOp:
     """The operation that reads the author's own item of an offer."""
-    author = Actor(offered.author, folder.org_id)
-    return GetOp(namespaces.offers(author), offered.id)
+    author = Actor(group_offer.author, folder.org_id)
+    return GetOp(namespaces.offers(author), group_offer.id)
 
 
-def _counting(offered: Offered, item: object) -> Offer | None:
+def _counting(group_offer: GroupOffer, item: object) -> Offer | None:
     """The author's own item of an offer that counts; None for one that does not."""
     for own in offers_in([item]):
-        is_same = own.status == "open" and own.text == offered.text
+        is_same = own.status == "open" and own.text == group_offer.text
         if is_same and own.is_proved():
             return own
     return None
@@ -136,7 +136,7 @@ async def decide_offer(
     *,
     accept: bool,
     came: str,
-) -> Offered:
+) -> GroupOffer:
     """Accept or decline an offer to a group. Returns the offer as it was.
 
     `came` is the time of the request, in ISO format, UTC. An accepted line is put at the end of
@@ -145,41 +145,41 @@ async def decide_offer(
     Raises `UnknownOfferError` for one that does not count any more, `DecidedError` if it was decided,
     and `RefusedWrite` if the folder cannot take the line: the offer waits on.
     """
-    place = namespaces.offered(folder.files)
+    place = namespaces.group_offers(folder.files)
     # Two deciders, or one and the author who withdraws it.
     async with deciding(store, place, offer_id):
-        offered = offered_in(await store.aget(place, offer_id))
-        if offered is None:
+        group_offer = group_offer_in(await store.aget(place, offer_id))
+        if group_offer is None:
             raise UnknownOfferError(offer_id)
-        if offered.decided:
-            raise DecidedError(f"The offer {offer_id[:40]!r} was {offered.decided} already.")
-        waiting = await _waiting(store, folder, offered)
-        if accept and offered.is_over():
+        if group_offer.decided:
+            raise DecidedError(f"The offer {offer_id[:40]!r} was {group_offer.decided} already.")
+        waiting = await _waiting(store, folder, group_offer)
+        if accept and group_offer.is_over():
             raise RefusedWrite(
                 "The day until which the line held has passed since it was offered; decline it.",
                 kind="offer_over",
             )
         if accept:
             await _put_line(store, deployment, waiting)
-            if not waiting.own.keep:
+            if not waiting.own_offer.keep:
                 await _take_own_line_out(store, deployment, waiting, came)
         await _note_decision(store, waiting, accept=accept, came=came)
-        return offered
+        return group_offer
 
 
-async def _waiting(store: BaseStore, folder: GroupFolder, offered: Offered) -> OpenOffer:
+async def _waiting(store: BaseStore, folder: GroupFolder, group_offer: GroupOffer) -> OpenOffer:
     """An undecided offer, whose author is still a member. Raises `UnknownOfferError` if it goes."""
-    (item,) = await store.abatch([_own_item(offered, folder)])
-    own = _counting(offered, item)
+    (item,) = await store.abatch([_own_item(group_offer, folder)])
+    own = _counting(group_offer, item)
     if own:
-        waiting = OpenOffer(offered, folder, own)
+        waiting = OpenOffer(group_offer, folder, own)
         # Forgetting writes its time before it deletes.
         began = Began(waiting.author, own.at)
         since = await journal.ended(store, began)
         if not since.all_of_it:
             return waiting
-    await store.adelete(namespaces.offered(folder.files), offered.id)
-    raise UnknownOfferError(offered.id)
+    await store.adelete(namespaces.group_offers(folder.files), group_offer.id)
+    raise UnknownOfferError(group_offer.id)
 
 
 async def _put_line(store: BaseStore, deployment: Deployment, waiting: OpenOffer) -> None:
@@ -193,7 +193,7 @@ async def _put_line(store: BaseStore, deployment: Deployment, waiting: OpenOffer
     path = folder.accepted_path
 
     def with_line(before: FileData | None) -> FileData:
-        return added_line(before, path, waiting.offered.text)
+        return added_line(before, path, waiting.group_offer.text)
 
     present = await read_file(store, folder.files, ACCEPTED_KEY)
     if present is not None and with_line(present) == present:
@@ -201,7 +201,7 @@ async def _put_line(store: BaseStore, deployment: Deployment, waiting: OpenOffer
     # Without a time: the file is the group's, and stays when its author is forgotten.
     route = folder.route[:-1]
     files = Folder(deployment, store, folder.files, route, author)
-    source = Source.UNCONFIRMED if waiting.offered.unconfirmed else Source.CONFIRMED
+    source = Source.UNCONFIRMED if waiting.group_offer.unconfirmed else Source.CONFIRMED
     await files.change(ACCEPTED_KEY, with_line, vouch=always(source))
 
 
@@ -212,7 +212,7 @@ async def _take_own_line_out(
 
     What they changed since then stays, and so does a line that their deployment's checks keep.
     """
-    own = waiting.own
+    own = waiting.own_offer
     author = Author("person", waiting.author.user_id)
     # In another wording of its source it is the same line.
     wanted = wording(own.line)
@@ -251,14 +251,14 @@ async def _changes_something(store: BaseStore, own: Offer, change: Change) -> bo
 async def _note_decision(store: BaseStore, waiting: OpenOffer, *, accept: bool, came: str) -> None:
     """Note the decision: for the group that there was one, for the author which one."""
     decided: Literal["accepted", "declined"] = "accepted" if accept else "declined"
-    place = namespaces.offered(waiting.folder.files)
-    offered = waiting.offered
-    known = Offered(id=offered.id, author="", text="", day=offered.day, decided=decided)
-    group_op = put_offered(place, known)
+    place = namespaces.group_offers(waiting.folder.files)
+    group_offer = waiting.group_offer
+    known = GroupOffer(id=group_offer.id, author="", text="", day=group_offer.day, decided=decided)
+    group_op = put_group_offer(place, known)
     old = await _old_decisions(store, place)
     await store.abatch([group_op, *deletions(old)])
-    own = replace(waiting.own, status=decided)
-    own_op = put_own(waiting.author, own)
+    own = replace(waiting.own_offer, status=decided)
+    own_op = put_offer(waiting.author, own)
     began = Began(waiting.author, came)
     await journal.put_unless_forgotten(store, [own_op], began, quotes_facts=True)
 
@@ -267,8 +267,8 @@ async def _old_decisions(store: BaseStore, place: Namespace) -> list[Item]:
     """The oldest decisions of a group, beyond those that are kept."""
     decided = list[Item]()
     for item in await journal.all_items(store, place):
-        offered = offered_in(item)
-        if offered is not None and offered.decided:
+        group_offer = group_offer_in(item)
+        if group_offer is not None and group_offer.decided:
             decided.append(item)
     decided.sort(key=lambda item: item.updated_at)
     return decided[:-_DECIDED_KEPT]

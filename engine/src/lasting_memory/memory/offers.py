@@ -99,7 +99,7 @@ class Offer:
     def place(self, author: Actor) -> Namespace:
         """Namespace of what is offered to the group."""
         files = namespaces.group_files(author.org_id, self.claim, self.group)
-        return namespaces.offered(files)
+        return namespaces.group_offers(files)
 
     def is_proved(self) -> bool:
         """Whether the author's membership was proved lately."""
@@ -108,7 +108,7 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
+class GroupOffer:
     """An offer, as the group's namespace has it: all that crosses.
 
     After the decision it has neither text nor author, only which one it was.
@@ -130,7 +130,7 @@ class Offered:
 
 
 _OFFERS = TypeAdapter(Offer)
-_OFFERED = TypeAdapter(Offered)
+_GROUP_OFFERS = TypeAdapter(GroupOffer)
 
 
 def offers_in(items: Iterable[object]) -> list[Offer]:
@@ -144,28 +144,28 @@ def offers_in(items: Iterable[object]) -> list[Offer]:
     return sorted(found, key=lambda offer: (offer.at, offer.id))
 
 
-def offered_in(item: object) -> Offered | None:
+def group_offer_in(item: object) -> GroupOffer | None:
     """What an item of a group's namespace says; None where there is none, or a damaged one."""
     if not isinstance(item, Item):
         return None
     try:
-        return _OFFERED.validate_python(item.value)
+        return _GROUP_OFFERS.validate_python(item.value)
     except ValidationError:
         return None
 
 
-def put_own(author: Actor, offer: Offer) -> PutOp:
+def put_offer(author: Actor, offer: Offer) -> PutOp:
     """The operation that puts a person's own item of an offer."""
     value = _OFFERS.dump_python(offer, mode="json")
     return PutOp(namespaces.offers(author), offer.id, value, index=False)
 
 
-def put_offered(place: Namespace, offered: Offered) -> PutOp:
+def put_group_offer(place: Namespace, group_offer: GroupOffer) -> PutOp:
     """The operation that puts the group's item of an offer."""
-    value = _OFFERED.dump_python(offered, mode="json")
-    if not offered.unconfirmed:  # nothing crosses that need not
+    value = _GROUP_OFFERS.dump_python(group_offer, mode="json")
+    if not group_offer.unconfirmed:  # nothing crosses that need not
         del value["unconfirmed"]
-    return PutOp(place, offered.id, value, index=False)
+    return PutOp(place, group_offer.id, value, index=False)
 
 
 @asynccontextmanager
@@ -216,7 +216,7 @@ def added_line(before: FileData | None, path: str, text: str) -> FileData:
 
 
 @dataclass(frozen=True, slots=True)
-class Offers:
+class OffersOfPerson:
     """A person's offers, for a run or a request that began at a time; None: nobody can be forgotten
     meanwhile.
     """
@@ -240,24 +240,24 @@ class Offers:
         shown = list[Offer]()
         gone = list[Offer]()
         for offer in known:
-            offered = outcomes.get(offer.id)
+            group_offer = outcomes.get(offer.id)
             if offer.status != "open":
                 shown.append(offer)
-            elif offered and (offered.decided or offer.is_proved()):
-                status = offered.decided or "open"
+            elif group_offer and (group_offer.decided or offer.is_proved()):
+                status = group_offer.decided or "open"
                 shown.append(replace(offer, status=status))
             else:
                 gone.append(offer)
         return shown, gone
 
-    async def _outcomes(self, offers: Iterable[Offer]) -> dict[str, Offered | None]:
+    async def _outcomes(self, offers: Iterable[Offer]) -> dict[str, GroupOffer | None]:
         """What the groups' namespaces say of the open ones of these offers, by their ids."""
         opened = _with_status(offers, "open")
         gets = [GetOp(offer.place(self.author), offer.id) for offer in opened]
         items = await self.store.abatch(gets)
-        outcomes = dict[str, Offered | None]()
+        outcomes = dict[str, GroupOffer | None]()
         for offer, item in zip(opened, items, strict=True):
-            outcomes[offer.id] = offered_in(item)
+            outcomes[offer.id] = group_offer_in(item)
         return outcomes
 
     @property
@@ -285,7 +285,7 @@ class Offers:
                     f"{len(prepared)} prepared offers wait for the person, and {MAX_PREPARED} may; tell them so."
                 )
             offer = _offer(folder, own_line, "prepared", keep=True)
-            await self._put([put_own(self.author, offer)])
+            await self._put([put_offer(self.author, offer)])
             return offer
 
     async def offer(self, folder: GroupFolder, own_line: OwnLine, *, keep: bool) -> Offer:
@@ -305,7 +305,7 @@ class Offers:
             if len(opened) >= MAX_OPEN:
                 raise _too_many(folder)
             offer = _offer(folder, own_line, "open", keep=keep)
-            offered = Offered(
+            group_offer = GroupOffer(
                 id=offer.id,
                 author=self.author.user_id,
                 text=offer.text,
@@ -313,8 +313,8 @@ class Offers:
                 unconfirmed=offer.unconfirmed,
             )
             # The person's own first: what is offered does not count without it.
-            own_op = put_own(self.author, offer)
-            group_op = put_offered(offer.place(self.author), offered)
+            own_op = put_offer(self.author, offer)
+            group_op = put_group_offer(offer.place(self.author), group_offer)
             gone += _replaced(known, folder, own_line)
             deletions = self._deletions(gone)
             await self._put([own_op, group_op, *deletions])
@@ -396,7 +396,7 @@ class Offers:
             item = await self.store.aget(self._place, offer.id)
             if offers_in([item]) == [offer]:
                 proved = replace(offer, proved_at=at)
-                op = put_own(self.author, proved)
+                op = put_offer(self.author, proved)
                 await journal.put_unless_forgotten(self.store, [op], self.began)
 
     async def erase(self, fact: Fact, *, dry_run: bool = False) -> int:
@@ -459,7 +459,7 @@ async def note_groups(
         return
     membership = membership_of(user)
     if not membership.is_over:
-        await Offers(store, author, deployment, began).prove(membership.claims)
+        await OffersOfPerson(store, author, deployment, began).prove(membership.claims)
 
 
 def _too_many(folder: GroupFolder) -> RefusedWrite:
