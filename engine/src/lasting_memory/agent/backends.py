@@ -46,7 +46,7 @@ from lasting_memory.people.identity import Actor, Author
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.people.scopes import OFFLOADED, NotAMemberError
 from lasting_memory.plain_text import plain, spelled_as_in
-from lasting_memory.vouching import shown_now
+from lasting_memory.vouching import messages_shown_now
 
 logger = logging.getLogger(__name__)
 
@@ -583,7 +583,7 @@ class RouteFiles(ScopedFiles):
         """By what the run has shown: whether the person said it. A draft of consolidation is judged
         as a whole; other files than a person's own memory are nobody's word.
         """
-        shown = shown_now()
+        shown = messages_shown_now()
         is_own = self._is_memory and self._deployment.has_own_memory
         if not is_own or self._drafts is not None or shown is None:
             return None

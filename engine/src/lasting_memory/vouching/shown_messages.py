@@ -39,7 +39,7 @@ _MEMORY = "/memories/"
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownMessages:
     """Messages that a run has shown: of the thread, and of the subagents that it is in.
 
     In a subagent nobody speaks but assistants and tools: what looks like a person's message there
@@ -50,7 +50,7 @@ class Shown:
     inner: Sequence[object] = ()
 
     @classmethod
-    def of_values(cls, messages: object, said_in: Collection[str]) -> "Shown":
+    def of_values(cls, messages: object, said_in: Collection[str]) -> "ShownMessages":
         """What a thread showed, by the messages in its values as the platform gives them. Of a
         person's messages those with these ids are their word; the others are left out.
         """
@@ -61,9 +61,9 @@ class Shown:
                 shown.append(message)
         return cls(shown)
 
-    def of_others(self) -> "Shown":
+    def of_others(self) -> "ShownMessages":
         """The same, of which nothing is the person's word."""
-        return Shown((), [*self.thread, *self.inner])
+        return ShownMessages((), [*self.thread, *self.inner])
 
     def evidence(self, *, own_memory: bool = True) -> Evidence:
         """What speaks for and against a line. Blocks.
@@ -99,21 +99,25 @@ def _message_of(value: object) -> BaseMessage:
 
 
 # What the tool's call that is being made was shown; None outside of one.
-_SHOWN: ContextVar[Shown | None] = ContextVar("shown", default=None)
+_SHOWN: ContextVar[ShownMessages | None] = ContextVar("shown", default=None)
 
 
-def shown_now() -> Shown | None:
+def messages_shown_now() -> ShownMessages | None:
     """What the run of the present tool's call has shown; None outside of a call."""
     return _SHOWN.get()
 
 
 @contextmanager
-def showing(messages: Sequence[object]) -> Iterator[None]:
+def noting_shown_messages(messages: Sequence[object]) -> Iterator[None]:
     """Note what is shown where a tool is called, for what the tool writes. `messages` are those of
     the agent that calls it; within a call of another agent it is that one's subagent.
     """
     outer = _SHOWN.get()
-    shown = Shown(messages) if outer is None else Shown(outer.thread, [*outer.inner, *messages])
+    shown = (
+        ShownMessages(messages)
+        if outer is None
+        else ShownMessages(outer.thread, [*outer.inner, *messages])
+    )
     token = _SHOWN.set(shown)
     try:
         yield
