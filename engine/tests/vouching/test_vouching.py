@@ -273,7 +273,7 @@ def test_what_a_line_with_a_colon_announces_is_nobody_s_word(head: str, separato
 
 def test_lines_without_full_stops_are_all_the_person_s() -> None:
     message = "My sister writes for a text agency\nMy dog is Rex\nMy favourite page is the last one"
-    assert parts_of(message).foreign == []
+    assert parts_of(message).foreign_texts == []
     assert evidence_of([message]).source_of("- Dog is Rex") is CONFIRMED
 
 
@@ -323,7 +323,7 @@ def test_marks_that_quote_nothing_leave_a_message_whole(message: str) -> None:
 
 
 def test_a_name_in_quotation_marks_is_their_own_word() -> None:
-    assert parts_of('Call me "Max", please').own == ['Call me "Max", please']
+    assert parts_of('Call me "Max", please').own_sentences == ['Call me "Max", please']
 
 
 @pytest.mark.parametrize(
@@ -441,8 +441,8 @@ def test_what_the_server_marks_as_an_operator_s_is_not_the_person_s_word() -> No
     said: list[Any] = ["I like leek", ("user", "I like dill"), {"role": "user", "content": "I ski"}]
     kwargs: dict[str, Any] = {"input": {"messages": said}, "command": None}
     state_input.stamp_messages(kwargs)
-    assert ShownMessages(convert_to_messages(kwargs["input"]["messages"])).evidence().own
+    assert ShownMessages(convert_to_messages(kwargs["input"]["messages"])).evidence().own_messages
     state_input.mark_spoken_for(kwargs)
     evidence = ShownMessages(convert_to_messages(kwargs["input"]["messages"])).evidence()
-    assert not evidence.own
+    assert not evidence.own_messages
     assert evidence.source_of("- Likes leek") is UNCONFIRMED
