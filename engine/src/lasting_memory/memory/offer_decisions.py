@@ -1,5 +1,9 @@
 """What is offered to groups: what waits for whoever may write in their folders, and the decision.
 
+An offer has two items: its author's (`Offer`) and the group's (`GroupOffer`). It is undecided until
+somebody accepts or declines it, and open if it is undecided and counts: its author has their item
+still, and was lately proved to be in the group.
+
 An accepted line is a revision of the group's file, by the author of the offer. It is the group's from
 then on.
 """
@@ -8,7 +12,7 @@ import logging
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import NamedTuple
 
 from deepagents.backends.protocol import FileData
 from langgraph.store.base import BaseStore, GetOp, Item, PutOp
@@ -19,6 +23,7 @@ from lasting_memory.memory.folder import Folder
 from lasting_memory.memory.group_folders import ACCEPTED_KEY, GroupFolder, folder_of
 from lasting_memory.memory.journal import Began, Change
 from lasting_memory.memory.offers import (
+    Decision,
     GroupOffer,
     Offer,
     UnknownOfferError,
@@ -46,7 +51,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class OpenOffer:
-    """An offer that waits for a decision."""
+    """An offer that waits for a decision, and the folder for which it is."""
 
     group_offer: GroupOffer
     folder: GroupFolder
@@ -57,56 +62,76 @@ class OpenOffer:
         return Actor(self.group_offer.author, self.folder.org_id)
 
 
+class _Undecided(NamedTuple):
+    """The group's item of an offer that nobody has decided about, whether it counts or not."""
+
+    group_offer: GroupOffer
+    folder: GroupFolder
+
+    def read_own_item(self) -> GetOp:
+        """The operation that reads the author's own item."""
+        author = Actor(self.group_offer.author, self.folder.org_id)
+        place = namespaces.offers(author)
+        return GetOp(place, self.group_offer.id)
+
+    def delete(self) -> PutOp:
+        """The operation that deletes the group's item."""
+        place = namespaces.group_offers(self.folder.files)
+        return PutOp(place, self.group_offer.id, None)
+
+    def opened(self, own_item: object) -> OpenOffer | None:
+        """The open offer, by its author's own item. None if it does not count: the item is gone or
+        says something else, or nothing proved lately that its author is in the group.
+        """
+        for own_offer in offers_in([own_item]):
+            if own_offer.status != "open":
+                continue
+            is_same = own_offer.text == self.group_offer.text
+            if is_same and own_offer.is_proved():
+                return OpenOffer(self.group_offer, self.folder, own_offer)
+        return None
+
+
 async def open_offers(
     store: BaseStore, deployment: Deployment, places: Iterable[Namespace]
 ) -> list[OpenOffer]:
-    """The undecided offers in these namespaces of offers, or below, oldest first.
+    """The open offers in these namespaces of offers, or below, oldest first.
 
     What counts no more, since its author left or was forgotten, is deleted.
     """
-    undecided = await _undecided(store, deployment, places)
-    gets = [_own_item(group_offer, folder) for group_offer, folder in undecided]
+    undecided = await _undecided_in(store, deployment, places)
+    gets = [offer.read_own_item() for offer in undecided]
     own_items = await store.abatch(gets)
-    found = list[OpenOffer]()
-    gone = list[PutOp]()
-    for (group_offer, folder), own_item in zip(undecided, own_items, strict=True):
-        own = _counting(group_offer, own_item)
-        if own is not None:
-            found.append(OpenOffer(group_offer, folder, own))
+    opened = list[OpenOffer]()
+    deletions_of_others = list[PutOp]()
+    for offer, own_item in zip(undecided, own_items, strict=True):
+        open_offer = offer.opened(own_item)
+        if open_offer:
+            opened.append(open_offer)
         else:
-            place = namespaces.group_offers(folder.files)
-            gone.append(PutOp(place, group_offer.id, None))
-    await store.abatch(gone)
-    return sorted(found, key=lambda waiting: (waiting.own_offer.at, waiting.group_offer.id))
+            deletions_of_others.append(offer.delete())
+    await store.abatch(deletions_of_others)
+    opened.sort(key=_age)
+    return opened
 
 
-async def _undecided(
+def _age(open_offer: OpenOffer) -> tuple[str, str]:
+    """By which open offers are sorted, oldest first."""
+    return open_offer.own_offer.at, open_offer.group_offer.id
+
+
+async def _undecided_in(
     store: BaseStore, deployment: Deployment, places: Iterable[Namespace]
-) -> list[tuple[GroupOffer, GroupFolder]]:
+) -> list[_Undecided]:
     """The undecided offers in these namespaces of offers, or below, whether they count or not."""
-    undecided = list[tuple[GroupOffer, GroupFolder]]()
+    undecided = list[_Undecided]()
     for place in places:
         for item in await journal.all_items(store, place):
             group_offer = group_offer_in(item)
             folder = folder_of(deployment, item.namespace)
             if group_offer and folder and not group_offer.decided:
-                undecided.append((group_offer, folder))
+                undecided.append(_Undecided(group_offer, folder))
     return undecided
-
-
-def _own_item(group_offer: GroupOffer, folder: GroupFolder) -> GetOp:
-    """The operation that reads the author's own item of an offer."""
-    author = Actor(group_offer.author, folder.org_id)
-    return GetOp(namespaces.offers(author), group_offer.id)
-
-
-def _counting(group_offer: GroupOffer, item: object) -> Offer | None:
-    """The author's own item of an offer that counts; None for one that does not."""
-    for own in offers_in([item]):
-        is_same = own.status == "open" and own.text == group_offer.text
-        if is_same and own.is_proved():
-            return own
-    return None
 
 
 async def folder_of_offer(
@@ -118,13 +143,12 @@ async def folder_of_offer(
     """
     if not _ID.fullmatch(offer_id):  # no store is asked for any text
         raise UnknownOfferError(offer_id)
-    found = list[Item]()
+    filters = {"id": offer_id}
     for place in places:
-        found += await store.asearch(place, filter={"id": offer_id}, limit=1)
-    for item in found:
-        folder = folder_of(deployment, item.namespace)
-        if folder and item.key == offer_id:
-            return folder
+        for item in await store.asearch(place, filter=filters, limit=1):
+            folder = folder_of(deployment, item.namespace)
+            if folder and item.key == offer_id:
+                return folder
     raise UnknownOfferError(offer_id)
 
 
@@ -148,98 +172,128 @@ async def decide_offer(
     place = namespaces.group_offers(folder.files)
     # Two deciders, or one and the author who withdraws it.
     async with deciding(store, place, offer_id):
-        group_offer = group_offer_in(await store.aget(place, offer_id))
+        item = await store.aget(place, offer_id)
+        group_offer = group_offer_in(item)
         if group_offer is None:
             raise UnknownOfferError(offer_id)
         if group_offer.decided:
-            raise DecidedError(f"The offer {offer_id[:40]!r} was {group_offer.decided} already.")
-        waiting = await _waiting(store, folder, group_offer)
-        if accept and group_offer.is_over():
-            raise RefusedWrite(
-                "The day until which the line held has passed since it was offered; decline it.",
-                kind="offer_over",
-            )
+            start = offer_id[:40]
+            raise DecidedError(f"The offer {start!r} was {group_offer.decided} already.")
+        open_offer = await _opened(store, folder, group_offer)
         if accept:
-            await _put_line(store, deployment, waiting)
-            if not waiting.own_offer.keep:
-                await _take_own_line_out(store, deployment, waiting, came)
-        await _note_decision(store, waiting, accept=accept, came=came)
+            await _accept(store, deployment, open_offer, came)
+        decision: Decision = "accepted" if accept else "declined"
+        await _note_decision(store, open_offer, decision, came)
         return group_offer
 
 
-async def _waiting(store: BaseStore, folder: GroupFolder, group_offer: GroupOffer) -> OpenOffer:
-    """An undecided offer, whose author is still a member. Raises `UnknownOfferError` if it goes."""
-    (item,) = await store.abatch([_own_item(group_offer, folder)])
-    own = _counting(group_offer, item)
-    if own:
-        waiting = OpenOffer(group_offer, folder, own)
-        # Forgetting writes its time before it deletes.
-        began = Began(waiting.author, own.at)
-        since = await journal.ended(store, began)
-        if not since.all_of_it:
-            return waiting
-    await store.adelete(namespaces.group_offers(folder.files), group_offer.id)
+async def _opened(store: BaseStore, folder: GroupFolder, group_offer: GroupOffer) -> OpenOffer:
+    """The open offer that an undecided one is. One that does not count is deleted, and
+    `UnknownOfferError` raised.
+    """
+    undecided = _Undecided(group_offer, folder)
+    get = undecided.read_own_item()
+    (own_item,) = await store.abatch([get])
+    open_offer = undecided.opened(own_item)
+    if open_offer and not await _is_author_forgotten(store, open_offer):
+        return open_offer
+    deletion = undecided.delete()
+    await store.abatch([deletion])
     raise UnknownOfferError(group_offer.id)
 
 
-async def _put_line(store: BaseStore, deployment: Deployment, waiting: OpenOffer) -> None:
+async def _is_author_forgotten(store: BaseStore, open_offer: OpenOffer) -> bool:
+    """Whether the author was forgotten since they made the offer. Forgetting notes its time before
+    it deletes their item.
+    """
+    began = Began(open_offer.author, open_offer.own_offer.at)
+    ended = await journal.ended(store, began)
+    return ended.all_of_it
+
+
+async def _accept(
+    store: BaseStore, deployment: Deployment, open_offer: OpenOffer, came: str
+) -> None:
+    """Put an offered line into the group's file, and out of its author's if they want so. Raises
+    `RefusedWrite` if the line is over, or the file cannot take it.
+    """
+    if open_offer.group_offer.is_over():
+        raise RefusedWrite(
+            "The day until which the line held has passed since it was offered; decline it.",
+            kind="offer_over",
+        )
+    await _put_line(store, deployment, open_offer)
+    if not open_offer.own_offer.keep:
+        await _take_own_line_out(store, deployment, open_offer, came)
+
+
+async def _put_line(store: BaseStore, deployment: Deployment, open_offer: OpenOffer) -> None:
     """Put the offered line at the end of the group's file, unless it stands there. One for which
     nobody vouched stays so.
 
     Raises `RefusedWrite` as `Folder.change`.
     """
-    folder = waiting.folder
-    author = Author("person", waiting.author.user_id)
+    folder = open_offer.folder
+    group_offer = open_offer.group_offer
+    author = Author("person", group_offer.author)
     path = folder.accepted_path
 
     def with_line(before: FileData | None) -> FileData:
-        return added_line(before, path, waiting.group_offer.text)
+        return added_line(before, path, group_offer.text)
 
     present = await read_file(store, folder.files, ACCEPTED_KEY)
-    if present is not None and with_line(present) == present:
+    changed = with_line(present)
+    if changed == present:
         return
+    source = Source.CONFIRMED
+    if group_offer.unconfirmed:
+        source = Source.UNCONFIRMED
+    route = folder.route.removesuffix("/")
     # Without a time: the file is the group's, and stays when its author is forgotten.
-    route = folder.route[:-1]
     files = Folder(deployment, store, folder.files, route, author)
-    source = Source.UNCONFIRMED if waiting.group_offer.unconfirmed else Source.CONFIRMED
-    await files.change(ACCEPTED_KEY, with_line, vouch=always(source))
+    vouch = always(source)
+    await files.change(ACCEPTED_KEY, with_line, vouch=vouch)
 
 
 async def _take_own_line_out(
-    store: BaseStore, deployment: Deployment, waiting: OpenOffer, came: str
+    store: BaseStore, deployment: Deployment, open_offer: OpenOffer, came: str
 ) -> None:
     """Take the line out of its author's own file, as they decided when they offered it.
 
     What they changed since then stays, and so does a line that their deployment's checks keep.
     """
-    own = waiting.own_offer
-    author = Author("person", waiting.author.user_id)
+    own_offer = open_offer.own_offer
     # In another wording of its source it is the same line.
-    wanted = wording(own.line)
+    offered_wording = wording(own_offer.line)
 
     def without_line(before: FileData | None) -> FileData | None:
         if before is None or before["encoding"] != "utf-8":
             return before
-        lines = before["content"].split("\n")
-        kept = [line for line in lines if wording(line) != wanted]
-        return FileData(content="\n".join(kept), encoding="utf-8")
+        staying_lines = list[str]()
+        for line in before["content"].split("\n"):
+            if wording(line) != offered_wording:
+                staying_lines.append(line)
+        content = "\n".join(staying_lines)
+        return FileData(content=content, encoding="utf-8")
 
-    if not await _changes_something(store, own, without_line):
+    if not await _changes_something(store, own_offer, without_line):
         return
-    began = Began(waiting.author, came)
-    files = Folder(deployment, store, own.memory, "/memories", author, began)
+    actor = open_offer.author
+    author = Author("person", actor.user_id)
+    began = Began(actor, came)
+    files = Folder(deployment, store, own_offer.memory, "/memories", author, began)
     try:
-        await files.change(own.key, without_line, bounded=False)
+        await files.change(own_offer.key, without_line, bounded=False)
     except RefusedWrite:
         logger.warning("A line that was offered and accepted stays in its author's memory too.")
 
 
-async def _changes_something(store: BaseStore, own: Offer, change: Change) -> bool:
-    """Whether a change of the file from which a line was offered changes something. True where
-    no file stands there: the write says so.
+async def _changes_something(store: BaseStore, own_offer: Offer, change: Change) -> bool:
+    """Whether a change of the file from which a line was offered changes something. True where what
+    is stored is no file: the write says so.
     """
     try:
-        present = await read_file(store, own.memory, own.key)
+        present = await read_file(store, own_offer.memory, own_offer.key)
     except RefusedWrite:
         return True
     after = change(present)
@@ -248,18 +302,21 @@ async def _changes_something(store: BaseStore, own: Offer, change: Change) -> bo
     return after["content"] != present["content"]
 
 
-async def _note_decision(store: BaseStore, waiting: OpenOffer, *, accept: bool, came: str) -> None:
-    """Note the decision: for the group that there was one, for the author which one."""
-    decided: Literal["accepted", "declined"] = "accepted" if accept else "declined"
-    place = namespaces.group_offers(waiting.folder.files)
-    group_offer = waiting.group_offer
-    known = GroupOffer(id=group_offer.id, author="", text="", day=group_offer.day, decided=decided)
-    group_op = put_group_offer(place, known)
+async def _note_decision(
+    store: BaseStore, open_offer: OpenOffer, decision: Decision, came: str
+) -> None:
+    """Note the decision in both items. The group's keeps neither text nor author. Of a person who
+    was forgotten meanwhile nothing is noted.
+    """
+    place = namespaces.group_offers(open_offer.folder.files)
+    decided = open_offer.group_offer.after_decision(decision)
+    group_op = put_group_offer(place, decided)
     old = await _old_decisions(store, place)
-    await store.abatch([group_op, *deletions(old)])
-    own = replace(waiting.own_offer, status=decided)
-    own_op = put_offer(waiting.author, own)
-    began = Began(waiting.author, came)
+    old_ops = deletions(old)
+    await store.abatch([group_op, *old_ops])
+    own_offer = replace(open_offer.own_offer, status=decision)
+    own_op = put_offer(open_offer.author, own_offer)
+    began = Began(open_offer.author, came)
     await journal.put_unless_forgotten(store, [own_op], began, quotes_facts=True)
 
 
