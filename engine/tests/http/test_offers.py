@@ -23,7 +23,7 @@ from lasting_memory.http import forget as forget_route
 from lasting_memory.http.export import document
 from lasting_memory.http.forget import forget
 from lasting_memory.memory import journal
-from lasting_memory.memory import offered as offered_module
+from lasting_memory.memory import offer_decisions as decisions_module
 from lasting_memory.memory import offers as offers_module
 from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import namespaces
@@ -402,14 +402,14 @@ async def test_a_sixth_offer_that_another_process_lets_in_is_taken_back(
     for name in names[1:]:
         await offer(alice, name)
     monkeypatch.setattr(offers_module, "MAX_OPEN", offers_module.MAX_OPEN + 1)
-    put_all = offers_module.Offers._put
+    put_all = offers_module.OffersOfPerson._put
 
     async def put(own: Any, ops: Any) -> None:
         """This process has looked before the other's offer was put, and looks again."""
         await put_all(own, ops)
         monkeypatch.setattr(offers_module, "MAX_OPEN", 5)
 
-    monkeypatch.setattr(offers_module.Offers, "_put", put)
+    monkeypatch.setattr(offers_module.OffersOfPerson, "_put", put)
     answer = await alice.post("/memory/offers", json=body(names[0]))
     assert (answer.status_code, "5 offers of yours wait" in answer.text) == (422, True)
     assert len((await offers(alice))["offers"]) == 5
@@ -495,13 +495,13 @@ async def test_a_request_from_before_a_forgetting_offers_nothing(
 ) -> None:
     alice = await world.api()
     await remember(alice)
-    check = offers_module.Offers._check
+    check = offers_module.OffersOfPerson._check
 
     async def forget_first(self: Any, *args: Any) -> None:
         await check(self, *args)
         await journal.forget(world.store, ALICE)
 
-    monkeypatch.setattr(offers_module.Offers, "_check", forget_first)
+    monkeypatch.setattr(offers_module.OffersOfPerson, "_check", forget_first)
     answer = await alice.post("/memory/offers", json=body())
     assert (answer.status_code, "deleted meanwhile" in answer.text) == (422, True)
     assert not any("offer" in str(place) for place in kept(world.store))
@@ -592,7 +592,7 @@ async def test_what_a_process_that_died_has_claimed_is_decided_a_minute_later(
     alice, bob = await world.api(), await world.api("bob")
     await remember(alice)
     made = await offer(alice)
-    place = namespaces.offered(TEAM)
+    place = namespaces.group_offers(TEAM)
     for seconds, code in ((1, 409), (300, 200)):
         at = (datetime.now(UTC) - timedelta(seconds=seconds)).isoformat()
         await world.store.aput(place, f"{made['id']} died", {"claims": made["id"], "at": at})
@@ -607,14 +607,14 @@ async def test_a_killed_decision_can_be_made_again(
     alice, bob = await world.api(), await world.api("bob")
     await remember(alice)
     made = await offer(alice)
-    note = offers_module.put_offered
+    note = offers_module.put_group_offer
 
     def killed(*_: object) -> Any:
         raise RefusedWrite("killed")
 
-    monkeypatch.setattr(offered_module, "put_offered", killed)
+    monkeypatch.setattr(decisions_module, "put_group_offer", killed)
     await decide(bob, made)
-    monkeypatch.setattr(offered_module, "put_offered", note)
+    monkeypatch.setattr(decisions_module, "put_group_offer", note)
     assert (await decide(bob, made)).status_code == 200
     assert world.team_file() == f"- {FACT}\n"
 

@@ -26,7 +26,7 @@ from lasting_memory.people.identity import Context
 from lasting_memory.settings import CONSOLIDATION_GRAPH
 from lasting_memory.testing.people import SignedIn
 from lasting_memory.testing.scripted_anthropic import Text
-from lasting_memory.vouching import Shown
+from lasting_memory.vouching import ShownMessages
 from tests.conftest import Scripted, note
 from tests.consolidation.conftest import ALICE, FILES, TASK, Runs, append, write
 from tests.consolidation.conftest import platform as platform  # noqa: PLC0414
@@ -128,7 +128,7 @@ STRANGERS, STRANGERS_WORDS = strangers("attacks"), strangers("own")
 
 
 def judged(some: list[Case]) -> Counter[Source]:
-    return Counter(Shown(case.messages).evidence().source_of(case.line) for case in some)
+    return Counter(ShownMessages(case.messages).evidence().source_of(case.line) for case in some)
 
 
 def test_by_the_words_alone_no_document_is_confirmed_and_most_of_one_s_own_words_are() -> None:

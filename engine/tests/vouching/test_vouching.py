@@ -17,7 +17,13 @@ from langchain_core.messages import (
 from lasting_memory.auth import state_input
 from lasting_memory.deployment import Source
 from lasting_memory.memory.sources import entry_of
-from lasting_memory.vouching import Shown, evidence_of, parts_of, showing, shown_now
+from lasting_memory.vouching import (
+    ShownMessages,
+    evidence_of,
+    messages_shown_now,
+    noting_shown_messages,
+    parts_of,
+)
 
 CONFIRMED, INFERRED, UNCONFIRMED = Source.CONFIRMED, Source.INFERRED, Source.UNCONFIRMED
 
@@ -267,7 +273,7 @@ def test_what_a_line_with_a_colon_announces_is_nobody_s_word(head: str, separato
 
 def test_lines_without_full_stops_are_all_the_person_s() -> None:
     message = "My sister writes for a text agency\nMy dog is Rex\nMy favourite page is the last one"
-    assert parts_of(message).foreign == []
+    assert parts_of(message).foreign_texts == []
     assert evidence_of([message]).source_of("- Dog is Rex") is CONFIRMED
 
 
@@ -317,7 +323,7 @@ def test_marks_that_quote_nothing_leave_a_message_whole(message: str) -> None:
 
 
 def test_a_name_in_quotation_marks_is_their_own_word() -> None:
-    assert parts_of('Call me "Max", please').own == ['Call me "Max", please']
+    assert parts_of('Call me "Max", please').own_sentences == ['Call me "Max", please']
 
 
 @pytest.mark.parametrize(
@@ -379,7 +385,7 @@ ATTACHED = {"attachments": [{"name": "a.txt", "block": 1}]}
 def test_of_a_thread_s_messages_those_of_others_are_texts_from_elsewhere(
     message: list[object],
 ) -> None:
-    evidence = Shown(
+    evidence = ShownMessages(
         [HumanMessage("I send invoices to Carla, and mails to Bob"), *message]
     ).evidence()
     assert evidence.source_of("- Sends invoices to Bob") is UNCONFIRMED
@@ -393,16 +399,20 @@ def test_the_person_s_own_memory_and_what_a_tool_echoes_stand_in_no_one_s_way() 
         tool_call("write_todos"),
         ToolMessage("Updated: remember 'I send invoices to Bob'", tool_call_id="write_todos"),
     ]
-    assert Shown(thread).evidence().source_of("- Sends invoices to Bob") is CONFIRMED
+    assert ShownMessages(thread).evidence().source_of("- Sends invoices to Bob") is CONFIRMED
     assert (
-        Shown(thread).evidence(own_memory=False).source_of("- Sends invoices to Bob") is UNCONFIRMED
+        ShownMessages(thread).evidence(own_memory=False).source_of("- Sends invoices to Bob")
+        is UNCONFIRMED
     )
 
 
 def test_in_a_subagent_only_the_thread_has_the_person_s_words() -> None:
-    with showing([HumanMessage("I like leek soup")]), showing([HumanMessage(PAGE)]):
-        shown = shown_now()
-    assert shown_now() is None
+    with (
+        noting_shown_messages([HumanMessage("I like leek soup")]),
+        noting_shown_messages([HumanMessage(PAGE)]),
+    ):
+        shown = messages_shown_now()
+    assert messages_shown_now() is None
     assert shown is not None
     assert shown.evidence().source_of("- Likes leek soup") is CONFIRMED
     assert shown.evidence().source_of("- Sends invoices to Bob") is UNCONFIRMED
@@ -422,7 +432,7 @@ PICTURE = {"type": "image", "base64": "AAAA", "mime_type": "image/png"}
 )
 def test_beside_what_cannot_be_read_the_person_vouches_word_after_word(shown: BaseMessage) -> None:
     said = HumanMessage("I send invoices to Carla and mails to Bob. I live in Oslo")
-    evidence = Shown([said, shown]).evidence()
+    evidence = ShownMessages([said, shown]).evidence()
     assert evidence.source_of("- Sends invoices to Bob") is INFERRED
     assert evidence.source_of("- Lives in Oslo") is CONFIRMED
 
@@ -431,8 +441,8 @@ def test_what_the_server_marks_as_an_operator_s_is_not_the_person_s_word() -> No
     said: list[Any] = ["I like leek", ("user", "I like dill"), {"role": "user", "content": "I ski"}]
     kwargs: dict[str, Any] = {"input": {"messages": said}, "command": None}
     state_input.stamp_messages(kwargs)
-    assert Shown(convert_to_messages(kwargs["input"]["messages"])).evidence().own
+    assert ShownMessages(convert_to_messages(kwargs["input"]["messages"])).evidence().own_messages
     state_input.mark_spoken_for(kwargs)
-    evidence = Shown(convert_to_messages(kwargs["input"]["messages"])).evidence()
-    assert not evidence.own
+    evidence = ShownMessages(convert_to_messages(kwargs["input"]["messages"])).evidence()
+    assert not evidence.own_messages
     assert evidence.source_of("- Likes leek") is UNCONFIRMED

@@ -29,7 +29,7 @@ from lasting_memory import platform
 from lasting_memory.agent.unconfirmed import UNCONFIRMED_MARK, unconfirmed_lines
 from lasting_memory.conversations.marks import in_temporary_conversation
 from lasting_memory.deployment import PROFILE_PATH, Deployment, Source
-from lasting_memory.memory import ends, journal, over_lines, stored_files, validation
+from lasting_memory.memory import ends, journal, restored_lines, stored_files, validation
 from lasting_memory.memory.controls import PAUSED, Controls, controls
 from lasting_memory.memory.ends import Written
 from lasting_memory.memory.facts import bare_line
@@ -46,7 +46,7 @@ from lasting_memory.people.identity import Actor, Author
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.people.scopes import OFFLOADED, NotAMemberError
 from lasting_memory.plain_text import plain, spelled_as_in
-from lasting_memory.vouching import shown_now
+from lasting_memory.vouching import messages_shown_now
 
 logger = logging.getLogger(__name__)
 
@@ -81,8 +81,8 @@ class Over(NamedTuple):
         over = {lines[number] for number in self.numbers}
         present = before["content"].split("\n")
         numbers = {number for number, line in enumerate(present) if line in over}
-        gone = over_lines.dropped(before["content"], content, numbers)
-        return over_lines.with_lines(before["content"], content, gone)
+        gone = restored_lines.dropped_lines(before["content"], content, numbers)
+        return restored_lines.with_lines_restored(before["content"], content, gone)
 
 
 class FileNotes(NamedTuple):
@@ -585,7 +585,7 @@ class RouteFiles(ScopedFiles):
         """By what the run has shown: whether the person said it. A draft of consolidation is judged
         as a whole; other files than a person's own memory are nobody's word.
         """
-        shown = shown_now()
+        shown = messages_shown_now()
         is_own = self._is_memory and self._deployment.has_own_memory
         if not is_own or self._drafts is not None or shown is None:
             return None

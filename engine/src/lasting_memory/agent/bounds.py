@@ -38,7 +38,7 @@ from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import identity
 from lasting_memory.people.caller import Caller
 from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD
-from lasting_memory.vouching import showing
+from lasting_memory.vouching import noting_shown_messages
 
 logger = logging.getLogger(__name__)
 
@@ -266,7 +266,7 @@ class Bounds(ModelRetryMiddleware):
         if "subagent_type" in call["args"]:
             checks.check_subagent(request.tool, call["args"]["subagent_type"])
         async with self._in_time():
-            with showing(_messages_of(request.state)):
+            with noting_shown_messages(_messages_of(request.state)):
                 result = await handler(request)
             if not self._consolidating:
                 result = await self._unshown_notes.added(call["name"], call["args"], result)

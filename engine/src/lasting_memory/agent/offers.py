@@ -12,8 +12,8 @@ from lasting_memory.deployment import PROFILE_PATH, Deployment, Source
 from lasting_memory.memory import ends, journal
 from lasting_memory.memory.controls import PAUSED, controls
 from lasting_memory.memory.group_folders import GroupFolder, group_folders
-from lasting_memory.memory.offered_text import without_sources
-from lasting_memory.memory.offers import Offers, OwnLine
+from lasting_memory.memory.offer_text import without_sources
+from lasting_memory.memory.offers import OffersOfPerson, OwnLine
 from lasting_memory.memory.sources import line_sources, signs_in
 from lasting_memory.memory.stored_files import text_of
 from lasting_memory.memory.validation import RefusedWrite, check_path
@@ -58,7 +58,7 @@ async def _prepare(d: Deployment, path: str, line: str, folder: str) -> str:
     group = _folder_named(folders, folder)
     memory = d.memory.namespace(actor, caller.assistant)
     own_line = await own_line_of(d, store, memory, path, line)
-    offers = Offers(store, actor, d, journal.began_of_caller(caller))
+    offers = OffersOfPerson(store, actor, d, journal.began_of_caller(caller))
     offer = await offers.prepare(group, own_line)
     return (
         f"Prepared for {group.route} ({group.claim} {group.group!r}), and not shared: {offer.text!r}. "

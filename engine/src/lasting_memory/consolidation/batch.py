@@ -9,7 +9,7 @@ from lasting_memory.consolidation.positions import Position, hash_of
 from lasting_memory.days import WORLDS
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation
 from lasting_memory.recall import Conversation, Turn
-from lasting_memory.vouching import Evidence, Shown
+from lasting_memory.vouching import Evidence, ShownMessages
 
 CHARS_PER_TOKEN = 4
 
@@ -34,7 +34,7 @@ class Due:
         for turn in self.conversation.turns:
             if turn.speaker == "user":
                 said_in.add(turn.message_id)
-        shown = Shown.of_values(self.messages, said_in)
+        shown = ShownMessages.of_values(self.messages, said_in)
         return shown.evidence()
 
     def advanced(self) -> Position:

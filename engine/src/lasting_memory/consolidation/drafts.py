@@ -45,7 +45,7 @@ from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation, Depl
 from lasting_memory.memory import journal
 from lasting_memory.memory.controls import Controls, control_ops, controls_of
 from lasting_memory.memory.ends import WRITTEN
-from lasting_memory.memory.proposals import Changed, Declined, Memory, texts
+from lasting_memory.memory.proposals import Changed, Declined, Memory, rules_of, texts
 from lasting_memory.people import identity, namespaces
 from lasting_memory.recall import owned_by, rank, threads_by_id
 from lasting_memory.vouching import Evidence
@@ -211,7 +211,7 @@ class Draft:
         """
         self.text = talk
         files = list[TextFile]()
-        if self.record.kind != "tidy":
+        if rules_of(self.record.kind).shows_topics:
             files = self._topics_about(talk)
         if files:
             max_bytes = self.deployment.limits.memory_block_bytes
@@ -271,9 +271,8 @@ class Draft:
 
     async def _task(self, refused: str) -> str:
         """What the model is asked to do."""
-        reads_talk = self.record.kind in {"conversations", "dream"}
-        kind = "task" if reads_talk else self.record.kind
-        prompt = await self._prompt(f"consolidation_{kind}.md")
+        task_prompt = rules_of(self.record.kind).task_prompt
+        prompt = await self._prompt(f"{task_prompt}.md")
         number_shown = len(self.shown)
         task = prompt.replace("{count}", str(number_shown))
         if refused:

@@ -27,7 +27,7 @@ from lasting_memory.consolidation.taken_back import returning as lines_returning
 from lasting_memory.deployment import Consolidation, Source
 from lasting_memory.memory.controls import PAUSED
 from lasting_memory.memory.folder import sources_of_files
-from lasting_memory.memory.proposals import Changed, Sources, changes, files_in, texts
+from lasting_memory.memory.proposals import Changed, Sources, changes, files_in, rules_of, texts
 
 RETURNS = (
     "The person took this back, and has not said it again since: {}. What was said earlier does not count, however it is "
@@ -189,7 +189,8 @@ def _settled(draft: Draft, edited: Mapping[str, FileData]) -> list[Changed]:
     it may remove something, and other runs leave them. Blocks.
     """
     may_remove = "remove" in draft.rules.may
-    if draft.record.kind != "tidy" or not may_remove:
+    takes_out_over = rules_of(draft.record.kind).takes_out_over and may_remove
+    if not takes_out_over:
         changed = changes(draft.base, edited)
         return draft.over.kept(changed, draft.contradicted)
     changed, reasons = draft.over.taken_out(draft.base, edited)

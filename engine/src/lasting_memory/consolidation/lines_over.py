@@ -20,8 +20,8 @@ from lasting_memory.memory.ends import (
     numbers_over,
     without_lines,
 )
-from lasting_memory.memory.over_lines import dropped, new_lines, with_lines
 from lasting_memory.memory.proposals import Changed, changes
+from lasting_memory.memory.restored_lines import dropped_lines, new_dated_lines, with_lines_restored
 
 # Why a tidy takes a line out, in the word for which the page has a sentence.
 OVER = "over"
@@ -62,7 +62,7 @@ class LinesOver:
         """
         new = list[DatedLine]()
         for change in changed:
-            new += new_lines(change.before, change.after)
+            new += new_dated_lines(change.before, change.after)
         result = list[Changed]()
         for change in changed:
             whole = self._with_staying(change, contradicted, new)
@@ -81,13 +81,13 @@ class LinesOver:
         lines = before.split("\n")
         over = self.numbers(change.key, before)
         staying = set[int]()
-        for number in dropped(before, change.after, over, new):
+        for number in dropped_lines(before, change.after, over, new):
             line = lines[number].strip()
             if (change.path, line) not in contradicted:
                 staying.add(number)
         if not staying:
             return change
-        text = with_lines(before, change.after, staying)
+        text = with_lines_restored(before, change.after, staying)
         return replace(change, after=text, deleted=False)
 
     def taken_out(

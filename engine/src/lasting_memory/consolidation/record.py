@@ -15,7 +15,7 @@ from lasting_memory import platform
 from lasting_memory.consolidation.brought import proposal_id
 from lasting_memory.memory import journal
 from lasting_memory.memory.one_fact import Fact
-from lasting_memory.memory.proposals import Proposal, all_proposals
+from lasting_memory.memory.proposals import BatchKind, Proposal, all_proposals
 from lasting_memory.people import identity, namespaces
 
 logger = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ class Record:
     output_tokens: int = 0
     undone: int = 0
     dry_run: bool = False
-    kind: str = "conversations"  # or "tidy", "bring", "dream"
+    kind: BatchKind = "conversations"
     files: dict[str, str] = field(default_factory=dict)
     # Facts and messages in a text that was brought, and those of them that are proposed.
     found: int = 0

@@ -58,7 +58,7 @@ from lasting_memory.conversations.retention import delete_temporary
 from lasting_memory.deployment import Deployment
 from lasting_memory.memory import journal
 from lasting_memory.memory.controls import PAUSED
-from lasting_memory.memory.proposals import Memory
+from lasting_memory.memory.proposals import BatchKind, Memory, is_batch_kind
 from lasting_memory.memory.seeded import load_starting_memory
 from lasting_memory.people import identity
 from lasting_memory.people.caller import Caller
@@ -209,7 +209,7 @@ async def _begin(d: Deployment, runtime: Runtime[Context], client: LangGraphClie
 
 def _new_draft(d: Deployment, runtime: Runtime[Context]) -> Draft:
     trigger = _trigger()
-    kind = trigger if trigger in {"tidy", "bring", "dream"} else "conversations"
+    kind: BatchKind = trigger if is_batch_kind(trigger) else "conversations"
     context = identity.run_context(runtime)
     caller = Caller.of_run(d, runtime)
     began = journal.began_of_caller(caller)

@@ -119,7 +119,7 @@ async def raise_what_was_said(draft: Draft) -> None:
     Raises `ValueError` as `Folder.change`.
     """
     memory = draft.memory
-    if draft.record.dry_run or draft.reading or not draft.evidence.own:
+    if draft.record.dry_run or draft.reading or not draft.evidence.own_messages:
         return
     files = await journal.all_items(memory.store, memory.files)
     raised = await platform.in_thread(_raised, draft.evidence, files)

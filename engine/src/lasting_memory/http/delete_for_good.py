@@ -29,7 +29,7 @@ from lasting_memory.http.requests import ROUTE, Caller, PersonRequest, Sent, key
 from lasting_memory.memory import journal
 from lasting_memory.memory.facts import bare_line
 from lasting_memory.memory.journal import NOTHING, Revision
-from lasting_memory.memory.offers import Offers
+from lasting_memory.memory.offers import OffersOfPerson
 from lasting_memory.memory.one_fact import Fact, fact_of, wordings_in
 from lasting_memory.memory.proposals import Memory
 from lasting_memory.memory.stored_files import stored_file
@@ -251,7 +251,7 @@ class _Erasure:
             counts += await journal.erase(store, place, self.fact.cleaned, began, dry_run=dry_run)
             memory = Memory(store, actor, place, caller.deployment, began)
             counts["proposals"] += await memory.erase(self.fact, dry_run=dry_run)
-        offers = Offers(store, actor, caller.deployment, began)
+        offers = OffersOfPerson(store, actor, caller.deployment, began)
         counts["offers"] += await offers.erase(self.fact, dry_run=dry_run)
         counts["consolidations"] += await consolidation.erase_from_records(
             store, actor, self.fact, began, dry_run=dry_run

@@ -32,7 +32,7 @@ from lasting_memory.http.requests import ROUTE, AboutQuery, Caller
 from lasting_memory.memory import journal
 from lasting_memory.memory.controls import controls
 from lasting_memory.memory.ends import times_of_file
-from lasting_memory.memory.offers import Offers
+from lasting_memory.memory.offers import OffersOfPerson
 from lasting_memory.memory.proposals import Memory
 from lasting_memory.memory.sources import signs_in
 from lasting_memory.memory.stored_files import stored_file
@@ -135,7 +135,7 @@ async def _offers(
 ) -> list[ExportedOffer]:
     """What the person offers to groups, and what became of it."""
     exported = list[ExportedOffer]()
-    for offer in await Offers(store, actor, deployment).all():
+    for offer in await OffersOfPerson(store, actor, deployment).all():
         exported.append(
             {
                 "id": offer.id,

@@ -20,7 +20,7 @@ from lasting_memory.http import requests
 from lasting_memory.http.models import Forgotten, Stays
 from lasting_memory.http.requests import AboutQuery, Caller, NoBody
 from lasting_memory.memory import journal
-from lasting_memory.memory.offers import Offers
+from lasting_memory.memory.offers import OffersOfPerson
 from lasting_memory.people import identity, namespaces, scopes
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.platform import get_client
@@ -133,7 +133,7 @@ async def forget(
         counts["threads"] += await _delete_threads(client, actor, going)
         memories = await requests.memories_of(store, actor, deployment)
         files.update(memories)
-        offers = Offers(store, actor, deployment)
+        offers = OffersOfPerson(store, actor, deployment)
         await offers.withdraw_all()
         for namespace in namespaces.namespaces_of(actor, sorted(files)):
             kind = namespace[0]

@@ -133,7 +133,7 @@ class DocumentProposal(BaseModel, strict=True):
     """A proposal of an export, as its person saw it. `proposed_changes` has what makes it again."""
 
     id: str = ""
-    kind: str = "bring"
+    kind: str = ""
 
 
 class DocumentConversation(BaseModel, strict=True):

@@ -8,7 +8,6 @@ their order; other existing files stay as they are. Conversations come as histor
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import get_args
 
 from langgraph.store.base import Item
 from starlette.exceptions import HTTPException
@@ -30,13 +29,18 @@ from lasting_memory.http.models import (
     Controls,
     Import,
     ImportedFile,
-    ProposalKind,
     controls_of,
 )
 from lasting_memory.http.requests import Caller, MemoryQuery, PersonRequest, key_of
 from lasting_memory.memory import controls
 from lasting_memory.memory.folder import source_of_write
-from lasting_memory.memory.proposals import MAX_PROPOSALS, Changed, Proposal, added_sources
+from lasting_memory.memory.proposals import (
+    MAX_PROPOSALS,
+    Changed,
+    Proposal,
+    added_sources,
+    is_proposal_kind,
+)
 from lasting_memory.memory.sources import vouch_new_as
 from lasting_memory.memory.stored_files import stored_file
 from lasting_memory.memory.validation import RefusedWrite, check_change, check_file
@@ -168,7 +172,7 @@ def _proposal(caller: PersonRequest, exported: Sequence[DocumentChange], kind: s
         identity.Author("consolidation", caller.actor.user_id),
         changes,
         [],
-        kind=kind if kind in get_args(ProposalKind) else "bring",
+        kind=kind if is_proposal_kind(kind) else "bring",
         sources={change.path: added_sources(change, _VOUCH) for change in changes},
     )
 

@@ -18,6 +18,8 @@ from lasting_memory.auth.interrupt_forms import Kind as AnswerKind
 from lasting_memory.consolidation import DreamReason, DreamStatus
 from lasting_memory.memory.controls import Controls as OwnControls
 from lasting_memory.memory.journal import Revision
+from lasting_memory.memory.offers import Status as OfferStatus
+from lasting_memory.memory.proposals import BatchKind, ProposalKind
 from lasting_memory.people import identity
 from lasting_memory.settings import MemoryScope, SharedWrites
 
@@ -35,9 +37,6 @@ _AUTHORS = [
     "seed",
     "outside",
 ]
-BatchKind = Literal["conversations", "tidy", "bring", "dream"]
-ProposalKind = Literal["conversations", "tidy", "bring", "dream", "agent"]
-OfferStatus = Literal["prepared", "open", "accepted", "declined"]
 Stays = Literal["time", "traces", "groups", "shared"]
 _LEFT_OUT_REASONS: JsonDict = {
     "propertyNames": {

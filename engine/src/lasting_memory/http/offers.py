@@ -18,9 +18,9 @@ from lasting_memory.http.models import (
     WithdrawnOffer,
 )
 from lasting_memory.http.requests import Caller, MemoryQuery, NoBody, PersonRequest, Sent
-from lasting_memory.memory import offered, offers
+from lasting_memory.memory import offer_decisions, offers
 from lasting_memory.memory.group_folders import GroupFolder, group_folders
-from lasting_memory.memory.offered import Waiting
+from lasting_memory.memory.offer_decisions import OpenOffer
 from lasting_memory.memory.offers import Offer
 from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import identity, namespaces
@@ -58,10 +58,10 @@ async def list_offers(caller: Caller, query: MemoryQuery) -> Offers:
         if is_here:
             own.append(offer)
     folders = _folders(caller)
-    waiting = list[Waiting]()
+    waiting = list[OpenOffer]()
     if caller.author.kind != "operator":
         places = _places_to_decide(caller, folders)
-        waiting = await offered.waiting_for(caller.store, caller.deployment, places)
+        waiting = await offer_decisions.open_offers(caller.store, caller.deployment, places)
     more = len(waiting) - _SHOWN
     return Offers(
         groups=[_group_shown(folder, own) for folder in folders],
@@ -122,13 +122,15 @@ async def decide_offer(
     caller.check_own()
     caller.check_not_shared()
     folders = _folders(caller)
-    places = [namespaces.offered(folder.files) for folder in folders]
+    places = [namespaces.group_offers(folder.files) for folder in folders]
     if _operates(caller):
-        places = [namespaces.OFFERED]
-    folder = await offered.offered_with(caller.store, caller.deployment, places, offer_id)
+        places = [namespaces.GROUP_OFFERS]
+    folder = await offer_decisions.folder_of_offer(
+        caller.store, caller.deployment, places, offer_id
+    )
     if not folder.members_decide and not _operates(caller):
         raise HTTPException(403, f"Operators decide what is put into {folder.route}.")
-    await offered.decide(
+    await offer_decisions.decide_offer(
         caller.store,
         caller.deployment,
         folder,
@@ -155,8 +157,8 @@ async def withdraw_offer(
     return WithdrawnOffer(id=offer.id, status=offer.status)
 
 
-def _own(caller: PersonRequest) -> offers.Offers:
-    return offers.Offers(caller.store, caller.actor, caller.deployment, caller.began)
+def _own(caller: PersonRequest) -> offers.OffersOfPerson:
+    return offers.OffersOfPerson(caller.store, caller.actor, caller.deployment, caller.began)
 
 
 def _folders(caller: PersonRequest) -> list[GroupFolder]:
@@ -182,8 +184,8 @@ def _operates(caller: PersonRequest) -> bool:
 def _places_to_decide(caller: PersonRequest, folders: list[GroupFolder]) -> list[Namespace]:
     """The namespaces of the offers about which the caller decides."""
     if _operates(caller):
-        return [namespaces.OFFERED]
-    return [namespaces.offered(folder.files) for folder in folders if folder.members_decide]
+        return [namespaces.GROUP_OFFERS]
+    return [namespaces.group_offers(folder.files) for folder in folders if folder.members_decide]
 
 
 def _group_shown(folder: GroupFolder, own: list[Offer]) -> GroupToOffer:
@@ -219,17 +221,17 @@ def _source_shown(unconfirmed: bool) -> Literal["unconfirmed"] | None:
     return "unconfirmed" if unconfirmed else None
 
 
-def _waiting_shown(waiting: Waiting) -> OfferToDecide:
+def _waiting_shown(waiting: OpenOffer) -> OfferToDecide:
     return OfferToDecide(
-        id=waiting.offered.id,
-        author=waiting.offered.author,
-        text=waiting.offered.text,
-        day=waiting.offered.day,
+        id=waiting.group_offer.id,
+        author=waiting.group_offer.author,
+        text=waiting.group_offer.text,
+        day=waiting.group_offer.day,
         folder=waiting.folder.route,
         claim=waiting.folder.claim,
         group=waiting.folder.group,
         org_id=waiting.folder.org_id,
-        source=_source_shown(waiting.offered.unconfirmed),
+        source=_source_shown(waiting.group_offer.unconfirmed),
     )
 
 

@@ -9,6 +9,7 @@ from lasting_memory.http import requests
 from lasting_memory.http.consolidation_runs import IS_ON
 from lasting_memory.http.models import DecidedProposal, Note, Proposal, ProposalOutcome, Proposals
 from lasting_memory.http.requests import Caller, MemoryQuery, Sent
+from lasting_memory.memory.proposals import rules_of
 
 router = requests.memory_router(IS_ON, requests.IN_TURN)
 # What is compared for one answer with proposals, as `journal.comparison_cost` counts it: about a second.
@@ -26,7 +27,7 @@ async def list_proposals(caller: Caller, query: MemoryQuery) -> Proposals:
     shown, more = await memory.shown_proposals(_MOST_WORK)
     decided = list[ProposalOutcome]()
     for proposal in await memory.proposals():
-        if proposal.kind == "agent" and proposal.decided:
+        if rules_of(proposal.kind).shows_decisions and proposal.decided:
             outcome = ProposalOutcome.model_validate(proposal.outcome())
             decided.append(outcome)
     proposals = [Proposal.model_validate(proposal) for proposal in shown]

@@ -1,10 +1,13 @@
 """Offers of a person: lines of their own memory that they offer to the folder of a group of theirs.
 
 An agent can only prepare an offer, in its person's own namespace. The person confirms the text and
-the group outside of runs. What crosses then is an item in the group's namespace: the text, its
-author and the day (`offered.py` has what becomes of it there). The person's own item says from which
-file the line is. An offer counts only while both items are there. So whoever is forgotten, or has
-left the group, offers nothing from that moment.
+the group outside of runs. What crosses then is an item in the group's namespace (`GroupOffer`): the
+text, its author and the day. `offer_decisions.py` has what becomes of it there. The person's own item
+(`Offer`) says from which file the line is. An offer counts only while both items are there. So whoever
+is forgotten, or has left the group, offers nothing from that moment.
+
+An offer is prepared until its person confirms it, then open until somebody in the group accepts or
+declines it. Then it is decided.
 """
 
 import asyncio
@@ -12,7 +15,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Literal
+from typing import Literal, NamedTuple, get_args
 from uuid import uuid4
 
 from deepagents.backends.protocol import FileData
@@ -26,7 +29,7 @@ from lasting_memory.memory.ends import end_of
 from lasting_memory.memory.folder import check_write, vouch_of
 from lasting_memory.memory.group_folders import ACCEPTED_KEY, GroupFolder
 from lasting_memory.memory.journal import Began, lines_of
-from lasting_memory.memory.offered_text import check_offered_text
+from lasting_memory.memory.offer_text import check_offer_text
 from lasting_memory.memory.one_fact import Fact, wording
 from lasting_memory.memory.proposals import DecidedError, UnknownProposalError
 from lasting_memory.memory.stored_files import read_file
@@ -42,14 +45,17 @@ MAX_OPEN = 5
 MAX_PREPARED = 10
 _DECIDED_KEPT = 20
 # An offer goes so many days after a token of its author's has proved last that they are in the group:
-# nobody tells a server who left. And how often a proof is noted.
+# nobody tells a server who left.
 PROVED_DAYS = 30
+# How old a noted proof is before a newer one is noted.
 _NOTED_AGAIN = timedelta(days=1)
-# For how long whoever decides about an offer keeps others from it: a process that dies, keeps on.
+# For how long a claim keeps others from an offer: the process that put it may have died.
 _CLAIMED = timedelta(minutes=1)
 # Claims of one offer that are looked at.
 _CLAIMS = 100
-Status = Literal["prepared", "open", "accepted", "declined"]
+Decision = Literal["accepted", "declined"]
+Status = Literal["prepared", "open", Decision]
+_DECIDED: tuple[Decision, ...] = get_args(Decision)
 
 
 class UnknownOfferError(UnknownProposalError):
@@ -99,16 +105,27 @@ class Offer:
     def place(self, author: Actor) -> Namespace:
         """Namespace of what is offered to the group."""
         files = namespaces.group_files(author.org_id, self.claim, self.group)
-        return namespaces.offered(files)
+        return namespaces.group_offers(files)
+
+    def delete_group_item(self, author: Actor) -> PutOp:
+        """The operation that deletes the group's item."""
+        place = self.place(author)
+        return PutOp(place, self.id, None)
+
+    def is_for(self, folder: GroupFolder) -> bool:
+        """Whether this is an offer to the group of a folder."""
+        group = (self.claim, self.group)
+        return group == (folder.claim, folder.group)
 
     def is_proved(self) -> bool:
         """Whether the author's membership was proved lately."""
-        long_ago = datetime.now(UTC) - timedelta(days=PROVED_DAYS)
+        days_ago = timedelta(days=PROVED_DAYS)
+        long_ago = datetime.now(UTC) - days_ago
         return self.proved_at >= _iso(long_ago)
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
+class GroupOffer:
     """An offer, as the group's namespace has it: all that crosses.
 
     After the decision it has neither text nor author, only which one it was.
@@ -118,54 +135,67 @@ class Offered:
     author: str
     text: str
     day: str  # ISO, UTC
-    decided: Literal["", "accepted", "declined"] = ""
+    decided: Literal["", Decision] = ""  # "" while it waits
     unconfirmed: bool = False  # whether nobody vouched for it: offering it does not confirm it
 
     def is_over(self) -> bool:
         """Whether the day until which it held, when it was offered, has passed in UTC."""
         end = end_of(self.text)
-        if end is None or end.isoformat() < self.day:
+        if end is None:
             return False
-        return end < days.today(days.WORLDS)
+        was_over_before = end.isoformat() < self.day
+        today = days.today(days.WORLDS)
+        return end < today and not was_over_before
+
+    def after_decision(self, decision: Decision) -> "GroupOffer":
+        """What the group keeps of the offer: that this one was decided."""
+        return GroupOffer(id=self.id, author="", text="", day=self.day, decided=decision)
 
 
 _OFFERS = TypeAdapter(Offer)
-_OFFERED = TypeAdapter(Offered)
+_GROUP_OFFERS = TypeAdapter(GroupOffer)
 
 
 def offers_in(items: Iterable[object]) -> list[Offer]:
     """The offers in a person's items, oldest first. A damaged one is left out."""
-    found = list[Offer]()
+    offers = list[Offer]()
     for item in items:
         if isinstance(item, Item):
             with suppress(ValidationError):
                 offer = _OFFERS.validate_python(item.value)
-                found.append(offer)
-    return sorted(found, key=lambda offer: (offer.at, offer.id))
+                offers.append(offer)
+    offers.sort(key=_age)
+    return offers
 
 
-def offered_in(item: object) -> Offered | None:
+def _age(offer: Offer) -> tuple[str, str]:
+    """By which offers are sorted, oldest first."""
+    return offer.at, offer.id
+
+
+def group_offer_in(item: object) -> GroupOffer | None:
     """What an item of a group's namespace says; None where there is none, or a damaged one."""
     if not isinstance(item, Item):
         return None
     try:
-        return _OFFERED.validate_python(item.value)
+        return _GROUP_OFFERS.validate_python(item.value)
     except ValidationError:
         return None
 
 
-def put_own(author: Actor, offer: Offer) -> PutOp:
+def put_offer(author: Actor, offer: Offer) -> PutOp:
     """The operation that puts a person's own item of an offer."""
+    place = namespaces.offers(author)
     value = _OFFERS.dump_python(offer, mode="json")
-    return PutOp(namespaces.offers(author), offer.id, value, index=False)
+    return PutOp(place, offer.id, value, index=False)
 
 
-def put_offered(place: Namespace, offered: Offered) -> PutOp:
+def put_group_offer(place: Namespace, group_offer: GroupOffer) -> PutOp:
     """The operation that puts the group's item of an offer."""
-    value = _OFFERED.dump_python(offered, mode="json")
-    if not offered.unconfirmed:  # nothing crosses that need not
+    value = _GROUP_OFFERS.dump_python(group_offer, mode="json")
+    if not group_offer.unconfirmed:  # nothing crosses that need not
         del value["unconfirmed"]
-    return PutOp(place, offered.id, value, index=False)
+    return PutOp(place, group_offer.id, value, index=False)
 
 
 @asynccontextmanager
@@ -173,26 +203,47 @@ async def deciding(store: BaseStore, place: Namespace, offer_id: str) -> AsyncIt
     """Decides about an open offer, or withdraws it, alone among all processes. `place` is the
     namespace of what is offered to its group.
 
-    Each puts a claim, then looks for others': of two at least one sees the other. Raises
-    `DecidedError` where somebody else's is there.
+    Each process puts a claim, which is an item beside the offers, then looks for others' claims. Of
+    two at least one sees the other. Raises `DecidedError` where somebody else's is there.
     """
     async with lock_of("offer", offer_id):
+        claim_key = f"{offer_id} {uuid4().hex}"
         now = datetime.now(UTC)
-        own = f"{offer_id} {uuid4().hex}"
         claim = {"claims": offer_id, "at": _iso(now)}
         try:
-            await store.aput(place, own, claim, index=False)
-            found = await store.asearch(place, filter={"claims": offer_id}, limit=_CLAIMS)
-            others = [item for item in found if item.key != own]
-            old = [item for item in others if str(item.value.get("at", "")) < _iso(now - _CLAIMED)]
-            await store.abatch([PutOp(place, item.key, None) for item in old])
-            if len(others) > len(old):
+            await store.aput(place, claim_key, claim, index=False)
+            is_alone = await _drop_old_claims(store, place, offer_id, claim_key, now)
+            if not is_alone:
+                start = offer_id[:40]
                 raise DecidedError(
-                    f"Somebody else decides about the offer {offer_id[:40]!r} at this moment; look again."
+                    f"Somebody else decides about the offer {start!r} at this moment; look again."
                 )
             yield
         finally:
-            await asyncio.shield(store.adelete(place, own))
+            deletion = store.adelete(place, claim_key)
+            await asyncio.shield(deletion)
+
+
+async def _drop_old_claims(
+    store: BaseStore, place: Namespace, offer_id: str, claim_key: str, now: datetime
+) -> bool:
+    """Delete the claims of an offer that hold no more. Returns whether none but the one with this
+    key is left.
+    """
+    holds_since = _iso(now - _CLAIMED)
+    filters = {"claims": offer_id}
+    is_alone = True
+    deletions = list[PutOp]()
+    for item in await store.asearch(place, filter=filters, limit=_CLAIMS):
+        if item.key == claim_key:
+            continue
+        put_at = str(item.value.get("at", ""))
+        if put_at < holds_since:
+            deletions.append(PutOp(place, item.key, None))
+        else:
+            is_alone = False
+    await store.abatch(deletions)
+    return is_alone
 
 
 def _iso(at: datetime) -> str:
@@ -204,19 +255,29 @@ def added_line(before: FileData | None, path: str, text: str) -> FileData:
 
     Raises `RefusedWrite` for a file that is no text.
     """
-    if before is not None and before["encoding"] != "utf-8":
-        raise RefusedWrite(f"{path} is not text, so no line can be added to it.")
-    content = before["content"] if before else ""
-    present = map(wording, lines_of(content))
-    if before is not None and wording(text) in present:
-        return before
+    content = ""
+    if before is not None:
+        if before["encoding"] != "utf-8":
+            raise RefusedWrite(f"{path} is not text, so no line can be added to it.")
+        content = before["content"]
+        present = map(wording, lines_of(content))
+        if wording(text) in present:
+            return before
     if content and not content.endswith("\n"):
         content = f"{content}\n"
-    return FileData(content=f"{content}- {text}\n", encoding="utf-8")
+    with_line = f"{content}- {text}\n"
+    return FileData(content=with_line, encoding="utf-8")
+
+
+class _Counted(NamedTuple):
+    """A person's offers: those that count, and those that count no more, each oldest first."""
+
+    counting: list[Offer]
+    stale: list[Offer]
 
 
 @dataclass(frozen=True, slots=True)
-class Offers:
+class OffersOfPerson:
     """A person's offers, for a run or a request that began at a time; None: nobody can be forgotten
     meanwhile.
     """
@@ -228,43 +289,52 @@ class Offers:
 
     async def all(self) -> list[Offer]:
         """Those that are prepared or open, and the last that were decided, oldest first."""
-        shown, _ = await self._shown_and_gone()
-        return shown
+        counted = await self._counted()
+        return counted.counting
 
-    async def _shown_and_gone(self) -> tuple[list[Offer], list[Offer]]:
-        """The same, and those that count no more: their items in the groups' namespaces are gone, or
-        membership was not proved for long.
+    async def _counted(self) -> _Counted:
+        """The offers by whether they count. An open one counts no more if its item in the group's
+        namespace is gone, or if membership was not proved for long. A decided one has its decision.
         """
-        known = await self._known()
-        outcomes = await self._outcomes(known)
-        shown = list[Offer]()
-        gone = list[Offer]()
-        for offer in known:
-            offered = outcomes.get(offer.id)
+        stored = await self._stored()
+        group_offers = await self._group_offers(stored)
+        counting = list[Offer]()
+        stale = list[Offer]()
+        for offer in stored:
+            group_offer = group_offers.get(offer.id)
             if offer.status != "open":
-                shown.append(offer)
-            elif offered and (offered.decided or offer.is_proved()):
-                status = offered.decided or "open"
-                shown.append(replace(offer, status=status))
+                counting.append(offer)
+            elif group_offer and group_offer.decided:
+                decided = replace(offer, status=group_offer.decided)
+                counting.append(decided)
+            elif group_offer and offer.is_proved():
+                counting.append(offer)
             else:
-                gone.append(offer)
-        return shown, gone
+                stale.append(offer)
+        return _Counted(counting, stale)
 
-    async def _outcomes(self, offers: Iterable[Offer]) -> dict[str, Offered | None]:
-        """What the groups' namespaces say of the open ones of these offers, by their ids."""
+    async def _group_offers(self, offers: Iterable[Offer]) -> dict[str, GroupOffer | None]:
+        """What the groups' namespaces say of the open ones of these offers, by their ids. None of an
+        offer whose item is gone.
+        """
         opened = _with_status(offers, "open")
-        gets = [GetOp(offer.place(self.author), offer.id) for offer in opened]
+        gets = list[GetOp]()
+        for offer in opened:
+            place = offer.place(self.author)
+            gets.append(GetOp(place, offer.id))
         items = await self.store.abatch(gets)
-        outcomes = dict[str, Offered | None]()
+        group_offers = dict[str, GroupOffer | None]()
         for offer, item in zip(opened, items, strict=True):
-            outcomes[offer.id] = offered_in(item)
-        return outcomes
+            group_offers[offer.id] = group_offer_in(item)
+        return group_offers
 
     @property
     def _place(self) -> Namespace:
+        """Namespace of the person's own items."""
         return namespaces.offers(self.author)
 
-    async def _known(self) -> list[Offer]:
+    async def _stored(self) -> list[Offer]:
+        """All own items, whether they count or not, with the status that is stored."""
         items = await journal.all_items(self.store, self._place)
         return offers_in(items)
 
@@ -276,16 +346,19 @@ class Offers:
         """
         await self._check(folder, own_line)
         async with lock_of("offers", self.author):
-            prepared = _with_status(await self._known(), "prepared")
+            stored = await self._stored()
+            prepared = _with_status(stored, "prepared")
             same = _same(prepared, folder, own_line)
             if same:
                 return same[0]
-            if len(prepared) >= MAX_PREPARED:
+            count = len(prepared)
+            if count >= MAX_PREPARED:
                 raise RefusedWrite(
-                    f"{len(prepared)} prepared offers wait for the person, and {MAX_PREPARED} may; tell them so."
+                    f"{count} prepared offers wait for the person, and {MAX_PREPARED} may; tell them so."
                 )
-            offer = _offer(folder, own_line, "prepared", keep=True)
-            await self._put([put_own(self.author, offer)])
+            offer = _new_offer(folder, own_line, "prepared", keep=True)
+            op = put_offer(self.author, offer)
+            await self._put([op])
             return offer
 
     async def offer(self, folder: GroupFolder, own_line: OwnLine, *, keep: bool) -> Offer:
@@ -297,36 +370,43 @@ class Offers:
         """
         await self._check(folder, own_line)
         async with lock_of("offers", self.author):
-            known, gone = await self._shown_and_gone()
-            opened = self._open_to(folder, known)
+            counted = await self._counted()
+            opened = self._open_to(folder, counted.counting)
             same = _same(opened, folder, own_line)
             if same:
                 return same[0]
             if len(opened) >= MAX_OPEN:
                 raise _too_many(folder)
-            offer = _offer(folder, own_line, "open", keep=keep)
-            offered = Offered(
-                id=offer.id,
-                author=self.author.user_id,
-                text=offer.text,
-                day=f"{days.now():%Y-%m-%d}",
-                unconfirmed=offer.unconfirmed,
-            )
+            offer = _new_offer(folder, own_line, "open", keep=keep)
+            group_offer = self._group_offer(offer)
+            place = offer.place(self.author)
             # The person's own first: what is offered does not count without it.
-            own_op = put_own(self.author, offer)
-            group_op = put_offered(offer.place(self.author), offered)
-            gone += _replaced(known, folder, own_line)
-            deletions = self._deletions(gone)
+            own_op = put_offer(self.author, offer)
+            group_op = put_group_offer(place, group_offer)
+            replaced = _replaced(counted.counting, folder, own_line)
+            deletions = self._deletions(counted.stale + replaced)
             await self._put([own_op, group_op, *deletions])
             await self._take_back_if_too_many(folder, offer)
             return offer
 
+    def _group_offer(self, offer: Offer) -> GroupOffer:
+        """What crosses of an offer."""
+        today = days.now()
+        return GroupOffer(
+            id=offer.id,
+            author=self.author.user_id,
+            text=offer.text,
+            day=f"{today:%Y-%m-%d}",
+            unconfirmed=offer.unconfirmed,
+        )
+
     def _open_to(self, folder: GroupFolder, offers: Iterable[Offer]) -> list[Offer]:
         """Those of these offers that wait for a group."""
+        group = folder.files[-1]
         waiting = list[Offer]()
         for offer in _with_status(offers, "open"):
             place = offer.place(self.author)
-            if place[-1] == folder.files[-1]:
+            if place[-1] == group:
                 waiting.append(offer)
         return waiting
 
@@ -334,11 +414,12 @@ class Offers:
         """Delete an offer that was just put, and raise `RefusedWrite`, if another process put the
         last one that may wait meanwhile.
         """
-        known, _ = await self._shown_and_gone()
-        opened = self._open_to(folder, known)
-        may_wait = [other.id for other in opened[:MAX_OPEN]]
-        if len(may_wait) == MAX_OPEN and offer.id not in may_wait:
-            await self.store.abatch(self._deletions([offer]))
+        counting = await self.all()
+        opened = self._open_to(folder, counting)
+        may_wait = {other.id for other in opened[:MAX_OPEN]}
+        is_full = len(may_wait) == MAX_OPEN
+        if is_full and offer.id not in may_wait:
+            await self._delete([offer])
             raise _too_many(folder)
 
     async def withdraw(self, offer_id: str) -> Offer:
@@ -349,42 +430,46 @@ class Offers:
         """
         offer = await self._undecided(offer_id)
         if offer.status == "prepared":  # no group knows of it
-            await self.store.abatch(self._deletions([offer]))
+            await self._delete([offer])
             return offer
-        async with deciding(self.store, offer.place(self.author), offer_id):
+        place = offer.place(self.author)
+        async with deciding(self.store, place, offer_id):
             offer = await self._undecided(offer_id)
-            await self.store.abatch(self._deletions([offer]))
+            await self._delete([offer])
             return offer
 
     async def _undecided(self, offer_id: str) -> Offer:
         """The offer with this id. Raises as `withdraw`."""
-        known = {offer.id: offer for offer in await self.all()}
-        offer = known.get(offer_id)
-        if offer is None:
-            raise UnknownOfferError(offer_id)
-        if offer.status in ("accepted", "declined"):
-            raise DecidedError(f"The offer {offer_id[:40]!r} was {offer.status} already.")
-        return offer
+        for offer in await self.all():
+            if offer.id != offer_id:
+                continue
+            if offer.status in _DECIDED:
+                start = offer_id[:40]
+                raise DecidedError(f"The offer {start!r} was {offer.status} already.")
+            return offer
+        raise UnknownOfferError(offer_id)
 
     async def withdraw_all(self) -> None:
         """Take all that is offered out of the groups' namespaces. The person is being forgotten."""
-        known = await self._known()
-        await self.store.abatch(self._of_groups(known))
+        stored = await self._stored()
+        deletions = self._group_deletions(stored)
+        await self.store.abatch(deletions)
 
     async def prove(self, claims: Mapping[str, str]) -> None:
         """Note to which groups a token has just proved that the person belongs.
 
         Open offers to groups to which they do not belong any more go.
         """
-        left = list[Offer]()
+        stored = await self._stored()
+        of_groups_left = list[Offer]()
         proved = list[Offer]()
-        for offer in _with_status(await self._known(), "open"):
-            belongs = claims.get(offer.claim) == offer.group
-            if belongs:
+        for offer in _with_status(stored, "open"):
+            value = claims.get(offer.claim)
+            if value == offer.group:
                 proved.append(offer)
             else:
-                left.append(offer)
-        await self.store.abatch(self._deletions(left))
+                of_groups_left.append(offer)
+        await self._delete(of_groups_left)
         now = datetime.now(UTC)
         noted_lately = _iso(now - _NOTED_AGAIN)
         for offer in proved:
@@ -392,11 +477,12 @@ class Offers:
                 await self._note_proof(offer, _iso(now))
 
     async def _note_proof(self, offer: Offer, at: str) -> None:
+        """Note in an own item when membership was proved, unless somebody changed it meanwhile."""
         async with lock_of("offer", offer.id):
             item = await self.store.aget(self._place, offer.id)
             if offers_in([item]) == [offer]:
                 proved = replace(offer, proved_at=at)
-                op = put_own(self.author, proved)
+                op = put_offer(self.author, proved)
                 await journal.put_unless_forgotten(self.store, [op], self.began)
 
     async def erase(self, fact: Fact, *, dry_run: bool = False) -> int:
@@ -405,21 +491,29 @@ class Offers:
         With `dry_run` it only counts. What a group has accepted is the group's.
         """
         saying = list[Offer]()
-        for offer in await self._known():
-            if fact.is_in(offer.text) or fact.is_in(offer.line):
+        for offer in await self._stored():
+            texts = (offer.text, offer.line)
+            if any(map(fact.is_in, texts)):
                 saying.append(offer)
         if not dry_run:
-            await self.store.abatch(self._deletions(saying))
+            await self._delete(saying)
         return len(saying)
+
+    async def _delete(self, offers: Sequence[Offer]) -> None:
+        """Delete both items of these offers, whatever was forgotten meanwhile."""
+        deletions = self._deletions(offers)
+        await self.store.abatch(deletions)
 
     def _deletions(self, offers: Sequence[Offer]) -> list[PutOp]:
         """The deletions of offers. What a group knows of a decided one has no text of it."""
-        own = [PutOp(self._place, offer.id, None) for offer in offers]
-        return [*own, *self._of_groups(offers)]
+        place = self._place
+        own_deletions = [PutOp(place, offer.id, None) for offer in offers]
+        return own_deletions + self._group_deletions(offers)
 
-    def _of_groups(self, offers: Sequence[Offer]) -> list[PutOp]:
+    def _group_deletions(self, offers: Sequence[Offer]) -> list[PutOp]:
+        """The deletions of the groups' items of the open ones of these offers."""
         opened = _with_status(offers, "open")
-        return [PutOp(offer.place(self.author), offer.id, None) for offer in opened]
+        return [offer.delete_group_item(self.author) for offer in opened]
 
     async def _put(self, ops: Sequence[PutOp]) -> None:
         """Raises `RefusedWrite` if the person was forgotten since this began, or a fact deleted."""
@@ -428,7 +522,7 @@ class Offers:
     async def _check(self, folder: GroupFolder, own_line: OwnLine) -> None:
         """Raises `RefusedWrite` for a line that may not stand in the group's folder."""
         text = own_line.text
-        check_offered_text(text)
+        check_offer_text(text)
         if own_line.is_over:
             raise RefusedWrite(
                 "The day until which the line holds has passed; give it another one, or none, then "
@@ -459,7 +553,8 @@ async def note_groups(
         return
     membership = membership_of(user)
     if not membership.is_over:
-        await Offers(store, author, deployment, began).prove(membership.claims)
+        offers = OffersOfPerson(store, author, deployment, began)
+        await offers.prove(membership.claims)
 
 
 def _too_many(folder: GroupFolder) -> RefusedWrite:
@@ -469,7 +564,7 @@ def _too_many(folder: GroupFolder) -> RefusedWrite:
     )
 
 
-def _offer(folder: GroupFolder, own_line: OwnLine, status: Status, *, keep: bool) -> Offer:
+def _new_offer(folder: GroupFolder, own_line: OwnLine, status: Status, *, keep: bool) -> Offer:
     at = _iso(datetime.now(UTC))
     return Offer(
         id=str(uuid4()),
@@ -488,12 +583,12 @@ def _offer(folder: GroupFolder, own_line: OwnLine, status: Status, *, keep: bool
     )
 
 
-def _replaced(known: Sequence[Offer], folder: GroupFolder, own_line: OwnLine) -> list[Offer]:
+def _replaced(offers: Sequence[Offer], folder: GroupFolder, own_line: OwnLine) -> list[Offer]:
     """Those of these offers that a new one takes the place of, and the oldest decided ones."""
-    prepared = _with_status(known, "prepared")
-    decided = _with_status(known, "accepted", "declined")
-    same = _same(prepared, folder, own_line)
-    return same + decided[:-_DECIDED_KEPT]
+    prepared = _with_status(offers, "prepared")
+    decided = _with_status(offers, *_DECIDED)
+    oldest = decided[:-_DECIDED_KEPT]
+    return _same(prepared, folder, own_line) + oldest
 
 
 def _with_status(offers: Iterable[Offer], *statuses: Status) -> list[Offer]:
@@ -502,10 +597,10 @@ def _with_status(offers: Iterable[Offer], *statuses: Status) -> list[Offer]:
 
 def _same(offers: Iterable[Offer], folder: GroupFolder, own_line: OwnLine) -> list[Offer]:
     """Those of these offers that have the text of a line, for a group."""
-    said = wording(own_line.text)
+    line_wording = wording(own_line.text)
     same = list[Offer]()
     for offer in offers:
-        is_for_group = offer.claim == folder.claim and offer.group == folder.group
-        if is_for_group and wording(offer.text) == said:
+        is_same_text = wording(offer.text) == line_wording
+        if is_same_text and offer.is_for(folder):
             same.append(offer)
     return same

@@ -89,12 +89,12 @@ def group_files(org_id: str, claim: str, value: str) -> Namespace:
 
 
 # Above all that is offered to groups.
-OFFERED: Namespace = ("offered",)
+GROUP_OFFERS: Namespace = ("offered",)
 
 
-def offered(files: Namespace) -> Namespace:
+def group_offers(files: Namespace) -> Namespace:
     """Namespace of what is offered to a group, whose files these are. Keys are ids of offers."""
-    return (*OFFERED, files[-1])
+    return (*GROUP_OFFERS, files[-1])
 
 
 def group_of(place: Namespace) -> tuple[str, str, str]:

@@ -6,7 +6,14 @@ and errs on one side: what it does not find in the person's own words it does no
 """
 
 from lasting_memory.vouching.evidence import Evidence, evidence_of
-from lasting_memory.vouching.own_words import Parts, parts_of
-from lasting_memory.vouching.shown import Shown, showing, shown_now
+from lasting_memory.vouching.own_words import MessageParts, parts_of
+from lasting_memory.vouching.shown_messages import (
+    ShownMessages,
+    messages_shown_now,
+    noting_shown_messages,
+)
 
-__all__ = ["Evidence", "Parts", "Shown", "evidence_of", "parts_of", "showing", "shown_now"]
+__all__ = [
+    "Evidence", "MessageParts", "ShownMessages", "evidence_of", "messages_shown_now", "noting_shown_messages",
+    "parts_of",
+]  # fmt: skip

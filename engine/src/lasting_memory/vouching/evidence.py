@@ -1,5 +1,9 @@
-"""What speaks for a line and what against it: the person's own messages, and the texts from
+"""What speaks for a line of memory and what against it: the person's own messages, and the texts from
 elsewhere that a run or a batch showed.
+
+A text from elsewhere is a foreign text: a page, a tool's result, what a person quotes or pastes. A line
+is doubted if memory says that nobody vouches for it. Lines and texts are compared by the stems of
+their words: a stem is what the forms of a word have in common.
 """
 
 # ruff: noqa: RUF001  # marks of other scripts are meant
@@ -15,19 +19,19 @@ import regex
 from lasting_memory import recall
 from lasting_memory.deployment import Source
 from lasting_memory.memory.sources import Vouch, entry_of, text_of
-from lasting_memory.vouching.own_words import Parts, announces_a_text, parts_of
+from lasting_memory.vouching.own_words import announces_a_text, parts_of
 from lasting_memory.vouching.statements import Statement, Word, statement_of, stems_in
 
 # A line of which so much stands in one passage of a text from elsewhere says what that text says,
 # whatever else a model put around it.
 _SHARE = 3 / 4
-# Words of a line from which on a part of them tells something; and of a heading up to which it only
-# names a subject.
+# Of a line with fewer words, all must stand in the passage.
 _TELLING_WORDS = 3
+# A heading with no more words only names a subject.
 _HEADING_WORDS = 2
-# Words of a line that is found word after word.
+# A line with more words is never found word after word: looking for it would take long.
 _MOST_REPEATED = 200
-# Characters of all texts from elsewhere that are looked at. Of more, nothing is confirmed.
+# Characters of all texts from elsewhere that are looked at. If there are more, nothing is confirmed.
 _MOST_CHARS = 1_000_000
 # Characters of a text that tell its language.
 _SAMPLE_CHARS = 1_000
@@ -35,8 +39,9 @@ _PASSAGE = regex.compile(r".{1,400}?(?:[.!?。！？।]\s|\n\s*\n|\Z)|.{1,400}"
 # Endings of one verb that stemmers leave: German and Dutch `wohne` and `wohnt`.
 _ENDINGS = frozenset({"t", "st", "en", "n", "e", "s", "et", "r"})
 _FORM_CHARS = 4
-# Beginnings of words that end in o or a for a man or a woman, which stemmers take for one word. Of
-# verbs these are endings of one word.
+_GENDER_ENDINGS = ({"o", "a"}, {"os", "as"})
+# Beginnings of words that end in o or a for a man or a woman, which stemmers take for one word. Other
+# words with these endings, such as verbs, are forms of one word.
 _KIN = frozenset(
     """
     hij herman tí ti prim sobrin abuel niet espos novi amig suegr cuñad niñ chic gat perr vecin figli zi nonn cugin
@@ -45,54 +50,60 @@ _KIN = frozenset(
 )
 
 
-class _Foreign(NamedTuple):
-    """A text from elsewhere: the stems of the whole, and those of its passages."""
+class _ForeignText(NamedTuple):
+    """A text from elsewhere: the stems of the whole, and those of each passage."""
 
     stems: frozenset[str]
     passages: Sequence[frozenset[str]]
 
 
-class _Texts(NamedTuple):
-    """All texts, as they are compared in a language."""
-
-    own: Sequence[Statement]
-    foreign: Sequence[_Foreign]
-
-
 @dataclass(frozen=True)
 class Evidence:
-    """The person's own messages, each as its sentences, and the texts from elsewhere.
+    """The person's own messages, each as a list of sentences, and the texts from elsewhere.
 
-    `own` are also lines of memory that the person confirmed, where a change merges them. With
-    `is_partial` more was shown than is here. With `has_unread` something that is no text was shown,
-    such as a picture of a page, which may use the person's words: they vouch word after word then.
+    `own_messages` are also lines of memory that the person confirmed, where a change merges them.
+    With `is_partial` more was shown than is here. With `has_unread` something was shown that is no
+    text, such as a picture of a page. A model may have a line from there in the person's words, so
+    they vouch word after word then.
     """
 
-    own: Sequence[Sequence[str]] = ()
-    foreign: Sequence[str] = ()
+    own_messages: Sequence[Sequence[str]] = ()
+    foreign_texts: Sequence[str] = ()
     is_partial: bool = False
     has_unread: bool = False
 
-    def source_of(self, line: str, doubted: Sequence[frozenset[str]] = ()) -> Source:
-        """Who vouches for a line. `doubted` are the words of lines of memory for which nobody does.
-        Blocks: the first question reads all texts.
+    def source_of(self, line: str, doubted_lines: Sequence[frozenset[str]] = ()) -> Source:
+        """Who vouches for a line. Blocks: the first question reads all texts.
+
+        UNCONFIRMED if a text from elsewhere says it, or if it takes up a doubted line and the person
+        does not say it word after word. CONFIRMED if a message of the person's says it, and nothing
+        more was shown than is looked at. Otherwise INFERRED. `doubted_lines` are the stems of the
+        doubted lines of memory.
         """
-        texts = self._texts
-        text = entry_of(text_of(line)) or line.strip()
+        said = text_of(line)
+        text = entry_of(said) or line.strip()
         statement = statement_of(text, self._language)
         stems = statement.stems
-        is_heading = text.startswith("#") and len(stems) <= _HEADING_WORDS
-        if not stems or is_heading:
+        if not stems or _is_short_heading(text, stems):
             return Source.INFERRED
-        if any(_says(foreign, stems) for foreign in texts.foreign):
+        if self._is_in_foreign_text(stems):
             return Source.UNCONFIRMED
-        is_doubted = any(_is_as_doubtful(stems, other) for other in doubted)
-        needs_repetition = is_doubted or self.has_unread
-        says = _repeats if needs_repetition else _vouches
-        is_said = any(says(message, statement) for message in texts.own)
-        if is_said:
+        is_doubted = _takes_up_any(stems, doubted_lines)
+        if self._is_said(statement, in_order=is_doubted or self.has_unread):
+            # A text that was not looked at may say it, too.
             return Source.INFERRED if self._is_cut else Source.CONFIRMED
         return Source.UNCONFIRMED if is_doubted else Source.INFERRED
+
+    def _is_in_foreign_text(self, stems: frozenset[str]) -> bool:
+        """Whether a text from elsewhere says what a line with these stems says."""
+        return any(_says(text, stems) for text in self._compared_texts)
+
+    def _is_said(self, statement: Statement, *, in_order: bool) -> bool:
+        """Whether one message of the person's has all words of a line, with `in_order` one after the
+        other.
+        """
+        says = _repeats if in_order else _has_all_words
+        return any(says(message, statement) for message in self._own_statements)
 
     def vouch(self, memory: Mapping[str, Source] = MappingProxyType({})) -> Vouch:
         """The `Vouch` of a write into a memory that has these entries. Blocks: it reads all texts.
@@ -100,156 +111,232 @@ class Evidence:
         An entry that memory has, there or in another file, is confirmed if the person says it, and
         keeps its source otherwise.
         """
-        doubtful = dict[str, frozenset[str]]()
-        for entry, known in memory.items():
-            if known is Source.UNCONFIRMED:
-                doubtful[entry] = stems_in(text_of(entry), self._language)
-        _ = self._own_stems
+        doubted_lines = list[frozenset[str]]()
+        for entry, source in memory.items():
+            if source is Source.UNCONFIRMED:
+                stems = self._stems_of(entry)
+                doubted_lines.append(stems)
+        _ = self._own_stems, self._compared_texts  # read here, where it may block
         answers = dict[str, Source]()
 
-        def vouch(entry: str, known: Source | None) -> Source:
-            before = memory.get(entry) if known is None else known
-            if before is Source.CONFIRMED or (before and not self._may_say(entry)):
+        def vouch(entry: str, source_there: Source | None) -> Source:
+            before = source_there or memory.get(entry)
+            if before is Source.CONFIRMED:
                 return before
-            if entry not in answers:
-                # A line that is doubtful itself is raised if the person says it, word after word.
-                answers[entry] = self.source_of(entry, [*doubtful.values()])
-            if before is None or answers[entry] is Source.CONFIRMED:
-                return answers[entry]
+            if before and not self._may_say(entry):
+                return before
+            answer = answers.get(entry)
+            if answer is None:
+                answer = self.source_of(entry, doubted_lines)
+                answers[entry] = answer
+            # A line that is doubted itself is raised if the person says it, word after word.
+            if before is None or answer is Source.CONFIRMED:
+                return answer
             return before
 
         return vouch
 
     def _may_say(self, entry: str) -> bool:
         """Whether the person's messages have all words of an entry. Quick."""
-        return stems_in(text_of(entry), self._language) <= self._own_stems
+        return self._stems_of(entry) <= self._own_stems
+
+    def _stems_of(self, entry: str) -> frozenset[str]:
+        text = text_of(entry)
+        return stems_in(text, self._language)
 
     @classmethod
     def joined(cls, evidence: Iterable["Evidence"]) -> "Evidence":
         """The evidence of several conversations together."""
-        own = list[Sequence[str]]()
-        foreign = list[str]()
+        own_messages = list[Sequence[str]]()
+        foreign_texts = list[str]()
         is_partial = False
         has_unread = False
         for one in evidence:
-            own += one.own
-            foreign += one.foreign
+            own_messages += one.own_messages
+            foreign_texts += one.foreign_texts
             is_partial = is_partial or one.is_partial
             has_unread = has_unread or one.has_unread
-        return cls(own, foreign, is_partial, has_unread)
+        return cls(own_messages, foreign_texts, is_partial, has_unread)
 
     def with_own(self, *messages: Sequence[str]) -> "Evidence":
-        """The same with further texts of the person's."""
-        added = [message for message in messages if message]
-        return replace(self, own=[*self.own, *added]) if added else self
+        """The same with further messages of the person's. Those without sentences are left out."""
+        further = [message for message in messages if message]
+        if not further:
+            return self
+        own_messages = [*self.own_messages, *further]
+        return replace(self, own_messages=own_messages)
 
     @property
     def _is_cut(self) -> bool:
-        return self.is_partial or sum(map(len, self.foreign)) > _MOST_CHARS
+        """Whether more was shown than is looked at."""
+        chars = 0
+        for text in self.foreign_texts:
+            chars += len(text)
+        return self.is_partial or chars > _MOST_CHARS
 
     @cached_property
     def _language(self) -> str:
-        """The language in which the person speaks, or else the texts."""
-        spoken = " ".join(sentence for message in self.own for sentence in message)
-        return recall.language(spoken or " ".join(text[:_SAMPLE_CHARS] for text in self.foreign))
+        """The language in which the person speaks, or else that of the texts."""
+        sentences = list[str]()
+        for message in self.own_messages:
+            sentences += message
+        sample = " ".join(sentences)
+        if not sample:
+            beginnings = [text[:_SAMPLE_CHARS] for text in self.foreign_texts]
+            sample = " ".join(beginnings)
+        return recall.language(sample)
 
     @cached_property
-    def _texts(self) -> _Texts:
-        own = [statement_of("\n".join(message), self._language) for message in self.own]
-        return _Texts(own, _foreign_texts(self.foreign, self._language))
+    def _own_statements(self) -> Sequence[Statement]:
+        """What the person's messages say."""
+        statements = list[Statement]()
+        for sentences in self.own_messages:
+            text = "\n".join(sentences)
+            statement = statement_of(text, self._language)
+            statements.append(statement)
+        return statements
+
+    @cached_property
+    def _compared_texts(self) -> Sequence[_ForeignText]:
+        """The texts from elsewhere, the last one first, up to `_MOST_CHARS` of all."""
+        compared = list[_ForeignText]()
+        room = _MOST_CHARS
+        for text in reversed(self.foreign_texts):
+            beginning = text[:room]
+            room -= len(beginning)
+            passages = _passages_in(beginning, self._language)
+            stems = frozenset[str]().union(*passages)
+            compared.append(_ForeignText(stems, passages))
+        return compared
 
     @cached_property
     def _own_stems(self) -> frozenset[str]:
-        return frozenset[str]().union(*(message.stems for message in self._texts.own))
+        """The stems of all messages of the person's."""
+        stems = set[str]()
+        for message in self._own_statements:
+            stems |= message.stems
+        return frozenset(stems)
 
 
-def evidence_of(messages: Iterable[str], foreign: Iterable[str] = ()) -> Evidence:
-    """The evidence of a person's messages, of which the own parts count, and of texts from
-    elsewhere. Blocks.
+def evidence_of(messages: Iterable[str], foreign_texts: Iterable[str] = ()) -> Evidence:
+    """The evidence of a person's messages, and of texts from elsewhere. Blocks.
+
+    What a message quotes or pastes counts as text from elsewhere.
     """
-    own = list[Sequence[str]]()
-    brought = [*foreign]
-    is_announced = False
+    own_messages = list[Sequence[str]]()
+    all_foreign = list(foreign_texts)
+    is_announced = False  # the message before says that this one is somebody else's text
     for message in messages:
-        parts = Parts([], [message]) if is_announced else parts_of(message)
+        if is_announced:
+            own_messages.append([])
+            all_foreign.append(message)
+        else:
+            parts = parts_of(message)
+            own_messages.append(parts.own_sentences)
+            all_foreign += parts.foreign_texts
         is_announced = announces_a_text(message)
-        own.append(parts.own)
-        brought += parts.foreign
-    return Evidence(own, brought)
+    return Evidence(own_messages, all_foreign)
 
 
-def _foreign_texts(texts: Sequence[str], language: str) -> list[_Foreign]:
-    found = list[_Foreign]()
-    room = _MOST_CHARS
-    for text in reversed(texts):
-        shown = text[: max(room, 0)]
-        room -= len(shown)
-        passages = [stems_in(passage, language) for passage in _PASSAGE.findall(shown)]
-        found.append(_Foreign(frozenset[str]().union(*passages), passages))
-    return found
+def _passages_in(text: str, language: str) -> list[frozenset[str]]:
+    """The stems of each passage of a text. A passage is a sentence, or a part of a long one."""
+    passages = list[frozenset[str]]()
+    for passage in _PASSAGE.findall(text):
+        stems = stems_in(passage, language)
+        passages.append(stems)
+    return passages
 
 
-def _says(text: _Foreign, stems: frozenset[str]) -> bool:
+def _is_short_heading(text: str, stems: frozenset[str]) -> bool:
+    is_heading = text.startswith("#")
+    return is_heading and len(stems) <= _HEADING_WORDS
+
+
+def _says(text: _ForeignText, stems: frozenset[str]) -> bool:
     """Whether a text from elsewhere says what a line says, or most of it in one passage."""
     if stems <= text.stems:
         return True
-    return any(_is_most_of(stems, passage) for passage in text.passages)
+    return any(_has_most(passage, stems) for passage in text.passages)
 
 
-def _is_most_of(stems: frozenset[str], passage: frozenset[str]) -> bool:
-    """Whether most of a line's words stand in a passage; of few words all."""
+def _has_most(passage: frozenset[str], stems: frozenset[str]) -> bool:
+    """Whether most of a line's stems are in a passage. If they are few, all must be."""
     if len(stems) < _TELLING_WORDS:
         return stems <= passage
-    return len(stems & passage) >= _SHARE * len(stems)
+    common = stems & passage
+    least = _SHARE * len(stems)
+    return len(common) >= least
 
 
-def _is_as_doubtful(stems: frozenset[str], doubted: frozenset[str]) -> bool:
-    """Whether a line says more or less than a doubtful one, or merges it with others."""
-    if stems <= doubted:
-        return True
-    return bool(doubted) and (_is_most_of(stems, doubted) or doubted <= stems)
-
-
-def _vouches(message: Statement, statement: Statement) -> bool:
-    """Whether all words of a line stand in a message, negated there where they are in the line."""
-    return all(any(_is_same(word, said) for said in message.words) for word in statement.words)
-
-
-def _repeats(message: Statement, statement: Statement) -> bool:
-    """Whether the words of a line stand in a message one after the other: that a message has them
-    somewhere says little of a line that was there before the message.
-    """
-    wanted = statement.order
-    if not 0 < len(wanted) <= _MOST_REPEATED:
-        return False
-    said = message.order
-    for start in range(len(said) - len(wanted) + 1):
-        if all(_is_same(word, said[start + place]) for place, word in enumerate(wanted)):
+def _takes_up_any(stems: frozenset[str], doubted_lines: Sequence[frozenset[str]]) -> bool:
+    """Whether a line says more or less than a doubted one, or merges it with others."""
+    for doubted in doubted_lines:
+        # A doubted line without stems says nothing, and is in every line.
+        if doubted and doubted <= stems:
+            return True
+        if _has_most(doubted, stems):
             return True
     return False
 
 
-def _is_same(word: Word, said: Word) -> bool:
-    """Whether a line's word is one that was said, perhaps in another form."""
-    if word.is_negated != said.is_negated:
+def _has_all_words(message: Statement, line: Statement) -> bool:
+    """Whether all words of a line stand in a message, negated there where they are in the line."""
+    for word in line.words:
+        is_said = any(_is_same(word, message_word) for message_word in message.words)
+        if not is_said:
+            return False
+    return True
+
+
+def _repeats(message: Statement, line: Statement) -> bool:
+    """Whether the words of a line stand in a message one after the other.
+
+    A message that only has them somewhere says little of a line that was there before it.
+    """
+    line_words = line.order
+    count = len(line_words)
+    if count == 0 or count > _MOST_REPEATED:
+        return False
+    last_start = len(message.order) - count
+    for start in range(last_start + 1):
+        part = message.order[start : start + count]
+        if all(map(_is_same, line_words, part)):
+            return True
+    return False
+
+
+def _is_same(word: Word, message_word: Word) -> bool:
+    """Whether a line's word is a word of a message, perhaps in another form."""
+    if word.is_negated != message_word.is_negated:
         return False
     if word.is_name:
-        return word.spelled == said.spelled
-    if word.stem == said.stem:
-        return not _tell_genders_apart(word.spelled, said.spelled)
-    return _are_forms(word.stem, said.stem)
+        return word.spelled == message_word.spelled
+    if word.stem == message_word.stem:
+        return not _tell_genders_apart(word.spelled, message_word.spelled)
+    return _are_forms(word.stem, message_word.stem)
 
 
 def _are_forms(one: str, other: str) -> bool:
     """Whether two stems are forms of one word of an alphabet: they differ in a short ending alone."""
-    shorter, longer = sorted((one, other), key=len)
-    if len(shorter) < _FORM_CHARS or not longer.startswith(shorter) or not longer.isalpha():
+    shorter = one
+    longer = other
+    if len(other) < len(one):
+        shorter = other
+        longer = one
+    if len(shorter) < _FORM_CHARS:
         return False
-    return longer[len(shorter) :] in _ENDINGS
+    if not longer.startswith(shorter):
+        return False
+    ending = longer.removeprefix(shorter)
+    return longer.isalpha() and ending in _ENDINGS
 
 
 def _tell_genders_apart(one: str, other: str) -> bool:
-    """Whether two words that a stemmer takes for one are a son and a daughter."""
-    if {one[-1:], other[-1:]} == {"o", "a"} or {one[-2:], other[-2:]} == {"os", "as"}:
-        return one.rstrip("s")[:-1] in _KIN
-    return False
+    """Whether two words that a stemmer takes for one are as a son and a daughter: `hijo`, `hija`."""
+    endings = {one[-1:], other[-1:]}
+    if endings == {"s"}:  # of the plural
+        endings = {one[-2:], other[-2:]}
+    if endings not in _GENDER_ENDINGS:
+        return False
+    beginning = one.rstrip("s")[:-1]
+    return beginning in _KIN

@@ -96,5 +96,6 @@ def has_negation(text: str) -> bool:
     """Whether a negation stands in a text of a script without spaces, or an ending negates. The
     text is as `without_apostrophes` gives it.
     """
-    match = _INSIDE.search(text) or _BEFORE_A_VERB.search(text)
-    return match is not None
+    if _INSIDE.search(text):
+        return True
+    return _BEFORE_A_VERB.search(text) is not None

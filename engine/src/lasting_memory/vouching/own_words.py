@@ -1,10 +1,15 @@
 """What of a message its person wrote themselves: what is quoted, fenced, forwarded, pasted or very
 long stands apart.
+
+The person's own sentences are what is left once all such texts are taken out. A text that is taken out
+is a foreign text: it is somebody else's, and vouches for nothing. A person hands over a text with words
+like "translate this:". A line announces a text if it ends so that a text must follow, in whichever
+words. Of what follows such a line nobody knows whose it is: it is neither own nor foreign.
 """
 
 # ruff: noqa: RUF001  # quotation marks of all languages are meant
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import regex
@@ -93,7 +98,7 @@ _FORWARDED = regex.compile(
     r"))[ \t]*$",
     regex.IGNORECASE | regex.MULTILINE,
 )
-# Words by which a person hands over a text: what stands behind the colon is that text.
+# Words by which a person hands over a text that stands behind a colon.
 _HANDS_OVER = regex.compile(
     r"\b(?:summari[sz]|translat|proofread|paraphras|rewrit|rephras|repl(?:y|ies)|draft|review|"
     r"analy[sz]|check|explain|"
@@ -223,134 +228,196 @@ _SIGNS_OFF = regex.compile(
 # Stands for lines that were quoted: no text has it (`_LOOKS`).
 _QUOTED = "\ue0ff"
 _BLANK = regex.compile(r"\n[ \t]*\n")
+_COLONS = (":", "：")
+# A colon that may stand before a text: none of a time or an address.
+_COLON = regex.compile(r"[:：](?=\s|$|[^\d\s/])")
 
 
-class Parts(NamedTuple):
-    """A message: what its person wrote, sentence by sentence, and the texts that they only brought."""
+class MessageParts(NamedTuple):
+    """A message: the sentences that its person wrote, and the texts that they only brought."""
 
-    own: list[str]
-    foreign: list[str]
+    own_sentences: list[str]
+    foreign_texts: list[str]
 
 
-def parts_of(message: str) -> Parts:
-    """What of a message's text its person wrote themselves. In linear time."""
-    foreign = list[str]()
+def parts_of(message: str) -> MessageParts:
+    """What of a message's text its person wrote themselves, and what not. In linear time."""
+    foreign_texts = list[str]()
     if len(message) > _MOST_CHARS:
-        foreign.append(message[_HEAD_CHARS:])
-        message = message[:_HEAD_CHARS].partition("\n")[0]
-    text = visible(message.replace("\r\n", "\n")).translate(_LOOKS)
-    if _INSTRUCTION_MARKS.search(text) or _SIGNS_OFF.search(text):
-        return Parts([], [*foreign, text])
-    text = _without_fenced(text, foreign)
-    text = _without_markup(text, foreign)
-    text = _cut(text, [_CODE, _STRUCK, _HIDDEN_LINE], foreign)
-    text = _without_quoted_lines(text, foreign)
-    text = _before(text, _FORWARDED, foreign)
-    text = _without_quotations(text, foreign)
-    own_paragraphs = list(_own_paragraphs(text, foreign))
-    own = list[str]()
-    for paragraph in own_paragraphs:
-        for sentence in _SENTENCE.findall(paragraph.replace(_QUOTED, "\n")):
-            if _OF_THE_USER.search(sentence):
-                foreign.append(sentence)
-            elif sentence.strip() and _states(sentence):
-                own.append(sentence.strip())
-    return Parts(own, foreign)
+        foreign_texts.append(message[_HEAD_CHARS:])
+        beginning = message[:_HEAD_CHARS]
+        message, _, _ = beginning.partition("\n")
+    text = _with_plain_marks(message)
+    is_letter = _has(_SIGNS_OFF, text)
+    if is_letter or _has(_INSTRUCTION_MARKS, text):
+        foreign_texts.append(text)
+        return MessageParts([], foreign_texts)
+    text = _without_fenced(text, foreign_texts)
+    text = _without_markup(text, foreign_texts)
+    for pattern in (_CODE, _STRUCK, _HIDDEN_LINE):
+        text = _without_matches(text, pattern, foreign_texts)
+    text = _without_quoted_lines(text, foreign_texts)
+    text = _before_match(text, _FORWARDED, foreign_texts)
+    text = _without_quotations(text, foreign_texts)
+    own_sentences = list[str]()
+    for paragraph in _own_paragraphs(text, foreign_texts):
+        own_sentences += _own_sentences(paragraph, foreign_texts)
+    return MessageParts(own_sentences, foreign_texts)
 
 
 def announces_a_text(message: str) -> bool:
-    """Whether a message ends with the words by which a person hands over a text, which is the next
-    message then.
+    """Whether a message ends with words by which a person hands over a text, and a colon. The next
+    message is that text then.
     """
     end = message[-_HEAD_CHARS:].rstrip()
-    last = end.rpartition("\n")[2]
-    return end.endswith((":", "：")) and bool(_HANDS_OVER.search(last))
+    if not end.endswith(_COLONS):
+        return False
+    _, _, last_line = end.rpartition("\n")
+    return _has(_HANDS_OVER, last_line)
+
+
+def _has(pattern: regex.Pattern[str], text: str) -> bool:
+    return pattern.search(text) is not None
+
+
+def _with_plain_marks(message: str) -> str:
+    """A message without invisible characters, in which signs that look alike are one sign."""
+    with_line_feeds = message.replace("\r\n", "\n")
+    return visible(with_line_feeds).translate(_LOOKS)
+
+
+def _own_sentences(paragraph: str, foreign_texts: list[str]) -> list[str]:
+    """The sentences of a paragraph of the person's. What speaks of them as of a user is added to
+    `foreign_texts`; what states nothing is left out.
+    """
+    own_sentences = list[str]()
+    text = paragraph.replace(_QUOTED, "\n")
+    for part in _SENTENCE.findall(text):
+        sentence = part.strip()
+        if _has(_OF_THE_USER, part):
+            foreign_texts.append(part)
+        elif sentence and _states(sentence):
+            own_sentences.append(sentence)
+    return own_sentences
 
 
 def _states(sentence: str) -> bool:
     """Whether a sentence says something: a question does not, unless it asks to remember."""
-    return not _QUESTION.search(sentence.strip()) or bool(_REMEMBER.search(sentence))
+    is_question = _has(_QUESTION, sentence)
+    return not is_question or _has(_REMEMBER, sentence)
 
 
-def _cut(text: str, patterns: Iterable[regex.Pattern[str]], foreign: list[str]) -> str:
-    for pattern in patterns:
-        foreign += [match[0] for match in pattern.finditer(text)]
-        text = pattern.sub("\n", text)
-    return text
+# Each of these takes a part out of a text and adds it to `foreign_texts`. They return the rest.
 
 
-def _before(text: str, pattern: regex.Pattern[str], foreign: list[str]) -> str:
-    """The text before a match; what follows is brought."""
+def _without_matches(text: str, pattern: regex.Pattern[str], foreign_texts: list[str]) -> str:
+    matches = pattern.finditer(text)
+    foreign_texts += [match[0] for match in matches]
+    return str(pattern.sub("\n", text))
+
+
+def _before_match(text: str, pattern: regex.Pattern[str], foreign_texts: list[str]) -> str:
+    """The text before the first match of a pattern. What follows is foreign."""
     match = pattern.search(text)
     if match is None:
         return text
     start = match.start()
     after = text[match.end() :]
-    if after.lstrip().startswith(_QUOTED):
-        _add_brought(after, foreign)
+    if _is_quoted_by_line(after):
+        _add_brought(after, foreign_texts)
     else:
-        foreign.append(text[start:].replace(_QUOTED, ""))
+        _add_foreign(text[start:], foreign_texts)
     return text[:start]
 
 
-def _add_brought(text: str, foreign: list[str]) -> None:
-    """Add a text that the person brought to what is foreign.
+def _is_quoted_by_line(text: str) -> bool:
+    return text.lstrip().startswith(_QUOTED)
 
-    Of one that is quoted line by line the quoted lines are foreign already. What stands below them
-    may be the person's answer, or more of that text: it is neither foreign nor their word.
+
+def _add_foreign(text: str, foreign_texts: list[str]) -> None:
+    plain = text.replace(_QUOTED, "")
+    foreign_texts.append(plain)
+
+
+def _add_brought(text: str, foreign_texts: list[str]) -> None:
+    """Add a text that the person brought to `foreign_texts`, unless it is quoted line by line.
+
+    Then the quoted lines are there already. What stands below them may be the person's answer, or
+    more of that text: it is neither foreign nor their word.
     """
-    if not text.lstrip().startswith(_QUOTED):
-        foreign.append(text.replace(_QUOTED, ""))
+    if not _is_quoted_by_line(text):
+        _add_foreign(text, foreign_texts)
 
 
-def _without_fenced(text: str, foreign: list[str]) -> str:
+def _without_fenced(text: str, foreign_texts: list[str]) -> str:
     """The text without what stands between its first and its last fence: a text within fences may
-    have some of its own. Of an odd number the last one is open.
+    have some of its own. Of an odd number the last one is open: all that follows is fenced.
     """
-    fences = [*_FENCE.finditer(text)]
+    fences = list(_FENCE.finditer(text))
     if not fences:
         return text
+    start = fences[0].start()
+    end = fences[-1].end()
     is_open = len(fences) % 2 == 1
-    end = len(text) if is_open else fences[-1].end()
-    return _without_part(text, fences[0].start(), end, foreign)
+    if is_open:
+        end = len(text)
+    return _without_part(text, start, end, foreign_texts)
 
 
-def _without_markup(text: str, foreign: list[str]) -> str:
+def _without_markup(text: str, foreign_texts: list[str]) -> str:
     """The text without what stands between its first and its last element: an element may have
-    others, and words between them.
+    others, and words between them. If the last one is not closed, all that follows is taken out.
     """
-    tags = [match.start() for match in _TAG.finditer(text)]
+    tags = list(_TAG.finditer(text))
     if not tags:
         return text
-    last = _LAST_TAG.match(text, tags[-1])
-    return _without_part(text, tags[0], last.end() if last else len(text), foreign)
+    start = tags[0].start()
+    last_start = tags[-1].start()
+    last_tag = _LAST_TAG.match(text, last_start)
+    end = len(text)
+    if last_tag:
+        end = last_tag.end()
+    return _without_part(text, start, end, foreign_texts)
 
 
-def _without_part(text: str, start: int, end: int, foreign: list[str]) -> str:
-    foreign.append(text[start:end])
-    return f"{text[:start]}\n{text[end:]}"
+def _without_part(text: str, start: int, end: int, foreign_texts: list[str]) -> str:
+    part = text[start:end]
+    foreign_texts.append(part)
+    before = text[:start]
+    after = text[end:]
+    return f"{before}\n{after}"
 
 
-def _without_quoted_lines(text: str, foreign: list[str]) -> str:
-    has_table = bool(_TABLE.search(text))
-    kept = list[str]()
+def _without_quoted_lines(text: str, foreign_texts: list[str]) -> str:
+    """The text with `_QUOTED` in place of lines that are quoted, or are rows of a table."""
+    has_table = _has(_TABLE, text)
+    lines = list[str]()
+    is_below_quoted = False
     for line in text.split("\n"):
-        if _QUOTED_LINE.match(line) or (has_table and "|" in line):
-            foreign.append(line)
-            if kept[-1:] != [_QUOTED]:
-                kept.append(_QUOTED)
+        is_row = has_table and "|" in line
+        is_quoted = is_row or _QUOTED_LINE.match(line) is not None
+        if not is_quoted:
+            lines.append(line)
         else:
-            kept.append(line)
-    return "\n".join(kept)
+            foreign_texts.append(line)
+            if not is_below_quoted:
+                lines.append(_QUOTED)
+        is_below_quoted = is_quoted
+    return "\n".join(lines)
 
 
-def _without_quotations(text: str, foreign: list[str]) -> str:
-    """The text without what is quoted, which begins with the first mark where one stands alone."""
+def _without_quotations(text: str, foreign_texts: list[str]) -> str:
+    """The text without what is quoted. Where a mark stands alone, the quotation begins with the first
+    mark and has no end. A quotation of a few words stays, which is a name or a term.
+    """
 
     def replaced(match: regex.Match[str]) -> str:
-        if len(pieces(match[1])) <= _QUOTED_WORDS:
-            return str(match[0]).translate(_SET_ASIDE)
-        foreign.append(match[1].translate(_PUT_BACK))
+        quotation = match[1]
+        words = pieces(quotation)
+        if len(words) <= _QUOTED_WORDS:
+            name = match[0]
+            return str(name.translate(_SET_ASIDE))
+        foreign_texts.append(quotation.translate(_PUT_BACK))
         return " … "
 
     for typed, mark in _TYPED_MARKS:
@@ -362,78 +429,104 @@ def _without_quotations(text: str, foreign: list[str]) -> str:
             text = pattern.sub(replaced, text)
         if text == before:
             break
-    if _UNPAIRED.search(text):
-        text = _before(whole, _ANY_MARK, foreign)
-    ends = [match.end() for match in _CLOSES_SINGLE.finditer(text)]
-    last = ends[-1] if ends else 0
-    text = _SINGLE.sub(replaced, text[:last]) + text[last:]
+    if _has(_UNPAIRED, text):
+        text = _before_match(whole, _ANY_MARK, foreign_texts)
+    end = _end_of_single_quotations(text)
+    with_pairs = text[:end]
+    rest = text[end:]
+    text = _SINGLE.sub(replaced, with_pairs) + rest
     return text.translate(_PUT_BACK)
 
 
-def _own_paragraphs(text: str, foreign: list[str]) -> Iterator[str]:
-    """The paragraphs that a person wrote, up to the first text that they pasted or forwarded. What is
-    not among them is added to `foreign`, but for what stands below quoted lines (`_add_brought`).
+def _end_of_single_quotations(text: str) -> int:
+    """Where the last single mark is that may close a quotation; 0 if there is none."""
+    end = 0
+    for match in _CLOSES_SINGLE.finditer(text):
+        end = match.end()
+    return end
+
+
+def _own_paragraphs(text: str, foreign_texts: list[str]) -> list[str]:
+    """The paragraphs that a person wrote, up to the first text that they pasted or forwarded.
+
+    What is not among them is added to `foreign_texts`, but for what stands below quoted lines
+    (`_add_brought`) or below a line that announces it (`_end_of_announcement`).
     """
+    own_paragraphs = list[str]()
     is_long = length_of(text) > LONG_MESSAGE
     paragraphs = _BLANK.split(text)
     for number, paragraph in enumerate(paragraphs):
-        rest = "\n\n".join(paragraphs[number:])
-        if _OPENS_A_LETTER.match(paragraph) or (is_long and number):
-            foreign.append(rest.replace(_QUOTED, ""))
-            return
-        if length_of(paragraph) > LONG_PARAGRAPH or _is_log(paragraph):
-            foreign.append(paragraph.replace(_QUOTED, ""))
+        is_pasted = is_long and number > 0
+        if is_pasted or _OPENS_A_LETTER.match(paragraph):
+            rest = _joined(paragraphs[number:])
+            _add_foreign(rest, foreign_texts)
+            break
+        is_too_long = length_of(paragraph) > LONG_PARAGRAPH
+        if is_too_long or _is_log(paragraph):
+            _add_foreign(paragraph, foreign_texts)
             continue
+        following = paragraphs[number + 1 :]
         own, brought = _until_handed_over(paragraph)
-        before = _before_announced(own)
-        if before is not None:
-            yield before
-        elif own.strip():
-            yield own
+        announced_at = _end_of_announcement(own)
+        own_paragraphs.append(own[:announced_at])
         if brought is not None:
-            _add_brought("\n\n".join([brought, *paragraphs[number + 1 :]]), foreign)
-            return
-        if before is not None:
-            return
-        if "\n" not in paragraph.strip() and _hands_over_next_line(paragraph):
-            _add_brought("\n\n".join(paragraphs[number + 1 :]), foreign)
-            return
+            brought_text = _joined([brought, *following])
+            _add_brought(brought_text, foreign_texts)
+            break
+        if announced_at is not None:
+            break
+        if _is_line_that_hands_over(paragraph):
+            next_text = _joined(following)
+            _add_brought(next_text, foreign_texts)
+            break
+    return own_paragraphs
+
+
+def _joined(paragraphs: Iterable[str]) -> str:
+    return "\n\n".join(paragraphs)
 
 
 def _is_log(paragraph: str) -> bool:
     """Whether a paragraph is a conversation of others: a speaker in it speaks twice, or a line has
     its time.
     """
-    if _STAMPED_LINE.search(paragraph):
+    if _has(_STAMPED_LINE, paragraph):
         return True
-    speakers = [match[1] for line in paragraph.split("\n") if (match := _LOG_LINE.match(line))]
-    return len(speakers) > len({*speakers})
+    speakers = set[str]()
+    for line in paragraph.split("\n"):
+        match = _LOG_LINE.match(line)
+        if match is None:
+            continue
+        speaker = match[1]
+        if speaker in speakers:
+            return True
+        speakers.add(speaker)
+    return False
 
 
 def _until_handed_over(paragraph: str) -> tuple[str, str | None]:
-    """What a person says of a text that they bring behind a colon, and that text; None if they bring
-    none.
+    """What a person says of a text that they hand over, and that text. It stands behind a colon, or
+    below the first line. None if they hand over none.
     """
-    for match in regex.finditer(r"[:：](?=\s|$|[^\d\s/])", paragraph):
-        sentence = _SENTENCE.findall(paragraph[: match.start()])
-        said = sentence[-1] if sentence else ""
-        if _hands_over(said):
-            return paragraph[: match.start()], paragraph[match.end() :]
-    first, line_break, rest = paragraph.partition("\n")
-    if _hands_over_next_line(first) and line_break:
-        return first, rest
+    for match in _COLON.finditer(paragraph):
+        before = paragraph[: match.start()]
+        sentences = _SENTENCE.findall(before)
+        if sentences and _hands_over(sentences[-1]):
+            after = paragraph[match.end() :]
+            return before, after
+    first_line, line_break, rest = paragraph.partition("\n")
+    if line_break and _hands_over_next_line(first_line):
+        return first_line, rest
     return paragraph, None
 
 
-def _before_announced(paragraph: str) -> str | None:
-    """A paragraph up to the end of the line that announces a text; None if no line does.
-
-    Of what follows nobody knows whose it is: it is neither foreign nor the person's word.
-    """
-    lines = paragraph.split("\n")
-    for number, line in enumerate(lines, start=1):
+def _end_of_announcement(paragraph: str) -> int | None:
+    """Where the line ends that announces a text; None if no line does."""
+    end = -1
+    for line in paragraph.split("\n"):
+        end += 1 + len(line)
         if line.strip() and _announces(line):
-            return "\n".join(lines[:number])
+            return end
     return None
 
 
@@ -441,19 +534,29 @@ def _announces(line: str) -> bool:
     """Whether a line announces a text in words that are not known: it ends with a colon, or says who
     wrote and does not end, and nobody speaks of themselves in it.
     """
-    if _SPEAKER.search(line) or _REMEMBER.search(line):
+    if _has(_SPEAKER, line) or _has(_REMEMBER, line):
         return False
-    if line.rstrip().endswith((":", "：")):
-        return True
-    return bool(_ENDS_IN_SAYING.search(line))
+    ends_in_colon = line.rstrip().endswith(_COLONS)
+    return ends_in_colon or _has(_ENDS_IN_SAYING, line)
 
 
 def _hands_over(sentence: str) -> bool:
     """Whether a sentence before a colon hands over a text of somebody else's."""
-    if not _HANDS_OVER.search(sentence) or _OWN_TEXT.search(sentence):
+    if not _has(_HANDS_OVER, sentence):
         return False
-    return not _REMEMBER.search(sentence)
+    if _has(_OWN_TEXT, sentence):
+        return False
+    return not _has(_REMEMBER, sentence)
+
+
+def _is_line_that_hands_over(paragraph: str) -> bool:
+    """Whether a paragraph is one line that hands over the text below it."""
+    is_one_line = "\n" not in paragraph.strip()
+    return is_one_line and _hands_over_next_line(paragraph)
 
 
 def _hands_over_next_line(line: str) -> bool:
-    return bool(_HANDS_OVER_THIS.search(line)) and not _REMEMBER.search(line)
+    """Whether a line hands over the text below it, without a colon."""
+    if _has(_REMEMBER, line):
+        return False
+    return _has(_HANDS_OVER_THIS, line)

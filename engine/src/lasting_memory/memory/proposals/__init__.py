@@ -1,8 +1,9 @@
 """Changes of a person's memory that are applied at once, or wait until their person has accepted
 them: those of consolidation, and, if the person wants that, of the agent in a conversation.
 
-`changes.py` has the change of one text, `proposal.py` what waits and what is stored of it, and
-`memory.py` a person's files with their proposals.
+`changes.py` has the change of one text, `proposal.py` what waits and what is stored of it,
+`proposal_kinds.py` what a proposal can be made of, and `memory.py` a person's files with their
+proposals.
 """
 
 from lasting_memory.memory.proposals.changes import (
@@ -24,8 +25,16 @@ from lasting_memory.memory.proposals.proposal import (
     drop_threads,
     proposals_in,
 )
+from lasting_memory.memory.proposals.proposal_kinds import (
+    BatchKind,
+    ProposalKind,
+    is_batch_kind,
+    is_proposal_kind,
+    rules_of,
+)
 
 __all__ = [
-    "MAX_PROPOSALS", "REWORDED", "Changed", "DecidedError", "Declined", "Memory", "Proposal", "Sources", "UnknownProposalError",
-    "added_sources", "all_proposals", "changes", "diffs", "drop_threads", "files_in", "proposals_in", "texts",
+    "MAX_PROPOSALS", "REWORDED", "BatchKind", "Changed", "DecidedError", "Declined", "Memory", "Proposal", "ProposalKind",
+    "Sources", "UnknownProposalError", "added_sources", "all_proposals", "changes", "diffs", "drop_threads", "files_in",
+    "is_batch_kind", "is_proposal_kind", "proposals_in", "rules_of", "texts",
 ]  # fmt: skip

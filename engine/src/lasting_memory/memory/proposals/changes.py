@@ -9,7 +9,7 @@ from deepagents.backends.protocol import FileData
 from lasting_memory.deployment import Source
 from lasting_memory.memory import journal
 from lasting_memory.memory.one_fact import Fact
-from lasting_memory.memory.over_lines import with_lines
+from lasting_memory.memory.restored_lines import with_lines_restored
 from lasting_memory.memory.sources import Vouch, entries, entry_of
 from lasting_memory.memory.validation import RefusedWrite
 
@@ -137,7 +137,7 @@ class Changed:
         for number, line in enumerate(self.before.split("\n")):
             if line.strip() in reworded:
                 reworded_numbers.append(number)
-        text = with_lines(self.before, kept, reworded_numbers)
+        text = with_lines_restored(self.before, kept, reworded_numbers)
         return replace(self, after=text, deleted=self.deleted and not text)
 
     def beyond(self, taken: str) -> "Changed":

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 
 from langgraph.store.base import BaseStore, Item, PutOp
-from pydantic import TypeAdapter, ValidationError
+from pydantic import SkipValidation, TypeAdapter, ValidationError
 
 from lasting_memory import platform
 from lasting_memory.deployment import Limits, Source
@@ -15,6 +15,7 @@ from lasting_memory.memory import journal
 from lasting_memory.memory.journal import Began
 from lasting_memory.memory.one_fact import Fact
 from lasting_memory.memory.proposals.changes import Changed, diffs
+from lasting_memory.memory.proposals.proposal_kinds import ProposalKind, rules_of
 from lasting_memory.memory.sources import entry_of, text_of
 from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import namespaces
@@ -63,8 +64,8 @@ class Proposal:
         default_factory=list
     )  # those of them of which the person took something
     declined: list[Declined] = field(default_factory=list)
-    # What it was made of (conversations, tidy, bring or dream), or "agent": the agent wrote it
-    kind: str = "conversations"
+    # Not checked when it is read: a proposal of a kind that only a newer version has can be erased.
+    kind: SkipValidation[ProposalKind] = "conversations"
     reasons: dict[str, dict[str, str]] = field(
         default_factory=dict
     )  # why a line goes, by path and line
@@ -359,8 +360,8 @@ async def all_proposals(store: BaseStore, actor: Actor) -> list[Proposal]:
 
 
 async def drop_threads(store: BaseStore, actor: Actor, gone: Collection[str]) -> None:
-    """Take what came of these conversations, which were deleted, out of what a person's dreams
-    propose.
+    """Take what came of these conversations, which were deleted, out of a person's proposals that
+    end with them (`KindRules.ends_with_conversations`).
     """
     place = namespaces.proposals(actor)
     began = Began(actor)
@@ -370,7 +371,9 @@ async def drop_threads(store: BaseStore, actor: Actor, gone: Collection[str]) ->
             continue
         async with lock_of("deciding", touched.id):
             proposal = with_id(await all_proposals(store, actor), touched.id)
-            if proposal is None or proposal.kind != "dream" or not proposal.changes:
+            if proposal is None or not proposal.changes:
+                continue
+            if not rules_of(proposal.kind).ends_with_conversations:
                 continue
             left = await platform.in_thread(proposal.without_threads, ids)
             is_anything_left = bool(left.changes or left.decided or left.declined)

@@ -34,12 +34,12 @@ function Waiting({ memory, proposals, more, onClose }) {
   <//>`;
 }
 
-// Where a proposal comes from, beside when.
-const FROM = {
-  agent: (at) => t("proposals.from_agent", { when: at }),
-  tidy: (at) => t("proposals.from_tidy", { when: at }),
-  bring: (at) => t("proposals.from_bring", { when: at }),
-  dream: (at) => t("proposals.from_dream", { when: at }),
+// Of a kind of proposal: where it comes from, beside when, and what its run has read.
+const KINDS = {
+  agent: { from: (at) => t("proposals.from_agent", { when: at }) },
+  tidy: { from: (at) => t("proposals.from_tidy", { when: at }), read: t("consolidation.read_tidy") },
+  bring: { from: (at) => t("proposals.from_bring", { when: at }), read: t("consolidation.read_bring") },
+  dream: { from: (at) => t("proposals.from_dream", { when: at }), read: t("consolidation.read_dream") },
 };
 
 /** Proposals, of which one accepts files, or lines of them, also with another text. */
@@ -99,7 +99,7 @@ function Decisions({ act, memory, proposals, onDecided }) {
     const file = ([path, diff]) => html`<article key=${path}><h4 dir="auto">${titleOf(memory, path)}</h4>
       ${lines[path].length ? html`<ul class="choices">${lines[path].map(line(proposal, path))}</ul>` : html`<${Changed} path=${path} diff=${diff} most=${MOST_LINES} />`}
       ${!isOne && buttons(fileOf(path), proposal, path)}</article>`;
-    return html`<section key=${id} data-together aria-label=${t("proposals.label", { number: n + 1 })}><h3>${FROM[kind]?.(when(at)) ?? when(at)}</h3>
+    return html`<section key=${id} data-together aria-label=${t("proposals.label", { number: n + 1 })}><h3>${KINDS[kind]?.from(when(at)) ?? when(at)}</h3>
       ${Object.entries(files).map(file)}${buttons(which, proposal)}</section>`;
   };
   return proposals.map(section);
@@ -195,8 +195,6 @@ function Consolidation({ session: { client, memory, me }, onClose }) {
   <//>`;
 }
 
-const READ = { tidy: t("consolidation.read_tidy"), bring: t("consolidation.read_bring"), dream: t("consolidation.read_dream") };
-
 const STATUS = {
   running: t("consolidation.status_running"),
   done: t("consolidation.status_done"),
@@ -213,7 +211,7 @@ function Run({ memory, status, kind, conversations: talks, messages = 0, notes, 
     conversations: t("consolidation.conversations", { count: talks }),
     messages: t("consolidation.messages", { count: messages }),
   });
-  const read = () => READ[kind] ?? t("consolidation.read", counts());
+  const read = () => KINDS[kind]?.read ?? t("consolidation.read", counts());
   const shown = STATUS[status] ?? t("consolidation.nothing_written");
   const changed = Object.entries(files).map(
     ([path, diff]) => html`<h5 dir="auto">${titleOf(memory, path)}</h5><${Changed} path=${path} diff=${diff} most=${MOST_LINES} />`,

@@ -8,7 +8,7 @@ import unicodedata
 from lasting_memory.memory.validation import RefusedWrite, check_content
 
 # Characters of a text that is offered. Each decider reads it.
-MAX_OFFERED_CHARS = 2_000
+MAX_OFFER_CHARS = 2_000
 # Joiners and marks of direction that Persian, Hindi, Hebrew and emoji need, the soft hyphen, and the
 # two signs that choose between a text's and a picture's form of a character.
 _JOINERS = "\u00ad\u061c\u200c\u200d\u200e\u200f\ufe0e\ufe0f"
@@ -34,14 +34,14 @@ def without_sources(text: str) -> str:
     return _SOURCES.sub("", text).strip()
 
 
-def check_offered_text(text: str) -> None:
+def check_offer_text(text: str) -> None:
     """Raises `RefusedWrite` for a text that may not be offered to a group."""
     if not text.strip():
         raise RefusedWrite("The line says nothing; offer one with words.")
     check_content("The offer", text)
-    if len(text) > MAX_OFFERED_CHARS:
+    if len(text) > MAX_OFFER_CHARS:
         raise RefusedWrite(
-            f"The line has {len(text):,} characters, and an offer may have {MAX_OFFERED_CHARS:,}; shorten it.",
+            f"The line has {len(text):,} characters, and an offer may have {MAX_OFFER_CHARS:,}; shorten it.",
             kind="offer_too_long",
         )
     if _has_hidden(text) or _OPENS_COMMENT in text:

@@ -9,7 +9,7 @@ from lasting_memory.memory import journal
 from lasting_memory.memory.ends import DatedLine, dated_lines
 
 
-def new_lines(before: str, after: str) -> list[DatedLine]:
+def new_dated_lines(before: str, after: str) -> list[DatedLine]:
     """The lines with an end that a change of a text brings. Blocks."""
     known = _keys_of(dated_lines(before))
     return [line for line in dated_lines(after) if line.key not in known]
@@ -19,7 +19,7 @@ def _keys_of(lines: Iterable[DatedLine]) -> set[str]:
     return {line.key for line in lines}
 
 
-def dropped(
+def dropped_lines(
     before: str, after: str, over: Collection[int], elsewhere: Sequence[DatedLine] = ()
 ) -> set[int]:
     """Those of the lines that are over, given by their numbers, that a change of a text drops.
@@ -30,7 +30,7 @@ def dropped(
     """
     present = _keys_of(dated_lines(after)) | _keys_of(elsewhere)
     days_of_new = set[date]()
-    for line in [*new_lines(before, after), *elsewhere]:
+    for line in [*new_dated_lines(before, after), *elsewhere]:
         days_of_new.add(line.day)
     gone = set[int]()
     for line in dated_lines(before):
@@ -40,7 +40,7 @@ def dropped(
     return gone
 
 
-def with_lines(before: str, after: str, numbers: Collection[int]) -> str:
+def with_lines_restored(before: str, after: str, numbers: Collection[int]) -> str:
     """The new text with these lines of the one before, each where it stood. Blocks."""
     if not numbers:
         return after
