@@ -13,7 +13,7 @@ from langgraph.store.base import BaseStore
 
 from lasting_memory.consolidation import Entry, Part, records
 from lasting_memory.consolidation import run as run_module
-from lasting_memory.consolidation.kinds import within
+from lasting_memory.consolidation.permitted_changes import within
 from lasting_memory.consolidation.run import build_consolidation_agent
 from lasting_memory.deployment import KINDS, Consolidation, Kind
 from lasting_memory.memory.controls import set_controls

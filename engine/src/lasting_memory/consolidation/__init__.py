@@ -11,8 +11,8 @@ what is new in the conversations of their `owners.py`, of which `batch.py` choos
 reads. `old_conversations.py` deletes what is too old. `positions.py` keeps how far each conversation
 is read, `kept_out.py` what of them is never read, `said_since.py` reads what a person said after a
 time. `guard.py` and `taken_back.py` compare what was written with the facts there are (`facts.py`),
-`sources.py` says who vouches for it, `kinds.py` leaves out what may not be done, and `lines_over.py`
-settles what becomes of lines that are over. `turns.py` says whose turn it is where places are few.
+`sources.py` says who vouches for it, `permitted_changes.py` leaves out what may not be done, and
+`expired_lines.py` settles what becomes of lines whose day has passed. `turns.py` says whose turn it is where places are few.
 `brought/` reads the texts that a person brings along, `bringing.py` says what becomes of them.
 
 A dream builds memory anew from all conversations: `dream_start.py` begins it, `dreams.py` keeps how

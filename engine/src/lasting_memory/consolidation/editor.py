@@ -22,8 +22,8 @@ from lasting_memory.agent.prompt import PromptBlocks, memory_files
 from lasting_memory.agent.tools import append_memory_tool
 from lasting_memory.agent.whole_answers import whole_answers
 from lasting_memory.consolidation.drafts import CURRENT_DRAFT, READ_TOOL, Draft, draft_store
-from lasting_memory.consolidation.kinds import listed
 from lasting_memory.consolidation.no_batch import NOTHING_NEW
+from lasting_memory.consolidation.permitted_changes import listed
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, KINDS, Deployment
 from lasting_memory.people.identity import Context
 from lasting_memory.platform import INNER_DURABILITY, SPANS_WITHOUT_PAYLOAD

@@ -17,8 +17,8 @@ from lasting_memory.consolidation.changed_ends import DatedKey, ends_returning
 from lasting_memory.consolidation.drafts import Draft
 from lasting_memory.consolidation.editor import Ending
 from lasting_memory.consolidation.facts import Findings, Key, TextFile
-from lasting_memory.consolidation.kinds import Beyond, listed, within
 from lasting_memory.consolidation.no_batch import FORGOTTEN, NothingToDoError
+from lasting_memory.consolidation.permitted_changes import Beyond, listed, within
 from lasting_memory.consolidation.record import Note, note
 from lasting_memory.consolidation.sources import sources_now, sources_of_changes, unconfirmed
 from lasting_memory.consolidation.stored_memory import read_stored_memory
@@ -191,8 +191,8 @@ def _settled(draft: Draft, edited: Mapping[str, FileData]) -> list[Changed]:
     may_remove = "remove" in draft.rules.may
     if draft.record.kind != "tidy" or not may_remove:
         changed = changes(draft.base, edited)
-        return draft.over.kept(changed, draft.contradicted)
-    changed, reasons = draft.over.taken_out(draft.base, edited)
+        return draft.expired.put_back(changed, draft.contradicted)
+    changed, reasons = draft.expired.changes_without(draft.base, edited)
     for path, lines in reasons.items():
         given_up = draft.given_up[path]
         given_up.update(lines)

@@ -25,8 +25,8 @@ from lasting_memory.consolidation.bringing import Reading
 from lasting_memory.consolidation.brought import Part, proposal_id, shown
 from lasting_memory.consolidation.drafts import Draft
 from lasting_memory.consolidation.due import Marks, due_by, mark_places, marks_in
+from lasting_memory.consolidation.expired_lines import ExpiredLines
 from lasting_memory.consolidation.facts import Key, TextFile, facts_of
-from lasting_memory.consolidation.lines_over import LinesOver
 from lasting_memory.consolidation.no_batch import (
     INTERRUPTED,
     NOTHING_NEW,
@@ -55,13 +55,13 @@ _SKILLS = "/memories/skills/"
 
 
 class _Stored(NamedTuple):
-    """What a run reads of the store before it reads conversations: the memory, its files and which of
-    their lines are over, and what says which turns are new.
+    """What a run reads of the store before it reads conversations: the memory, its files and their
+    expired lines, and what says which turns are new.
     """
 
     memory: StoredMemory
     files: Mapping[str, FileData]
-    over: LinesOver
+    expired: ExpiredLines
     marks: Marks
 
 
@@ -70,7 +70,7 @@ async def read(draft: Draft, messages: Sequence[AnyMessage], client: LangGraphCl
     that was brought is.
     """
     stored = await _read_stored(draft)
-    draft.over = stored.over
+    draft.expired = stored.expired
     await _read_files(draft, stored, messages, client)
     taken = await draft.taken_back(stored.memory)
     if draft.dream:
@@ -91,8 +91,8 @@ async def _read_files(
     """Give a draft the files that the model works on; of a dream its conversations, too."""
     undecided = [proposal for proposal in stored.memory.proposals if proposal.changes]
     if draft.record.kind == "dream":
-        # Its draft is what the model works on. Lines of old conversations may be over by now.
-        draft.over = replace(stored.over, written={})
+        # Its draft is what the model works on. Lines of old conversations may have expired by now.
+        draft.expired = replace(stored.expired, written={})
         await dreaming.choose(draft, stored.marks, client)
     elif draft.record.kind == "bring":
         part = await _part_of(messages)
@@ -117,13 +117,13 @@ async def _read_stored(draft: Draft) -> _Stored:
     places = mark_places(draft.memory.actor)
     memory = await read_stored_memory(draft.memory, places)
     files = await platform.in_thread(files_in, memory.files)
-    over = await platform.in_thread(_over_in, draft.deployment, memory.files)
+    expired = await platform.in_thread(_expired_in, draft.deployment, memory.files)
     marks = marks_in(draft.owner, *memory.others)
-    return _Stored(memory, files, over, marks)
+    return _Stored(memory, files, expired, marks)
 
 
-def _over_in(d: Deployment, items: Sequence[Item]) -> LinesOver:
-    """Which lines of these files are over. Blocks."""
+def _expired_in(d: Deployment, items: Sequence[Item]) -> ExpiredLines:
+    """Which lines of these files have expired. Blocks."""
     profile: str | None = None
     written = dict[str, Mapping[str, str]]()
     for item in items:
@@ -134,7 +134,7 @@ def _over_in(d: Deployment, items: Sequence[Item]) -> LinesOver:
             written[item.key] = times
     day = ends.present_day(d, profile)
     began = days.now().isoformat()
-    return LinesOver(day, began, written)
+    return ExpiredLines(day, began, written)
 
 
 def _check_room(undecided: Sequence[Proposal]) -> None:
