@@ -42,8 +42,8 @@ class Reading:
     # Lines of the model's that bring back what was taken back, and those that the text does not say.
     returning: Mapping[Key, str] = field(default_factory=dict)
     invented: Sequence[str] = ()
-    # What the deployment lets no consolidation do (`Consolidation.may`).
-    beyond: str = ""
+    # What the deployment does not permit (`Consolidation.may`), as the person is told.
+    not_done: str = ""
 
     def sort_out(
         self,
@@ -123,7 +123,7 @@ class Reading:
         if record.status in {"failed", "undone"}:
             left_out["failed"] = [entry.text for entry in self.entries]
         invented = [line[:_LINE_CHARS] for line in self.invented[:_LINES_TOLD]]
-        reasons = filter(None, [record.reason, self.beyond])
+        reasons = filter(None, [record.reason, self.not_done])
         return {
             **asdict(record),
             "reason": " ".join(reasons),

@@ -23,7 +23,7 @@ from lasting_memory.agent.tools import append_memory_tool
 from lasting_memory.agent.whole_answers import whole_answers
 from lasting_memory.consolidation.drafts import CURRENT_DRAFT, READ_TOOL, Draft, draft_store
 from lasting_memory.consolidation.no_batch import NOTHING_NEW
-from lasting_memory.consolidation.permitted_changes import listed
+from lasting_memory.consolidation.permitted_changes import verbs
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, KINDS, Deployment
 from lasting_memory.people.identity import Context
 from lasting_memory.platform import INNER_DURABILITY, SPANS_WITHOUT_PAYLOAD
@@ -119,8 +119,8 @@ def _system_prompt(d: Deployment) -> str:
         return prompt
     kinds = (
         d.prompt("consolidation_may.md")
-        .replace("{may}", listed(rules.may))
-        .replace("{may_not}", listed(may_not, "or"))
+        .replace("{may}", verbs(rules.may))
+        .replace("{may_not}", verbs(may_not, "or"))
     )
     return f"{prompt.rstrip()}\n\n{kinds}"
 

@@ -36,7 +36,7 @@ class Objection(NamedTuple):
     In a word, as the model is told it, and the lines that it is about.
     """
 
-    kind: str
+    note_kind: str
     reason: str
     lines: list[str]
 

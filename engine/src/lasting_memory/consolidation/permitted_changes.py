@@ -1,28 +1,31 @@
-"""Which kinds of change consolidation may make: additions, updates and removals
-(`Consolidation.may`).
+"""Which part of a batch's changes the deployment permits, by their kinds: additions, updates and
+removals (`Consolidation.may`).
 
-This compares a batch's draft with memory, whatever the model was told. What a batch does beyond is
-left out line by line, of a JSON object field by field, and the rest stays.
+This compares a batch's draft with memory, whatever the model was told. What is forbidden is left
+out line by line, of a JSON object field by field, and the rest stays.
 
 - A line is *added* if its text is new. It is *removed* if its text is gone.
 - An *update* is a line that stands in place of another. Of lines that are taken out and put in at
   one place of a file, those belong together that have most words in common, and otherwise in their
   order. A heading, or a line without words, stands in place of no fact: the fact is removed.
-- A line that is moved, within a file or to another one, is none of these.
+- A line that is *moved*, within a file or to another one, is none of these.
 - A field is added if it had no value, removed if it has none any more, and otherwise updated. Null
   and empty texts, lists and objects are no values. The fields of an object within count, too. A
   JSON file that is no object changes as a whole.
+
+`may` are everywhere the kinds of change that are permitted.
 """
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeGuard
 
+from lasting_memory.consolidation.changed_places import Place, changed_places
 from lasting_memory.consolidation.facts import TextFile, facts_in, facts_of, is_heading, key_of
-from lasting_memory.deployment import KINDS, Kind
-from lasting_memory.memory import journal
+from lasting_memory.deployment import KINDS
+from lasting_memory.deployment import Kind as ChangeKind
 from lasting_memory.memory.proposals import Changed
 
 # Pairs of lines at one place that are compared by their words: beyond, they belong together in
@@ -33,11 +36,11 @@ _TEXT_CHARS = 120
 _WHOLE_FILE = "the whole file"
 
 
-class Beyond(NamedTuple):
-    """A change that may not be made: in which file, of what kind, and the line or field."""
+class ForbiddenChange(NamedTuple):
+    """A change that may not be made: the path of its file, its kind, and the line or field."""
 
     path: str
-    kind: Kind
+    kind: ChangeKind
     text: str
 
     def __str__(self) -> str:
@@ -45,60 +48,76 @@ class Beyond(NamedTuple):
         return f"{self.path}, {self.kind}: {start}"
 
 
-def listed(kinds: Collection[Kind], word: str = "and") -> str:
-    """Kinds of change as a list of verbs: "add", "add and update"."""
+def verbs(kinds: Collection[ChangeKind], conjunction: str = "and") -> str:
+    """Kinds of change as a list of verbs, in a fixed order: "add", "add and update"."""
     in_order = [kind for kind in KINDS if kind in kinds]
-    return f" {word} ".join(in_order)
+    return f" {conjunction} ".join(in_order)
 
 
-def within(changes: Sequence[Changed], may: Collection[Kind]) -> tuple[list[Changed], list[Beyond]]:
-    """The part of a batch's changes that may be made, and what is left out. Blocks."""
+def permitted_part(
+    changes: Sequence[Changed], may: Collection[ChangeKind]
+) -> tuple[list[Changed], list[ForbiddenChange]]:
+    """What is permitted of a batch's changes, and what is not. A file of which nothing may change
+    is not among the changes. Blocks.
+    """
     may_do_all = {*KINDS} <= {*may}
     if may_do_all:
         return list(changes), []
     moved = _moved(changes)
-    kept = list[Changed]()
-    left_out = list[Beyond]()
+    permitted = list[Changed]()
+    forbidden = list[ForbiddenChange]()
     for change in changes:
         if change.path.endswith(".json"):
-            text, found = _object(change, may)
+            text, forbidden_here = _permitted_json(change, may)
         else:
-            text, found = _lines(change, may, moved)
-        lines_left = [line for line in text.split("\n") if line.strip()]
-        has_only_headings = all(map(is_heading, lines_left))
+            text, forbidden_here = _permitted_text(change, may, moved)
+        lines = _lines_with_text(text)
+        has_only_headings = all(map(is_heading, lines))
         # All lines of a deleted file are elsewhere, or may go.
         if change.deleted and has_only_headings:
-            kept.append(change)
+            permitted.append(change)
             continue
-        left_out += found
-        is_file = bool(change.before) or bool(lines_left)
-        if is_file and text != change.before:
-            kept.append(replace(change, after=text, deleted=False))
-    return kept, left_out
+        forbidden += forbidden_here
+        is_file = bool(change.before or lines)
+        is_changed = text != change.before
+        if is_file and is_changed:
+            part = replace(change, after=text, deleted=False)
+            permitted.append(part)
+    return permitted, forbidden
+
+
+def _lines_with_text(text: str) -> list[str]:
+    lines = list[str]()
+    for line in text.split("\n"):
+        if line.strip():
+            lines.append(line)
+    return lines
 
 
 # --- Lines
 
+# Lines by their numbers, from 0, among those that a place of a file takes out, or puts in.
+NumberedLines = dict[int, str]
+
 
 class _Moved(NamedTuple):
-    """Lines that are taken out in one place and put in at another, and how often.
+    """How often each moved line is still to be met: where it is taken out, and where it is put in.
 
-    Each place takes one away.
+    Each place of a file counts down the lines that it meets.
     """
 
-    out: Counter[str]
-    back: Counter[str]
+    taken_out: Counter[str]
+    put_in: Counter[str]
 
 
 def _moved(changes: Sequence[Changed]) -> _Moved:
+    """The lines that the changes take out in one place and put in at another."""
+    text_changes = [change for change in changes if not change.path.endswith(".json")]
     before = list[TextFile]()
     after = list[TextFile]()
-    text_changes = list[Changed]()
-    for change in changes:
-        if not change.path.endswith(".json"):
-            text_changes.append(change)
-            before.append((change.path, change.before))
-            after.append((change.path, change.after))
+    for change in text_changes:
+        before.append((change.path, change.before))
+        after.append((change.path, change.after))
     facts_before = facts_of(before)
     facts_after = facts_of(after)
     gone = facts_before.keys() - facts_after.keys()
@@ -107,37 +126,130 @@ def _moved(changes: Sequence[Changed]) -> _Moved:
         # A fact that now stands in a comment is gone.
         if key_of(line) not in gone:
             moved[line] = times
-    return _Moved(out=moved, back=moved.copy())
+    return _Moved(taken_out=moved, put_in=moved.copy())
 
 
 def _taken_and_put(changes: Sequence[Changed]) -> Counter[str]:
-    """The lines that are taken out and put in, and how often both."""
+    """The lines that are both taken out and put in, and how often both."""
     taken = Counter[str]()
     put = Counter[str]()
     for change in changes:
-        old = _stripped_lines(change.before)
-        new = _stripped_lines(change.after)
-        for start, end, new_start, new_end in _edits_of(change):
-            taken_here = old[start:end]
-            put_here = new[new_start:new_end]
-            taken.update(taken_here)
-            put.update(put_here)
+        for place in changed_places(change):
+            taken.update(map(str.strip, place.taken))
+            put.update(map(str.strip, place.put))
     return taken & put
 
 
-def _edits_of(change: Changed) -> Iterable[tuple[int, int, int, int]]:
-    """The places where a text changes, as numbers of old and of new lines."""
-    old = change.before.split("\n")
-    new = change.after.split("\n")
-    return journal.edits(old, new)
+def _permitted_text(
+    change: Changed, may: Collection[ChangeKind], moved: _Moved
+) -> tuple[str, list[ForbiddenChange]]:
+    """The text of a file with what is permitted of its change, and what is not.
+
+    The moved lines that it has are counted down in `moved`.
+    """
+    result = list[str]()
+    forbidden = list[ForbiddenChange]()
+    for place in changed_places(change):
+        judged = _JudgedPlace(change.path, place, may, moved)
+        result += place.unchanged
+        result += judged.permitted_lines()
+        forbidden += judged.forbidden
+    text = "\n".join(result)
+    return text, forbidden
 
 
-def _stripped_lines(text: str) -> list[str]:
-    return [line.strip() for line in text.split("\n")]
+class _JudgedPlace:
+    """A place of a file, and which of its changes are permitted."""
+
+    def __init__(
+        self,
+        path: str,
+        place: Place,
+        may: Collection[ChangeKind],
+        moved: _Moved,
+    ) -> None:
+        self._path = path
+        self._taken = place.taken
+        self._put = place.put
+        self._may = may
+        # The numbers of the lines that are moved from here, and to here.
+        self._moved_away = _meet(moved.taken_out, self._taken)
+        self._moved_here = _meet(moved.put_in, self._put)
+        # By the number of a line that is taken out, that of the line in its place.
+        self._updates = self._find_updates()
+        # What `permitted_lines` left out.
+        self.forbidden = list[ForbiddenChange]()
+
+    def _find_updates(self) -> dict[int, int]:
+        """Which new line stands in place of which old one: facts in place of facts, and other lines
+        in place of others.
+        """
+        facts_taken, others_taken = _facts_and_others(self._taken, self._moved_away)
+        facts_put, others_put = _facts_and_others(self._put, self._moved_here)
+        updates_of_facts = _pairs(facts_taken, facts_put)
+        updates_of_others = _pairs(others_taken, others_put)
+        return {**updates_of_facts, **updates_of_others}
+
+    def permitted_lines(self) -> list[str]:
+        """The lines that stand here with what is permitted. Notes the rest in `forbidden`."""
+        result = list[str]()
+        next_put = 0
+        for number, line in enumerate(self._taken):
+            update_number = self._updates.get(number)
+            if update_number is not None:
+                result += self._added(next_put, update_number)
+                update = self._put[update_number]
+                is_updated = self._check("update", update)
+                result.append(update if is_updated else line)
+                next_put = max(next_put, update_number + 1)
+            elif self._stays(number):
+                result.append(line)
+        end = len(self._put)
+        result += self._added(next_put, end)
+        if self.forbidden:
+            return result
+        # Nothing is forbidden: the new lines keep the order in which they were put in.
+        return list(self._put)
+
+    def _stays(self, number: int) -> bool:
+        """Whether a line stays that is taken out and has no other in its place."""
+        if number in self._moved_away:
+            return False
+        line = self._taken[number]
+        if not line.strip():
+            return True
+        is_removed = self._check("remove", line)
+        return not is_removed
+
+    def _added(self, first: int, end: int) -> list[str]:
+        """The new lines that may be added, from the number `first` up to the one before `end`.
+
+        A line that stands in place of another one is not among them.
+        """
+        updates = set(self._updates.values())
+        lines = list[str]()
+        for number in range(first, end):
+            if number in updates:
+                continue
+            line = self._put[number]
+            is_moved = number in self._moved_here
+            if is_moved or self._check("add", line):
+                lines.append(line)
+        return lines
+
+    def _check(self, kind: ChangeKind, line: str) -> bool:
+        """Whether a change of a line is permitted. Notes it in `forbidden` if it is not."""
+        if kind in self._may:
+            return True
+        text = line.strip()
+        if text:
+            change = ForbiddenChange(self._path, kind, text)
+            self.forbidden.append(change)
+        return False
 
 
-def _take_all(moved: Counter[str], lines: Sequence[str]) -> set[int]:
-    """Take the lines that are moved out of `moved`. Returns their numbers."""
+def _meet(moved: Counter[str], lines: Sequence[str]) -> set[int]:
+    """The numbers of the lines that are moved, which it counts down in `moved`."""
     numbers = set[int]()
     for number, raw_line in enumerate(lines):
         line = raw_line.strip()
@@ -147,152 +259,67 @@ def _take_all(moved: Counter[str], lines: Sequence[str]) -> set[int]:
     return numbers
 
 
-def _lines(change: Changed, may: Collection[Kind], moved: _Moved) -> tuple[str, list[Beyond]]:
-    """The text with what may be made of its changes, and what is left out."""
-    old = change.before.split("\n")
-    new = change.after.split("\n")
-    copied = 0  # lines of the old text that are in the result, or taken out
-    result = list[str]()
-    left_out = list[Beyond]()
-    for start, end, new_start, new_end in _edits_of(change):
-        unchanged = old[copied:start]
-        taken = old[start:end]
-        put = new[new_start:new_end]
-        place = _Place(taken, put, may, moved)
-        result += unchanged
-        result += place.lines()
-        for kind, text in place.left_out:
-            left_out.append(Beyond(change.path, kind, text))
-        copied = end
-    result += old[copied:]
-    return "\n".join(result), left_out
-
-
-class _Place:
-    """The lines that were taken out and put in at one place of a file."""
-
-    def __init__(
-        self, taken: Sequence[str], put: Sequence[str], may: Collection[Kind], moved: _Moved
-    ) -> None:
-        self._taken = taken
-        self._put = put
-        self._may = may
-        # Numbers of the lines that are moved from here and to here.
-        going = _take_all(moved.out, taken)
-        coming = _take_all(moved.back, put)
-        self._going = going
-        self._coming = coming
-        facts_taken, others_taken = _facts_and_others(taken, going)
-        facts_put, others_put = _facts_and_others(put, coming)
-        pairs_of_facts = _pairs(facts_taken, facts_put)
-        pairs_of_others = _pairs(others_taken, others_put)
-        # By the number of a line that was taken out, that of the line in its place.
-        self._pairs = {**pairs_of_facts, **pairs_of_others}
-        self.left_out = list[tuple[Kind, str]]()
-
-    def lines(self) -> list[str]:
-        """The lines that may stand there, once `left_out` has the others."""
-        result = list[str]()
-        next_put = 0
-        for number, line in enumerate(self._taken):
-            if number in self._pairs:
-                put_number = self._pairs[number]
-                numbers_before = range(next_put, put_number)
-                result += self._added(numbers_before)
-                update = self._put[put_number]
-                is_updated = self._may_do("update", update)
-                result.append(update if is_updated else line)
-                next_put = max(next_put, put_number + 1)
-            elif number not in self._going:
-                is_removed = line.strip() and self._may_do("remove", line)
-                if not is_removed:
-                    result.append(line)
-        numbers_left = range(next_put, len(self._put))
-        result += self._added(numbers_left)
-        if self.left_out:
-            return result
-        return list(self._put)
-
-    def _added(self, numbers: range) -> list[str]:
-        """The new lines with these numbers that may be added.
-
-        A line that stands in place of another one is not among them.
-        """
-        updates = set(self._pairs.values())
-        lines = list[str]()
-        for number in numbers:
-            if number in updates:
-                continue
-            line = self._put[number]
-            if number in self._coming or self._may_do("add", line):
-                lines.append(line)
-        return lines
-
-    def _may_do(self, kind: Kind, line: str) -> bool:
-        if kind in self._may:
-            return True
-        text = line.strip()
-        if text:
-            self.left_out.append((kind, text))
-        return False
-
-
 def _facts_and_others(
     lines: Sequence[str], moved: Collection[int]
-) -> tuple[dict[int, str], dict[int, str]]:
-    """The lines that are facts, and the others with text, by their numbers; none that is moved."""
-    facts = dict[int, str]()
-    others = dict[int, str]()
+) -> tuple[NumberedLines, NumberedLines]:
+    """The lines that are facts, and the others with text; none that is moved."""
+    facts = NumberedLines()
+    others = NumberedLines()
     for number, line in enumerate(lines):
-        if not line.strip() or number in moved:
+        is_blank = not line.strip()
+        if is_blank or number in moved:
             continue
-        is_fact = facts_in(line)
-        if is_fact:
+        if facts_in(line):
             facts[number] = line
         else:
             others[number] = line
     return facts, others
 
 
-def _pairs(taken: Mapping[int, str], put: Mapping[int, str]) -> dict[int, int]:
-    """Which of the new lines stands in place of which old one, by their numbers."""
+def _pairs(taken: NumberedLines, put: NumberedLines) -> dict[int, int]:
+    """By the number of an old line, that of the new line that stands in its place.
+
+    Where there are more lines of one sort than of the other, some are in no pair.
+    """
     pairs = dict[int, int]()
-    left = {*put}
-    for old, new in _most_alike(taken, put):
-        if old not in pairs and new in left:
+    new_unpaired = {*put}
+    for _, old, new in _most_alike(taken, put):
+        if old not in pairs and new in new_unpaired:
             pairs[old] = new
-            left.remove(new)
-    in_order = iter(sorted(left))
-    for old in taken:
-        if old not in pairs:
-            new_number = next(in_order, None)
-            if new_number is None:
-                break
-            pairs[old] = new_number
+            new_unpaired.remove(new)
+    old_unpaired = [old for old in taken if old not in pairs]
+    new_in_order = sorted(new_unpaired)
+    for old, new in zip(old_unpaired, new_in_order, strict=False):
+        pairs[old] = new
     return pairs
 
 
-def _most_alike(taken: Mapping[int, str], put: Mapping[int, str]) -> list[tuple[int, int]]:
-    """Pairs of an old and a new line with words in common, most of them first.
+class _AlikeLines(NamedTuple):
+    """The numbers of an old and a new line with words in common. Those with most come first."""
 
-    None where there are too many pairs to compare.
-    """
+    order: int
+    old: int
+    new: int
+
+
+def _most_alike(taken: NumberedLines, put: NumberedLines) -> list[_AlikeLines]:
+    """All pairs of lines with words in common, in order; [] where they are too many to compare."""
     number_of_pairs = len(taken) * len(put)
     if number_of_pairs > _MOST_PAIRS:
         return []
     words_taken = _words_by_number(taken)
     words_put = _words_by_number(put)
-    common = dict[tuple[int, int], int]()
+    alike = list[_AlikeLines]()
     for old, old_words in words_taken.items():
         for new, new_words in words_put.items():
-            words_of_both = old_words & new_words
-            if words_of_both:
-                pair = (old, new)
-                common[pair] = len(words_of_both)
-    return sorted(common, key=lambda pair: (-common[pair], pair))
+            in_common = old_words & new_words
+            if in_common:
+                order = -len(in_common)
+                alike.append(_AlikeLines(order, old, new))
+    return sorted(alike)
 
 
-def _words_by_number(lines: Mapping[int, str]) -> dict[int, set[str]]:
+def _words_by_number(lines: NumberedLines) -> dict[int, set[str]]:
     words = dict[int, set[str]]()
     for number, line in lines.items():
         key = key_of(line)
@@ -303,71 +330,88 @@ def _words_by_number(lines: Mapping[int, str]) -> dict[int, set[str]]:
 # --- JSON
 
 
-def _object(change: Changed, may: Collection[Kind]) -> tuple[str, list[Beyond]]:
-    """The text of a JSON file with what may be made of its changes, and what is left out."""
+def _permitted_json(
+    change: Changed, may: Collection[ChangeKind]
+) -> tuple[str, list[ForbiddenChange]]:
+    """The text of a JSON file with what is permitted of its change, and what is not."""
+    after = "" if change.deleted else change.after
     old = _fields_of(change.before)
-    new = _fields_of("" if change.deleted else change.after)
+    new = _fields_of(after)
     if old is None or new is None:
-        return _whole_object(change, may)
-    where = Beyond(change.path, "update", "")
+        return _permitted_whole(change, may)
+    merge = _ObjectMerge(change.path, may)
     try:
-        result, left_out = _merged(old, new, may, where)
+        result = merge.merged(old, new)
     except RecursionError:
-        too_deep = where._replace(text=_WHOLE_FILE)
+        too_deep = ForbiddenChange(change.path, "update", _WHOLE_FILE)
         return change.before, [too_deep]
-    if not left_out:
+    if not merge.forbidden:
         return change.after, []
     if _are_same(result, old):
-        return change.before, left_out
+        return change.before, merge.forbidden
     if not result:
-        return "", left_out
+        return "", merge.forbidden
     text = json.dumps(result, indent=2, ensure_ascii=False)
-    return f"{text}\n", left_out
+    return f"{text}\n", merge.forbidden
 
 
-def _whole_object(change: Changed, may: Collection[Kind]) -> tuple[str, list[Beyond]]:
-    """As `_object`, of a file that is no object before or after the change."""
+def _permitted_whole(
+    change: Changed, may: Collection[ChangeKind]
+) -> tuple[str, list[ForbiddenChange]]:
+    """As `_permitted_json`, of a file that is no object before or after the change: it changes as a
+    whole, or not at all.
+    """
     kind = _kind_of_file_change(change)
     if kind in may:
         return change.after, []
-    left_out = Beyond(change.path, kind, _WHOLE_FILE)
-    return change.before, [left_out]
+    forbidden = ForbiddenChange(change.path, kind, _WHOLE_FILE)
+    return change.before, [forbidden]
 
 
-def _kind_of_file_change(change: Changed) -> Kind:
+def _kind_of_file_change(change: Changed) -> ChangeKind:
     if not change.before:
         return "add"
-    return "remove" if change.deleted else "update"
+    if change.deleted:
+        return "remove"
+    return "update"
 
 
-def _merged(
-    old: Mapping[str, Any], new: Mapping[str, Any], may: Collection[Kind], where: Beyond
-) -> tuple[dict[str, Any], list[Beyond]]:
-    """The fields of an object with what may be made of its changes, and what is left out.
+class _ObjectMerge:
+    """Merges what is permitted of a change of a JSON object into the object."""
 
-    `where` names the object.
-    """
-    result = dict[str, Any]()
-    left_out = list[Beyond]()
-    for name in dict.fromkeys([*old, *new]):
-        before = old.get(name)
-        after = new.get(name)
-        where_of_field = f"{where.text}{name}"
-        if _is_object(before) and _is_object(after):
-            where_within = where._replace(text=f"{where_of_field}.")
-            result[name], beyond = _merged(before, after, may, where_within)
-            left_out += beyond
-            continue
-        kind = _kind_of(before, after)
-        is_made = kind is None or kind in may
-        if kind is not None and not is_made:
-            value = before if kind == "remove" else after
-            text = f"{where_of_field}: {value}"
-            left_out.append(Beyond(where.path, kind, text))
-        source = new if is_made else old
-        if name in source:
-            result[name] = source[name]
-    return result, left_out
+    def __init__(self, path: str, may: Collection[ChangeKind]) -> None:
+        self._path = path
+        self._may = may
+        self.forbidden = list[ForbiddenChange]()
+
+    def merged(
+        self, old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = ""
+    ) -> dict[str, Any]:
+        """The fields of an object with what is permitted. Notes the others in `forbidden`.
+
+        `prefix` stands before the names of an object's fields within another: `address.`. Raises
+        `RecursionError` for objects that are nested too deep.
+        """
+        result = dict[str, Any]()
+        names = dict.fromkeys([*old, *new])
+        for name in names:
+            before = old.get(name)
+            after = new.get(name)
+            if _is_object(before) and _is_object(after):
+                prefix_within = f"{prefix}{name}."
+                result[name] = self.merged(before, after, prefix_within)
+                continue
+            kind = _kind_of_field_change(before, after)
+            is_forbidden = kind is not None and kind not in self._may
+            fields = old if is_forbidden else new
+            if name in fields:
+                result[name] = fields[name]
+            if kind is not None and is_forbidden:
+                value = before if kind == "remove" else after
+                text = f"{prefix}{name}: {value}"
+                forbidden = ForbiddenChange(self._path, kind, text)
+                self.forbidden.append(forbidden)
+        return result
 
 
 def _is_object(value: object) -> TypeGuard[dict[str, Any]]:
@@ -375,11 +419,15 @@ def _is_object(value: object) -> TypeGuard[dict[str, Any]]:
     return isinstance(value, dict) and bool(value)
 
 
-def _kind_of(before: object, after: object) -> Kind | None:
+def _kind_of_field_change(before: object, after: object) -> ChangeKind | None:
     """Which kind of change it is that a field has another value; None if it has not."""
-    if not _has_value(before):
-        return "add" if _has_value(after) else None
-    if not _has_value(after):
+    had_value = _has_value(before)
+    has_value = _has_value(after)
+    if not had_value and not has_value:
+        return None
+    if not had_value:
+        return "add"
+    if not has_value:
         return "remove"
     return None if _are_same(before, after) else "update"
 
@@ -396,11 +444,13 @@ def _are_same(one: object, other: object) -> bool:
 
 
 def _fields_of(text: str) -> dict[str, Any] | None:
-    """The fields of a JSON object; none of no text; None for other text."""
+    """The fields of a JSON object: {} for an empty text, None for what is no object."""
     if not text.strip():
         return {}
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    if isinstance(value, dict):
+        return value
+    return None

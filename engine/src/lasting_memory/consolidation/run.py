@@ -287,7 +287,7 @@ async def _edit_and_judge(editor: Editor, draft: Draft) -> Verdict:
     for _ in range(_ATTEMPTS):
         ending = await edit(editor, draft, refused)
         verdict = await judge(draft, ending)
-        refused = verdict.objection
+        refused = verdict.retry_reason
         if not refused:
             break
     return verdict
