@@ -69,11 +69,13 @@ class ExpiredLines:
         """
         new = list[DatedLine]()
         for change in changed:
-            new += new_lines(change.before, change.after)
+            new_here = new_lines(change.before, change.after)
+            new += new_here
         result = list[Changed]()
         for change in changed:
             mended = self._with_dropped(change, contradicted, new)
-            if mended.deleted or mended.before != mended.after:
+            changes_text = mended.before != mended.after
+            if mended.deleted or changes_text:
                 result.append(mended)
         return result
 
@@ -111,11 +113,8 @@ class ExpiredLines:
             expired_anywhere |= lines
         cleaned = dict[str, FileData]()
         for key, file in files.items():
-            there_before = set[str]()
-            if key in base:
-                content = base[key]["content"]
-                there_before = _stripped_lines(content)
-            moved_here = expired_anywhere - there_before
+            file_before = base.get(key)
+            moved_here = expired_anywhere - _stripped_lines(file_before)
             expired_here = expired.get(key, set())
             gone = expired_here | moved_here
             cleaned[key] = _without(file, gone)
@@ -143,9 +142,12 @@ class ExpiredLines:
         return expired
 
 
-def _stripped_lines(text: str) -> set[str]:
+def _stripped_lines(file: FileData | None) -> set[str]:
+    """The lines of a file without spaces around them; none of no file."""
+    if file is None:
+        return set()
     lines = set[str]()
-    for line in text.split("\n"):
+    for line in file["content"].split("\n"):
         lines.add(line.strip())
     return lines
 

@@ -50,7 +50,10 @@ class ForbiddenChange(NamedTuple):
 
 def verbs(kinds: Collection[ChangeKind], conjunction: str = "and") -> str:
     """Kinds of change as a list of verbs, in a fixed order: "add", "add and update"."""
-    in_order = [kind for kind in KINDS if kind in kinds]
+    in_order = list[str]()
+    for kind in KINDS:
+        if kind in kinds:
+            in_order.append(kind)
     return f" {conjunction} ".join(in_order)
 
 
@@ -112,12 +115,16 @@ class _Moved(NamedTuple):
 
 def _moved(changes: Sequence[Changed]) -> _Moved:
     """The lines that the changes take out in one place and put in at another."""
-    text_changes = [change for change in changes if not change.path.endswith(".json")]
+    text_changes = list[Changed]()
     before = list[TextFile]()
     after = list[TextFile]()
-    for change in text_changes:
-        before.append((change.path, change.before))
-        after.append((change.path, change.after))
+    for change in changes:
+        path = change.path
+        if path.endswith(".json"):
+            continue
+        text_changes.append(change)
+        before.append((path, change.before))
+        after.append((path, change.after))
     facts_before = facts_of(before)
     facts_after = facts_of(after)
     gone = facts_before.keys() - facts_after.keys()
@@ -135,8 +142,10 @@ def _taken_and_put(changes: Sequence[Changed]) -> Counter[str]:
     put = Counter[str]()
     for change in changes:
         for place in changed_places(change):
-            taken.update(map(str.strip, place.taken))
-            put.update(map(str.strip, place.put))
+            for line in place.taken:
+                taken[line.strip()] += 1
+            for line in place.put:
+                put[line.strip()] += 1
     return taken & put
 
 
@@ -232,8 +241,7 @@ class _JudgedPlace:
             if number in updates:
                 continue
             line = self._put[number]
-            is_moved = number in self._moved_here
-            if is_moved or self._check("add", line):
+            if number in self._moved_here or self._check("add", line):
                 lines.append(line)
         return lines
 
@@ -287,6 +295,7 @@ def _pairs(taken: NumberedLines, put: NumberedLines) -> dict[int, int]:
         if old not in pairs and new in new_unpaired:
             pairs[old] = new
             new_unpaired.remove(new)
+    # The other lines belong together in their order.
     old_unpaired = [old for old in taken if old not in pairs]
     new_in_order = sorted(new_unpaired)
     for old, new in zip(old_unpaired, new_in_order, strict=False):
@@ -364,8 +373,8 @@ def _permitted_whole(
     kind = _kind_of_file_change(change)
     if kind in may:
         return change.after, []
-    forbidden = ForbiddenChange(change.path, kind, _WHOLE_FILE)
-    return change.before, [forbidden]
+    whole_file = ForbiddenChange(change.path, kind, _WHOLE_FILE)
+    return change.before, [whole_file]
 
 
 def _kind_of_file_change(change: Changed) -> ChangeKind:
@@ -402,21 +411,23 @@ class _ObjectMerge:
                 result[name] = self.merged(before, after, prefix_within)
                 continue
             kind = _kind_of_field_change(before, after)
-            is_forbidden = kind is not None and kind not in self._may
-            fields = old if is_forbidden else new
+            is_permitted = kind is None or kind in self._may
+            fields = new if is_permitted else old
             if name in fields:
                 result[name] = fields[name]
-            if kind is not None and is_forbidden:
-                value = before if kind == "remove" else after
-                text = f"{prefix}{name}: {value}"
-                forbidden = ForbiddenChange(self._path, kind, text)
-                self.forbidden.append(forbidden)
+            if kind is None or is_permitted:
+                continue
+            value = before if kind == "remove" else after
+            text = f"{prefix}{name}: {value}"
+            forbidden = ForbiddenChange(self._path, kind, text)
+            self.forbidden.append(forbidden)
         return result
 
 
 def _is_object(value: object) -> TypeGuard[dict[str, Any]]:
     """Whether a value is an object with fields."""
-    return isinstance(value, dict) and bool(value)
+    has_fields = bool(value)
+    return isinstance(value, dict) and has_fields
 
 
 def _kind_of_field_change(before: object, after: object) -> ChangeKind | None:

@@ -149,9 +149,9 @@ async def _with_proposals(
 ) -> Mapping[str, FileData]:
     """The files as they are once these proposals are accepted."""
     for proposal in proposals:
-        changes = proposal.changes
-        author = proposal.author
-        files = await platform.in_thread(memory.applied, files, changes, author, skip=True)
+        files = await platform.in_thread(
+            memory.applied, files, proposal.changes, proposal.author, skip=True
+        )
     return files
 
 
@@ -175,7 +175,8 @@ async def _choose_conversations(draft: Draft, marks: Marks, client: LangGraphCli
     )
     draft.shown = await platform.in_thread(batch, due, draft.rules.batch_tokens)
     if not draft.shown:
-        await journal.put_unless_forgotten(memory.store, draft.reading_ops, memory.began)
+        ops = draft.reading_ops
+        await journal.put_unless_forgotten(memory.store, ops, memory.began)
         raise NothingToDoError(NOTHING_NEW)
     draft.more = _are_more_due(due, draft.shown)
 
@@ -200,11 +201,17 @@ async def _transcripts(draft: Draft, taken_back: Sequence[Dated], client: LangGr
     if taken_back:
         draft.said = await _said_since_first(draft, taken_back, client)
     draft.evidence = await platform.in_thread(_evidence_of, draft.shown)
-    profile = texts(draft.base).get(_PROFILE_KEY)
-    zone = await platform.in_thread(zone_of, profile)
+    return await platform.in_thread(_transcripts_of, draft)
+
+
+def _transcripts_of(draft: Draft) -> str:
+    """The transcripts of a draft's conversations, with the days of the person's time zone. Blocks."""
+    base_texts = texts(draft.base)
+    profile = base_texts.get(_PROFILE_KEY)
+    zone = zone_of(profile)
     transcripts = list[str]()
     for item in draft.shown:
-        transcript = await platform.in_thread(item.transcript, draft.rules, zone)
+        transcript = item.transcript(draft.rules, zone)
         transcripts.append(transcript)
     return "\n\n".join(transcripts)
 
@@ -295,14 +302,23 @@ async def _begin_reading(draft: Draft, part: Part, undecided: Sequence[Proposal]
     memory = draft.memory
     proposals = _sorted_out(undecided, part.text_id)
     # A new memory begins with its starting files, which the person may not have yet.
-    await starting_files(memory.store, memory.actor, draft.assistant, memory.deployment, write=True)
+    await starting_files(
+        memory.store,
+        memory.actor,
+        assistant=draft.assistant,
+        deployment=memory.deployment,
+        write=True,
+    )
     _check_room(proposals.others)
     # Of a text there are several proposals where the person decided while it was read: the run goes
     # on from the last.
-    earlier = proposals.of_text[-1] if proposals.of_text else None
     decided_before = proposals.of_text[:-1]
+    earlier: Proposal | None = None
+    if proposals.of_text:
+        earlier = proposals.of_text[-1]
     files = await memory.read()
-    base = await _with_proposals(memory, files, [*proposals.others, *decided_before])
+    proposals_below = [*proposals.others, *decided_before]
+    base = await _with_proposals(memory, files, proposals_below)
     older = [proposal.id for proposal in proposals.of_other_texts]
     draft.reading = Reading(part, base, earlier, older)
     draft.base = base
