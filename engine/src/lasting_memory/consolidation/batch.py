@@ -33,6 +33,7 @@ class Due:
 
     @property
     def thread_id(self) -> str:
+        """The id of the conversation."""
         return self.conversation.thread_id
 
     def evidence(self) -> Evidence:

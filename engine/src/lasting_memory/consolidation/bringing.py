@@ -8,7 +8,7 @@ have one proposal. An *entry* is a fact or a message in it. Facts are given by t
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from deepagents.backends.protocol import FileData
 
@@ -21,6 +21,9 @@ from lasting_memory.deployment import Consolidation, Deployment
 from lasting_memory.memory.proposals import Changed, Memory, Proposal, texts
 from lasting_memory.memory.validation import RefusedWrite, before_write
 from lasting_memory.people.identity import Author
+
+# Why a model reads no entry, in the word for which the page has a sentence.
+Reason = Literal["known", "taken_back", "credential", "refused"]
 
 # The file for which it is checked whether an entry may be written.
 _FILE = "/memories/topics/brought.md"
@@ -154,8 +157,8 @@ def _why_left_out(
     taken: Mapping[Key, Dated],
     deployment: Deployment,
     author: Author,
-) -> str:
-    """Why no model reads an entry, in a word; "" if one does."""
+) -> Reason | None:
+    """Why no model reads an entry; None if one does."""
     if entry.key in known:
         return "known"
     if entry.key in taken:
@@ -166,4 +169,4 @@ def _why_left_out(
         before_write(deployment, _FILE, f"- {entry.fact}\n", author)
     except RefusedWrite:
         return "refused"
-    return ""
+    return None

@@ -53,7 +53,9 @@ _WITHOUT_JOINERS = dict.fromkeys(map(ord, JOINERS))
 
 
 def text_files(texts: Mapping[str, str]) -> list[TextFile]:
-    """The files of memory with these texts, which are given by key."""
+    """The files of memory with these texts, which are given by the files' keys, such as
+    `/topics/food.md`.
+    """
     files = list[TextFile]()
     for key, text in texts.items():
         path = f"/memories{key}"
@@ -62,12 +64,12 @@ def text_files(texts: Mapping[str, str]) -> list[TextFile]:
 
 
 def facts_in(text: str, path: str = "") -> Lines:
-    """The facts in a text, as `facts_of`. Where it is of no file, the path is ""."""
+    """The facts in a text, as `facts_of`. The path tells JSON from text; "" for text of no file."""
     return facts_of([(path, text)])
 
 
 def facts_of(files: Iterable[TextFile]) -> Lines:
-    """The facts in files: their lines, by their words."""
+    """The facts in files, as lines by their keys; of several with one key the first."""
     facts = Lines()
     for key, line in fact_lines(files):
         facts.setdefault(key, line)
@@ -75,7 +77,7 @@ def facts_of(files: Iterable[TextFile]) -> Lines:
 
 
 def fact_lines(files: Iterable[tuple[str, str]]) -> Iterator[tuple[Key, str]]:
-    """The lines of `facts_of` with their words, also those that have the words of another."""
+    """The keys and lines of all facts in files, also those with the key of another."""
     for path, content in files:
         text = content
         if path.endswith(".json"):
@@ -91,7 +93,7 @@ def fact_lines(files: Iterable[tuple[str, str]]) -> Iterator[tuple[Key, str]]:
 
 
 def fields_of(text: str) -> str:
-    """A JSON object as one line a field; other text unchanged."""
+    """A JSON object as one line a field, `name: value`; other text unchanged."""
     lines = list[str]()
     try:
         fields = json.loads(text)
@@ -105,8 +107,8 @@ def fields_of(text: str) -> str:
 
 
 def unmarked(line: str) -> str:
-    """A line without its source, and without the day until which it holds, whether that counts or
-    not.
+    """A line without its source (date and thread), and without the day until which it holds,
+    whether that counts or not.
     """
     line = without_end(line)
     return SOURCE.sub(" ", line)
@@ -155,9 +157,10 @@ def is_plain(line: str) -> bool:
 def differences(change: Changed) -> tuple[Lines, Lines]:
     """The facts that a change takes out, and those that it adds. Blocks."""
     path = change.path
-    change = change.beyond(change.before)
-    before = facts_in(change.before, path)
-    after = facts_in(change.after, path)
+    # Lines that are in both texts need no look.
+    differing = change.beyond(change.before)
+    before = facts_in(differing.before, path)
+    after = facts_in(differing.after, path)
     removed = _without(before, after)
     added = _without(after, before)
     return removed, added
@@ -185,13 +188,14 @@ class Facts:
         language: str | None = None,
         rules: Consolidation = DEFAULT_CONSOLIDATION,
     ) -> None:
+        """Take lines by their keys. `language` tells how to stem; None: that of the lines."""
         self.facts = facts
         self.language = language or _language_of(facts.values())
         # A little less than the share, because sums of fractions are not exact.
         self._share = rules.fact_words_kept - 1e-9
 
     def lost(self, before: Mapping[Key, str], given_up: Collection[Key]) -> list[str]:
-        """The facts from before that these neither keep nor give up.
+        """The lines of facts from before that these do not keep, and whose keys are not `given_up`.
 
         Blocks for about a second per 256 KiB.
         """
@@ -212,7 +216,7 @@ class Facts:
         return lost
 
     def has_fact(self, fact: Stems, weights: Weights) -> bool:
-        """Whether a line keeps a fact, as in `keeping`."""
+        """Whether one of the lines keeps a fact (`keeping`)."""
         first = next(self.keeping(fact, weights), None)
         return first is not None
 
@@ -283,6 +287,7 @@ class Facts:
 
 
 def _language_of(lines: Iterable[str]) -> str:
+    """The language that most of these lines are in, by whose rules words have stems."""
     text = "\n".join(lines)
     return recall.language(text)
 

@@ -114,6 +114,7 @@ def _odd_line(change: Changed) -> str | None:
 
 
 def _lines_of(text: str) -> set[str]:
+    """The lines of a text, whichever line breaks it has."""
     with_newlines = text.replace("\r\n", "\n")
     return set(with_newlines.split("\n"))
 

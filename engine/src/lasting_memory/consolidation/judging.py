@@ -137,6 +137,7 @@ async def judge(draft: Draft, ending: Ending) -> Verdict:
 
 
 def _stopped(problem: str, note_kind: str) -> Verdict:
+    """A verdict that nothing may be committed, nor tried again."""
     why = note(note_kind)
     return Verdict(problem=problem, notes=[why], is_stopped=True)
 
@@ -337,6 +338,7 @@ def _without_times(returning: Findings) -> list[str]:
 
 
 def _as_texts(forbidden: Sequence[ForbiddenChange]) -> list[str]:
+    """Forbidden changes as the model and the person are told of them."""
     return [str(change) for change in forbidden]
 
 

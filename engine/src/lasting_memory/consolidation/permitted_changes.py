@@ -90,6 +90,7 @@ def permitted_part(
 
 
 def _lines_with_text(text: str) -> list[str]:
+    """The lines of a text that are not blank."""
     lines = list[str]()
     for line in text.split("\n"):
         if line.strip():
@@ -241,7 +242,8 @@ class _JudgedPlace:
             if number in updates:
                 continue
             line = self._put[number]
-            if number in self._moved_here or self._check("add", line):
+            is_moved = number in self._moved_here
+            if is_moved or self._check("add", line):
                 lines.append(line)
         return lines
 
@@ -329,6 +331,7 @@ def _most_alike(taken: NumberedLines, put: NumberedLines) -> list[_AlikeLines]:
 
 
 def _words_by_number(lines: NumberedLines) -> dict[int, set[str]]:
+    """The words of lines, by the lines' numbers."""
     words = dict[int, set[str]]()
     for number, line in lines.items():
         key = key_of(line)
@@ -378,6 +381,7 @@ def _permitted_whole(
 
 
 def _kind_of_file_change(change: Changed) -> ChangeKind:
+    """Which kind of change it is that a file changes as a whole."""
     if not change.before:
         return "add"
     if change.deleted:
@@ -426,8 +430,7 @@ class _ObjectMerge:
 
 def _is_object(value: object) -> TypeGuard[dict[str, Any]]:
     """Whether a value is an object with fields."""
-    has_fields = bool(value)
-    return isinstance(value, dict) and has_fields
+    return isinstance(value, dict) and bool(value)
 
 
 def _kind_of_field_change(before: object, after: object) -> ChangeKind | None:
@@ -444,6 +447,7 @@ def _kind_of_field_change(before: object, after: object) -> ChangeKind | None:
 
 
 def _has_value(value: object) -> bool:
+    """Whether a field counts as one with a value."""
     return value not in (None, "", [], {})
 
 

@@ -78,6 +78,7 @@ def positions_in(items: Iterable[object]) -> list[Position]:
 
 
 def _position_in(item: object) -> Position:
+    """The position in an item of the store; the beginning for anything else."""
     if not isinstance(item, Item):
         return Position()
     try:

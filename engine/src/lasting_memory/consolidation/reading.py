@@ -113,6 +113,7 @@ async def _read_files(
 
 
 async def _read_stored(draft: Draft) -> _Stored:
+    """What the store has of a draft's person."""
     places = mark_places(draft.memory.actor)
     memory = await read_stored_memory(draft.memory, places)
     files = await platform.in_thread(files_in, memory.files)
@@ -226,6 +227,7 @@ async def _said_since_first(
 
 
 def _evidence_of(shown: Sequence[Due]) -> Evidence:
+    """What the person said in these conversations, and what texts from elsewhere say. Blocks."""
     return Evidence.joined(item.evidence() for item in shown)
 
 

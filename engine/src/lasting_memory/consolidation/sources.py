@@ -117,6 +117,7 @@ def unconfirmed(changed: Sequence[Changed], sources: Sources) -> Findings:
 
 
 def _doubtful_entries(sources: Mapping[str, Source]) -> list[str]:
+    """The entries that nobody vouches for, of these sources by entry."""
     doubtful = list[str]()
     for entry, source in sources.items():
         if source is Source.UNCONFIRMED:
@@ -189,4 +190,5 @@ def _vouch_confirming(confirmed: Collection[str]) -> Vouch:
 
 
 def _unchanged(before: FileData | None) -> FileData | None:
+    """A change of a file that leaves it as it is, for a revision that only changes its sources."""
     return before

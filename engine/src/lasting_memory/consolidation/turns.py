@@ -83,6 +83,7 @@ class Turns:
 
     @property
     def is_anybody_waiting(self) -> bool:
+        """Whether somebody waits for a place."""
         return bool(self._waiting)
 
     def ended(self, person: Actor) -> None:
