@@ -13,7 +13,7 @@ from langgraph.store.base import BaseStore
 
 from lasting_memory.consolidation import Entry, Part, records
 from lasting_memory.consolidation import run as run_module
-from lasting_memory.consolidation.kinds import within
+from lasting_memory.consolidation.permitted_changes import permitted_part
 from lasting_memory.consolidation.run import build_consolidation_agent
 from lasting_memory.deployment import KINDS, Consolidation, Kind
 from lasting_memory.memory.controls import set_controls
@@ -51,7 +51,7 @@ def left(
 ) -> tuple[str, list[tuple[str, str]]]:
     """What becomes of a file that the batch made this of (None: deleted), and what is left out."""
     change = Changed(key, before, after or "", deleted=after is None)
-    kept, beyond = within([change], may)
+    kept, beyond = permitted_part([change], may)
     text = before if not kept else "" if kept[0].deleted else kept[0].after
     return text, [(each.kind, each.text) for each in beyond]
 
@@ -120,8 +120,8 @@ def test_a_line_that_moves_to_another_file_is_neither_gone_nor_new() -> None:
     gone = Changed(FOOD, BEFORE, "", deleted=True)
     changes = [gone, Changed(OTHER, "- walks\n", f"- walks\n{facts}")]
     for kind in KINDS:
-        assert within(changes, {kind}) == (changes, []), kind
-    kept, beyond = within(
+        assert permitted_part(changes, {kind}) == (changes, []), kind
+    kept, beyond = permitted_part(
         [gone, Changed(OTHER, "- walks\n<!--\n", f"- walks\n<!--\n{facts}")], {"add"}
     )
     assert [each.path for each in beyond if each.kind == "remove"] == [MY_FOOD] * 4, (

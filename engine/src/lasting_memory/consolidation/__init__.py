@@ -1,19 +1,24 @@
 """Consolidation turns the new parts of a person's finished conversations into memory, between
 conversations.
 
-`run.py` is graph 2, read from top to bottom: it reads a batch (`reading.py`, which reads memory by
-`stored_memory.py`), has a model edit a draft of the person's files (`editor.py`, `drafts.py`), judges
-what it did (`judging.py`) and commits it (`committing.py`). `slots.py` bounds how many runs work at
-once, `record.py` says what became of each, `no_batch.py` why a run has nothing to do.
+A run is graph 2 (`run.py`). It takes these steps, and has a *draft*, a private copy of the files:
 
-`idle_trigger.py` and `sweeping.py` say when it runs, `schedule.py` queues the runs, `due.py` finds
-what is new in the conversations of their `owners.py`, of which `batch.py` chooses what one run
-reads. `old_conversations.py` deletes what is too old. `positions.py` keeps how far each conversation
-is read, `kept_out.py` what of them is never read, `said_since.py` reads what a person said after a
-time. `guard.py` and `taken_back.py` compare what was written with the facts there are (`facts.py`),
-`sources.py` says who vouches for it, `kinds.py` leaves out what may not be done, and `lines_over.py`
-settles what becomes of lines that are over. `turns.py` says whose turn it is where places are few.
-`brought/` reads the texts that a person brings along, `bringing.py` says what becomes of them.
+- `slots.py` bounds how many runs work at once, and `turns.py` says whose turn it is;
+- `reading.py` reads a *batch*: `due.py` finds what is new in the conversations of their `owners.py`,
+  `batch.py` chooses what one run reads, `stored_memory.py` reads memory, `said_since.py` what a
+  person said after a time;
+- `editor.py` has a model edit the draft (`drafts.py`);
+- `judging.py` judges what it did: `guard.py`, `taken_back.py` and `changed_ends.py` compare what was
+  written with the facts there are (`facts.py`), `sources.py` says who vouches for it,
+  `permitted_changes.py` leaves out what may not be done, and `expired_lines.py` settles what becomes
+  of lines whose day has passed. `changed_places.py` finds where a text has changed;
+- `committing.py` commits it, `record.py` says what became of the run, and `no_batch.py` why it had
+  nothing to do.
+
+Around the runs, `idle_trigger.py` and `sweeping.py` say when they begin, and `schedule.py` queues
+them. `positions.py` keeps how far each conversation is read, `kept_out.py` what of them is never
+read. `old_conversations.py` deletes what is too old. `brought/` reads the texts that a person brings
+along, `bringing.py` says what becomes of them.
 
 A dream builds memory anew from all conversations: `dream_start.py` begins it, `dreams.py` keeps how
 far it is and its draft, `dreaming.py` is its part of a run, `dream_result.py` compares its draft with

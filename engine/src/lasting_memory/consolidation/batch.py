@@ -1,4 +1,8 @@
-"""The new turns of conversations, and how many of them one run reads."""
+"""The new turns of conversations, and how many of them one run reads.
+
+A conversation is *due* while it has turns that no run has consolidated. A *batch* is what one run
+reads of those that are due.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +20,10 @@ CHARS_PER_TOKEN = 4
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """The new turns of one conversation, beyond its position. `whole`: no new turn is left out."""
+    """The new turns of one conversation, beyond its position.
+
+    `conversation` has these turns alone. With `whole` no new turn is left out.
+    """
 
     conversation: Conversation
     position: Position = Position()  # noqa: RUF009  # frozen
@@ -26,24 +33,27 @@ class Due:
 
     @property
     def thread_id(self) -> str:
+        """The id of the conversation."""
         return self.conversation.thread_id
 
     def evidence(self) -> Evidence:
         """What the person said in these turns, and the texts from elsewhere in the thread. Blocks."""
-        said_in = set[str]()
+        own_messages = set[str]()
         for turn in self.conversation.turns:
             if turn.speaker == "user":
-                said_in.add(turn.message_id)
-        shown = ShownMessages.of_values(self.messages, said_in)
+                own_messages.add(turn.message_id)
+        shown = ShownMessages.of_values(self.messages, own_messages)
         return shown.evidence()
 
     def advanced(self) -> Position:
         """The position once these turns are consolidated."""
         talk = self.conversation
-        known = self.position.seen
-        seen = known.union(map(hash_of, talk.turns))
-        updated_at = talk.updated_at if self.whole else ""
-        return Position(updated_at, seen)
+        new_hashes = map(hash_of, talk.turns)
+        seen = self.position.seen.union(new_hashes)
+        if self.whole:
+            return Position(talk.updated_at, seen)
+        # Without a time it stays due.
+        return Position("", seen)
 
     @property
     def tokens(self) -> int:
@@ -62,7 +72,8 @@ class Due:
         for turn in talk.turns:
             day = talk.day_of(turn, zone)
             if day != last_day:
-                lines.append(f"{day} thread_id={talk.thread_id}")
+                heading = f"{day} thread_id={talk.thread_id}"
+                lines.append(heading)
                 last_day = day
             line = _line_of(turn, max_chars)
             lines.append(line)
@@ -77,7 +88,8 @@ def tokens_of(turn: Turn) -> int:
 
 def _line_of(turn: Turn, max_chars: int) -> str:
     """A turn as one line, which says how much of a long one is left out."""
-    words = turn.text[:max_chars].split()
+    beginning = turn.text[:max_chars]
+    words = beginning.split()
     text = " ".join(words)
     line = f"{turn.speaker}: {text}"
     left_out = len(turn.text) - max_chars
@@ -87,31 +99,41 @@ def _line_of(turn: Turn, max_chars: int) -> str:
 
 
 def batch(due: Sequence[Due], tokens: int) -> list[Due]:
-    """The oldest conversations that fit into a batch, of the last one perhaps its first turns only.
-
-    At least one turn. Blocks.
+    """The oldest conversations that fit into so many tokens, of the last one perhaps its first turns
+    only. One turn is chosen even if it does not fit; [] if nothing is due. Blocks.
 
     A conversation that was undone, or about which the model gave no answer, comes last and alone:
     it does not block others.
     """
     chosen = list[Due]()
-    oldest_first = sorted(
-        due, key=lambda item: (item.position.setbacks, item.conversation.updated_at)
-    )
-    for item in oldest_first:
+    for item in sorted(due, key=_order):
         if chosen and item.position.setbacks:
             break
         turns = item.conversation.turns
-        fitting = 0
+        number_fitting = 0
         for turn in turns:
             tokens -= tokens_of(turn)
-            if tokens < 0 and (chosen or fitting):
+            is_first_turn = not chosen and not number_fitting
+            if tokens < 0 and not is_first_turn:
                 break
-            fitting += 1
-        if fitting:
-            part = replace(item.conversation, turns=turns[:fitting])
-            is_whole = item.whole and fitting == len(turns)
-            chosen.append(replace(item, conversation=part, whole=is_whole))
+            number_fitting += 1
+        if number_fitting:
+            part = _first_turns(item, number_fitting)
+            chosen.append(part)
         if tokens < 0:
             break
     return chosen
+
+
+def _order(item: Due) -> tuple[int, str]:
+    """Those without setbacks come first, and of these the oldest."""
+    return item.position.setbacks, item.conversation.updated_at
+
+
+def _first_turns(item: Due, number: int) -> Due:
+    """So many of the first new turns of a conversation."""
+    turns = item.conversation.turns
+    conversation = replace(item.conversation, turns=turns[:number])
+    has_all_turns = number == len(turns)
+    is_whole = item.whole and has_all_turns
+    return replace(item, conversation=conversation, whole=is_whole)

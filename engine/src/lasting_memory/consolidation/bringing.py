@@ -1,11 +1,14 @@
 """What becomes of a text that a person brought: what a run reads of it, and what is proposed.
-`brought/` parses the text.
+
+`brought/` parses the text. A long one has several *parts*, of which each run reads one; all of them
+have one proposal. An *entry* is a fact or a message in it. Facts are given by their keys
+(`facts.py`).
 """
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from deepagents.backends.protocol import FileData
 
@@ -18,6 +21,9 @@ from lasting_memory.deployment import Consolidation, Deployment
 from lasting_memory.memory.proposals import Changed, Memory, Proposal, texts
 from lasting_memory.memory.validation import RefusedWrite, before_write
 from lasting_memory.people.identity import Author
+
+# Why a model reads no entry, in the word for which the page has a sentence.
+Reason = Literal["known", "taken_back", "credential", "refused"]
 
 # The file for which it is checked whether an entry may be written.
 _FILE = "/memories/topics/brought.md"
@@ -36,14 +42,15 @@ class Reading:
     earlier: Proposal | None
     # Ids of undecided proposals of other texts, whose place this one's takes.
     older: Sequence[str]
-    # The entries that the model reads, and the texts of the others by reason.
+    # The entries that the model reads, and the texts of the others by reason, which is a word for
+    # the page.
     entries: Sequence[Entry] = ()
     left_out: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
-    # Lines of the model's that bring back what was taken back, and those that the text does not say.
+    # What lines of the model's bring back of what was taken back; lines that the text does not say.
     returning: Mapping[Key, str] = field(default_factory=dict)
     invented: Sequence[str] = ()
-    # What the deployment lets no consolidation do (`Consolidation.may`).
-    beyond: str = ""
+    # What the deployment does not permit (`Consolidation.may`), as the person is told.
+    not_done: str = ""
 
     def sort_out(
         self,
@@ -52,9 +59,9 @@ class Reading:
         deployment: Deployment,
         author: Author,
     ) -> None:
-        """Choose what the model reads. Blocks.
+        """Set `entries` to what the model reads, and note the others in `left_out`. Blocks.
 
-        It reads nothing that memory has, that was taken back or that may not be written.
+        It reads nothing that memory has (`known`), that was taken back or that may not be written.
         """
         entries = list[Entry]()
         for entry in self.part.entries:
@@ -66,9 +73,8 @@ class Reading:
         self.entries = entries
 
     def with_earlier_parts(self, changed: Sequence[Changed]) -> list[Changed]:
-        """These changes with what the earlier parts of the text change.
-
-        Of all parts there is one proposal.
+        """These changes with what is proposed of the earlier parts of the text, as changes of the
+        files without it.
         """
         before = texts(self.base)
         changes = dict[str, Changed]()
@@ -83,9 +89,8 @@ class Reading:
     def count_proposed(
         self, changed: Sequence[Changed], memory: Mapping[Key, str], rules: Consolidation
     ) -> int:
-        """The number of entries that the changes say.
-
-        Why the others are left out is noted. `memory` has the facts of memory. Blocks.
+        """The number of the entries that the changes say. Notes in `left_out` why others are not
+        proposed. `memory` has the facts of memory. Blocks.
         """
         lines = dict[Key, str]()
         for change in changed:
@@ -102,9 +107,9 @@ class Reading:
         return len(proposed)
 
     async def propose(self, memory: Memory, proposal: Proposal) -> None:
-        """Keep a proposal with what was proposed of earlier parts, in place of other texts'.
+        """Store a proposal with what was proposed of earlier parts, in place of those of other texts.
 
-        Raises `RefusedWrite`.
+        Raises `RefusedWrite` if it cannot be stored.
         """
         earlier = self.earlier
         if earlier:
@@ -118,12 +123,12 @@ class Reading:
         await memory.propose_instead(proposal, self.older, earlier)
 
     def told(self, record: Record) -> dict[str, Any]:
-        """The record for the request that waits: it alone is told what was left out."""
+        """The record as JSON for the request that waits: it alone is told what was left out."""
         left_out = dict(self.left_out)
         if record.status in {"failed", "undone"}:
             left_out["failed"] = [entry.text for entry in self.entries]
         invented = [line[:_LINE_CHARS] for line in self.invented[:_LINES_TOLD]]
-        reasons = filter(None, [record.reason, self.beyond])
+        reasons = filter(None, [record.reason, self.not_done])
         return {
             **asdict(record),
             "reason": " ".join(reasons),
@@ -136,14 +141,14 @@ def _take_covered(
     entries: dict[Key, str], lines: Mapping[Key, str], rules: Consolidation
 ) -> list[str]:
     """Take those entries that the lines say out of `entries`. Returns their texts, in order."""
-    said = covered(entries, lines, rules)
-    texts_said = list[str]()
+    covered_keys = covered(entries, lines, rules)
+    covered_texts = list[str]()
     for key, text in entries.items():
-        if key in said:
-            texts_said.append(text)
-    for key in said:
+        if key in covered_keys:
+            covered_texts.append(text)
+    for key in covered_keys:
         del entries[key]
-    return texts_said
+    return covered_texts
 
 
 def _why_left_out(
@@ -152,8 +157,8 @@ def _why_left_out(
     taken: Mapping[Key, Dated],
     deployment: Deployment,
     author: Author,
-) -> str:
-    """Why no model reads an entry, in a word; "" if one does."""
+) -> Reason | None:
+    """Why no model reads an entry; None if one does."""
     if entry.key in known:
         return "known"
     if entry.key in taken:
@@ -164,4 +169,4 @@ def _why_left_out(
         before_write(deployment, _FILE, f"- {entry.fact}\n", author)
     except RefusedWrite:
         return "refused"
-    return ""
+    return None

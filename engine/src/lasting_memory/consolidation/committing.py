@@ -22,7 +22,7 @@ from lasting_memory.consolidation.positions import (
     positions_in,
 )
 from lasting_memory.consolidation.record import Note, Record, note, now
-from lasting_memory.consolidation.sources import raise_what_was_said
+from lasting_memory.consolidation.sources import confirm_lines_in_memory
 from lasting_memory.deployment import Source
 from lasting_memory.memory import journal
 from lasting_memory.memory.proposals import Proposal, diffs
@@ -73,7 +73,7 @@ async def _raise(draft: Draft, record: Record) -> None:
     if record.status not in {"done", "proposed"}:
         return
     try:
-        await raise_what_was_said(draft)
+        await confirm_lines_in_memory(draft)
     except ValueError as error:
         logger.warning("What a person said was not confirmed in memory: %r.", error)
 

@@ -26,8 +26,8 @@ from lasting_memory.consolidation.bringing import Reading
 from lasting_memory.consolidation.brought import Part
 from lasting_memory.consolidation.changed_ends import DatedKey, end_differences
 from lasting_memory.consolidation.dreams import DreamDraft
+from lasting_memory.consolidation.expired_lines import ExpiredLines
 from lasting_memory.consolidation.facts import Key, TextFile, differences, text_files
-from lasting_memory.consolidation.lines_over import LinesOver
 from lasting_memory.consolidation.no_batch import NothingToDoError
 from lasting_memory.consolidation.owners import Owner
 from lasting_memory.consolidation.positions import Position, position_ops
@@ -76,7 +76,7 @@ class Draft:
     # Why the run was planned; None: somebody began it over the platform's API.
     trigger: Trigger | None = None
     base: Mapping[str, FileData] = field(default_factory=dict)  # the copied files, by key
-    over: LinesOver = field(default_factory=LinesOver)  # which of their lines are over
+    expired: ExpiredLines = field(default_factory=ExpiredLines)  # lines whose day has passed
     shown: Sequence[Due] = ()
     # Operations that note how far conversations are read; they are kept with the record.
     reading_ops: Sequence[PutOp] = ()
@@ -159,10 +159,10 @@ class Draft:
         return text_files(texts(self.base))
 
     def current_files(self) -> list[TextFile]:
-        """The copied files without their lines that are over. Blocks."""
+        """The copied files without their expired lines. Blocks."""
         current = dict[str, str]()
         for key, text in texts(self.base).items():
-            current[key] = self.over.current(key, text)
+            current[key] = self.expired.current_text(key, text)
         return text_files(current)
 
     async def taken_back(self, stored: StoredMemory) -> dict[Key, Dated]:
@@ -260,7 +260,7 @@ class Draft:
         puts = list[PutOp]()
         for key, file in self.base.items():
             value: dict[str, Any] = {**file}
-            written = self.over.written.get(key)
+            written = self.expired.written.get(key)
             if written is not None:
                 value[WRITTEN] = dict(written)
             puts.append(PutOp(self.memory.files, key, value))

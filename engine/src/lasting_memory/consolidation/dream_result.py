@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from deepagents.backends.protocol import FileData
 
 from lasting_memory.consolidation.dreams import DraftFile
+from lasting_memory.consolidation.expired_lines import ExpiredLines
 from lasting_memory.consolidation.facts import (
     Facts,
     Key,
@@ -21,7 +22,6 @@ from lasting_memory.consolidation.facts import (
     key_of,
     weights_of,
 )
-from lasting_memory.consolidation.lines_over import LinesOver
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation, Source
 from lasting_memory.memory import journal
 from lasting_memory.memory.journal import Revision
@@ -98,14 +98,14 @@ def result_of(
     draft: Mapping[str, DraftFile],
     *,
     read: Collection[str],
-    over: LinesOver,
+    expired: ExpiredLines,
     rules: Consolidation = DEFAULT_CONSOLIDATION,
 ) -> Result:
     """What would change of today's files, if the draft took the place of what it was made anew
     from. `read` are the conversations that were read whole. Blocks.
     """
     today = texts(files)
-    comparison = _Comparison(today, draft, over, rules)
+    comparison = _Comparison(today, draft, expired, rules)
     after = dict(files)
     reasons = dict[str, dict[str, str]]()
     for key in sorted({*today, *draft}):
@@ -202,12 +202,12 @@ class _Comparison:
         self,
         today: Mapping[str, str],
         draft: Mapping[str, DraftFile],
-        over: LinesOver,
+        expired: ExpiredLines,
         rules: Consolidation,
     ) -> None:
         current = dict[str, str]()
         for key, file in draft.items():
-            current[key] = over.current(key, file.content)
+            current[key] = expired.current_text(key, file.content)
         self._today = facts_of(_files_with_lines(today))
         self._draft = facts_of(_files_with_lines(current))
         present = Facts(self._today, rules=rules)

@@ -406,7 +406,7 @@ async def _result(draft: Draft, mine: DreamDraft, stored: StoredMemory) -> Resul
         dict(histories),
         mine.stored.files,
         read=mine.read_whole(),
-        over=draft.over,
+        expired=draft.expired,
         rules=draft.rules,
     )
     # What was taken back earlier, every batch has left out, unless it was said again later.

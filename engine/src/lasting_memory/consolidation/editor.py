@@ -22,8 +22,8 @@ from lasting_memory.agent.prompt import PromptBlocks, memory_files
 from lasting_memory.agent.tools import append_memory_tool
 from lasting_memory.agent.whole_answers import whole_answers
 from lasting_memory.consolidation.drafts import CURRENT_DRAFT, READ_TOOL, Draft, draft_store
-from lasting_memory.consolidation.kinds import listed
 from lasting_memory.consolidation.no_batch import NOTHING_NEW
+from lasting_memory.consolidation.permitted_changes import verbs
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, KINDS, Deployment
 from lasting_memory.people.identity import Context
 from lasting_memory.platform import INNER_DURABILITY, SPANS_WITHOUT_PAYLOAD
@@ -31,7 +31,7 @@ from lasting_memory.platform import INNER_DURABILITY, SPANS_WITHOUT_PAYLOAD
 Editor = CompiledStateGraph[Any, Context, Any, Any]
 
 # Every call pays for the description of every tool. `ls` and `grep` find as much as `glob`.
-_NOT_OFFERED = {"task", "glob"}
+_HIDDEN_TOOLS = {"task", "glob"}
 # In place of deepagents' own subagent, whose calls would be neither counted nor bounded.
 _REFUSED = {"messages": [AIMessage("Error: consolidation is not delegated; do it yourself.")]}
 _NOBODY = CompiledSubAgent(
@@ -46,19 +46,19 @@ class TooManyStepsError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How an attempt ended: with the model's last answer, or why without one."""
+    """How an attempt ended: with the model's last answer, or why without one, in a sentence."""
 
     answer: AnyMessage | None = None
     failure: str = ""  # what the provider gave is no answer
     too_long: str = ""  # it took too many steps
 
 
-async def edit(editor: Editor, draft: Draft, refused: str) -> Ending:
-    """Have the model edit a new copy of the person's files. `refused`: why the attempt before was,
-    or "".
+async def edit(editor: Editor, draft: Draft, refusal: str) -> Ending:
+    """Have the model edit a new copy of the person's files. `refusal` says why the attempt before
+    was refused; "" for the first one.
     """
     CURRENT_DRAFT.set(draft)
-    messages = await draft.begin(refused)
+    messages = await draft.begin(refusal)
     try:
         answer = await last_answer(editor, messages)
     except TooManyStepsError as error:
@@ -119,8 +119,8 @@ def _system_prompt(d: Deployment) -> str:
         return prompt
     kinds = (
         d.prompt("consolidation_may.md")
-        .replace("{may}", listed(rules.may))
-        .replace("{may_not}", listed(may_not, "or"))
+        .replace("{may}", verbs(rules.may))
+        .replace("{may_not}", verbs(may_not, "or"))
     )
     return f"{prompt.rstrip()}\n\n{kinds}"
 
@@ -137,11 +137,16 @@ class ModelCalls(AgentMiddleware[Any, Any, Any]):
         request: ModelRequest[Any],
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelResponse[Any]:
-        """Raises `TooManyStepsError` in place of one call too many."""
-        offered = [
-            each for each in request.tools if getattr(each, "name", None) not in _NOT_OFFERED
-        ]
-        request = request.override(tools=offered)
+        """Make one call, without the hidden tools, and note it in the draft and its record.
+
+        Raises `TooManyStepsError` in place of one call too many.
+        """
+        tools = list[Any]()
+        for tool_of_request in request.tools:
+            name = getattr(tool_of_request, "name", None)
+            if name not in _HIDDEN_TOOLS:
+                tools.append(tool_of_request)
+        request = request.override(tools=tools)
         draft = CURRENT_DRAFT.get()
         if draft is None:  # a script
             return await handler(request)
@@ -182,7 +187,8 @@ async def forget_lines(
         reason: outdated, where time has passed over them; contradicted, where something newer says
         otherwise. because: why, in a few words for the person, e.g. "the launch was in May".
     """
-    if not path.startswith("/memories/") or ".." in path:
+    is_in_memory = path.startswith("/memories/")
+    if not is_in_memory or ".." in path:
         return f"Error: '{path}' is not memory; use a path under /memories/."
     draft = CURRENT_DRAFT.get()
     if draft:

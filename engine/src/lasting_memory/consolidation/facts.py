@@ -1,8 +1,11 @@
 """The facts of a text, and comparing them with others.
 
-A fact is a line of text that is no heading and no comment. It is kept while its words and numbers
-remain in one line of any file, in another order, place or form. This compares words, not meanings,
-and reads no Markdown.
+A *fact* is a line of text that is no heading and no comment. Its *key* are its words, in order and
+in lower case. A fact is kept while its words and numbers remain in one line of any file, in another
+order, place or form. This compares words, not meanings, and reads no Markdown.
+
+How much a word counts in a comparison is its *weight*: the fewer facts have it, the more
+(`weights_of`).
 """
 
 import json
@@ -22,7 +25,10 @@ from lasting_memory.words import words as words_of
 
 Key = tuple[str, ...]  # a line's words, whatever stands between them
 TextFile = tuple[str, str]  # its path and its text
-Findings = dict[tuple[str, Key], str]  # lines by path and words, each with what is to be said of it
+Lines = dict[Key, str]  # lines by their keys
+Stems = frozenset[str]  # the stems of a line's words
+Weights = Mapping[str, float]  # how much words and stems count
+Findings = dict[tuple[str, Key], str]  # lines by path and key, each with what is to be said of it
 
 # A line that is much longer than a fact (so many times, plus so many words) does not keep it.
 _JOINED = 4
@@ -47,7 +53,9 @@ _WITHOUT_JOINERS = dict.fromkeys(map(ord, JOINERS))
 
 
 def text_files(texts: Mapping[str, str]) -> list[TextFile]:
-    """The files of memory with these texts, which are given by key."""
+    """The files of memory with these texts, which are given by the files' keys, such as
+    `/topics/food.md`.
+    """
     files = list[TextFile]()
     for key, text in texts.items():
         path = f"/memories{key}"
@@ -55,25 +63,27 @@ def text_files(texts: Mapping[str, str]) -> list[TextFile]:
     return files
 
 
-def facts_in(text: str, path: str = "") -> dict[Key, str]:
-    """The facts in a text, as `facts_of`. Where it is of no file, the path is ""."""
+def facts_in(text: str, path: str = "") -> Lines:
+    """The facts in a text, as `facts_of`. The path tells JSON from text; "" for text of no file."""
     return facts_of([(path, text)])
 
 
-def facts_of(files: Iterable[TextFile]) -> dict[Key, str]:
-    """The facts in files: their lines, by their words."""
-    facts = dict[Key, str]()
+def facts_of(files: Iterable[TextFile]) -> Lines:
+    """The facts in files, as lines by their keys; of several with one key the first."""
+    facts = Lines()
     for key, line in fact_lines(files):
         facts.setdefault(key, line)
     return facts
 
 
 def fact_lines(files: Iterable[tuple[str, str]]) -> Iterator[tuple[Key, str]]:
-    """The lines of `facts_of` with their words, also those that have the words of another."""
+    """The keys and lines of all facts in files, also those with the key of another."""
     for path, content in files:
-        text = fields_of(content) if path.endswith(".json") else content
-        shown = _COMMENT.sub("", text)
-        for raw_line in shown.split("\n"):
+        text = content
+        if path.endswith(".json"):
+            text = fields_of(content)
+        without_comments = _COMMENT.sub("", text)
+        for raw_line in without_comments.split("\n"):
             line = raw_line.strip()
             if _HEADING.match(line):
                 continue
@@ -83,29 +93,30 @@ def fact_lines(files: Iterable[tuple[str, str]]) -> Iterator[tuple[Key, str]]:
 
 
 def fields_of(text: str) -> str:
-    """A JSON object as one line a field; other text unchanged."""
+    """A JSON object as one line a field, `name: value`; other text unchanged."""
     lines = list[str]()
     try:
         fields = json.loads(text)
         for name, value in fields.items():
-            line = f"{name}: {value}"
-            lines.append(" ".join(line.split()))
-    except (AttributeError, ValueError, RecursionError):
+            words = f"{name}: {value}".split()
+            line = " ".join(words)
+            lines.append(line)
+    except (AttributeError, ValueError, RecursionError):  # no object, or no JSON
         return text
     return "\n".join(lines)
 
 
 def unmarked(line: str) -> str:
-    """A line without its source, and without the day until which it holds, whether that counts or
-    not.
+    """A line without its source (date and thread), and without the day until which it holds,
+    whether that counts or not.
     """
     line = without_end(line)
     return SOURCE.sub(" ", line)
 
 
 def key_of(line: str) -> Key:
-    """A line's words without its source and its end; for a line without words, its other
-    characters.
+    """A line's words without its source and its end. The key of a line without words is its text,
+    such as an emoji; () for one of ASCII characters alone, which is no fact.
     """
     text = _normal(line)
     words = words_of(unmarked(text))
@@ -113,10 +124,13 @@ def key_of(line: str) -> Key:
         words = words_of(text)
     if words:
         return tuple(words)
-    return () if text.isascii() else (text.strip(),)
+    if text.isascii():
+        return ()
+    return (text.strip(),)
 
 
 def _normal(line: str) -> str:
+    """A line as it is compared: without invisible joiners, in lower case."""
     joined = line.translate(_WITHOUT_JOINERS)
     return normalized(joined).casefold()
 
@@ -140,28 +154,33 @@ def is_plain(line: str) -> bool:
     return without_tabs.isprintable()
 
 
-def differences(change: Changed) -> tuple[dict[Key, str], dict[Key, str]]:
+def differences(change: Changed) -> tuple[Lines, Lines]:
     """The facts that a change takes out, and those that it adds. Blocks."""
     path = change.path
-    change = change.beyond(change.before)
-    before = facts_in(change.before, path)
-    after = facts_in(change.after, path)
-    removed = _beyond(before, after)
-    added = _beyond(after, before)
+    # Lines that are in both texts need no look.
+    differing = change.beyond(change.before)
+    before = facts_in(differing.before, path)
+    after = facts_in(differing.after, path)
+    removed = _without(before, after)
+    added = _without(after, before)
     return removed, added
 
 
-def _beyond(facts: Mapping[Key, str], others: Collection[Key]) -> dict[Key, str]:
+def _without(facts: Mapping[Key, str], others: Collection[Key]) -> Lines:
     """The facts that are not among the others."""
-    beyond = dict[Key, str]()
+    remaining = Lines()
     for key, line in facts.items():
         if key not in others:
-            beyond[key] = line
-    return beyond
+            remaining[key] = line
+    return remaining
 
 
 class Facts:
-    """Facts, for comparison with others."""
+    """Facts, for comparison with others.
+
+    They are given as lines by their keys. A fact that is compared with them is given as its stems
+    (`words`), with the weights of all words. Which share of its words they must have, `rules` say.
+    """
 
     def __init__(
         self,
@@ -169,12 +188,14 @@ class Facts:
         language: str | None = None,
         rules: Consolidation = DEFAULT_CONSOLIDATION,
     ) -> None:
+        """Take lines by their keys. `language` tells how to stem; None: that of the lines."""
         self.facts = facts
         self.language = language or _language_of(facts.values())
+        # A little less than the share, because sums of fractions are not exact.
         self._share = rules.fact_words_kept - 1e-9
 
     def lost(self, before: Mapping[Key, str], given_up: Collection[Key]) -> list[str]:
-        """The facts of a file that are neither kept nor given up.
+        """The lines of facts from before that these do not keep, and whose keys are not `given_up`.
 
         Blocks for about a second per 256 KiB.
         """
@@ -186,28 +207,32 @@ class Facts:
         weights = weights_of(facts_before.words.values())
         lost = list[str]()
         for key, words in facts_before.words.items():
-            if key in gone and not self.has_fact(words, weights):
-                lost.append(before[key])
+            if key not in gone:
+                continue
+            is_kept = self.has_fact(words, weights)
+            if not is_kept:
+                line = before[key]
+                lost.append(line)
         return lost
 
-    def has_fact(self, fact: frozenset[str], weights: Mapping[str, float]) -> bool:
-        """Whether a line keeps a fact, as in `keeping`."""
+    def has_fact(self, fact: Stems, weights: Weights) -> bool:
+        """Whether one of the lines keeps a fact (`keeping`)."""
         first = next(self.keeping(fact, weights), None)
         return first is not None
 
-    def keeping(self, fact: frozenset[str], weights: Mapping[str, float]) -> Iterator[Key]:
-        """The lines that have all of a fact's numbers and enough of its words.
-
-        Words are weighted by their rarity.
+    def keeping(self, fact: Stems, weights: Weights) -> Iterator[Key]:
+        """The keys of the lines that have all of a fact's numbers and enough of its words, and do
+        not say much more.
         """
-        max_words = _JOINED * len(fact) + _ADDED
+        words_of_joined_facts = _JOINED * len(fact)
+        max_words = words_of_joined_facts + _ADDED
         for key in self.saying(fact, weights):
             words = self.words[key]
             if len(words) <= max_words:
                 yield key
 
-    def saying(self, fact: frozenset[str], weights: Mapping[str, float]) -> Iterator[Key]:
-        """The lines as in `keeping`, also where they say much more than the fact."""
+    def saying(self, fact: Stems, weights: Weights) -> Iterator[Key]:
+        """As `keeping`, also lines that say much more than the fact."""
         lines_with_word = list[list[Key]]()
         for word in fact:
             lines = self._by_word.get(word)
@@ -217,32 +242,35 @@ class Facts:
         rarest_first = chain.from_iterable(lines_with_word)
         candidates = dict.fromkeys(rarest_first)
         for key in islice(candidates, _CANDIDATES):
-            words = self.words[key] | frozenset(key)
-            if self.has(fact, words, weights):
+            stems = self.words[key]
+            words = stems.union(key)
+            if self.has_enough_words(fact, words, weights):
                 yield key
 
-    def has(
-        self, fact: frozenset[str], words: Collection[str], weights: Mapping[str, float]
-    ) -> bool:
-        """Whether these words are enough of a fact's, with all of its numbers."""
+    def has_enough_words(self, fact: Stems, words: Collection[str], weights: Weights) -> bool:
+        """Whether these words are enough of a fact's, with all of its numbers. Their weight is
+        compared with the weight of the whole fact.
+        """
         weight = 0.0
         weight_there = 0.0
         for word in fact:
             weight += weights[word]
             if word in words:
                 weight_there += weights[word]
-            elif any(map(str.isdigit, word)):
+            elif any(map(str.isdigit, word)):  # no number may be missing
                 return False
-        return weight_there >= self._share * weight
+        enough = self._share * weight
+        return weight_there >= enough
 
     @cached_property
-    def words(self) -> dict[Key, frozenset[str]]:
-        """The stems of each line without stop words; all words of one that has no others."""
-        words = dict[Key, frozenset[str]]()
+    def words(self) -> dict[Key, Stems]:
+        """The stems of each line without stop words; all words of a line of stop words."""
+        words = dict[Key, Stems]()
         for key, line in self.facts.items():
             text = unmarked(line)
             stems = recall.stems(text, self.language)
-            words[key] = frozenset(stems or key)
+            words_or_all = stems or key
+            words[key] = frozenset(words_or_all)
         return words
 
     @cached_property
@@ -259,23 +287,24 @@ class Facts:
 
 
 def _language_of(lines: Iterable[str]) -> str:
+    """The language that most of these lines are in, by whose rules words have stems."""
     text = "\n".join(lines)
     return recall.language(text)
 
 
-def weights_of(facts: Collection[frozenset[str]]) -> Mapping[str, float]:
+def weights_of(facts: Collection[Stems]) -> Weights:
     """The weight of each word by its rarity among these facts.
 
     A word of none of them weighs as one of a single fact.
     """
     words = chain.from_iterable(facts)
-    frequency = Counter(words)
+    number_of_facts_by_word = Counter(words)
     number_of_facts = len(facts)
     weight_of_rarest = math.log(number_of_facts + 1)
     weights = defaultdict[str, float](lambda: weight_of_rarest)
-    for word, count in frequency.items():
-        weight = weight_of_rarest - math.log(count)
-        weights[word] = weight
+    for word, count in number_of_facts_by_word.items():
+        weight_lost = math.log(count)
+        weights[word] = weight_of_rarest - weight_lost
     return weights
 
 
@@ -284,21 +313,22 @@ def covered(
     lines: Mapping[Key, str],
     rules: Consolidation = DEFAULT_CONSOLIDATION,
 ) -> set[Key]:
-    """Those of these entries that the lines say.
+    """The keys of those entries that the lines say.
 
-    A line has enough of the entry's words, or the entry of the line's. Blocks.
+    A line says an entry if it has enough of the entry's words, or the entry of the line's. Blocks.
     """
-    said = entries.keys() & lines.keys()
-    others = _beyond(entries, said)
-    written = Facts(lines, rules=rules)
-    unsaid = Facts(others, written.language, rules)
-    words_of_lines = written.words
-    words_of_entries = unsaid.words
-    weights = weights_of([*words_of_lines.values(), *words_of_entries.values()])
+    covered_keys = entries.keys() & lines.keys()
+    other_entries = _without(entries, covered_keys)
+    line_facts = Facts(lines, rules=rules)
+    entry_facts = Facts(other_entries, line_facts.language, rules)
+    words_of_lines = line_facts.words
+    words_of_entries = entry_facts.words
+    all_words = [*words_of_lines.values(), *words_of_entries.values()]
+    weights = weights_of(all_words)
     for key, words in words_of_entries.items():
-        if written.has_fact(words, weights):
-            said.add(key)
+        if line_facts.has_fact(words, weights):
+            covered_keys.add(key)
     for words in words_of_lines.values():
-        entries_of_line = unsaid.saying(words, weights)
-        said.update(entries_of_line)
-    return said
+        entries_of_line = entry_facts.saying(words, weights)
+        covered_keys.update(entries_of_line)
+    return covered_keys

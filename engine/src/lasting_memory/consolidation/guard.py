@@ -1,10 +1,16 @@
-"""Judges a batch's changes: whether they keep the facts, and say only what was given."""
+"""Judges a batch's changes: whether they keep the facts of memory, and say only what stands in
+their source.
+
+An *objection* refuses all changes of a batch. *Findings* are single lines that are left out of it,
+by path and words (`facts.py`).
+"""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from lasting_memory import recall
+from lasting_memory.consolidation.changed_places import changed_places
 from lasting_memory.consolidation.facts import (
     Facts,
     Findings,
@@ -20,7 +26,6 @@ from lasting_memory.consolidation.facts import (
     weights_of,
 )
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation
-from lasting_memory.memory.journal import edits
 from lasting_memory.memory.proposals import Changed
 from lasting_memory.words import spelled_words
 from lasting_memory.words import words as words_of
@@ -31,12 +36,11 @@ _LINE_CHARS = 80
 
 
 class Objection(NamedTuple):
-    """Why a batch's changes are refused.
-
-    In a word, as the model is told it, and the lines that it is about.
+    """Why a batch's changes are refused: the word of the person's note, the reason as the model is
+    told it, and the lines that it is about.
     """
 
-    kind: str
+    note_kind: str
     reason: str
     lines: list[str]
 
@@ -47,28 +51,34 @@ def objection(
     rules: Consolidation = DEFAULT_CONSOLIDATION,
     others: Iterable[TextFile] = (),
 ) -> Objection | None:
-    """The reason to refuse a batch's changes, if there is one.
+    """The first reason to refuse a batch's changes; None if there is none.
 
     A fact may move from one file to another. Blocks.
 
     `given_up`: by path, the lines that the model named as outdated or contradicted
     (`forget_lines`). `others`: files that have not changed, in which a fact may stand as well.
     """
-    files_after = [(change.path, change.after) for change in changed]
-    facts_after = facts_of([*files_after, *others])
+    files_after = list[TextFile]()
+    for change in changed:
+        files_after.append((change.path, change.after))
+    files_after += others
+    facts_after = facts_of(files_after)
     after = Facts(facts_after, rules=rules)
     for change in changed:
         lines_given_up = given_up.get(change.path, ())
-        found = _objection_to(change, after, lines_given_up, rules)
-        if found:
-            return found
+        objection_here = _objection_to(change, after, lines_given_up, rules)
+        if objection_here:
+            return objection_here
     return None
 
 
 def _objection_to(
     change: Changed, after: Facts, given_up: Iterable[str], rules: Consolidation
 ) -> Objection | None:
-    """The reason to refuse one change. `after` has the facts of all files after the changes."""
+    """The reason to refuse one change; None if there is none.
+
+    `after` has the facts of all files after the changes.
+    """
     path = change.path
     if change.key.startswith("/skills/"):
         reason = f"{path} is the person's own skill, which consolidation must not change."
@@ -80,15 +90,8 @@ def _objection_to(
             f"characters: {odd_line[:_LINE_CHARS]!r}."
         )
         return Objection("not_plain", reason, [odd_line])
-    before = facts_in(change.before, path)
-    keys_given_up = facts_of((path, line) for line in given_up)
-    lost = after.lost(before, keys_given_up)
-    unexplained = 0
-    for key in before:
-        is_explained = key in keys_given_up and key not in after.facts
-        if not is_explained:
-            unexplained += 1
-    if len(lost) > unexplained * rules.removable_share:
+    lost = _lost_facts(change, after, given_up, rules)
+    if lost:
         first_lost = [line[:_LINE_CHARS] for line in lost[:_LINES_TOLD]]
         lines = "; ".join(first_lost)
         reason = (
@@ -111,8 +114,31 @@ def _odd_line(change: Changed) -> str | None:
 
 
 def _lines_of(text: str) -> set[str]:
+    """The lines of a text, whichever line breaks it has."""
     with_newlines = text.replace("\r\n", "\n")
     return set(with_newlines.split("\n"))
+
+
+def _lost_facts(
+    change: Changed, after: Facts, given_up: Iterable[str], rules: Consolidation
+) -> list[str]:
+    """The facts that a change loses, if they are more than a batch may remove without a reason
+    (`Consolidation.removable_share`); else [].
+    """
+    before = facts_in(change.before, change.path)
+    lines_given_up = [(change.path, line) for line in given_up]
+    keys_given_up = facts_of(lines_given_up)
+    lost = after.lost(before, keys_given_up)
+    unexplained = 0
+    for key in before:
+        is_gone = key not in after.facts
+        is_explained = is_gone and key in keys_given_up
+        if not is_explained:
+            unexplained += 1
+    removable = unexplained * rules.removable_share
+    if len(lost) > removable:
+        return lost
+    return []
 
 
 def invented(
@@ -126,39 +152,52 @@ def invented(
     are there, and enough of its words. The names of the changed files, and of a profile's fields,
     count as said. Blocks.
     """
-    known = Facts(facts_of(source), rules=rules)
-    weights = weights_of(known.words.values())
-    words_said = _words_said(changed, source, known.language)
-    found = Findings()
+    source_facts = Facts(facts_of(source), rules=rules)
+    weights = weights_of(source_facts.words.values())
+    sayable_words = _sayable_words(changed, source, source_facts.language)
+    findings = Findings()
     for change in changed:
         _, new = differences(change)
-        facts = Facts(new, known.language)
+        facts = Facts(new, source_facts.language)
         for key, words in facts.words.items():
             line = new[key]
-            has_its_names = _names(line) <= words_said
-            is_said = has_its_names and known.has(words, words_said, weights)
-            if not is_said:
-                found[change.path, key] = line
-    return found
+            has_its_names = _names(line) <= sayable_words
+            if has_its_names and source_facts.has_enough_words(words, sayable_words, weights):
+                continue
+            place = (change.path, key)
+            findings[place] = line
+    return findings
 
 
-def _words_said(changed: Sequence[Changed], source: Sequence[TextFile], language: str) -> set[str]:
-    """The words, and their stems, that a new line may say."""
+def _sayable_words(
+    changed: Sequence[Changed], source: Sequence[TextFile], language: str
+) -> set[str]:
+    """The words, and their stems, that a new line may say: those of the source and its paths, of the
+    changed files' paths, and of the names of fields in JSON files.
+    """
     texts = list[str]()
     for path, text in source:
         texts += (path, text)
     for change in changed:
         texts.append(change.path)
         if change.key.endswith(".json"):
-            fields = fields_of(change.after)
-            for line in fields.splitlines():
-                name, _, _ = line.partition(":")
-                texts.append(name)
-    said = set[str]()
+            texts += _field_names(change.after)
+    sayable = set[str]()
     for text in texts:
-        said.update(recall.stems(text, language))
-        said.update(words_of(text))
-    return said
+        stems = recall.stems(text, language)
+        sayable.update(stems)
+        words = words_of(text)
+        sayable.update(words)
+    return sayable
+
+
+def _field_names(text: str) -> list[str]:
+    """The names of the fields of a JSON object."""
+    names = list[str]()
+    for line in fields_of(text).splitlines():
+        name, _, _ = line.partition(":")
+        names.append(name)
+    return names
 
 
 def _names(line: str) -> set[str]:
@@ -172,43 +211,45 @@ def _names(line: str) -> set[str]:
     return names
 
 
-def without(changes: Sequence[Changed], found: Collection[tuple[str, Key]]) -> list[Changed]:
+def without(changes: Sequence[Changed], findings: Collection[tuple[str, Key]]) -> list[Changed]:
     """The changes without these lines, which are given by path and words.
 
-    What such a line replaced stays; of a JSON file nothing changes. Blocks.
+    What such a line replaced stays. A JSON file with such a line changes in nothing. Blocks.
     """
-    touched = {path for path, _ in found}
-    cleaned = [change for change in changes if change.path not in touched]
+    touched = {path for path, _ in findings}
+    untouched_changes = list[Changed]()
+    cleaned_changes = list[Changed]()
     for change in changes:
-        if change.path not in touched or change.path.endswith(".json"):
-            continue
-        text = _text_without(change, found)
-        if text == change.before:
-            continue
-        facts = facts_in(text)
-        if change.before or facts:
-            cleaned.append(replace(change, after=text, deleted=False))
-    return cleaned
+        if change.path not in touched:
+            untouched_changes.append(change)
+        elif not change.path.endswith(".json"):
+            cleaned_changes += _cleaned(change, findings)
+    return [*untouched_changes, *cleaned_changes]
 
 
-def _text_without(change: Changed, found: Collection[tuple[str, Key]]) -> str:
+def _cleaned(change: Changed, findings: Collection[tuple[str, Key]]) -> list[Changed]:
+    """A change without these lines; [] if nothing of it is left."""
+    text = _text_without(change, findings)
+    if text == change.before:
+        return []
+    has_facts = bool(facts_in(text))
+    if not change.before and not has_facts:
+        return []
+    cleaned = replace(change, after=text, deleted=False)
+    return [cleaned]
+
+
+def _text_without(change: Changed, findings: Collection[tuple[str, Key]]) -> str:
     """The text after a change without these lines, and with what they replaced."""
-    old = change.before.split("\n")
-    new = change.after.split("\n")
     result = list[str]()
-    copied = 0  # lines of the old text that are in the result, or replaced
-    for start, end, new_start, new_end in edits(old, new):
-        unchanged = old[copied:start]
-        replaced = old[start:end]
-        added = new[new_start:new_end]
-        kept = list[str]()
-        for line in added:
-            if (change.path, key_of(line)) not in found:
-                kept.append(line)
-        result += unchanged
-        if len(kept) < len(added):
-            result += [line for line in replaced if line not in kept]
-        result += kept
-        copied = end
-    result += old[copied:]
+    for place in changed_places(change):
+        put = list[str]()
+        for line in place.put:
+            if (change.path, key_of(line)) not in findings:
+                put.append(line)
+        result += place.unchanged
+        if len(put) < len(place.put):
+            replaced = [line for line in place.taken if line not in put]
+            result += replaced
+        result += put
     return "\n".join(result)

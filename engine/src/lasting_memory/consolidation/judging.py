@@ -1,6 +1,10 @@
 """Judges what the model made of a draft.
 
-The verdict says what may be committed, what is left out, and why nothing may be committed.
+The verdict says what may be committed, what is left out, and why nothing may be committed. Single
+lines are left out: those that bring back what the person took back (*returning*), that say what
+stands nowhere in a draft's source (*invented*), that the deployment does not permit (*forbidden*),
+and for which nobody vouches (*doubtful*). All changes are refused if together they lose too many
+facts, or memory cannot take them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,32 +21,33 @@ from lasting_memory.consolidation.changed_ends import DatedKey, ends_returning
 from lasting_memory.consolidation.drafts import Draft
 from lasting_memory.consolidation.editor import Ending
 from lasting_memory.consolidation.facts import Findings, Key, TextFile
-from lasting_memory.consolidation.kinds import Beyond, listed, within
 from lasting_memory.consolidation.no_batch import FORGOTTEN, NothingToDoError
+from lasting_memory.consolidation.permitted_changes import ForbiddenChange, permitted_part, verbs
 from lasting_memory.consolidation.record import Note, note
 from lasting_memory.consolidation.sources import sources_now, sources_of_changes, unconfirmed
 from lasting_memory.consolidation.stored_memory import read_stored_memory
 from lasting_memory.consolidation.taken_back import Dated, still_gone
 from lasting_memory.consolidation.taken_back import returning as lines_returning
-from lasting_memory.deployment import Consolidation, Source
-from lasting_memory.memory.controls import PAUSED
+from lasting_memory.deployment import Source
+from lasting_memory.memory.controls import PAUSED, Controls
 from lasting_memory.memory.folder import sources_of_files
 from lasting_memory.memory.proposals import Changed, Sources, changes, files_in, rules_of, texts
 
-RETURNS = (
-    "The person took this back, and has not said it again since: {}. What was said earlier does not count, however it is "
+RETURNING = (
+    "The person took this back, and has not said it again since: {lines}. What was said earlier does not count, however it is "
     "worded; leave it out."
 )
 INVENTED = (
-    "This says what stands nowhere in what you were given: {}. Leave it out, or use its words."
+    "This says what stands nowhere in what you were given: {lines}. Leave it out, or use its words."
 )
 DOUBTFUL = (
-    "A text from elsewhere says this, and the person did not say it: {}. Leave it out, however it is "
+    "A text from elsewhere says this, and the person did not say it: {lines}. Leave it out, however it is "
     "worded."
 )
-BEYOND = "Consolidation may only {} lines and fields here. Leave this out: {}."
-NOT_DONE = "Not done, because consolidation may only {} here: {}."  # as the person reads it
-# Lines of one kind that the model is told of, and characters of each.
+FORBIDDEN = "Consolidation may only {verbs} lines and fields here. Leave this out: {lines}."
+# As the person reads it.
+NOT_DONE = "Not done, because consolidation may only {verbs} here: {lines}."
+# Lines left out for one reason that the model is told of, and characters of each.
 _LINES_TOLD = 5
 _LINE_CHARS = 120
 
@@ -63,32 +68,49 @@ class Verdict:
     is_stopped: bool = False
 
     @property
-    def objection(self) -> str:
+    def retry_reason(self) -> str:
         """What the model is told in another attempt; "" where there is no reason for one."""
         if self.is_stopped or self.failure:
             return ""
         return self.problem or self.left_out
 
 
-class _MemoryNow(NamedTuple):
-    """The person's files as they are now, and what the person has taken back up to now."""
+class _PresentMemory(NamedTuple):
+    """The person's files as they are now, and what the person has taken back up to now.
+
+    `sources` say who vouches for the files' entries, and for what is proposed.
+    """
 
     files: Mapping[str, FileData]
     taken_back: Mapping[Key, Dated]
     ends_taken_back: Mapping[DatedKey, Dated]
-    sources: Mapping[str, Source]  # who vouches for their entries, and for what is proposed
+    sources: Mapping[str, Source]
 
 
 @dataclass(slots=True)
 class _LeftOut:
-    """What is left out of a draft: what comes back, what nobody said, what may not be done, and what
-    nobody vouches for.
-    """
+    """What is left out of a draft. The module's docstring defines the four words."""
 
     returning: Findings = field(default_factory=Findings)
     invented: Findings = field(default_factory=Findings)
-    beyond: Sequence[Beyond] = ()
+    forbidden: Sequence[ForbiddenChange] = ()
     doubtful: Findings = field(default_factory=Findings)
+
+
+class _Reason(NamedTuple):
+    """Why lines are left out: the word of the person's note, and the sentence for the model."""
+
+    note_kind: str
+    sentence: str
+    lines_for_model: Sequence[str]
+    lines_for_person: Sequence[str]
+
+
+class _Refusal(NamedTuple):
+    """Why nothing of a draft may be committed, as the model and as the person is told."""
+
+    problem: str
+    note: Note
 
 
 async def judge(draft: Draft, ending: Ending) -> Verdict:
@@ -97,7 +119,8 @@ async def judge(draft: Draft, ending: Ending) -> Verdict:
     Raises `NothingToDoError` if its person was forgotten.
     """
     since, controls = await draft.since_it_began()
-    if since.everything or since.conversation:
+    is_forgotten = since.everything or since.conversation
+    if is_forgotten:
         raise NothingToDoError(FORGOTTEN)
     if controls.paused:
         return _stopped(f"{PAUSED}.", "paused")
@@ -109,18 +132,22 @@ async def judge(draft: Draft, ending: Ending) -> Verdict:
     failure = _why_no_answer(ending, verdict)
     if failure:
         return Verdict(failure=failure)
-    waits = controls.review or bool(draft.source)
-    if not waits:
-        waits = await _is_doubtful(draft, verdict)
+    waits = await _waits(draft, verdict, controls)
     return replace(verdict, waits=waits)
 
 
-def _stopped(problem: str, kind: str) -> Verdict:
-    return Verdict(problem=problem, notes=[note(kind)], is_stopped=True)
+def _stopped(problem: str, note_kind: str) -> Verdict:
+    """A verdict that nothing may be committed, nor tried again."""
+    why = note(note_kind)
+    return Verdict(problem=problem, notes=[why], is_stopped=True)
 
 
-async def _is_doubtful(draft: Draft, verdict: Verdict) -> bool:
-    """Whether the deployment has the person decide what nobody vouches for, and there is such."""
+async def _waits(draft: Draft, verdict: Verdict, controls: Controls) -> bool:
+    """Whether the person decides about the changes first: they wish to, the changes are not made of
+    conversations, or the deployment has them decide what nobody vouches for, and there is such.
+    """
+    if controls.review or draft.source:
+        return True
     if draft.deployment.unconfirmed != "propose":
         return False
     doubtful = await platform.in_thread(unconfirmed, verdict.changed, verdict.sources)
@@ -138,173 +165,216 @@ def _why_no_answer(ending: Ending, verdict: Verdict) -> str:
     cut = str(answer.response_metadata.get(CUT, ""))
     if cut:
         return cut
-    changes_something = verdict.changed or verdict.left_out or verdict.problem
-    if changes_something or says_something(answer):
+    if verdict.changed or verdict.left_out or verdict.problem:
+        return ""
+    if says_something(answer):
         return ""
     return SILENT
 
 
 async def _judge_changes(draft: Draft) -> Verdict:
     """What the guard, the deployment and the present files leave of a draft's changes."""
-    edited = await _edited(draft)
-    changed = await platform.in_thread(_settled, draft, edited)
+    memory_of_copy = replace(draft.memory, store=draft.copy)
+    edited = await memory_of_copy.read()
+    changed = await platform.in_thread(_changes_of, draft, edited)
     if not changed:
         return _verdict(draft, _LeftOut())
-    memory = await _memory_now(draft)
-    allowed, left_out = await _allowed(draft, changed, memory)
-    sources = await platform.in_thread(sources_of_changes, draft, allowed, memory.sources)
-    # What a person brings is their own decision: it waits for them, and is marked.
-    if draft.deployment.unconfirmed == "refuse" and draft.reading is None:
-        doubtful = await platform.in_thread(unconfirmed, allowed, sources)
-        allowed = await platform.in_thread(guard.without, allowed, doubtful)
-        left_out.doubtful = doubtful
-    verdict = _verdict(draft, left_out)
-    verdict = replace(verdict, changed=allowed, sources=sources)
-    objection = await _objection(draft, allowed, memory, sources)
-    if objection is None:
+    memory = await _present_memory(draft)
+    verdict = await platform.in_thread(_judge_lines, draft, changed, memory)
+    if verdict.problem:
         return verdict
-    return replace(verdict, problem=objection.problem, notes=objection.notes)
+    refusal = await _refusal_of_memory(draft, verdict, memory)
+    return _refused(verdict, refusal)
 
 
-async def _edited(draft: Draft) -> Mapping[str, FileData]:
-    """The files as the model left them."""
-    memory_of_copy = replace(draft.memory, store=draft.copy)
-    return await memory_of_copy.read()
+def _changes_of(draft: Draft, edited: Mapping[str, FileData]) -> list[Changed]:
+    """What a draft changes. Blocks.
 
-
-async def _allowed(
-    draft: Draft, changed: Sequence[Changed], memory: _MemoryNow
-) -> tuple[list[Changed], _LeftOut]:
-    """The changes without lines that come back, that nobody said, or that may not be changed so."""
-    returning = await _returning(draft, changed, memory)
-    invented = await _invented(draft, changed)
-    given = await platform.in_thread(guard.without, changed, {*returning, *invented})
-    allowed, beyond = await platform.in_thread(within, given, draft.rules.may)
-    left_out = _LeftOut(returning, invented, beyond)
-    return allowed, left_out
-
-
-def _settled(draft: Draft, edited: Mapping[str, FileData]) -> list[Changed]:
-    """What a draft changes, with what becomes of lines that are over: a tidy takes them out, where
-    it may remove something, and other runs leave them. Blocks.
+    A tidy that may remove something takes expired lines out, which it notes among the lines that
+    the draft gave up. Other runs leave them where they are.
     """
     may_remove = "remove" in draft.rules.may
     takes_out_over = rules_of(draft.record.kind).takes_out_over and may_remove
-    if not takes_out_over:
-        changed = changes(draft.base, edited)
-        return draft.over.kept(changed, draft.contradicted)
-    changed, reasons = draft.over.taken_out(draft.base, edited)
-    for path, lines in reasons.items():
-        given_up = draft.given_up[path]
-        given_up.update(lines)
-    return changed
+    if takes_out_over:
+        changed, reasons = draft.expired.changes_without(draft.base, edited)
+        for path, lines in reasons.items():
+            given_up = draft.given_up[path]
+            given_up.update(lines)
+        return changed
+    changed = changes(draft.base, edited)
+    return draft.expired.put_back(changed, draft.contradicted)
 
 
-async def _memory_now(draft: Draft) -> _MemoryNow:
+async def _present_memory(draft: Draft) -> _PresentMemory:
+    """Memory as it is now; for a dream, which changes its own draft, the files of that."""
     memory = await read_stored_memory(draft.memory)
-    present = await platform.in_thread(files_in, memory.files)
-    in_files = await platform.in_thread(sources_of_files, memory.files)
-    sources = sources_now(in_files, memory.proposals)
+    files: Mapping[str, FileData] = await platform.in_thread(files_in, memory.files)
+    sources_in_files = await platform.in_thread(sources_of_files, memory.files)
+    sources = sources_now(sources_in_files, memory.proposals)
     taken_back = await draft.taken_back(memory)
     ends_taken_back = await draft.ends_taken_back(memory)
-    if draft.dream is None:
-        return _MemoryNow(present, taken_back, ends_taken_back, sources)
-    # A dream changes its own draft.
-    gone = await platform.in_thread(still_gone, taken_back, texts(present))
-    in_draft = draft.dream.sources()
-    return _MemoryNow(draft.base, gone, ends_taken_back, {**sources, **in_draft})
+    if draft.dream:
+        today = texts(files)
+        taken_back = await platform.in_thread(still_gone, taken_back, today)
+        in_draft = draft.dream.sources()
+        sources.update(in_draft)
+        files = draft.base
+    return _PresentMemory(files, taken_back, ends_taken_back, sources)
 
 
-async def _returning(draft: Draft, changed: Sequence[Changed], memory: _MemoryNow) -> Findings:
-    """The new lines that bring back what the person took back, also since the run began."""
+# --- Lines that are left out
+
+
+def _judge_lines(draft: Draft, changed: Sequence[Changed], memory: _PresentMemory) -> Verdict:
+    """A verdict on the changes without the lines that are left out. Blocks."""
+    left_out = _LeftOut()
+    left_out.returning = _returning(draft, changed, memory)
+    left_out.invented = _invented(draft, changed)
+    not_sayable = {*left_out.returning, *left_out.invented}
+    sayable = guard.without(changed, not_sayable)
+    permitted, forbidden = permitted_part(sayable, draft.rules.may)
+    left_out.forbidden = forbidden
+    sources = sources_of_changes(draft, permitted, memory.sources)
+    refuses_doubtful = draft.deployment.unconfirmed == "refuse"
+    # What a person brings is their own decision: it waits for them, and is marked.
+    is_brought = draft.reading is not None
+    if refuses_doubtful and not is_brought:
+        left_out.doubtful = unconfirmed(permitted, sources)
+        permitted = guard.without(permitted, left_out.doubtful)
+    verdict = _verdict(draft, left_out)
+    verdict = replace(verdict, changed=permitted, sources=sources)
+    refusal = _refusal_of_guard(draft, permitted)
+    return _refused(verdict, refusal)
+
+
+def _returning(draft: Draft, changed: Sequence[Changed], memory: _PresentMemory) -> Findings:
+    """The new lines that bring back what the person took back, also since the run began. Blocks."""
     now = texts(memory.files)
-    lines = await platform.in_thread(
-        lines_returning, changed, now, memory.taken_back, draft.said, draft.rules
+    lines = lines_returning(
+        changed, now, taken=memory.taken_back, said=draft.said, rules=draft.rules
     )
-    ends = await platform.in_thread(
-        ends_returning, changed, now, memory.ends_taken_back, draft.said, draft.rules
+    ends = ends_returning(
+        changed, now, taken=memory.ends_taken_back, said=draft.said, rules=draft.rules
     )
     return {**ends, **lines}
 
 
-async def _invented(draft: Draft, changed: Sequence[Changed]) -> Findings:
-    """The new lines that say what is not in the source, where the draft has one."""
+def _invented(draft: Draft, changed: Sequence[Changed]) -> Findings:
+    """The new lines that say what is not in the draft's source; {} for a draft without one. Blocks."""
     if not draft.source:
         return {}
-    return await platform.in_thread(guard.invented, changed, draft.source, draft.rules)
+    return guard.invented(changed, draft.source, draft.rules)
 
 
 def _verdict(draft: Draft, left_out: _LeftOut) -> Verdict:
-    """What is left out of a draft, and why, for the model and for people. A reading notes it, too."""
-    reasons = list[str]()
+    """A verdict that says what is left out, and why, and nothing else. A reading notes it, too."""
+    permitted_verbs = verbs(draft.rules.may)
+    sentences = list[str]()
     notes = list[Note]()
-    if left_out.returning:
-        reason = RETURNS.format(_first_lines(left_out.returning))
-        lines = [_without_time(line) for line in left_out.returning.values()]
-        reasons.append(reason)
-        notes.append(note("taken_back", *lines))
-    if left_out.invented:
-        reason = INVENTED.format(_first_lines(left_out.invented))
-        lines = list(left_out.invented.values())
-        reasons.append(reason)
-        notes.append(note("not_given", *lines))
-    if left_out.beyond:
-        kinds = listed(draft.rules.may)
-        reason = BEYOND.format(kinds, _first_beyond(left_out.beyond))
-        lines = [str(change) for change in left_out.beyond]
-        reasons.append(reason)
-        notes.append(note("not_allowed", *lines))
-    if left_out.doubtful:
-        reason = DOUBTFUL.format(_first_lines(left_out.doubtful))
-        lines = list(left_out.doubtful.values())
-        reasons.append(reason)
-        notes.append(note("unconfirmed", *lines))
+    for reason in _reasons(left_out):
+        if not reason.lines_for_model:
+            continue
+        lines = _first(reason.lines_for_model)
+        sentence = reason.sentence.format(lines=lines, verbs=permitted_verbs)
+        sentences.append(sentence)
+        for_person = note(reason.note_kind, *reason.lines_for_person)
+        notes.append(for_person)
     if draft.reading:
-        _note_for_reading(draft.reading, left_out, draft.rules)
-    text = " ".join(reasons)
+        _note_for_reading(draft.reading, left_out, permitted_verbs)
+    text = " ".join(sentences)
     return Verdict(left_out=text, notes=notes)
 
 
-def _note_for_reading(reading: Reading, left_out: _LeftOut, rules: Consolidation) -> None:
+def _reasons(left_out: _LeftOut) -> list[_Reason]:
+    """The four reasons to leave lines out, each with its lines, which may be none."""
+    returning = left_out.returning
+    invented = left_out.invented
+    doubtful = left_out.doubtful
+    forbidden = _as_texts(left_out.forbidden)
+    return [
+        _Reason(
+            note_kind="taken_back",
+            sentence=RETURNING,
+            lines_for_model=_with_paths(returning),
+            lines_for_person=_without_times(returning),
+        ),
+        _Reason(
+            note_kind="not_given",
+            sentence=INVENTED,
+            lines_for_model=_with_paths(invented),
+            lines_for_person=list(invented.values()),
+        ),
+        _Reason(
+            note_kind="not_allowed",
+            sentence=FORBIDDEN,
+            lines_for_model=forbidden,
+            lines_for_person=forbidden,
+        ),
+        _Reason(
+            note_kind="unconfirmed",
+            sentence=DOUBTFUL,
+            lines_for_model=_with_paths(doubtful),
+            lines_for_person=list(doubtful.values()),
+        ),
+    ]
+
+
+def _with_paths(findings: Findings) -> list[str]:
+    """The lines of findings behind their files' paths, as the model is told."""
+    lines = list[str]()
+    for (path, _), line in findings.items():
+        start = line[:_LINE_CHARS]
+        lines.append(f"{path}: {start}")
+    return lines
+
+
+def _without_times(returning: Findings) -> list[str]:
+    """What was taken back, without the time that `returning` says behind it."""
+    lines = list[str]()
+    for finding in returning.values():
+        line, _, _ = finding.rpartition(" (at ")
+        lines.append(line)
+    return lines
+
+
+def _as_texts(forbidden: Sequence[ForbiddenChange]) -> list[str]:
+    """Forbidden changes as the model and the person are told of them."""
+    return [str(change) for change in forbidden]
+
+
+def _first(lines: Sequence[str]) -> str:
+    """The first of these lines, as the model and the person are told."""
+    first = lines[:_LINES_TOLD]
+    return "; ".join(first)
+
+
+def _note_for_reading(reading: Reading, left_out: _LeftOut, permitted_verbs: str) -> None:
     """Note in a reading what its person is told of this attempt."""
     returning = dict[Key, str]()
     for _, key in left_out.returning:
         returning[key] = " ".join(key)
     reading.returning = returning
     reading.invented = list(left_out.invented.values())
-    reading.beyond = ""
-    if left_out.beyond:
-        kinds = listed(rules.may)
-        lines = _first_beyond(left_out.beyond)
-        reading.beyond = NOT_DONE.format(kinds, lines)
+    forbidden = _as_texts(left_out.forbidden)
+    if not forbidden:
+        reading.not_done = ""
+        return
+    lines = _first(forbidden)
+    reading.not_done = NOT_DONE.format(lines=lines, verbs=permitted_verbs)
 
 
-def _first_beyond(beyond: Sequence[Beyond]) -> str:
-    """The first of these changes, as the model and the person are told."""
-    lines = [str(change) for change in beyond[:_LINES_TOLD]]
-    return "; ".join(lines)
+# --- Changes that are refused
 
 
-def _without_time(finding: str) -> str:
-    """What was taken back, of what `returning` says of it."""
-    line, _, _ = finding.rpartition(" (at ")
-    return line
+def _refused(verdict: Verdict, refusal: _Refusal | None) -> Verdict:
+    """A verdict that says why nothing may be committed; the same one where nothing is refused."""
+    if refusal is None:
+        return verdict
+    return replace(verdict, problem=refusal.problem, notes=[refusal.note])
 
 
-def _first_lines(findings: Findings) -> str:
-    """The first of these lines, with their files, as the model is told."""
-    lines = list[str]()
-    for (path, _), line in findings.items():
-        start = line[:_LINE_CHARS]
-        lines.append(f"{path}: {start}")
-    first = lines[:_LINES_TOLD]
-    return "; ".join(first)
-
-
-async def _objection(
-    draft: Draft, changed: Sequence[Changed], memory: _MemoryNow, sources: Sources
-) -> Verdict | None:
-    """Why none of the changes may be committed, if there is a reason."""
+def _refusal_of_guard(draft: Draft, changed: Sequence[Changed]) -> _Refusal | None:
+    """Why the changes would lose too much; None if they do not. Blocks."""
     rules = draft.rules
     unchanged: Sequence[TextFile] = ()
     if draft.source:
@@ -312,26 +382,33 @@ async def _objection(
         unchanged = _unchanged_source(draft.source, changed)
     # A text that was brought takes no line away.
     given_up = {} if draft.reading else draft.given_up
-    found = await platform.in_thread(guard.objection, changed, given_up, rules, unchanged)
-    if found:
-        why = note(found.kind, *found.lines)
-        return Verdict(problem=found.reason, notes=[why])
-    whole = draft.with_earlier_parts(changed)
-    author = draft.author
+    objection = guard.objection(changed, given_up, rules, others=unchanged)
+    if objection is None:
+        return None
+    why = note(objection.note_kind, *objection.lines)
+    return _Refusal(objection.reason, why)
+
+
+async def _refusal_of_memory(
+    draft: Draft, verdict: Verdict, memory: _PresentMemory
+) -> _Refusal | None:
+    """Why memory cannot take the changes of a verdict; None if it can."""
+    changed = draft.with_earlier_parts(verdict.changed)
     try:
-        await draft.memory.check(whole, author, memory.files, sources)
+        await draft.memory.check(changed, draft.author, files=memory.files, sources=verdict.sources)
     except ValueError as error:
-        kind = getattr(error, "kind", "") or "refused"
-        why = note(kind)
-        return Verdict(problem=str(error), notes=[why])
+        note_kind = getattr(error, "kind", "") or "refused"
+        why = note(note_kind)
+        return _Refusal(str(error), why)
     return None
 
 
 def _unchanged_source(source: Sequence[TextFile], changed: Sequence[Changed]) -> list[TextFile]:
-    """The files of a source that have not changed."""
+    """The files of a source that have not changed. A text of no file has the path ""."""
     changed_paths = {change.path for change in changed}
     unchanged = list[TextFile]()
     for path, text in source:
-        if path and path not in changed_paths:
+        is_file = bool(path)
+        if is_file and path not in changed_paths:
             unchanged.append((path, text))
     return unchanged

@@ -1,7 +1,7 @@
 """How far each of a person's conversations is consolidated.
 
-A position holds the hashes of a thread's consolidated messages: a message without its hash there is
-new, whatever was edited or deleted.
+A *position* holds the hashes of a thread's consolidated messages: a message without its hash there
+is new, whatever was edited or deleted. Positions are items of the store, by person and thread.
 """
 
 import hashlib
@@ -20,7 +20,8 @@ from lasting_memory.recall import Turn
 class Position:
     """How far one thread is consolidated."""
 
-    # Its time stamp when it was read. Without one it is due in any case.
+    # When the thread was updated last, as the platform said when it was read. With "" it is due in
+    # any case.
     updated_at: str = ""
     # Hashes of all consolidated messages.
     seen: frozenset[str] = frozenset()
@@ -31,6 +32,7 @@ class Position:
 
     @property
     def setbacks(self) -> int:
+        """Runs since which the thread is still due."""
         return self.undone + self.failed
 
 
@@ -38,7 +40,9 @@ _POSITIONS = TypeAdapter(Position)
 
 
 def hash_of(turn: Turn) -> str:
-    """By what a turn is known as read."""
+    """What a position knows a turn by: 12 hexadecimal digits for its message's id, its speaker and
+    its text.
+    """
     content = f"{turn.message_id}\0{turn.speaker}\0{turn.text}"
     encoded = content.encode(errors="replace")
     digest = hashlib.sha256(encoded).hexdigest()
@@ -48,12 +52,11 @@ def hash_of(turn: Turn) -> str:
 async def positions_of(
     store: BaseStore, threads: Iterable[tuple[identity.Actor, str]]
 ) -> list[Position]:
-    """The positions of these people's threads. Where one is damaged, what was consolidated may be
-    read again.
-    """
+    """The positions of these people's threads, in their order, as `positions_in`."""
     gets = list[GetOp]()
     for actor, thread_id in threads:
-        gets += position_gets(actor, [thread_id])
+        gets_of_thread = position_gets(actor, [thread_id])
+        gets += gets_of_thread
     items = await store.abatch(gets)
     return positions_in(items)
 
@@ -61,15 +64,21 @@ async def positions_of(
 def position_gets(actor: identity.Actor, thread_ids: Iterable[str]) -> list[GetOp]:
     """The operations whose results `positions_in` takes."""
     namespace = namespaces.positions(actor)
-    return [GetOp(namespace, thread_id) for thread_id in thread_ids]
+    gets = list[GetOp]()
+    for thread_id in thread_ids:
+        gets.append(GetOp(namespace, thread_id))
+    return gets
 
 
 def positions_in(items: Iterable[object]) -> list[Position]:
-    """The positions in these items; a damaged one, or none, is the beginning."""
+    """The positions in these items, in their order. One that is damaged or missing is the
+    beginning: what was consolidated may be read again.
+    """
     return [_position_in(item) for item in items]
 
 
 def _position_in(item: object) -> Position:
+    """The position in an item of the store; the beginning for anything else."""
     if not isinstance(item, Item):
         return Position()
     try:
@@ -84,7 +93,8 @@ def position_ops(actor: identity.Actor, positions: Mapping[str, Position]) -> li
     ops = list[PutOp]()
     for thread_id, position in positions.items():
         value = _POSITIONS.dump_python(position, mode="json")
-        ops.append(PutOp(namespace, thread_id, value, index=False))
+        put = PutOp(namespace, thread_id, value, index=False)
+        ops.append(put)
     return ops
 
 
@@ -94,8 +104,8 @@ async def put_positions(
     positions: Mapping[str, Position],
     began: journal.Began | None = None,
 ) -> bool:
-    """Put the positions of these threads, unless their person was forgotten since this `began`.
-    Returns whether it did.
+    """Put the positions of these threads. Returns False, and puts nothing, if their person was
+    forgotten since this `began`.
     """
     ops = position_ops(actor, positions)
     return await journal.put_unless_forgotten(store, ops, began)

@@ -1,5 +1,8 @@
 """The record of a run: what it read, spent and did, as the person is shown it later, and as the log
 has it.
+
+A *note* says why something was left out or did not happen, for people. Records and notes are stored
+and shown as JSON, with the fields that they have here.
 """
 
 import json
@@ -7,7 +10,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 from langgraph.store.base import BaseStore, PutOp
 
@@ -25,6 +28,12 @@ _LOGGED = ("run_id", "conversations", "model_calls", "input_tokens", "output_tok
 _NOTED_LINES = 5
 _NOTE_CHARS = 120
 
+# What a run works on: new conversations, all of memory, a text that its person brought, or all
+# conversations again.
+BatchKind = Literal["conversations", "tidy", "bring", "dream"]
+# done; proposed: the person decides; undone: its changes were refused.
+RunStatus = Literal["running", "done", "proposed", "undone", "failed"]
+
 
 class Note(TypedDict):
     """Why something was left out or did not happen: one word, for which the page has a sentence,
@@ -36,7 +45,11 @@ class Note(TypedDict):
 
 
 def note(kind: str, *lines: str) -> Note:
-    texts = [line[:_NOTE_CHARS] for line in lines[:_NOTED_LINES]]
+    """A note with the first of these lines, each cut to a bounded length."""
+    texts = list[str]()
+    for line in lines[:_NOTED_LINES]:
+        start = line[:_NOTE_CHARS]
+        texts.append(start)
     return {"kind": kind, "texts": texts}
 
 
@@ -45,21 +58,20 @@ class Record:
     """One run's work, as `GET /memory/consolidations` shows it. Times are ISO in UTC; `files` are
     diffs by path.
 
-    `status` is running, done, proposed (the person decides), undone (its changes were refused) or
-    failed; `reason` says why, as the model was told, and `notes` say it for people.
+    `reason` says why the run has its status, as the model was told, and `notes` say it for people.
     """
 
     run_id: str
     started_at: str
     ended_at: str = ""
-    status: str = "running"
+    status: RunStatus = "running"
     reason: str = ""
     conversations: int = 0
     messages: int = 0
     model_calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
-    undone: int = 0
+    undone: int = 0  # 1 for a run that is undone
     dry_run: bool = False
     kind: BatchKind = "conversations"
     files: dict[str, str] = field(default_factory=dict)
@@ -68,7 +80,8 @@ class Record:
     proposed: int = 0
     notes: list[Note] = field(default_factory=list)
 
-    def ended(self, status: str, reason: str = "", **more: Any) -> "Record":
+    def ended(self, status: RunStatus, reason: str = "", **more: Any) -> "Record":
+        """This record at the end of its run, with `more` fields."""
         return replace(
             self,
             status=status,
@@ -80,10 +93,11 @@ class Record:
 
     def log(self) -> None:
         """Log `consolidation` and a JSON object, for log pipelines."""
-        status = self.status
-        if self.dry_run and status == "done":
-            status = "dry_run"
-        entry: dict[str, Any] = {"status": status, "people": 1}
+        is_done_dry = self.dry_run and self.status == "done"
+        entry: dict[str, Any] = {
+            "status": "dry_run" if is_done_dry else self.status,
+            "people": 1,
+        }
         for name in _LOGGED:
             entry[name] = getattr(self, name)
         started = datetime.fromisoformat(self.started_at)
@@ -95,14 +109,15 @@ class Record:
 
 
 def now() -> str:
+    """The present time, in ISO format, UTC."""
     at = datetime.now(UTC)
     return at.isoformat()
 
 
 async def records(store: BaseStore, actor: identity.Actor) -> list[dict[str, Any]]:
-    """A person's last records, newest first.
+    """A person's last records as JSON objects, newest first. They have every field of `Record`.
 
-    The status of what was proposed is what became of the proposal.
+    Of a run that proposed something the status is what became of the proposal.
     """
     place = namespaces.run_records(actor)
     items = await journal.all_items(store, place)
@@ -112,19 +127,22 @@ async def records(store: BaseStore, actor: identity.Actor) -> list[dict[str, Any
     for item in reversed(items):
         record = {**empty, **item.value}
         if record["status"] == "proposed":
-            record["status"] = _decided(record["run_id"], proposals)
+            run_id = record["run_id"]
+            record["status"] = _status_of_proposal(run_id, proposals)
         newest_first.append(record)
     return newest_first
 
 
-def _decided(run_id: str, proposals: Sequence[Proposal]) -> str:
-    """What became of a run's newest proposal."""
+def _status_of_proposal(run_id: str, proposals: Sequence[Proposal]) -> str:
+    """What became of a run's newest proposal; "replaced" if there is none any more.
+
+    `proposals` are all of its person's, the oldest first.
+    """
     prefixes = (run_id, proposal_id(run_id))
-    of_run = [proposal for proposal in proposals if proposal.id.startswith(prefixes)]
-    if not of_run:
-        return "replaced"
-    newest = of_run[-1]
-    return newest.status()
+    for proposal in reversed(proposals):
+        if proposal.id.startswith(prefixes):
+            return proposal.status()
+    return "replaced"
 
 
 async def erase_from_records(
@@ -135,24 +153,26 @@ async def erase_from_records(
     *,
     dry_run: bool = False,
 ) -> int:
-    """Take a fact out of a person's records. Returns how many had it.
+    """Store a person's records without a fact. Returns how many had it.
 
-    With `dry_run` it only counts.
+    With `dry_run` it only counts. Nothing is stored if the person was forgotten since this `began`.
     """
     place = namespaces.run_records(actor)
     items = await journal.all_items(store, place)
     ops = list[PutOp]()
     for item in items:
-        value = await platform.in_thread(_without, item.value, fact)
-        if value != item.value:
-            ops.append(PutOp(item.namespace, item.key, value, index=False))
+        record = await platform.in_thread(_without, item.value, fact)
+        has_fact = record != item.value
+        if has_fact:
+            put = PutOp(item.namespace, item.key, record, index=False)
+            ops.append(put)
     if not dry_run:
         await journal.put_unless_forgotten(store, ops, began)
     return len(ops)
 
 
 def _without(record: Mapping[str, Any], fact: Fact) -> dict[str, Any]:
-    """A stored record without a fact. Blocks."""
+    """A stored record without what quotes a fact. Blocks."""
     reason = record.get("reason")
     if isinstance(reason, str) and fact.is_quoted(reason):
         reason = ""
@@ -167,7 +187,7 @@ def _without(record: Mapping[str, Any], fact: Fact) -> dict[str, Any]:
 
 
 def _files_without(files: Mapping[str, Any], fact: Fact) -> dict[str, Any]:
-    """The differences of a stored record's files without a fact, and without empty ones."""
+    """The diffs of a stored record by path, without a fact, and without empty ones."""
     cleaned = dict[str, Any]()
     for path, stored_diff in files.items():
         diff = stored_diff

@@ -16,7 +16,7 @@ always proposed, and say nothing that stands neither in it nor in memory.
 import json
 import logging
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Annotated, Any, NotRequired
 
@@ -49,7 +49,7 @@ from lasting_memory.consolidation.no_batch import (
 from lasting_memory.consolidation.old_conversations import delete_old
 from lasting_memory.consolidation.owners import owner_for
 from lasting_memory.consolidation.reading import read
-from lasting_memory.consolidation.record import Record, now
+from lasting_memory.consolidation.record import BatchKind, Record, now
 from lasting_memory.consolidation.schedule import Trigger, start
 from lasting_memory.consolidation.slots import TURN_SECONDS, Slots
 from lasting_memory.consolidation.sweeping import sweep_counted
@@ -75,6 +75,12 @@ _ATTEMPTS = 2
 _STEPS = 2
 # Of this process.
 SLOTS = Slots()
+# Somebody waits for these runs, and nobody for those; None is a run that was not planned.
+_AWAITED = {None, Trigger.ASKED, Trigger.BRING}
+_NOT_AWAITED = {Trigger.IDLE, Trigger.SWEEP, Trigger.DREAM}
+# Seconds until a run is planned again that found no slot, at least.
+_SECONDS = 3
+_SECONDS_NOT_AWAITED = 30
 
 
 class State(MessagesState):
@@ -89,8 +95,9 @@ class State(MessagesState):
 def build_consolidation_agent(
     d: Deployment, model: BaseChatModel | None = None
 ) -> CompiledStateGraph[Any, Context, Any, Any]:
-    """The consolidation agent, with `model` or the one that the settings name. Raises
-    `SettingsError` as `build_model`.
+    """The consolidation agent, with `model` or the one that the settings name.
+
+    Raises `SettingsError` as `build_model`, and for a deployment without consolidation.
     """
     if d.consolidation is None:
         raise SettingsError(
@@ -107,7 +114,8 @@ def build_consolidation_agent(
         client = get_client()
         try:
             if identity.names_nobody(d.settings, runtime):
-                return _answer(await _start_everybody(d, runtime, client))
+                answer = await _start_everybody(d, runtime, client)
+                return _answer(answer)
             draft = await _begin(d, runtime, client)
             async with _slot(draft, client), dreaming.failures_counted(draft, client):
                 async with draft.failure_recorded():
@@ -131,7 +139,9 @@ def build_consolidation_agent(
 
 
 def _check_limit() -> None:
-    """Raise `RuntimeError` where langgraph would fail the run at its end, when all is done."""
+    """Raises `RuntimeError` where langgraph would fail the run at its end, when all is done: whoever
+    began it allows too few steps.
+    """
     limit = get_config().get("recursion_limit")  # absent where it is langgraph's own
     if limit is not None and limit < _STEPS:
         raise RuntimeError(
@@ -148,8 +158,9 @@ def _answer(text: str) -> dict[str, Any]:
 
 
 async def _edit_for_script(editor: Editor, messages: list[AnyMessage]) -> dict[str, Any]:
-    """A script has no conversations on a server: it brings its own messages, and changes memory
-    itself, without a draft.
+    """Have the editor answer a script's messages. Returns the state with its answer.
+
+    A script has no conversations on a server. It changes memory itself, without a draft.
     """
     CURRENT_DRAFT.set(None)
     answer = await last_answer(editor, messages)
@@ -193,14 +204,16 @@ async def _begin(d: Deployment, runtime: Runtime[Context], client: LangGraphClie
     if d.memory.is_shared:
         raise NothingToDoError(SHARED)
     draft = _new_draft(d, runtime)
-    since, present = await draft.since_it_began()
-    if since.everything or since.conversation:
+    since, controls = await draft.since_it_began()
+    is_forgotten = since.everything or since.conversation
+    if is_forgotten:
         raise NothingToDoError(FORGOTTEN)
     if since.fact and not draft.record.dry_run:
-        raise NothingToDoError(await _begin_anew(draft, client))
+        answer = await _begin_anew(draft, client)
+        raise NothingToDoError(answer)
     if in_temporary_conversation():
         raise NothingToDoError(TEMPORARY)
-    if present.paused:
+    if controls.paused:
         if draft.record.kind == "dream":
             await dreaming.pause(draft)
         raise NothingToDoError(f"{PAUSED}: nothing is consolidated.")
@@ -208,6 +221,7 @@ async def _begin(d: Deployment, runtime: Runtime[Context], client: LangGraphClie
 
 
 def _new_draft(d: Deployment, runtime: Runtime[Context]) -> Draft:
+    """A draft for this run's person, without files or conversations."""
     trigger = _trigger()
     kind: BatchKind = trigger if is_batch_kind(trigger) else "conversations"
     context = identity.run_context(runtime)
@@ -217,7 +231,8 @@ def _new_draft(d: Deployment, runtime: Runtime[Context]) -> Draft:
     assistant = owner.assistant_id or d.default_assistant
     files = d.memory.namespace(owner.actor, assistant)
     store = get_store()
-    record = Record(caller.run_id, now(), dry_run=context.dry_run, kind=kind)
+    started_at = now()
+    record = Record(caller.run_id, started_at, dry_run=context.dry_run, kind=kind)
     memory = Memory(store, owner.actor, files, d, began)
     return Draft(owner, record, memory, trigger)
 
@@ -230,10 +245,8 @@ def _trigger() -> Any:
 
 @asynccontextmanager
 async def _slot(draft: Draft, client: LangGraphClient) -> AsyncIterator[None]:
-    """Hold a slot of this process. Raises `NothingToDoError` if none is free in time; a planned run
-    is planned again.
-    """
-    is_asked = draft.trigger in {None, "asked", "bring"}
+    """Hold a slot of this process. Raises `NothingToDoError` if none is free in time."""
+    is_asked = draft.trigger in _AWAITED
     is_dry = draft.record.dry_run
     seconds = TURN_SECONDS if is_asked or is_dry else 0
     at_once = draft.rules.at_once
@@ -248,22 +261,32 @@ async def _slot(draft: Draft, client: LangGraphClient) -> AsyncIterator[None]:
         if has_slot:
             yield
             return
-        if is_dry:
-            raise NothingToDoError(REHEARSING)
-        if draft.trigger == "bring":
-            raise NothingToDoError(READING)
-        least = 30 if draft.trigger in {"idle", "sweep", "dream"} else 3
-        # So that they do not all come back at once.
-        seconds_later = random.randint(least, 3 * least)  # noqa: S311
-        await _plan_again(draft, seconds_later, client)
-        raise NothingToDoError(f"{at_once} consolidations are at work; another run is planned.")
+        answer = await _without_slot(draft, client)
+        raise NothingToDoError(answer)
+
+
+async def _without_slot(draft: Draft, client: LangGraphClient) -> str:
+    """Plan another run in place of one that found no slot, unless its person can ask again. Returns
+    its answer.
+    """
+    if draft.record.dry_run:
+        return REHEARSING
+    if draft.trigger == Trigger.BRING:
+        return READING
+    least = _SECONDS
+    if draft.trigger in _NOT_AWAITED:
+        least = _SECONDS_NOT_AWAITED
+    # So that they do not all come back at once.
+    seconds_later = random.randint(least, 3 * least)  # noqa: S311
+    await _plan_again(draft, seconds_later, client)
+    return f"{draft.rules.at_once} consolidations are at work; another run is planned."
 
 
 async def _begin_anew(draft: Draft, client: LangGraphClient) -> str:
     """Plan another run in place of one from before a deletion for good, which could write nothing.
     Returns its answer.
     """
-    if draft.trigger == "bring":  # the text is in this run alone
+    if draft.trigger == Trigger.BRING:  # the text is in this run alone
         return f"{ERASED} Send the text again."
     await _plan_again(draft, 0, client)
     return f"{ERASED} Another run is planned."
@@ -282,18 +305,22 @@ async def _plan_again(draft: Draft, seconds: int, client: LangGraphClient) -> No
 
 
 async def _edit_and_judge(editor: Editor, draft: Draft) -> Verdict:
-    """Have the model edit the draft, and once more, with the reason, if what it did is refused."""
-    refused = ""
+    """Have the model edit the draft, and once more, with the reason, if what it did is refused.
+
+    Returns the verdict on the last attempt.
+    """
+    reason = ""
     for _ in range(_ATTEMPTS):
-        ending = await edit(editor, draft, refused)
+        ending = await edit(editor, draft, reason)
         verdict = await judge(draft, ending)
-        refused = verdict.objection
-        if not refused:
+        reason = verdict.retry_reason
+        if not reason:
             break
     return verdict
 
 
 async def _commit(draft: Draft, verdict: Verdict, client: LangGraphClient) -> Record:
+    """Commit a batch to memory, or to the draft of its dream. Returns the run's record."""
     async with draft.failure_recorded():
         if draft.dream:
             return await dreaming.keep_batch(draft, verdict, client)
@@ -305,8 +332,10 @@ async def _commit(draft: Draft, verdict: Verdict, client: LangGraphClient) -> Re
 
 async def _index_for_recall(draft: Draft, record: Record, client: LangGraphClient) -> None:
     """Bring the index of the person's conversations up to date, so that the next search need not."""
+    if draft.record.dry_run or draft.dream:
+        return
     is_committed = record.status in {"done", "proposed"}
-    if draft.record.dry_run or draft.dream or not is_committed:
+    if not is_committed:
         return
     memory = draft.memory
     d = memory.deployment

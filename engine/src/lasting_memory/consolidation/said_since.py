@@ -22,11 +22,12 @@ async def said_since(
 ) -> list[Dated]:
     """What the person said in these conversations after a time, in ISO format, UTC.
 
-    That is the last message of each run's input, as long as it is still in its conversation. The
-    threads have one of the metadata in `owned`.
+    That is the last message of each run's input, as long as it is still in its conversation. Only
+    threads count that have one of the metadata in `owned`.
     """
-    said = list[Dated]()
-    threads = await recall.threads_by_id(client.threads, thread_ids, owned, ["thread_id", "values"])
+    messages = list[Dated]()
+    fields = ["thread_id", "values"]
+    threads = await recall.threads_by_id(client.threads, thread_ids, owned, fields)
     for thread in threads:
         talk = await platform.in_thread(recall.conversation, thread, ("user",))
         present = {turn.text for turn in talk.turns}
@@ -36,18 +37,20 @@ async def said_since(
                 thread["thread_id"], limit=_RUNS, select=["run_id", "kwargs"]
             )
         for run in runs:
-            at = identity.time_of_run(str(run["run_id"]))
+            run_id = str(run["run_id"])
+            at = identity.time_of_run(run_id)
             if at <= since:
                 continue
             text = last_words(run)
             if text in present:
-                said.append(Dated(text, at))
-    return said
+                messages.append(Dated(text, at))
+    return messages
 
 
 def last_words(run: Mapping[str, Any]) -> str:
-    """The last message of a person in a run's input; "" for none."""
-    run_input = (run.get("kwargs") or {}).get("input")
+    """The last message of a person in a run's input; "" for none, or an input that is no message."""
+    run_arguments = run.get("kwargs") or {}
+    run_input = run_arguments.get("input")
     messages: Any = None
     if isinstance(run_input, Mapping):
         messages = run_input.get("messages")

@@ -1,17 +1,21 @@
-"""Who vouches for what a batch adds: its conversations, or what it merged, never its model."""
+"""Who vouches for what a batch adds: its conversations, or what it merged, never its model.
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+An *entry* is a line of a text, or a value of a JSON object (`memory/sources.py`), and its *source*
+says who vouches for it (`Source`).
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from deepagents.backends.protocol import FileData
 from langgraph.store.base import Item
 
 from lasting_memory import platform
+from lasting_memory.consolidation.changed_places import places
 from lasting_memory.consolidation.drafts import Draft
 from lasting_memory.consolidation.facts import Findings, key_of
 from lasting_memory.deployment import Source
 from lasting_memory.memory import journal
 from lasting_memory.memory.folder import Folder, sources_of_files
-from lasting_memory.memory.journal import edits
 from lasting_memory.memory.proposals import Changed, Proposal, Sources, added_sources
 from lasting_memory.memory.sources import (
     Vouch,
@@ -26,26 +30,30 @@ from lasting_memory.vouching import Evidence
 
 
 def sources_now(files: Mapping[str, Source], proposals: Iterable[Proposal]) -> dict[str, Source]:
-    """Who vouches for the entries of memory, with what is proposed and not decided."""
-    known = dict[str, Source]()
+    """The sources of memory's entries, by entry: of those in files, and of those that are only
+    proposed.
+    """
+    sources = dict[str, Source]()
     for proposal in proposals:
         for by_entry in proposal.sources.values():
-            known.update(by_entry)
-    return {**known, **files}
+            sources.update(by_entry)
+    sources.update(files)
+    return sources
 
 
 def sources_of_changes(
     draft: Draft, changed: Sequence[Changed], memory: Mapping[str, Source]
 ) -> dict[str, dict[str, Source]]:
-    """Who vouches for the entries that changes add, by path and entry. `memory` has the entries of
-    memory. Blocks.
+    """The sources of the entries that changes add, by path and entry. `memory` has those of
+    memory's entries. Blocks.
 
     A line that merges others is confirmed if one of them, or all that it took the place of, say it
     and were confirmed; one that merges a doubtful one is as doubtful. Of a text that was brought
     nothing is confirmed.
     """
-    vouch = _of_a_text(memory)
-    if draft.reading is None:
+    if draft.reading:
+        vouch = _vouch_for_text(memory)
+    else:
         evidence = _with_merged(draft.evidence, changed, memory)
         vouch = evidence.vouch(memory)
     sources = dict[str, dict[str, Source]]()
@@ -54,11 +62,13 @@ def sources_of_changes(
     return sources
 
 
-def _of_a_text(memory: Mapping[str, Source]) -> Vouch:
-    """The `Vouch` of what a brought text says, and memory does not."""
+def _vouch_for_text(memory: Mapping[str, Source]) -> Vouch:
+    """The `Vouch` of a text that was brought: what memory does not have is unconfirmed."""
 
     def vouch(entry: str, known: Source | None) -> Source:
-        return known or memory.get(entry, Source.UNCONFIRMED)
+        if known:
+            return known
+        return memory.get(entry, Source.UNCONFIRMED)
 
     return vouch
 
@@ -66,95 +76,113 @@ def _of_a_text(memory: Mapping[str, Source]) -> Vouch:
 def _with_merged(
     evidence: Evidence, changed: Sequence[Changed], memory: Mapping[str, Source]
 ) -> Evidence:
-    """The evidence, and the person's own lines in whose place a batch puts others."""
+    """The evidence, and as the person's own words the confirmed lines in whose place a batch puts
+    others: each for itself, and together if all of a place are confirmed and one line replaces them.
+    """
     messages = list[list[str]]()
     for change in changed:
-        for taken, put in _places(change):
-            said = list[str]()
-            for entry in taken:
+        old = entries(change.key, change.before)
+        new = entries(change.key, change.after)
+        for place in places(old, new):
+            confirmed = list[str]()
+            for entry in place.taken:
                 if memory.get(entry) is Source.CONFIRMED:
-                    said.append(text_of(entry))
-            for text in said:
-                messages.append([text])
-            is_all_said = len(said) == len(taken)
-            if len(put) == 1 and is_all_said:
-                messages.append(said)
+                    text = text_of(entry)
+                    confirmed.append(text)
+                    messages.append([text])
+            are_all_confirmed = len(confirmed) == len(place.taken)
+            is_one_line = len(place.put) == 1
+            if is_one_line and are_all_confirmed:
+                messages.append(confirmed)
     return evidence.with_own(*messages)
 
 
-def _places(change: Changed) -> Iterator[tuple[list[str], list[str]]]:
-    """The entries that are taken out and put in, place by place."""
-    old = entries(change.key, change.before)
-    new = entries(change.key, change.after)
-    for start, end, new_start, new_end in edits(old, new):
-        taken = old[start:end]
-        put = new[new_start:new_end]
-        yield taken, put
-
-
 def unconfirmed(changed: Sequence[Changed], sources: Sources) -> Findings:
-    """The new lines that nobody vouches for. Blocks."""
-    found = Findings()
+    """The new lines that nobody vouches for; of a JSON file its first such value. Blocks."""
+    findings = Findings()
     for change in changed:
-        doubtful = list[str]()
-        for entry, source in sources.get(change.path, {}).items():
-            if source is Source.UNCONFIRMED:
-                doubtful.append(entry)
+        by_entry = sources.get(change.path, {})
+        doubtful = _doubtful_entries(by_entry)
         if not doubtful:
             continue
         if change.path.endswith(".json"):
-            text = text_of(doubtful[0])
-            found[change.path, key_of(text)] = text
-            continue
-        for raw_line in change.after.split("\n"):
-            if entry_of(raw_line) in doubtful:
-                line = raw_line.strip()
-                found[change.path, key_of(line)] = line
-    return found
+            first_value = text_of(doubtful[0])
+            lines = [first_value]
+        else:
+            lines = _lines_with(doubtful, change.after)
+        for line in lines:
+            place = (change.path, key_of(line))
+            findings[place] = line
+    return findings
 
 
-async def raise_what_was_said(draft: Draft) -> None:
-    """Confirm the unconfirmed lines of memory that the person said in a batch.
+def _doubtful_entries(sources: Mapping[str, Source]) -> list[str]:
+    """The entries that nobody vouches for, of these sources by entry."""
+    doubtful = list[str]()
+    for entry, source in sources.items():
+        if source is Source.UNCONFIRMED:
+            doubtful.append(entry)
+    return doubtful
+
+
+def _lines_with(wanted: Collection[str], text: str) -> list[str]:
+    """The lines of a text that have these entries."""
+    lines = list[str]()
+    for raw_line in text.split("\n"):
+        if entry_of(raw_line) in wanted:
+            line = raw_line.strip()
+            lines.append(line)
+    return lines
+
+
+# --- Lines of memory that the person says now
+
+
+async def confirm_lines_in_memory(draft: Draft) -> None:
+    """Confirm the unconfirmed lines of memory that the person said in a batch's conversations.
 
     Raises `ValueError` as `Folder.change`.
     """
-    memory = draft.memory
-    if draft.record.dry_run or draft.reading or not draft.evidence.own_messages:
+    if draft.record.dry_run or draft.reading:
         return
+    if not draft.evidence.own_messages:
+        return
+    memory = draft.memory
     files = await journal.all_items(memory.store, memory.files)
-    raised = await platform.in_thread(_raised, draft.evidence, files)
-    author = draft.author
+    confirmed = await platform.in_thread(_confirmed_now, draft.evidence, files)
     folder = Folder(
-        memory.deployment, memory.store, memory.files, "/memories", author, memory.began
+        memory.deployment, memory.store, memory.files, "/memories", draft.author, memory.began
     )
-    for key, said in raised.items():
-        vouch = _raising(said)
+    for key, entries_of_file in confirmed.items():
+        vouch = _vouch_confirming(entries_of_file)
         await folder.change(key, _unchanged, bounded=False, vouch=vouch)
 
 
-def _raised(evidence: Evidence, files: Sequence[Item]) -> dict[str, set[str]]:
+def _confirmed_now(evidence: Evidence, files: Sequence[Item]) -> dict[str, set[str]]:
     """The unconfirmed entries of files that the person said now, by key. Blocks."""
     known = sources_of_files(files)
     vouch = evidence.vouch(known)
-    raised = dict[str, set[str]]()
+    confirmed = dict[str, set[str]]()
     for item in files:
         content = file_text(item)
         signs = signs_in(item.value)
-        said = set[str]()
+        entries_here = set[str]()
         for entry, source in sources_in(item.key, content, signs).items():
             # What the assistant concluded counts as it did: no revision is made for that alone.
             if source is not Source.UNCONFIRMED:
                 continue
             if vouch(entry, source) is Source.CONFIRMED:
-                said.add(entry)
-        if said:
-            raised[item.key] = said
-    return raised
+                entries_here.add(entry)
+        if entries_here:
+            confirmed[item.key] = entries_here
+    return confirmed
 
 
-def _raising(said: Collection[str]) -> Vouch:
+def _vouch_confirming(confirmed: Collection[str]) -> Vouch:
+    """The `Vouch` that confirms these entries, and leaves others as they are."""
+
     def vouch(entry: str, known: Source | None) -> Source:
-        if entry in said:
+        if entry in confirmed:
             return Source.CONFIRMED
         return known or Source.INFERRED
 
@@ -162,4 +190,5 @@ def _raising(said: Collection[str]) -> Vouch:
 
 
 def _unchanged(before: FileData | None) -> FileData | None:
+    """A change of a file that leaves it as it is, for a revision that only changes its sources."""
     return before

@@ -12,21 +12,23 @@ from lasting_memory.people.namespaces import Namespace
 
 
 class StoredMemory(NamedTuple):
-    """The items of the files, of their journals, and of lines that were taken back in revisions
-    which are no longer kept; the memory's proposals; and the items of the other places.
+    """The items of a memory, place by place.
+
+    `dropped` are lines that were taken back in revisions which are no longer kept. `other_places`
+    are those that `read_stored_memory` was given, in their order.
     """
 
     files: Sequence[Item]
     revisions: Sequence[Item]
     dropped: Sequence[Item]
     proposals: Sequence[Proposal]
-    others: Sequence[Sequence[Item]]
+    other_places: Sequence[Sequence[Item]]
 
 
 async def read_stored_memory(
     memory: Memory, other_places: Sequence[Namespace] = ()
 ) -> StoredMemory:
-    """Read a memory, and what is in these other places, all at once."""
+    """Read a memory, and the items of these other namespaces, all at once."""
     places = [
         memory.files,
         namespaces.journals(memory.files),
@@ -34,13 +36,13 @@ async def read_stored_memory(
         namespaces.proposals(memory.actor),
         *other_places,
     ]
-    found = await journal.all_items_of(memory.store, places)
-    files, revisions, dropped, proposal_items, *others = found
+    items_of_places = await journal.all_items_of(memory.store, places)
+    files, revisions, dropped, proposal_items, *others = items_of_places
     proposals = await proposals_in(proposal_items)
     return StoredMemory(
         files=files,
         revisions=revisions,
         dropped=dropped,
         proposals=memory.own_proposals(proposals),
-        others=others,
+        other_places=others,
     )

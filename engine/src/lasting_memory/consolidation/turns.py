@@ -1,8 +1,8 @@
-"""Places that people share, such as the one for rehearsals: a free one goes to whoever had one
-longest ago.
+"""Places that people share, such as the one for dry runs: a free one goes to whoever had one longest
+ago.
 
-So somebody who asks again and again gets the places that nobody else waits for. Each process has
-its own.
+So somebody who asks again and again gets the places that nobody else waits for. A *place* lets one
+run or request of a person work. Each process has its own.
 """
 
 import asyncio
@@ -18,10 +18,12 @@ _PEOPLE = 10_000
 
 @dataclass(eq=False, slots=True)
 class _Waiting:
-    """Somebody who waits. `take` takes a place for them if one is free, and says whether it did."""
+    """Somebody who waits. `take_free` takes a place for them if one is free, and says whether it
+    did. `decided` is set when they wait no longer, with or without a place.
+    """
 
     person: Actor
-    take: Callable[[], bool]
+    take_free: Callable[[], bool]
     number: int
     loop: asyncio.AbstractEventLoop
     decided: asyncio.Event = field(default_factory=asyncio.Event)
@@ -38,23 +40,27 @@ class Turns:
     def __init__(self, most_waiting: int | None = None) -> None:
         self._most_waiting = most_waiting
         self._waiting = list[_Waiting]()
-        self._had_at = dict[Actor, int]()  # by person, in this order; larger numbers are later
+        # When each person had a place last, as a number that grows; the latest person is last.
+        self._had_at = dict[Actor, int]()
         self._number = 0
 
-    async def take(self, person: Actor, take: Callable[[], bool], seconds: float) -> bool:
-        """Take a place, once it is this person's turn. False if that takes longer, or too many wait
-        whose turn is earlier.
+    async def take(self, person: Actor, take_free: Callable[[], bool], seconds: float) -> bool:
+        """Take a place, once it is this person's turn, and return True. `take_free` takes one if
+        one is free, and says whether it did.
+
+        False if it takes more than these seconds, the person waits already, or too many wait whose
+        turn is earlier.
         """
         # A place that is free is nobody's who waits: `ended` would have given it to them.
-        if take():
-            self._note(person)
+        if take_free():
+            self._note_place(person)
             return True
         people_waiting = [other.person for other in self._waiting]
         if seconds <= 0 or person in people_waiting:
             return False
         self._number += 1
         loop = asyncio.get_running_loop()
-        mine = _Waiting(person, take, self._number, loop)
+        mine = _Waiting(person, take_free, self._number, loop)
         self._waiting.append(mine)
         self._send_away_one_too_many()
         try:
@@ -68,32 +74,37 @@ class Turns:
         return mine.has_place
 
     def _send_away_one_too_many(self) -> None:
-        """Have the last one wait no longer, where more wait than may."""
+        """Have the one whose turn is last wait no longer, where more wait than may."""
         if self._most_waiting is None:
             return
         if len(self._waiting) > self._most_waiting:
             last = max(self._waiting, key=self._order)
-            self._decide(last)
+            self._end_wait(last)
 
     @property
     def is_anybody_waiting(self) -> bool:
+        """Whether somebody waits for a place."""
         return bool(self._waiting)
 
     def ended(self, person: Actor) -> None:
-        """A place of this person's is free again: give it to the next."""
-        self._note(person)
-        for waiting in sorted(self._waiting, key=self._order):
-            if waiting.take():
+        """A place of this person's is free again: give what is free to those who wait, in their
+        order.
+        """
+        self._note_place(person)
+        in_order = sorted(self._waiting, key=self._order)
+        for waiting in in_order:
+            if waiting.take_free():
                 waiting.has_place = True
-                self._note(waiting.person)
-                self._decide(waiting)
+                self._note_place(waiting.person)
+                self._end_wait(waiting)
 
     def _order(self, waiting: _Waiting) -> tuple[int, int]:
         """Who had a place longest ago comes first; of several who had none, who came first."""
         had_place_at = self._had_at.get(waiting.person, 0)
         return had_place_at, waiting.number
 
-    def _note(self, person: Actor) -> None:
+    def _note_place(self, person: Actor) -> None:
+        """Note that a person has a place now, or had one until now."""
         self._number += 1
         self._had_at.pop(person, None)
         self._had_at[person] = self._number
@@ -101,9 +112,10 @@ class Turns:
             first = next(iter(self._had_at))
             del self._had_at[first]
 
-    def _decide(self, waiting: _Waiting) -> None:
-        """Have somebody wait no longer. Runs may have event loops of their own."""
+    def _end_wait(self, waiting: _Waiting) -> None:
+        """Have somebody wait no longer."""
         self._waiting.remove(waiting)
+        # Runs may have event loops of their own.
         waiting.loop.call_soon_threadsafe(waiting.decided.set)
 
 
@@ -118,18 +130,19 @@ class Places:
 
     @asynccontextmanager
     async def taken(self, person: Actor, places: int, seconds: float) -> AsyncIterator[bool]:
-        """Hold one of so many places, once it is this person's turn. Says False if that takes
-        longer.
+        """Hold one of so many places, once it is this person's turn, and yield True. Yields False,
+        without a place, if that takes more than these seconds.
         """
         mine = object()
 
-        def take() -> bool:
+        def take_free() -> bool:
             if len(self._holders) < places:
                 self._holders.add(mine)
             return mine in self._holders
 
         try:
-            yield await self._turns.take(person, take, seconds)
+            has_place = await self._turns.take(person, take_free, seconds)
+            yield has_place
         finally:
             if mine in self._holders:
                 self._holders.remove(mine)

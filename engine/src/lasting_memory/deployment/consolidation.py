@@ -41,7 +41,7 @@ class Consolidation:
     # use count less.
     fact_words_kept: PositiveFloat = 2 / 3
     # The kinds of change that it may make: {"add"} alone never changes what memory has. Other
-    # changes of a batch are left out, line by line (consolidation/kinds.py tells the kinds apart).
+    # changes of a batch are left out, line by line (consolidation/permitted_changes.py tells them apart).
     may: Annotated[AbstractSet[Kind], Field(min_length=1), AfterValidator(frozenset)] = frozenset(
         KINDS
     )
