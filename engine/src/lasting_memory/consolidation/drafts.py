@@ -25,7 +25,7 @@ from lasting_memory.consolidation.batch import Due
 from lasting_memory.consolidation.bringing import Reading
 from lasting_memory.consolidation.brought import Part
 from lasting_memory.consolidation.changed_ends import DatedKey, end_differences
-from lasting_memory.consolidation.dreams import DreamDraft
+from lasting_memory.consolidation.dream_threads import LoadedDream
 from lasting_memory.consolidation.facts import Key, TextFile, differences, text_files
 from lasting_memory.consolidation.lines_over import LinesOver
 from lasting_memory.consolidation.no_batch import NothingToDoError
@@ -87,7 +87,7 @@ class Draft:
     # All that its new lines may say; None: anything.
     source: Sequence[TextFile] | None = None
     reading: Reading | None = None  # of a text that was brought
-    dream: DreamDraft | None = None  # of memory that is built anew
+    dream: LoadedDream | None = None  # of memory that is built anew
     # What the person said in these conversations, and what texts from elsewhere said.
     evidence: Evidence = field(default_factory=Evidence)
     steps: int = 0  # model calls of this attempt
