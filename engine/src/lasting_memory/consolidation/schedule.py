@@ -80,7 +80,7 @@ async def start(
                 input={"messages": []},
                 context=owner.context(),
                 metadata={"trigger": trigger, "consolidates": consolidates},
-                # "rollback" takes back the newest run: one that waits has written nothing.
+                # "rollback" takes back the run that was planned before: it has written nothing.
                 multitask_strategy="rollback" if may_take_back else "enqueue",
                 durability="exit",  # one checkpoint a run, with its answer
                 # The new thread belongs to the run's person, also if an operator creates it.
