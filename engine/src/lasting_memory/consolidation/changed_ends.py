@@ -31,8 +31,10 @@ def end_differences(change: Changed) -> tuple[DatedLines, DatedLines]:
     """The lines that a change takes out, and those that it adds; a line with another end is both.
     None of a text without ends. Blocks.
     """
+    if change.key.endswith(".json"):
+        return {}, {}
     has_ends = may_have_ends(change.before) or may_have_ends(change.after)
-    if change.key.endswith(".json") or not has_ends:
+    if not has_ends:
         return {}, {}
     before = _dated_lines([change.before])
     after = _dated_lines([change.after])
@@ -76,15 +78,19 @@ def ends_returning(
         suspects = dict[Key, str]()
         gone = dict[Key, Dated]()
         for name, line in added.items():
-            has_other_end_now = name not in present and name.key in present_facts
-            if has_other_end_now and name in taken:
+            if name not in taken:
+                continue
+            is_in_memory = name in present
+            has_other_end = name.key in present_facts and not is_in_memory
+            if has_other_end:
                 suspects[name.key] = line
                 gone[name.key] = taken[name]
         if not suspects:
             continue
         comparison = Comparison(present_facts, gone, said, rules)
         for key, line_gone in comparison.returning(suspects).items():
-            findings[change.path, key] = finding_of(line_gone)
+            finding = finding_of(line_gone)
+            findings[change.path, key] = finding
     return findings
 
 
@@ -93,6 +99,7 @@ def _dated_lines(texts: Iterable[str]) -> DatedLines:
     dated_lines = DatedLines()
     files = [("", text) for text in texts]
     for key, line in fact_lines(files):
-        name = DatedKey(key, end_of(line))
+        end = end_of(line)
+        name = DatedKey(key, end)
         dated_lines.setdefault(name, line)
     return dated_lines

@@ -6,13 +6,13 @@ good, which it may have read.
 """
 
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory import platform
 from lasting_memory.consolidation.drafts import Draft
+from lasting_memory.consolidation.due import Positions
 from lasting_memory.consolidation.facts import facts_of
 from lasting_memory.consolidation.judging import Verdict
 from lasting_memory.consolidation.no_batch import ERASED
@@ -42,7 +42,7 @@ class _Outcome:
     """
 
     record: Record
-    positions: Mapping[str, Position] = field(default_factory=dict)
+    positions: Positions = field(default_factory=Positions)
     proposal: Proposal | None = None
 
 
@@ -105,9 +105,10 @@ async def _carry_out(
     if verdict.problem:
         return _leave_due(draft, record, verdict)
     if is_overtaken and not is_dry:
-        overtaken = replace(verdict, problem=OVERTAKEN, notes=[note("overtaken")])
+        why = note("overtaken")
+        overtaken = replace(verdict, problem=OVERTAKEN, notes=[why])
         return _leave_due(draft, record, overtaken)
-    positions = dict[str, Position]()
+    positions = Positions()
     for item in draft.shown:
         positions[item.thread_id] = item.advanced()
     if is_dry or not verdict.changed:
@@ -143,10 +144,8 @@ async def _record_of(draft: Draft, verdict: Verdict) -> Record:
     if verdict.problem:
         return record
     base_files = draft.base_files()
-    memory = await platform.in_thread(facts_of, base_files)
-    proposed = await platform.in_thread(
-        reading.count_proposed, verdict.changed, memory, draft.rules
-    )
+    facts = await platform.in_thread(facts_of, base_files)
+    proposed = await platform.in_thread(reading.count_proposed, verdict.changed, facts, draft.rules)
     return replace(record, proposed=proposed)
 
 
@@ -211,10 +210,11 @@ def _leave_due(draft: Draft, record: Record, verdict: Verdict) -> _Outcome:
     undone = draft.record.ended(
         "undone", verdict.problem, notes=[*verdict.notes], found=record.found
     )
-    positions = dict[str, Position]()
+    positions = Positions()
     for item in draft.shown:
         position = item.position
-        positions[item.thread_id] = replace(position, undone=position.undone + 1)
+        times = position.undone + 1
+        positions[item.thread_id] = replace(position, undone=times)
     return _Outcome(undone, positions)
 
 
@@ -234,11 +234,13 @@ async def _keep_failed(draft: Draft, failure: str) -> Record:
     memory = draft.memory
     gets = position_gets(memory.actor, draft.thread_ids)
     items = await memory.store.abatch(gets)
-    positions = dict[str, Position]()
-    for item, position in zip(draft.shown, positions_in(items), strict=True):
+    present = positions_in(items)
+    positions = Positions()
+    for item, position in zip(draft.shown, present, strict=True):
         if position != item.position:  # another run of this person has read it meanwhile
             continue
-        positions[item.thread_id] = replace(position, failed=position.failed + 1)
+        times = position.failed + 1
+        positions[item.thread_id] = replace(position, failed=times)
     await draft.keep(failed, positions)
     return failed
 
@@ -261,7 +263,9 @@ async def _drop(draft: Draft, reason: str) -> Record:
     the run's record, which is kept. `reason` is `ERASED` or `GONE`.
     """
     draft.more = True
-    kind = "fact_deleted" if reason == ERASED else "conversation_deleted"
-    dropped = draft.record.ended("undone", reason, notes=[note(kind)])
+    why = note("conversation_deleted")
+    if reason == ERASED:
+        why = note("fact_deleted")
+    dropped = draft.record.ended("undone", reason, notes=[why])
     await draft.keep(dropped, quotes_facts=False)
     return dropped

@@ -152,8 +152,9 @@ class Draft:
         for item in self.shown:
             created_when_read[item.thread_id] = item.conversation.created_at
         fields = ["thread_id", "created_at"]
+        present = await threads_by_id(threads, self.thread_ids, self.owned, fields)
         created_now = dict[str, str]()
-        for thread in await threads_by_id(threads, self.thread_ids, self.owned, fields):
+        for thread in present:
             thread_id = str(thread["thread_id"])
             created_now[thread_id] = str(thread["created_at"])
         return created_now != created_when_read
@@ -219,10 +220,12 @@ class Draft:
         """
         began = self.memory.began
         ended_ops = journal.ended_ops(began)
-        results = await self.memory.store.abatch([*ended_ops, *ops])
+        all_ops = [*ended_ops, *ops]
+        all_results = await self.memory.store.abatch(all_ops)
         number = len(ended_ops)
-        since = journal.ended_in(results[:number], began)
-        return since, results[number:]
+        since = journal.ended_in(all_results[:number], began)
+        results = all_results[number:]
+        return since, results
 
     # --- What the model reads, and works on
 
@@ -250,12 +253,15 @@ class Draft:
         topics = list[TextFile]()
         searchable = list[str]()
         for path, text in self.current_files():
-            if path.startswith(_TOPICS) and path != _INDEX:
-                topics.append((path, text))
-                searchable.append(f"{path} {text}")
+            is_topic = path.startswith(_TOPICS) and path != _INDEX
+            if not is_topic:
+                continue
+            topic = (path, text)
+            topics.append(topic)
+            searchable.append(f"{path} {text}")
+        most = self.rules.topic_files_shown
         best_first = rank(talk, searchable)
-        best = best_first[: self.rules.topic_files_shown]
-        return [topics[number] for number, _ in best]
+        return [topics[number] for number, _ in best_first[:most]]
 
     async def begin(self, refused: str = "") -> list[AnyMessage]:
         """Begin an attempt with a new copy of the files. Returns the messages with which the model
@@ -284,7 +290,8 @@ class Draft:
             written = self.over.written.get(key)
             if written is not None:
                 value[WRITTEN] = dict(written)
-            ops.append(PutOp(self.memory.files, key, value))
+            op = PutOp(self.memory.files, key, value)
+            ops.append(op)
         copy = InMemoryStore()
         # Nothing is waited for: the copy is in this process, and has no index.
         copy.batch(ops)
@@ -393,7 +400,8 @@ class Draft:
         earlier = {**asdict(empty), **item.value}
         sums = dict[str, Any]()
         for name in _COUNTS:
-            sums[name] = earlier[name] + getattr(record, name)
+            count = getattr(record, name)
+            sums[name] = earlier[name] + count
         files = {**earlier["files"], **record.files}
         status = record.status
         if earlier["status"] == "proposed":
@@ -415,7 +423,8 @@ class Draft:
 
     async def _record_failure(self, error: BaseException) -> None:
         """Keep a record of a run that failed. Logs an error instead of raising it."""
-        failed = self.record.ended("failed", _why_failed(error), notes=[note("failed")])
+        reason = _why_failed(error)
+        failed = self.record.ended("failed", reason, notes=[note("failed")])
         try:
             await self.keep(failed)
         # A store raises what its driver raises. The run's own error counts.
@@ -438,8 +447,9 @@ def _why_failed(error: BaseException) -> str:
     kind = type(error)
     package_of_error, *_ = kind.__module__.split(".")
     this_package, *_ = __name__.split(".")
+    is_ours = package_of_error == this_package
     message = str(error)
-    if package_of_error == this_package and message:
+    if is_ours and message:
         return message
     return f"The run failed: {kind.__name__}; see the server's log."
 

@@ -15,10 +15,9 @@ from lasting_memory import platform, recall
 from lasting_memory.consolidation.dreams import (
     DraftFile,
     DraftUpdate,
+    DreamStore,
     FileUpdates,
     StoredDream,
-    put_draft,
-    read_stored_dream,
 )
 from lasting_memory.memory import journal
 from lasting_memory.memory.one_fact import Fact
@@ -28,6 +27,9 @@ from lasting_memory.memory.sources import entries, text_of
 from lasting_memory.people.identity import Actor
 
 _Value = TypeVar("_Value")
+# Ids of conversations, by entry.
+_Origins = dict[str, Sequence[str]]
+_NO_FILE = DraftFile("")
 
 
 # --- What a batch changes
@@ -40,7 +42,9 @@ class Spoken:
         """`texts` has all that is said in each conversation, by its id."""
         all_text = "\n".join(texts.values())
         self._language = recall.language(all_text)
-        self._stems_by_thread = {thread_id: self._stems(text) for thread_id, text in texts.items()}
+        self._stems_by_thread = dict[str, frozenset[str]]()
+        for thread_id, text in texts.items():
+            self._stems_by_thread[thread_id] = self._stems(text)
 
     def _stems(self, text: str) -> frozenset[str]:
         """The stems of a text's words, without stop words."""
@@ -51,14 +55,16 @@ class Spoken:
         """The ids of the conversations that have all words of an entry; of all conversations, if
         none has them, or the entry has no words.
         """
-        stems_of_entry = self._stems(text_of(entry))
+        all_ids = set(self._stems_by_thread)
+        text = text_of(entry)
+        stems_of_entry = self._stems(text)
         if not stems_of_entry:
-            return set(self._stems_by_thread)
+            return all_ids
         origins = set[str]()
         for thread_id, stems in self._stems_by_thread.items():
             if stems_of_entry <= stems:
                 origins.add(thread_id)
-        return origins or set(self._stems_by_thread)
+        return origins or all_ids
 
 
 def after_batch(
@@ -69,25 +75,26 @@ def after_batch(
 
     `changed` are the changes of the draft's files; `sources` say who vouches for what is new.
     """
-    origins_in_draft = dict[str, Sequence[str]]()
+    origins_in_draft = _Origins()
     for file in stored.files.values():
         origins_in_draft.update(file.origins)
     updates = FileUpdates()
-    origins_of_removed = set[str]()
+    origins_of_all_removed = set[str]()
     for change in changed:
-        key = change.key
-        old_file = stored.files.get(key) or DraftFile("")
-        removed = _origins_of_removed(old_file, change)
-        origins_of_removed.update(removed)
+        old_file = stored.files.get(change.key, _NO_FILE)
+        origins_of_removed = _origins_of_removed(old_file, change)
+        origins_of_all_removed.update(origins_of_removed)
         if change.deleted and not change.after:
-            updates[key] = None
+            updates[change.key] = None
             continue
-        origins = _origins_after(old_file, change, origins_in_draft, removed, spoken)
         new_sources = sources.get(change.path, {})
         all_sources = {**old_file.sources, **new_sources}
-        present_sources = _only_present(all_sources, key, change.after)
-        updates[key] = DraftFile(change.after, origins, present_sources)
-    return updates, origins_of_removed
+        updates[change.key] = DraftFile(
+            content=change.after,
+            origins=_origins_after(old_file, change, origins_in_draft, origins_of_removed, spoken),
+            sources=_only_present(all_sources, change.key, change.after),
+        )
+    return updates, origins_of_all_removed
 
 
 def _origins_of_removed(old_file: DraftFile, change: Changed) -> set[str]:
@@ -95,9 +102,10 @@ def _origins_of_removed(old_file: DraftFile, change: Changed) -> set[str]:
     entries_after = set(entries(change.key, change.after))
     origins_of_removed = set[str]()
     for entry in entries(change.key, old_file.content):
-        if entry not in entries_after:
-            origins = old_file.origins.get(entry, ())
-            origins_of_removed.update(origins)
+        if entry in entries_after:
+            continue
+        origins = old_file.origins.get(entry, ())
+        origins_of_removed.update(origins)
     return origins_of_removed
 
 
@@ -107,12 +115,12 @@ def _origins_after(
     origins_in_draft: Mapping[str, Sequence[str]],
     origins_of_removed: Collection[str],
     spoken: Spoken,
-) -> dict[str, Sequence[str]]:
+) -> _Origins:
     """The origins of the entries of a changed file. An entry that is not from a conversation has
     none.
     """
     entries_before = set(entries(change.key, old_file.content))
-    origins_after = dict[str, Sequence[str]]()
+    origins_after = _Origins()
     for entry in entries(change.key, change.after):
         if entry in entries_before:
             origins = old_file.origins.get(entry)
@@ -146,15 +154,17 @@ async def drop_threads(store: BaseStore, actor: Actor, deleted_ids: Collection[s
     """Take what came of these conversations, which were deleted, out of a draft that waits, and out
     of what dreams propose.
     """
-    stored = await read_stored_dream(store, actor)
-    has_read_any = not stored.threads.keys().isdisjoint(deleted_ids)
-    if stored.dream is not None and has_read_any:
+    began = journal.Began(actor)
+    dreams = DreamStore(store, actor, began)
+    stored = await dreams.read()
+    deleted_read = stored.threads.keys() & set(deleted_ids)
+    if stored.dream is not None and deleted_read:
         update = await platform.in_thread(without_threads, stored, deleted_ids)
         # A run that is at work may store an older text of the draft after this. The items of the
         # deleted conversations stay, and tell the next run to take their entries out again.
-        for thread_id in deleted_ids:
-            update.threads.pop(thread_id, None)
-        await put_draft(store, actor, update, journal.Began(actor))
+        for thread_id in deleted_read:
+            del update.threads[thread_id]
+        await dreams.put_draft(update)
     await drop_threads_of_proposals(store, actor, deleted_ids)
 
 
@@ -165,34 +175,35 @@ def without_threads(stored: StoredDream, deleted_ids: Collection[str]) -> DraftU
     An entry that has other origins, too, also goes. These are read once more, and so are those whose
     entries a deleted one has replaced.
     """
+    deleted = set(deleted_ids)
     reread = set(deleted_ids)
     update = DraftUpdate()
     for key, file in stored.files.items():
-        dropped = _entries_from(file, deleted_ids)
-        if not dropped:
-            continue
+        dropped = _entries_from(file, deleted)
         for entry in dropped:
             origins = file.origins[entry]
             reread.update(origins)
-        update.files[key] = _without_entries(key, file, dropped)
+        if dropped:
+            update.files[key] = _without_entries(key, file, dropped)
     for thread_id in deleted_ids:
-        deleted = stored.thread(thread_id)
-        reread.update(deleted.replaced)
+        thread = stored.thread(thread_id)
+        reread.update(thread.replaced)
     for thread_id in reread.intersection(stored.threads):
         update.threads[thread_id] = None  # as if nothing of it was read
     return update
 
 
-def _entries_from(file: DraftFile, thread_ids: Collection[str]) -> set[str]:
+def _entries_from(file: DraftFile, thread_ids: set[str]) -> set[str]:
     """The entries of a file that have one of these conversations among their origins."""
     found = set[str]()
     for entry, origins in file.origins.items():
-        if not set(origins).isdisjoint(thread_ids):
-            found.add(entry)
+        if thread_ids.isdisjoint(origins):
+            continue
+        found.add(entry)
     return found
 
 
-def _without_entries(key: str, file: DraftFile, dropped: Collection[str]) -> DraftFile | None:
+def _without_entries(key: str, file: DraftFile, dropped: set[str]) -> DraftFile | None:
     """A file of the draft without these entries; None if nothing is left.
 
     A JSON object goes whole: its other values are read again with the conversations.
@@ -202,7 +213,7 @@ def _without_entries(key: str, file: DraftFile, dropped: Collection[str]) -> Dra
     staying = list[str]()
     for line in file.content.split("\n"):
         entries_of_line = entries(key, line)  # one, or none where the line has no text
-        if not entries_of_line or entries_of_line[0] not in dropped:
+        if dropped.isdisjoint(entries_of_line):
             staying.append(line)
     content = "\n".join(staying)
     return _with_content(key, file, content)
@@ -226,13 +237,14 @@ async def erase_from_dream(
     """Take a fact that is deleted for good out of the draft. Returns how many files had it; with
     `dry_run` it only counts.
     """
-    stored = await read_stored_dream(store, actor)
+    dreams = DreamStore(store, actor, began)
+    stored = await dreams.read()
     if stored.dream is None:
         return 0
     files = await platform.in_thread(_files_without_fact, stored.files, fact)
     if files and not dry_run:
         update = DraftUpdate(files)
-        await put_draft(store, actor, update, began)
+        await dreams.put_draft(update)
     return len(files)
 
 

@@ -45,10 +45,16 @@ NOT_AGAIN = "not_again"
 _FROM_CONVERSATIONS = frozenset({"consolidation", "agent", "subagent"})
 _SKILLS = "/skills/"
 _EMPTY = DraftFile("")
+# Values of a field that says nothing.
+_EMPTY_VALUES: Sequence[Any] = (None, "", [], {})
 
 Histories = Mapping[str, Sequence[Revision]]
 # Ids of the conversations that entries (`memory.sources.entries`) are from, by path and entry.
 _Origins = dict[str, dict[str, Sequence[str]]]
+# The same, with indexes in a list of the ids.
+_Indexes = dict[str, dict[str, list[int]]]
+# Who vouches for entries, by path and entry.
+_Sources = dict[str, dict[str, Source]]
 
 
 class Result(NamedTuple):
@@ -61,9 +67,9 @@ class Result(NamedTuple):
 
     changed: list[Changed]
     reasons: dict[str, dict[str, str]]
-    sources: dict[str, dict[str, Source]]
+    sources: _Sources
     threads: list[str]
-    origins: dict[str, dict[str, list[int]]]
+    origins: _Indexes
 
 
 # --- The beginning of a draft
@@ -150,8 +156,9 @@ def result_of(
             if reasons_by_number:
                 path = f"/memories{key}"
                 reasons[path] = _reasons_by_line(content, reasons_by_number)
-        is_changed = merged != content
-        if is_changed and (merged or is_file):
+        if merged == content:
+            continue
+        if merged or is_file:
             files_after[key] = FileData(content=merged, encoding="utf-8")
     changed = changes(files, files_after)
     origins = _origins(changed, draft)
@@ -175,11 +182,9 @@ def _reasons_by_line(content: str, reasons_by_number: Mapping[int, str]) -> dict
     return reasons
 
 
-def _sources(
-    changed: Sequence[Changed], draft: Mapping[str, DraftFile]
-) -> dict[str, dict[str, Source]]:
+def _sources(changed: Sequence[Changed], draft: Mapping[str, DraftFile]) -> _Sources:
     """Who vouches for the entries that changes add, by path and entry."""
-    sources = dict[str, dict[str, Source]]()
+    sources = _Sources()
     for change in changed:
         drafted = draft.get(change.key, _EMPTY)
         vouch = noted(drafted.sources)
@@ -219,7 +224,7 @@ def _as_indexes(origins: _Origins, threads: Sequence[str]) -> dict[str, dict[str
     index_of = dict[str, int]()
     for index, thread_id in enumerate(threads):
         index_of[thread_id] = index
-    with_indexes = dict[str, dict[str, list[int]]]()
+    with_indexes = _Indexes()
     for path, by_entry in origins.items():
         of_path = with_indexes.setdefault(path, {})
         for entry, thread_ids in by_entry.items():
@@ -287,8 +292,9 @@ class _Comparison:
         for number in numbers:
             line = lines[number].strip()
             fact = key_of(line)
-            is_fact = fact in self._today
-            if not is_fact or fact in self._staying:
+            if fact not in self._today:  # a heading
+                continue
+            if fact in self._staying:
                 continue
             words = self._words_of_today[fact]
             reasons[number] = NOT_AGAIN
@@ -307,7 +313,8 @@ class _Comparison:
         for name in names:
             value = str(fields[name])
             words = set(words_of(value))
-            if not words or not self._is_in_draft(words):
+            is_said = bool(words) and self._is_in_draft(words)
+            if not is_said:
                 unsaid.add(name)
         return unsaid
 
@@ -366,8 +373,10 @@ def _came_of(revision: Revision | None, thread_ids: Collection[str]) -> bool:
     author = revision.author
     if author.kind not in _FROM_CONVERSATIONS:
         return False
-    written_in = author.thread_id.split()
-    return bool(written_in) and set(written_in).issubset(thread_ids)
+    written_in = set(author.thread_id.split())
+    if not written_in:
+        return False
+    return written_in.issubset(thread_ids)
 
 
 def _rebuilt_lines(
@@ -400,9 +409,9 @@ def _rebuilt_fields(
     content: str, history: Sequence[Revision], thread_ids: Collection[str]
 ) -> set[str]:
     """The names of a JSON object's fields whose values were written in these conversations."""
-    fields = _object_in(content)
-    if not fields or not _is_newest(content, history):
+    if not _is_newest(content, history):
         return set()
+    fields = _object_in(content) or {}
     rebuilt = set[str]()
     for name, value in fields.items():
         revision = _revision_with_value(name, value, history)
@@ -417,13 +426,17 @@ def _revision_with_value(name: str, value: Any, history: Sequence[Revision]) -> 
     """
     oldest_with_value = history[0]
     for revision in history[1:]:
-        fields = _object_in(revision.content or "") or {}
-        has_value = name in fields and fields[name] == value
-        if not has_value:
+        content = revision.content or ""
+        fields = _object_in(content)
+        if fields is None or name not in fields:
+            return oldest_with_value
+        if fields[name] != value:
             return oldest_with_value
         oldest_with_value = revision
-    # All revisions that are kept have it.
-    return oldest_with_value if oldest_with_value.number == 1 else None
+    # All revisions that are kept have it. The first one of the file gave it, or one before these.
+    if oldest_with_value.number == 1:
+        return oldest_with_value
+    return None
 
 
 def _merged_fields(content: str, drafted: str, replaced: Collection[str]) -> str:
@@ -442,8 +455,8 @@ def _merged_fields(content: str, drafted: str, replaced: Collection[str]) -> str
         elif name in drafted_fields:
             merged[name] = drafted_fields[name]
     for name, value in drafted_fields.items():
-        is_empty_today = fields.get(name) in (None, "", [], {})
-        if is_empty_today:
+        value_today = fields.get(name)
+        if value_today in _EMPTY_VALUES:
             merged[name] = value
     if merged == fields:
         return content

@@ -11,10 +11,9 @@ from langgraph.store.base import BaseStore
 from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory import platform
-from lasting_memory.consolidation import dreams
 from lasting_memory.consolidation.dream_result import first_draft
 from lasting_memory.consolidation.dream_threads import Estimate, estimate, readable
-from lasting_memory.consolidation.dreams import DraftUpdate, Dream
+from lasting_memory.consolidation.dreams import DraftUpdate, Dream, DreamStore
 from lasting_memory.consolidation.kept_out import kept_out_in
 from lasting_memory.consolidation.owners import Owner
 from lasting_memory.consolidation.schedule import Trigger, start
@@ -61,10 +60,12 @@ async def start_dream(memory: Memory, client: LangGraphClient, owner: Owner, cap
         assistant_id=owner.assistant_id or "",
         conversations=len(changed_at),
     )
-    has_begun = await dreams.begin(memory.store, memory.actor, dream, draft, memory.began)
-    if has_begun:
-        await _plan(memory.store, client, owner, memory.began)
-    return has_begun
+    dreams = DreamStore(memory.store, memory.actor, memory.began)
+    has_begun = await dreams.begin(dream, draft)
+    if not has_begun:
+        return False
+    await _plan(dreams, client, owner)
+    return True
 
 
 async def go_on_with_dream(
@@ -73,14 +74,14 @@ async def go_on_with_dream(
     """Go on with a dream that waits for its person, or whose run died. Returns whether a run was
     planned: none is where the dream is over by now, or a run of it is planned or at work.
     """
+    dreams = DreamStore(memory.store, memory.actor, memory.began)
     if dream.status != "reading":
         going_on = replace(dream, status="reading", reason="", failures=0)
-        is_put = await dreams.put_progress(
-            memory.store, memory.actor, going_on, DraftUpdate(), memory.began
-        )
+        nothing = DraftUpdate()
+        is_put = await dreams.put_progress(going_on, nothing)
         if not is_put:
             return False
-    return await _plan(memory.store, client, owner, memory.began)
+    return await _plan(dreams, client, owner)
 
 
 async def go_on_with_all(client: LangGraphClient, store: BaseStore) -> int:
@@ -91,9 +92,10 @@ async def go_on_with_all(client: LangGraphClient, store: BaseStore) -> int:
         assistant_id = str(item.value.get("assistant_id") or "")
         try:
             actor = namespaces.dreamer(item.namespace)
-            owner = Owner(actor, assistant_id or None)
             began = journal.Began(actor)
-            is_planned = await _plan(store, client, owner, began)
+            dreams = DreamStore(store, actor, began)
+            owner = Owner(actor, assistant_id or None)
+            is_planned = await _plan(dreams, client, owner)
         # One person's failure is not everybody's.
         except Exception as error:
             logger.warning("A dream was not gone on with: %r.", error, exc_info=True)
@@ -103,8 +105,6 @@ async def go_on_with_all(client: LangGraphClient, store: BaseStore) -> int:
     return planned
 
 
-async def _plan(
-    store: BaseStore, client: LangGraphClient, owner: Owner, began: journal.Began | None
-) -> bool:
+async def _plan(dreams: DreamStore, client: LangGraphClient, owner: Owner) -> bool:
     """Plan a run of the owner's dream. Returns whether it did, as `schedule.start`."""
-    return await start(owner, client, Trigger.DREAM, store=store, began=began)
+    return await start(owner, client, Trigger.DREAM, store=dreams.store, began=dreams.began)

@@ -5,7 +5,7 @@ A conversation is read whole if its `Position` has its present time stamp. One w
 batches that brought nothing is given up.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ from deepagents.backends.protocol import FileData
 from langgraph_sdk.client import ThreadsClient
 
 from lasting_memory.consolidation.dreams import Dream, StoredDream, ThreadUpdates
-from lasting_memory.consolidation.due import NewTurns, read_new_turns
+from lasting_memory.consolidation.due import NewTurns, Positions, read_new_turns
 from lasting_memory.consolidation.kept_out import KeptOut
 from lasting_memory.consolidation.owners import Owner, owner_of
 from lasting_memory.consolidation.positions import Position
@@ -31,20 +31,24 @@ _READ_AT_ONCE = 20
 # (instructions, tools and files).
 _CALLS = 4
 CALL_TOKENS = 6_000
+# When conversations changed last, by id.
+TimeStamps = dict[str, str]
 
 
 # --- What there is to read
 
 
-async def readable(deployment: Deployment, threads: ThreadsClient, owner: Owner) -> dict[str, str]:
+async def readable(deployment: Deployment, threads: ThreadsClient, owner: Owner) -> TimeStamps:
     """The owner's conversations that may be read: when each changed last, by id. Temporary and
     marked ones are left out.
     """
-    changed_at = dict[str, str]()
+    changed_at = TimeStamps()
     for metadata in owned_by(owner.actor, deployment.agents):
         async for page in changed_since(threads, metadata, 0):
             for thread in page:
-                if stays_out(thread) or owner_of(thread, deployment) != owner:
+                if stays_out(thread):
+                    continue
+                if owner_of(thread, deployment) != owner:
                     continue
                 thread_id = str(thread["thread_id"])
                 changed_at[thread_id] = str(thread["updated_at"])
@@ -58,22 +62,25 @@ async def unread_turns(
     positions: Mapping[str, Position],
     kept_out: KeptOut,
 ) -> NewTurns:
-    """What these conversations have beyond their positions, which are given by id."""
+    """What the owner's conversations with these positions, by id, have that is new."""
     found = NewTurns()
     owned = owned_by(owner.actor, deployment.agents)
-    for thread_ids in _pages(list(positions)):
-        page = {thread_id: positions[thread_id] for thread_id in thread_ids}
+    for page in _pages(positions):
         found_in_page = await read_new_turns(threads, owned, page, kept_out)
         found.due.extend(found_in_page.due)
         found.nothing_new.update(found_in_page.nothing_new)
     return found
 
 
-def _pages(thread_ids: Sequence[str]) -> Iterator[Sequence[str]]:
-    """These ids in parts of conversations that are read at once."""
-    for start in range(0, len(thread_ids), _READ_AT_ONCE):
+def _pages(positions: Mapping[str, Position]) -> Iterator[Positions]:
+    """These positions in parts of conversations that are read at once: so few messages are in
+    memory at a time.
+    """
+    items = list(positions.items())
+    for start in range(0, len(items), _READ_AT_ONCE):
         end = start + _READ_AT_ONCE
-        yield thread_ids[start:end]
+        page = items[start:end]
+        yield dict(page)
 
 
 @dataclass(slots=True)
@@ -82,53 +89,55 @@ class LoadedDream:
 
     stored: StoredDream
     dream: Dream
-    changed_at: Mapping[str, str]  # as `readable`
+    changed_at: Mapping[str, str]  # of each conversation, by id, as `readable`
     # Conversations that turned out to have nothing new. They are stored with the batch.
-    nothing_new: dict[str, Position] = field(default_factory=dict)
+    nothing_new: Positions = field(default_factory=dict)
 
-    def unread(self) -> dict[str, Position]:
-        """How far the conversations are read that are neither read whole nor given up, by id: those
+    def unread(self) -> Positions:
+        """The positions of the conversations that are neither read whole nor given up, by id: those
         without setbacks first, and of them the oldest.
         """
-        positions = dict[str, Position]()
-        for thread_id in self._ids_in_order():
+        positions = Positions()
+        for thread_id in sorted(self.changed_at, key=self._order):
             position = self._position_of(thread_id)
             is_read_whole = position.updated_at == self.changed_at[thread_id]
-            is_given_up = position.setbacks >= MOST_SETBACKS
-            if not is_read_whole and not is_given_up:
-                positions[thread_id] = position
+            if is_read_whole or _is_given_up(position):
+                continue
+            positions[thread_id] = position
         return positions
 
-    def _ids_in_order(self) -> list[str]:
-        def order(thread_id: str) -> tuple[int, str]:
-            position = self._position_of(thread_id)
-            return position.setbacks, self.changed_at[thread_id]
-
-        return sorted(self.changed_at, key=order)
+    def _order(self, thread_id: str) -> tuple[int, str]:
+        """What says which conversation is read first: the one with the least."""
+        position = self._position_of(thread_id)
+        changed_at = self.changed_at[thread_id]
+        return position.setbacks, changed_at
 
     def _position_of(self, thread_id: str) -> Position:
+        """How far a conversation is read."""
         thread = self.stored.thread(thread_id)
         return thread.position
 
     def read_whole(self) -> set[str]:
         """The ids of the conversations that are read whole."""
         read_whole = set[str]()
-        for thread_id, thread in self.stored.threads.items():
+        for thread_id in self.stored.threads:
+            position = self._position_of(thread_id)
             changed_at = self.changed_at.get(thread_id)
-            if changed_at == thread.position.updated_at:
+            if changed_at == position.updated_at:
                 read_whole.add(thread_id)
         return read_whole
 
     def counted(self, dream: Dream) -> Dream:
         """A dream with the present numbers of conversations: all, read whole, and given up."""
+        read_whole = self.read_whole()
         given_up = 0
         for thread in self.stored.threads.values():
-            if thread.position.setbacks >= MOST_SETBACKS:
+            if _is_given_up(thread.position):
                 given_up += 1
         return replace(
             dream,
             conversations=len(self.changed_at),
-            read=len(self.read_whole()),
+            read=len(read_whole),
             left_out=given_up,
         )
 
@@ -155,6 +164,11 @@ class LoadedDream:
         return files
 
 
+def _is_given_up(position: Position) -> bool:
+    """Whether a conversation with this position is no longer read."""
+    return position.setbacks >= MOST_SETBACKS
+
+
 # --- What it takes
 
 
@@ -171,18 +185,18 @@ async def estimate(
 ) -> Estimate:
     """What it would take to read all of the owner's conversations."""
     changed_at = await readable(deployment, threads, owner)
+    unread = dict.fromkeys(changed_at, Position())
+    owned = owned_by(owner.actor, deployment.agents)
     tokens_said = 0
     messages = 0
-    # In pages, so that few messages are in memory at once.
-    for thread_ids in _pages(list(changed_at)):
-        positions = dict.fromkeys(thread_ids, Position())
-        unread = await unread_turns(deployment, threads, owner, positions, kept_out)
-        for item in unread.due:
+    for page in _pages(unread):
+        found = await read_new_turns(threads, owned, page, kept_out)
+        for item in found.due:
             tokens_said += item.tokens
             messages += len(item.conversation.turns)
-    conversations = len(changed_at)
     rules = deployment.consolidation or DEFAULT_CONSOLIDATION
-    # A batch ends at either limit.
+    conversations = len(changed_at)
+    # A batch is full by its tokens, or by its number of conversations.
     batches = _batches(tokens_said, rules.batch_tokens)
     batches += _batches(conversations, MOST_SHOWN)
     tokens_beside = batches * CALL_TOKENS
@@ -191,7 +205,7 @@ async def estimate(
 
 
 def _batches(total: int, most_in_one: int) -> int:
-    """How many batches so many make: a quotient, rounded up."""
+    """How many batches so many make."""
     full_batches, rest = divmod(total, most_in_one)
     if rest:
         return full_batches + 1

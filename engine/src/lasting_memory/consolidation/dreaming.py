@@ -14,7 +14,7 @@ from dataclasses import replace
 from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory import platform
-from lasting_memory.consolidation import dreams, guard
+from lasting_memory.consolidation import guard
 from lasting_memory.consolidation.batch import CHARS_PER_TOKEN, batch
 from lasting_memory.consolidation.drafts import Draft
 from lasting_memory.consolidation.dream_draft import Spoken, after_batch, without_threads
@@ -29,6 +29,7 @@ from lasting_memory.consolidation.dream_threads import (
 from lasting_memory.consolidation.dreams import (
     DraftUpdate,
     Dream,
+    DreamStore,
     ReadThread,
     Reason,
     StoredDream,
@@ -76,12 +77,13 @@ async def choose(draft: Draft, marks: Marks, client: LangGraphClient) -> None:
 
     Raises `NothingToDoError` where there is no dream to go on with, or it ended with this.
     """
-    memory = draft.memory
-    stored = await dreams.read_stored_dream(memory.store, memory.actor)
-    dream = stored.dream if draft.deployment.has_dream else None
+    if not draft.deployment.has_dream:
+        raise NothingToDoError(NO_DREAM)
+    stored = await _dream_store(draft).read()
+    dream = stored.dream
     if dream is None or dream.status != "reading":
         raise NothingToDoError(NO_DREAM)
-    memory_name = memory.files[-1]
+    memory_name = draft.memory.files[-1]
     if dream.memory != memory_name:
         raise NothingToDoError(NO_DREAM)
     changed_at = await readable(draft.deployment, client.threads, draft.owner)
@@ -133,10 +135,15 @@ async def _put(draft: Draft, dream: Dream, update: DraftUpdate) -> None:
     """Store how far a dream is, with an update of its draft. Raises `NothingToDoError` where the
     dream is over by now.
     """
-    memory = draft.memory
-    is_put = await dreams.put_progress(memory.store, memory.actor, dream, update, memory.began)
+    is_put = await _dream_store(draft).put_progress(dream, update)
     if not is_put:
         raise NothingToDoError(NO_DREAM)
+
+
+def _dream_store(draft: Draft) -> DreamStore:
+    """The store of the dream of the run's person."""
+    memory = draft.memory
+    return DreamStore(memory.store, memory.actor, memory.began)
 
 
 # --- Keep
@@ -172,8 +179,8 @@ async def _add_batch(draft: Draft, loaded: LoadedDream, dream: Dream, verdict: V
     """Put what a batch changes into the dream's draft. Returns the run's record."""
     texts_by_thread = dict[str, str]()
     for item in draft.shown:
-        turns = item.conversation.turns
-        texts_by_thread[item.thread_id] = "\n".join(turn.text for turn in turns)
+        texts_of_turns = [turn.text for turn in item.conversation.turns]
+        texts_by_thread[item.thread_id] = "\n".join(texts_of_turns)
     spoken = await platform.in_thread(Spoken, texts_by_thread)
     files, origins_of_removed = await platform.in_thread(
         after_batch, loaded.stored, verdict.changed, verdict.sources, spoken
@@ -186,7 +193,8 @@ async def _add_batch(draft: Draft, loaded: LoadedDream, dream: Dream, verdict: V
     messages = draft.messages_shown
     all_messages = dream.messages + messages
     further = replace(dream, failures=0, messages=all_messages)
-    await _advance(draft, loaded, further, DraftUpdate(files, threads))
+    update = DraftUpdate(files, threads)
+    await _advance(draft, loaded, further, update)
     conversations = len(draft.shown)
     return draft.record.ended("done", conversations=conversations, messages=messages)
 
@@ -232,9 +240,11 @@ async def _set_back(draft: Draft, loaded: LoadedDream, dream: Dream, verdict: Ve
         thread = loaded.stored.thread(item.thread_id)
         position = item.position
         if verdict.failure:
-            position = replace(position, failed=position.failed + 1)
+            times = position.failed + 1
+            position = replace(position, failed=times)
         else:
-            position = replace(position, undone=position.undone + 1)
+            times = position.undone + 1
+            position = replace(position, undone=times)
         threads[item.thread_id] = replace(thread, position=position)
     update = DraftUpdate(threads=threads)
     if not verdict.failure:
@@ -284,8 +294,7 @@ async def pause(draft: Draft, reason: Reason = "paused") -> None:
 
 async def _dream_that_reads(draft: Draft) -> Dream | None:
     """The person's dream as it is now; None if it waits for them, or is over."""
-    memory = draft.memory
-    dream = await dreams.dream_of(memory.store, memory.actor)
+    dream = await _dream_store(draft).dream()
     if dream is None or dream.status != "reading":
         return None
     return dream
@@ -293,9 +302,8 @@ async def _dream_that_reads(draft: Draft) -> Dream | None:
 
 async def _put_unless_over(draft: Draft, dream: Dream) -> None:
     """Store how far a dream is; nothing where it is over by now."""
-    memory = draft.memory
     nothing = DraftUpdate()
-    await dreams.put_progress(memory.store, memory.actor, dream, nothing, memory.began)
+    await _dream_store(draft).put_progress(dream, nothing)
 
 
 @asynccontextmanager
@@ -331,16 +339,18 @@ async def _finish(draft: Draft, loaded: LoadedDream, client: LangGraphClient) ->
     run's answer. Raises `NothingToDoError` where the dream is over by now, or has to wait.
     """
     is_anything_left = bool(loaded.unread())
-    is_capped = is_anything_left and loaded.dream.tokens >= loaded.dream.cap
+    dream = loaded.dream
+    is_capped = is_anything_left and dream.tokens >= dream.cap
     reason: Reason = "cap" if is_capped else ""
     update = DraftUpdate(threads=loaded.updates_without_news())
-    dream = await _advance(draft, loaded, loaded.dream, update)
+    dream = await _advance(draft, loaded, dream, update)
     stored = await read_stored_memory(draft.memory)
     proposals = stored.proposals
     await _check_room(draft, proposals)
     result = await _result(draft, loaded, stored)
     # A run that died may have proposed it.
-    is_proposed = any(proposal.id.startswith(dream.proposal_id) for proposal in proposals)
+    ids = [proposal.id for proposal in proposals]
+    is_proposed = any(proposal_id.startswith(dream.proposal_id) for proposal_id in ids)
     if not is_proposed:
         if not result.changed:
             ended = replace(dream, status="ended", reason=reason or "same")
@@ -380,7 +390,8 @@ async def _check_room(draft: Draft, proposals: Sequence[Proposal]) -> None:
     """
     undecided = 0
     for proposal in proposals:
-        if proposal.changes and proposal.kind != "dream":
+        is_undecided = bool(proposal.changes)
+        if is_undecided and proposal.kind != "dream":
             undecided += 1
     if undecided >= MAX_PROPOSALS:
         await pause(draft, "undecided")
@@ -404,13 +415,14 @@ async def _result(draft: Draft, loaded: LoadedDream, stored: StoredMemory) -> Re
         rules=draft.rules,
     )
     # What was taken back earlier, every batch has left out, unless it was said again later.
-    taken_back = dict[Key, Dated]()
-    for key, line in (await draft.taken_back(stored)).items():
+    taken_back = await draft.taken_back(stored)
+    taken_back_since = dict[Key, Dated]()
+    for key, line in taken_back.items():
         if line.at >= loaded.dream.began:
-            taken_back[key] = line
+            taken_back_since[key] = line
     today = texts(files)
     findings = await platform.in_thread(
-        returning, result.changed, today, taken_back, (), draft.rules
+        returning, result.changed, today, taken_back_since, (), draft.rules
     )
     changed = await platform.in_thread(guard.without, result.changed, findings)
     return result._replace(changed=changed)
@@ -445,17 +457,18 @@ async def _propose(
         sources=result.sources,
         origins=result.origins,
     )
-    older_ids = list[str]()
+    undecided_ids = list[str]()
     for other in proposals:
-        if other.kind == "dream" and other.changes:
-            older_ids.append(other.id)
+        is_undecided = bool(other.changes)
+        if is_undecided and other.kind == "dream":
+            undecided_ids.append(other.id)
     try:
         await memory.check(result.changed, author, sources=result.sources)
-        await memory.propose_instead(proposal, older_ids)
+        await memory.propose_instead(proposal, undecided_ids)
     except RefusedWrite as error:
         logger.warning("What a dream would change was not proposed: %s", error)
         return False
-    if await dreams.is_going_on(memory.store, memory.actor, dream):
+    if await _dream_store(draft).is_going_on(dream):
         return True
     # Its person stopped it while it was proposed.
     await _withdraw(draft, dream)
@@ -480,5 +493,4 @@ async def _end(draft: Draft, dream: Dream, record: Record) -> None:
     """
     with_numbers = replace(record, conversations=dream.read, messages=dream.messages)
     await draft.keep(with_numbers)
-    memory = draft.memory
-    await dreams.drop_draft(memory.store, memory.actor, dream, memory.began)
+    await _dream_store(draft).drop_draft(dream)

@@ -102,7 +102,10 @@ class ReadThread:
     replaced: Sequence[str] = ()
 
 
-# Files of a draft by key, and conversations by id; None deletes what is stored of one.
+# Files of a draft are given by key, what is read of conversations by id.
+DraftFiles = dict[str, DraftFile]
+ReadThreads = dict[str, ReadThread]
+# None deletes what is stored of one.
 FileUpdates = dict[str, DraftFile | None]
 ThreadUpdates = dict[str, ReadThread | None]
 
@@ -117,23 +120,30 @@ class DraftUpdate:
 
 @dataclass(frozen=True, slots=True)
 class StoredDream:
-    """What the store has of a person's dream: the files of its draft by key, and the conversations
-    that it has read by id. `dream` is None if there was none, or it is damaged.
+    """What the store has of a person's dream: how far it is, the files of its draft, and what it has
+    read of conversations. `dream` is None if there was none, or it is damaged.
     """
 
     dream: Dream | None
-    files: dict[str, DraftFile] = field(default_factory=dict)
-    threads: dict[str, ReadThread] = field(default_factory=dict)
+    files: DraftFiles
+    threads: ReadThreads
 
     def thread(self, thread_id: str) -> ReadThread:
-        """How far a conversation is read; of an unknown one nothing is."""
-        return self.threads.get(thread_id) or ReadThread()
+        """What is read of a conversation; of an unknown one nothing is."""
+        thread = self.threads.get(thread_id)
+        return thread or ReadThread()
 
     def updated(self, update: DraftUpdate) -> "StoredDream":
-        """What is stored once an update is."""
+        """What is stored once this update is."""
         files = _updated(self.files, update.files)
         threads = _updated(self.threads, update.threads)
         return StoredDream(self.dream, files, threads)
+
+    def deletion(self) -> DraftUpdate:
+        """The update that deletes all of the draft."""
+        files = FileUpdates.fromkeys(self.files)
+        threads = ThreadUpdates.fromkeys(self.threads)
+        return DraftUpdate(files, threads)
 
 
 _DREAMS = TypeAdapter(Dream)
@@ -145,7 +155,7 @@ _Value = TypeVar("_Value")
 def _updated(
     values: Mapping[str, _Value], updates: Mapping[str, _Value | None]
 ) -> dict[str, _Value]:
-    """The values once these updates, of which None deletes one, are carried out."""
+    """The values once these updates are carried out. None deletes one."""
     updated = dict(values)
     for key, value in updates.items():
         if value is None:
@@ -155,30 +165,144 @@ def _updated(
     return updated
 
 
-# --- Read
+# --- Its store
 
 
-async def dream_of(store: BaseStore, actor: Actor) -> Dream | None:
-    """A person's dream, whatever became of it; None if there was none, or it is damaged."""
-    place = namespaces.dream(actor)
-    item = await store.aget(place, _STATE)
-    if item is None:
-        return None
-    return _loaded(_DREAMS, item)
+@dataclass(frozen=True, slots=True)
+class DreamStore:
+    """A person's dream in the store, for a run or a request that `began` at a time.
 
+    Nothing is stored for a person who was forgotten since then. None: nobody can be.
+    """
 
-async def read_stored_dream(store: BaseStore, actor: Actor) -> StoredDream:
-    """A person's dream with its draft."""
-    place = namespaces.dream(actor)
-    items = await journal.all_items(store, place)
-    return await platform.in_thread(_stored_dream_in, items)
+    store: BaseStore
+    actor: Actor
+    began: journal.Began | None = None
+
+    async def dream(self) -> Dream | None:
+        """The dream, whatever became of it; None if there was none, or it is damaged."""
+        place = namespaces.dream(self.actor)
+        item = await self.store.aget(place, _STATE)
+        if item is None:
+            return None
+        return _loaded(_DREAMS, item)
+
+    async def read(self) -> StoredDream:
+        """The dream with its draft."""
+        place = namespaces.dream(self.actor)
+        items = await journal.all_items(self.store, place)
+        return await platform.in_thread(_stored_dream_in, items)
+
+    async def is_going_on(self, dream: Dream) -> bool:
+        """Whether this dream still waits to be finished, and no other one is in its place."""
+        present = await self.dream()
+        if present is None or present.id != dream.id:
+            return False
+        return present.may_go_on
+
+    async def begin(self, dream: Dream, files: Mapping[str, DraftFile]) -> bool:
+        """Store a new dream with the files of its draft, in place of one that is over. Returns
+        whether it did. It does not, too, if a fact was deleted for good since this began.
+        """
+        stored = await self.read()
+        update = stored.deletion()
+        update.files.update(files)
+        ops = self._dream_ops(dream, update)
+        return await self._put(ops, quotes_facts=True)
+
+    async def put_progress(self, dream: Dream, update: DraftUpdate) -> bool:
+        """Store how far a dream is now, with an update of its draft. Returns whether that stands.
+
+        It does not if the dream is over, if another one is in its place or if its person stops it
+        meanwhile; nor if the person was forgotten, or a fact deleted for good, since this began.
+        """
+        if not await self.is_going_on(dream):
+            return False
+        ops = self._dream_ops(dream, update)
+        is_put = await self._put(ops, quotes_facts=True)
+        if not is_put:
+            return False
+        if await self._is_stopped(dream):
+            await self._end_stopped(dream)
+            return False
+        return True
+
+    async def put_draft(self, update: DraftUpdate) -> None:
+        """Store an update of the draft, but nothing about the dream: a run may have come further
+        meanwhile.
+        """
+        ops = self._draft_ops(update)
+        await self._put(ops)
+
+    async def drop_draft(self, dream: Dream) -> bool:
+        """Store how a dream ended, and delete its draft. Returns whether it did."""
+        stored = await self.read()
+        update = stored.deletion()
+        ops = self._dream_ops(dream, update)
+        return await self._put(ops)
+
+    async def stop(self, dream: Dream) -> bool:
+        """End a dream at its person's word, and delete its draft. Returns whether it did."""
+        mark = self._op(_STOPPED, {"id": dream.id})
+        is_marked = await self._put([mark])
+        if not is_marked:
+            return False
+        return await self._end_stopped(dream)
+
+    async def _is_stopped(self, dream: Dream) -> bool:
+        """Whether the person has stopped this dream."""
+        place = namespaces.dream(self.actor)
+        mark = await self.store.aget(place, _STOPPED)
+        if mark is None:
+            return False
+        stopped_id: object = mark.value.get("id")
+        return stopped_id == dream.id
+
+    async def _end_stopped(self, dream: Dream) -> bool:
+        """Store that its person stopped a dream, as `drop_draft`."""
+        stopped = replace(dream, status="ended", reason="stopped")
+        return await self.drop_draft(stopped)
+
+    async def _put(self, ops: Sequence[PutOp], *, quotes_facts: bool = False) -> bool:
+        """Carry out these operations. Returns whether it did, as `journal.put_unless_forgotten`."""
+        return await journal.put_unless_forgotten(
+            self.store, ops, self.began, quotes_facts=quotes_facts
+        )
+
+    def _dream_ops(self, dream: Dream, update: DraftUpdate) -> list[PutOp]:
+        """The operations that store a dream, and an update of its draft.
+
+        The dream comes last: where a process dies before that, its batch is read once more.
+        """
+        ops = self._draft_ops(update)
+        state = _dumped(_DREAMS, dream)
+        ops.append(self._op(_STATE, state))
+        return ops
+
+    def _draft_ops(self, update: DraftUpdate) -> list[PutOp]:
+        """The operations that store an update of a draft."""
+        ops = list[PutOp]()
+        for key, file in update.files.items():
+            value = _dumped(_FILES, file)
+            op = self._op(f"{_FILE}{key}", value)
+            ops.append(op)
+        for thread_id, thread in update.threads.items():
+            value = _dumped(_THREADS, thread)
+            op = self._op(f"{_THREAD}{thread_id}", value)
+            ops.append(op)
+        return ops
+
+    def _op(self, key: str, value: dict[str, Any] | None) -> PutOp:
+        """The operation that stores an item of the dream; None as value deletes it."""
+        place = namespaces.dream(self.actor)
+        return PutOp(place, key, value, index=False)
 
 
 def _stored_dream_in(items: Iterable[Item]) -> StoredDream:
     """The dream that these items hold. A damaged item is left out: it is read again. Blocks."""
     dream: Dream | None = None
-    files = dict[str, DraftFile]()
-    threads = dict[str, ReadThread]()
+    files = DraftFiles()
+    threads = ReadThreads()
     for item in items:
         if item.key == _STATE:
             dream = _loaded(_DREAMS, item)
@@ -203,168 +327,6 @@ def _loaded(type_adapter: "TypeAdapter[_Value]", item: Item) -> _Value | None:
         return None
 
 
-async def is_going_on(store: BaseStore, actor: Actor, dream: Dream) -> bool:
-    """Whether a dream still waits to be finished, and no other one is in its place."""
-    present = await dream_of(store, actor)
-    if present is None:
-        return False
-    return present.id == dream.id and present.may_go_on
-
-
-async def exported_dream(store: BaseStore, actor: Actor) -> dict[str, Any] | None:
-    """A person's dream and its draft, for an export; None without a dream."""
-    stored = await read_stored_dream(store, actor)
-    dream = stored.dream
-    if dream is None:
-        return None
-    contents = dict[str, str]()
-    for key, file in stored.files.items():
-        path = f"/memories{key}"
-        contents[path] = file.content
-    return {
-        "began": dream.began,
-        "status": dream.status,
-        "cap": dream.cap,
-        "tokens": dream.tokens,
-        "conversations": dream.conversations,
-        "read": dream.read,
-        "files": contents,
-    }
-
-
-# --- Write
-
-
-async def begin(
-    store: BaseStore,
-    actor: Actor,
-    dream: Dream,
-    files: Mapping[str, DraftFile],
-    began: journal.Began | None,
-) -> bool:
-    """Store a new dream with the files of its draft, in place of one that is over. Returns whether
-    it did, as `journal.put_unless_forgotten` with `quotes_facts`.
-    """
-    stored = await read_stored_dream(store, actor)
-    update = _deletion_of_draft(stored)
-    update.files.update(files)
-    ops = _dream_ops(actor, dream, update)
-    return await journal.put_unless_forgotten(store, ops, began, quotes_facts=True)
-
-
-async def put_progress(
-    store: BaseStore,
-    actor: Actor,
-    dream: Dream,
-    update: DraftUpdate,
-    began: journal.Began | None,
-) -> bool:
-    """Store how far a dream is now, with an update of its draft. Returns whether that stands.
-
-    It does not if the dream is over, if another one is in its place or if its person stops it
-    meanwhile; nor if since this `began` the person was forgotten or a fact deleted for good.
-    """
-    if not await is_going_on(store, actor, dream):
-        return False
-    ops = _dream_ops(actor, dream, update)
-    is_put = await journal.put_unless_forgotten(store, ops, began, quotes_facts=True)
-    if not is_put:
-        return False
-    if await _is_stopped(store, actor, dream):
-        await _end_stopped(store, actor, dream, began)
-        return False
-    return True
-
-
-async def put_draft(
-    store: BaseStore, actor: Actor, update: DraftUpdate, began: journal.Began | None
-) -> None:
-    """Store an update of a draft, but nothing about the dream: a run may have come further
-    meanwhile. Nothing is stored for a person who was forgotten since this `began`.
-    """
-    ops = _draft_ops(actor, update)
-    await journal.put_unless_forgotten(store, ops, began)
-
-
-async def drop_draft(
-    store: BaseStore, actor: Actor, dream: Dream, began: journal.Began | None
-) -> bool:
-    """Store how a dream ended, and delete its draft. Returns whether it did, as
-    `journal.put_unless_forgotten`.
-    """
-    stored = await read_stored_dream(store, actor)
-    update = _deletion_of_draft(stored)
-    ops = _dream_ops(actor, dream, update)
-    return await journal.put_unless_forgotten(store, ops, began)
-
-
-async def stop(store: BaseStore, actor: Actor, dream: Dream, began: journal.Began | None) -> bool:
-    """End a dream at its person's word, and delete its draft. Returns whether it did, as
-    `journal.put_unless_forgotten`.
-    """
-    value = {"id": dream.id}
-    mark = _put_op(actor, _STOPPED, value)
-    is_marked = await journal.put_unless_forgotten(store, [mark], began)
-    if not is_marked:
-        return False
-    return await _end_stopped(store, actor, dream, began)
-
-
-async def _is_stopped(store: BaseStore, actor: Actor, dream: Dream) -> bool:
-    """Whether the person has stopped this dream."""
-    place = namespaces.dream(actor)
-    mark = await store.aget(place, _STOPPED)
-    if mark is None:
-        return False
-    stopped_id = mark.value.get("id")
-    return bool(stopped_id == dream.id)
-
-
-async def _end_stopped(
-    store: BaseStore, actor: Actor, dream: Dream, began: journal.Began | None
-) -> bool:
-    """Store that its person stopped a dream, as `drop_draft`."""
-    stopped = replace(dream, status="ended", reason="stopped")
-    return await drop_draft(store, actor, stopped, began)
-
-
-def _deletion_of_draft(stored: StoredDream) -> DraftUpdate:
-    """The update that deletes all of a draft."""
-    files = FileUpdates.fromkeys(stored.files)
-    threads = ThreadUpdates.fromkeys(stored.threads)
-    return DraftUpdate(files, threads)
-
-
-def _dream_ops(actor: Actor, dream: Dream, update: DraftUpdate) -> list[PutOp]:
-    """The operations that store a dream, and an update of its draft.
-
-    The dream comes last: where a process dies before that, its batch is read once more.
-    """
-    state = _dumped(_DREAMS, dream)
-    state_op = _put_op(actor, _STATE, state)
-    return [*_draft_ops(actor, update), state_op]
-
-
-def _draft_ops(actor: Actor, update: DraftUpdate) -> list[PutOp]:
-    """The operations that store an update of a draft."""
-    ops = list[PutOp]()
-    for key, file in update.files.items():
-        value = _dumped(_FILES, file)
-        op = _put_op(actor, f"{_FILE}{key}", value)
-        ops.append(op)
-    for thread_id, thread in update.threads.items():
-        value = _dumped(_THREADS, thread)
-        op = _put_op(actor, f"{_THREAD}{thread_id}", value)
-        ops.append(op)
-    return ops
-
-
-def _put_op(actor: Actor, key: str, value: dict[str, Any] | None) -> PutOp:
-    """The operation that stores an item of a dream; None as value deletes it."""
-    place = namespaces.dream(actor)
-    return PutOp(place, key, value, index=False)
-
-
 def _dumped(type_adapter: "TypeAdapter[_Value]", value: _Value | None) -> dict[str, Any] | None:
     """A value as it is stored; None, which deletes what is stored, stays None."""
     if value is None:
@@ -372,3 +334,41 @@ def _dumped(type_adapter: "TypeAdapter[_Value]", value: _Value | None) -> dict[s
     stored: dict[str, Any]
     stored = type_adapter.dump_python(value, mode="json")
     return stored
+
+
+# --- For requests of the person
+
+
+async def dream_of(store: BaseStore, actor: Actor) -> Dream | None:
+    """A person's dream, whatever became of it; None if there was none, or it is damaged."""
+    dreams = DreamStore(store, actor)
+    return await dreams.dream()
+
+
+async def stop(store: BaseStore, actor: Actor, dream: Dream, began: journal.Began | None) -> bool:
+    """End a dream at its person's word, and delete its draft. Returns whether it did: not for a
+    person who was forgotten since this `began`.
+    """
+    dreams = DreamStore(store, actor, began)
+    return await dreams.stop(dream)
+
+
+async def exported_dream(store: BaseStore, actor: Actor) -> dict[str, Any] | None:
+    """A person's dream and its draft, for an export; None without a dream."""
+    stored = await DreamStore(store, actor).read()
+    dream = stored.dream
+    if dream is None:
+        return None
+    texts = dict[str, str]()
+    for key, file in stored.files.items():
+        path = f"/memories{key}"
+        texts[path] = file.content
+    return {
+        "began": dream.began,
+        "status": dream.status,
+        "cap": dream.cap,
+        "tokens": dream.tokens,
+        "conversations": dream.conversations,
+        "read": dream.read,
+        "files": texts,
+    }

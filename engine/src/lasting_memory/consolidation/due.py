@@ -34,6 +34,8 @@ _ENOUGH_CONVERSATIONS = 2
 # By so much `read_to` is earlier than the newest time stamp: turns commit late, and clocks differ.
 _MARGIN = timedelta(minutes=10)
 EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
+# How far conversations are consolidated, by id.
+Positions = dict[str, Position]
 
 
 class ChangedThread(NamedTuple):
@@ -59,7 +61,7 @@ class NewTurns:
     """
 
     due: list[Due] = field(default_factory=list)
-    nothing_new: dict[str, Position] = field(default_factory=dict)
+    nothing_new: Positions = field(default_factory=Positions)
 
 
 # --- What is due
@@ -144,8 +146,9 @@ async def due_by(
         found = await read_new_turns(threads, owned, positions, kept_out)
         if found.nothing_new:
             await put_positions(store, owner.actor, found.nothing_new, began)
-        due.extend(found.due)
-        tokens += sum(item.tokens for item in found.due)
+        for item in found.due:
+            due.append(item)
+            tokens += item.tokens
     read_to = newest
     if due or unread:  # the oldest that changed is still to be consolidated
         read_to = min(item.updated_at for item in changed)
@@ -191,13 +194,14 @@ def _new_turns(
         for turn in kept_out.without(talk):
             if hash_of(turn) not in position.seen:
                 new.append(turn)
-        if new:
-            part = replace(talk, turns=tuple(new))
-            messages = _messages_of(thread)
-            found.due.append(Due(part, position, messages=messages))
-        else:
+        if not new:
             position = replace(position, updated_at=talk.updated_at, undone=0, failed=0)
             found.nothing_new[talk.thread_id] = position
+            continue
+        part = replace(talk, turns=tuple(new))
+        messages = _messages_of(thread)
+        due = Due(part, position, messages=messages)
+        found.due.append(due)
     return found
 
 
@@ -236,8 +240,13 @@ async def _changed_of(
             for item in await changed_in(page, deployment, store):
                 if item.owner == owner:
                     changed.append(item)
-    changed.sort(key=lambda item: (item.position.setbacks, item.updated_at))
+    changed.sort(key=_reading_order)
     return changed, newest
+
+
+def _reading_order(item: ChangedThread) -> tuple[int, str]:
+    """What says which thread is read first: the one with the least."""
+    return item.position.setbacks, item.updated_at
 
 
 async def changed_in(
@@ -246,24 +255,24 @@ async def changed_in(
     """Those of these threads that changed. Without temporary and marked ones, and those of no
     owner.
     """
-    owners = list[Owner]()
-    owned = list[Any]()
-    keys = list[tuple[Actor, str]]()
+    listed = list[ChangedThread]()
     for thread in threads:
         if stays_out(thread):
             continue
         owner = owner_of(thread, deployment)
         if owner is None:
             continue
-        owners.append(owner)
-        owned.append(thread)
-        keys.append((owner.actor, thread["thread_id"]))
+        item = ChangedThread(owner, thread, position=Position())
+        listed.append(item)
+    # The positions of all of them are read at once.
+    keys = [(item.owner.actor, item.thread_id) for item in listed]
     positions = await positions_of(store, keys)
     changed = list[ChangedThread]()
-    for owner, thread, position in zip(owners, owned, positions, strict=True):
-        item = ChangedThread(owner, thread, position)
-        if position.updated_at != item.updated_at:
-            changed.append(item)
+    for item, position in zip(listed, positions, strict=True):
+        if item.updated_at == position.updated_at:
+            continue
+        with_position = item._replace(position=position)
+        changed.append(with_position)
     return changed
 
 

@@ -55,22 +55,23 @@ async def _ids_to_consolidate(
     may_wait = list[Any]()
     for thread in threads:
         updated_at = time_of(thread["updated_at"])
-        if updated_at >= waits_since:
-            may_wait.append(thread)
+        if updated_at < waits_since:
+            continue
+        may_wait.append(thread)
     changed = await changed_in(may_wait, deployment, store)
     return {item.thread_id for item in changed}
 
 
 async def _forget_deleted(deployment: Deployment, store: BaseStore, threads: Iterable[Any]) -> None:
     """Delete what the store knows of these threads. It knows nothing of those without an owner."""
-    thread_ids_of = defaultdict[identity.Actor, list[str]](list)
+    ids_by_person = defaultdict[identity.Actor, list[str]](list)
     for thread in threads:
         owner = owner_of(thread, deployment)
         if owner is None:
             continue
-        thread_ids = thread_ids_of[owner.actor]
-        thread_ids.append(thread["thread_id"])
-    for actor, thread_ids in thread_ids_of.items():
+        thread_id = thread["thread_id"]
+        ids_by_person[owner.actor].append(thread_id)
+    for actor, thread_ids in ids_by_person.items():
         await _forget_threads(store, actor, thread_ids)
 
 

@@ -42,6 +42,8 @@ _SHOWN_CHARS = 200
 # Characters of a line in a finding.
 _LINE_CHARS = 80
 _SENTENCE_END = re.compile(r"([.!?;]) ")
+# Lines by their words.
+_Lines = dict[Key, str]
 
 
 class Dated(NamedTuple):
@@ -94,12 +96,14 @@ def taken_back_by(
     for path, text, at in dropped:
         change = Changed(path, before=text, after="")
         removed, _ = compare(change)
-        edits.append(_Edit(at, removed))
+        edit = _Edit(at, removed)
+        edits.append(edit)
     for change, at in declined:
         _, declined_lines = compare(change)
-        edits.append(_Edit(at, declined_lines))
+        edit = _Edit(at, declined_lines)
+        edits.append(edit)
     for path, revisions in histories:
-        edits.extend(_edits_of(path, revisions, compare))
+        edits += _edits_of(path, revisions, compare)
     edits.sort(key=lambda edit: edit.at)
     return _replayed(edits)
 
@@ -113,8 +117,9 @@ def _replayed(edits: Iterable[_Edit[Name]]) -> dict[Name, Dated]:
         for name, text in edit.removed.items():
             # What is taken back once more moves to the end.
             taken_back.pop(name, None)
-            if name not in edit.added:
-                taken_back[name] = Dated(text, edit.at)
+            if name in edit.added:
+                continue
+            taken_back[name] = Dated(text, edit.at)
     return taken_back
 
 
@@ -157,8 +162,9 @@ def _gone(taken: Mapping[Key, Dated], present: Collection[Key]) -> dict[Key, Dat
     """Those of the lines `taken` back that are not among the present ones."""
     gone = dict[Key, Dated]()
     for key, line in taken.items():
-        if key not in present:
-            gone[key] = line
+        if key in present:
+            continue
+        gone[key] = line
     return gone
 
 
@@ -184,13 +190,14 @@ def returning(
     findings = Findings()
     for path, added in added_by_path.items():
         for key, line_gone in comparison.returning(added).items():
-            findings[path, key] = finding_of(line_gone)
+            finding = finding_of(line_gone)
+            findings[path, key] = finding
     return findings
 
 
-def _added_by_path(changes: Iterable[Changed]) -> dict[str, Mapping[Key, str]]:
+def _added_by_path(changes: Iterable[Changed]) -> dict[str, _Lines]:
     """The facts that changes add, by path; without the paths to which none is added."""
-    added_by_path = dict[str, Mapping[Key, str]]()
+    added_by_path = dict[str, _Lines]()
     for change in changes:
         _, added = differences(change)
         if added:
@@ -217,7 +224,7 @@ class Comparison:
         said: Sequence[Dated],
         rules: Consolidation,
     ) -> None:
-        lines_gone = dict[Key, str]()
+        lines_gone = _Lines()
         for key, line in gone.items():
             lines_gone[key] = line.text
         all_lines = Facts({**present, **lines_gone})
@@ -260,7 +267,8 @@ class Comparison:
             words_instead = self._memory.words[key]
             only_instead = words_instead - fact
             only_in_fact = fact - words_instead
-            if only_instead <= words and only_in_fact.isdisjoint(words):
+            has_words_instead = only_instead <= words
+            if has_words_instead and only_in_fact.isdisjoint(words):
                 return True
         return False
 
