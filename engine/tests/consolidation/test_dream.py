@@ -28,8 +28,10 @@ from lasting_memory.consolidation import (
     stop_dream,
 )
 from lasting_memory.consolidation import run as run_module
+from lasting_memory.consolidation.dream_draft import Spoken
+from lasting_memory.consolidation.dream_threads import CALL_TOKENS
 from lasting_memory.consolidation.dreaming import tokens_spent
-from lasting_memory.consolidation.dreams import CALL_TOKENS, Dream, Spoken
+from lasting_memory.consolidation.dreams import Dream
 from lasting_memory.consolidation.old_conversations import delete_old
 from lasting_memory.consolidation.record import Record
 from lasting_memory.consolidation.run import build_consolidation_agent

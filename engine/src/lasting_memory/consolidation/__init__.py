@@ -20,9 +20,9 @@ them. `positions.py` keeps how far each conversation is read, `kept_out.py` what
 read. `old_conversations.py` deletes what is too old. `brought/` reads the texts that a person brings
 along, `bringing.py` says what becomes of them.
 
-A dream builds memory anew from all conversations: `dream_start.py` begins it, `dreams.py` keeps how
-far it is and its draft, `dreaming.py` is its part of a run, `dream_result.py` compares its draft with
-today's memory.
+A dream builds memory anew from all conversations: `dream_start.py` begins it, `dreams.py` stores how
+far it is and its draft, `dreaming.py` is its part of a run, `dream_threads.py` finds what it reads,
+`dream_draft.py` changes its draft, `dream_result.py` compares that with today's memory.
 """
 
 from lasting_memory.consolidation.batch import CHARS_PER_TOKEN
@@ -36,18 +36,13 @@ from lasting_memory.consolidation.brought import (
     proposal_id,
     read,
 )
+from lasting_memory.consolidation.dream_draft import drop_threads, erase_from_dream
 from lasting_memory.consolidation.dream_start import (
     estimate_dream,
     go_on_with_dream,
     start_dream,
 )
-from lasting_memory.consolidation.dreams import (
-    Dream,
-    dream_of,
-    drop_threads,
-    erase_from_dream,
-    exported_dream,
-)
+from lasting_memory.consolidation.dreams import Dream, dream_of, exported_dream
 from lasting_memory.consolidation.dreams import Reason as DreamReason
 from lasting_memory.consolidation.dreams import Status as DreamStatus
 from lasting_memory.consolidation.dreams import stop as stop_dream

@@ -1,18 +1,18 @@
-"""Commits what a run has changed: applies it to memory, proposes it to the person, or leaves its
-conversations due.
+"""Commits what a run has changed, as its `Verdict` says (`judging.py`): applies it to memory,
+proposes it to the person, or leaves its conversations due.
 
-Of a batch with a conversation that was deleted meanwhile, or that may have read a fact that was
-deleted for good, nothing is kept.
+Nothing is kept of a batch if a conversation of it was deleted meanwhile, or if a fact was deleted for
+good, which it may have read.
 """
 
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory import platform
 from lasting_memory.consolidation.drafts import Draft
+from lasting_memory.consolidation.due import Positions
 from lasting_memory.consolidation.facts import facts_of
 from lasting_memory.consolidation.judging import Verdict
 from lasting_memory.consolidation.no_batch import ERASED
@@ -37,12 +37,12 @@ OVERTAKEN = "Another consolidation of this person was faster; its work stands."
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What was done with a draft: the run's record, how far its conversations are read, and what
-    was proposed.
+    """What was done with a draft: the run's record, the present positions of its conversations by
+    id, and what was proposed.
     """
 
     record: Record
-    positions: Mapping[str, Position] = field(default_factory=dict)
+    positions: Positions = field(default_factory=Positions)
     proposal: Proposal | None = None
 
 
@@ -53,23 +53,38 @@ async def commit(draft: Draft, verdict: Verdict, client: LangGraphClient) -> Rec
     if verdict.failure:
         return await _keep_failed(draft, verdict.failure)
     record = await _record_of(draft, verdict)
-    reason, positions = await _look(draft, client)
+    reason, present_positions = await _why_nothing_is_kept(draft, client)
     if reason:
         return await _drop(draft, reason)
     positions_read = [item.position for item in draft.shown]
-    is_overtaken = positions != positions_read
+    is_overtaken = present_positions != positions_read
     outcome = await _carry_out(draft, verdict, record, is_overtaken=is_overtaken)
-    reason, _ = await _look(draft, client)  # since the first look
+    # Something may have been deleted since the first look.
+    reason, _ = await _why_nothing_is_kept(draft, client)
     if reason:
-        await _take_back(draft, verdict, outcome)
+        await _undo(draft, verdict, outcome)
         return await _drop(draft, reason)
     await _raise(draft, outcome.record)
     await draft.keep(outcome.record, outcome.positions)
     return outcome.record
 
 
+async def _why_nothing_is_kept(draft: Draft, client: LangGraphClient) -> tuple[str, list[Position]]:
+    """Why nothing of the batch may be kept, `ERASED` or `GONE`; "" if it may. And the present
+    positions of its conversations.
+    """
+    gets = position_gets(draft.memory.actor, draft.thread_ids)
+    since, items = await draft.since_it_began_and(gets)
+    positions = positions_in(items)
+    if since.fact and not draft.record.dry_run:
+        return ERASED, positions
+    if await draft.is_any_deleted(client.threads):
+        return GONE, positions
+    return "", positions
+
+
 async def _raise(draft: Draft, record: Record) -> None:
-    """Confirm what the person said of what memory has. The batch stands without it."""
+    """Confirm what the person said of what memory has. The batch stands if that fails."""
     if record.status not in {"done", "proposed"}:
         return
     try:
@@ -81,20 +96,21 @@ async def _raise(draft: Draft, record: Record) -> None:
 async def _carry_out(
     draft: Draft, verdict: Verdict, record: Record, *, is_overtaken: bool
 ) -> _Outcome:
-    """Do with the changes what was decided.
+    """Do with the changes what the verdict says. `record` is that of a run that ends well.
 
-    `is_overtaken`: another run has read one of the conversations meanwhile.
+    `is_overtaken`: another run has read one of the conversations meanwhile. A dry run changes
+    nothing.
     """
     is_dry = draft.record.dry_run
     if verdict.problem:
-        return await _undone(draft, record, verdict)
+        return _leave_due(draft, record, verdict)
     if is_overtaken and not is_dry:
-        overtaken = replace(verdict, problem=OVERTAKEN, notes=[note("overtaken")])
-        return await _undone(draft, record, overtaken)
-    positions = dict[str, Position]()
+        why = note("overtaken")
+        overtaken = replace(verdict, problem=OVERTAKEN, notes=[why])
+        return _leave_due(draft, record, overtaken)
+    positions = Positions()
     for item in draft.shown:
-        thread_id = item.thread_id
-        positions[thread_id] = item.advanced()
+        positions[item.thread_id] = item.advanced()
     if is_dry or not verdict.changed:
         return _Outcome(record, positions)
     if verdict.waits:
@@ -106,7 +122,9 @@ async def _carry_out(
 
 
 async def _record_of(draft: Draft, verdict: Verdict) -> Record:
-    """The record of a run that ends well."""
+    """The record of a run that ends well. Of a run that reads a text that was brought, it has
+    numbers instead of reasons.
+    """
     changed = draft.with_earlier_parts(verdict.changed)
     files = await platform.in_thread(diffs, changed)
     reason = f"Left out: {verdict.left_out}" if verdict.left_out else ""
@@ -118,18 +136,16 @@ async def _record_of(draft: Draft, verdict: Verdict) -> Record:
         messages=draft.messages_shown,
         files=files,
     )
-    if draft.reading is None:
-        return record
     reading = draft.reading
+    if reading is None:
+        return record
     # Nothing is kept of a text but what is proposed.
     record = replace(record, reason="", found=len(reading.part.entries))
     if verdict.problem:
         return record
     base_files = draft.base_files()
-    memory = await platform.in_thread(facts_of, base_files)
-    proposed = await platform.in_thread(
-        reading.count_proposed, verdict.changed, memory, draft.rules
-    )
+    facts = await platform.in_thread(facts_of, base_files)
+    proposed = await platform.in_thread(reading.count_proposed, verdict.changed, facts, draft.rules)
     return replace(record, proposed=proposed)
 
 
@@ -137,7 +153,7 @@ async def _record_of(draft: Draft, verdict: Verdict) -> Record:
 
 
 async def _apply(draft: Draft, verdict: Verdict, record: Record) -> Record:
-    """Change memory. Returns the record, which says what could not be applied."""
+    """Change memory. Returns the record; if some files refused their changes, one that says so."""
     refused = await draft.memory.apply(verdict.changed, draft.author, verdict.sources)
     if not refused:
         return record
@@ -155,6 +171,7 @@ async def _apply(draft: Draft, verdict: Verdict, record: Record) -> Record:
 
 
 def _proposal(draft: Draft, verdict: Verdict) -> Proposal:
+    """What a run proposes."""
     sources = dict[str, dict[str, Source]]()
     for path, by_entry in verdict.sources.items():
         sources[path] = dict(by_entry)
@@ -172,7 +189,7 @@ def _proposal(draft: Draft, verdict: Verdict) -> Proposal:
 
 
 async def _propose(draft: Draft, proposal: Proposal, record: Record) -> Record:
-    """Keep a proposal. Returns the record."""
+    """Keep a proposal. Returns the record; one of a run that changed nothing if that is refused."""
     try:
         if draft.reading:
             await draft.reading.propose(draft.memory, proposal)
@@ -186,22 +203,24 @@ async def _propose(draft: Draft, proposal: Proposal, record: Record) -> Record:
 # --- Not committed
 
 
-async def _undone(draft: Draft, record: Record, verdict: Verdict) -> _Outcome:
-    """Leave the conversations due, after others."""
-    notes = list(verdict.notes)
-    undone = draft.record.ended("undone", verdict.problem, notes=notes, found=record.found)
-    positions = dict[str, Position]()
+def _leave_due(draft: Draft, record: Record, verdict: Verdict) -> _Outcome:
+    """What is done where the verdict has a problem: nothing. The conversations stay due, and come
+    after others.
+    """
+    undone = draft.record.ended(
+        "undone", verdict.problem, notes=[*verdict.notes], found=record.found
+    )
+    positions = Positions()
     for item in draft.shown:
-        thread_id = item.thread_id
         position = item.position
         times = position.undone + 1
-        positions[thread_id] = replace(position, undone=times)
+        positions[item.thread_id] = replace(position, undone=times)
     return _Outcome(undone, positions)
 
 
 async def _keep_failed(draft: Draft, failure: str) -> Record:
     """Keep the record of a batch to which the model gave no answer. Nothing changes, and its
-    conversations stay due.
+    conversations stay due, after others.
     """
     logger.warning("Consolidation %s failed: %s", draft.record.run_id, failure)
     failed = draft.record.ended(
@@ -215,30 +234,18 @@ async def _keep_failed(draft: Draft, failure: str) -> Record:
     memory = draft.memory
     gets = position_gets(memory.actor, draft.thread_ids)
     items = await memory.store.abatch(gets)
-    positions = dict[str, Position]()
-    for item, position in zip(draft.shown, positions_in(items), strict=True):
-        if position != item.position:  # another run of this person may have been faster
+    present = positions_in(items)
+    positions = Positions()
+    for item, position in zip(draft.shown, present, strict=True):
+        if position != item.position:  # another run of this person has read it meanwhile
             continue
-        thread_id = item.thread_id
         times = position.failed + 1
-        positions[thread_id] = replace(position, failed=times)
+        positions[item.thread_id] = replace(position, failed=times)
     await draft.keep(failed, positions)
     return failed
 
 
-async def _look(draft: Draft, client: LangGraphClient) -> tuple[str, list[Position]]:
-    """Why nothing of the batch may be kept, or "", and the present positions of its conversations."""
-    gets = position_gets(draft.memory.actor, draft.thread_ids)
-    since, items = await draft.since_it_began_and(gets)
-    positions = positions_in(items)
-    if since.fact and not draft.record.dry_run:
-        return ERASED, positions
-    if await draft.is_any_deleted(client.threads):
-        return GONE, positions
-    return "", positions
-
-
-async def _take_back(draft: Draft, verdict: Verdict, outcome: _Outcome) -> None:
+async def _undo(draft: Draft, verdict: Verdict, outcome: _Outcome) -> None:
     """Undo what was carried out."""
     memory = draft.memory
     if outcome.proposal:
@@ -252,9 +259,13 @@ async def _take_back(draft: Draft, verdict: Verdict, outcome: _Outcome) -> None:
 
 
 async def _drop(draft: Draft, reason: str) -> Record:
-    """Leave everything as it was; the next run reads the conversations that are left."""
+    """Leave everything as it was, and have another run read the conversations that are left. Returns
+    the run's record, which is kept. `reason` is `ERASED` or `GONE`.
+    """
     draft.more = True
-    kind = "fact_deleted" if reason == ERASED else "conversation_deleted"
-    dropped = draft.record.ended("undone", reason, notes=[note(kind)])
+    why = note("conversation_deleted")
+    if reason == ERASED:
+        why = note("fact_deleted")
+    dropped = draft.record.ended("undone", reason, notes=[why])
     await draft.keep(dropped, quotes_facts=False)
     return dropped

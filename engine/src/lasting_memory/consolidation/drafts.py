@@ -1,6 +1,10 @@
-"""A draft: one run's batch, and the private copy of the person's files on which the model works.
+"""A draft: one run's *batch*, which the model reads, and the private copy of the person's files on
+which it works.
 
-It is in the memory of this process, so a run that dies or is taken back has written nothing.
+A batch is mostly conversations, by the `kind` of the run's record also a part of a text that was
+brought ("bring"), or all of memory ("tidy"). A dream's run ("dream") works on the dream's files
+instead of memory's. The draft is in the memory of this process, so a run that dies or is taken back
+has written nothing.
 """
 
 import json
@@ -25,7 +29,7 @@ from lasting_memory.consolidation.batch import Due
 from lasting_memory.consolidation.bringing import Reading
 from lasting_memory.consolidation.brought import Part
 from lasting_memory.consolidation.changed_ends import DatedKey, end_differences
-from lasting_memory.consolidation.dreams import DreamDraft
+from lasting_memory.consolidation.dream_threads import LoadedDream
 from lasting_memory.consolidation.expired_lines import ExpiredLines
 from lasting_memory.consolidation.facts import Key, TextFile, differences, text_files
 from lasting_memory.consolidation.no_batch import NothingToDoError
@@ -75,9 +79,10 @@ class Draft:
     memory: Memory  # in the real store
     # Why the run was planned; None: somebody began it over the platform's API.
     trigger: Trigger | None = None
-    base: Mapping[str, FileData] = field(default_factory=dict)  # the copied files, by key
-    expired: ExpiredLines = field(default_factory=ExpiredLines)  # lines whose day has passed
-    shown: Sequence[Due] = ()
+    # The files that are copied, by key, as they are before the model works.
+    base: Mapping[str, FileData] = field(default_factory=dict)
+    expired: ExpiredLines = field(default_factory=ExpiredLines)  # which of their lines are over
+    shown: Sequence[Due] = ()  # the batch's conversations
     # Operations that note how far conversations are read; they are kept with the record.
     reading_ops: Sequence[PutOp] = ()
     more: bool = False  # whether other conversations are due
@@ -86,16 +91,18 @@ class Draft:
     text: str = ""  # the conversations as the model reads them, with the files about them
     # All that its new lines may say; None: anything.
     source: Sequence[TextFile] | None = None
-    reading: Reading | None = None  # of a text that was brought
-    dream: DreamDraft | None = None  # of memory that is built anew
+    reading: Reading | None = None  # where the batch is part of a text that was brought
+    dream: LoadedDream | None = None  # where the run is a dream's
     # What the person said in these conversations, and what texts from elsewhere said.
     evidence: Evidence = field(default_factory=Evidence)
     steps: int = 0  # model calls of this attempt
-    # Why lines are given up, by path and line.
+    # Lines that the model gives up in this attempt: why, by path and line.
     given_up: defaultdict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
     # Those of them, as path and line, that something newer contradicts.
     contradicted: set[tuple[str, str]] = field(default_factory=set)
     copy: BaseStore = field(default_factory=InMemoryStore)
+
+    # --- The batch
 
     @property
     def deployment(self) -> Deployment:
@@ -108,15 +115,22 @@ class Draft:
 
     @property
     def assistant(self) -> str:
+        """The id of the assistant whose memory this is."""
         return self.owner.assistant_id or self.deployment.default_assistant
 
     @property
     def author(self) -> identity.Author:
-        """The sources of a line, for a person who asks; the run's record counts all conversations."""
+        """The author of the revisions that the run makes. They name the first `_THREADS_NOTED`
+        conversations, for a person who asks where a line is from.
+        """
         thread_ids = sorted(self.thread_ids)
-        said_in = " ".join(thread_ids[:_THREADS_NOTED])
-        user_id = self.owner.actor.user_id
-        return identity.Author("consolidation", user_id, self.record.run_id, said_in)
+        first_ids = thread_ids[:_THREADS_NOTED]
+        return identity.Author(
+            "consolidation",
+            self.owner.actor.user_id,
+            run_id=self.record.run_id,
+            thread_id=" ".join(first_ids),
+        )
 
     @property
     def thread_ids(self) -> list[str]:
@@ -125,52 +139,57 @@ class Draft:
 
     @property
     def owned(self) -> list[dict[str, str]]:
-        """The metadata of the owner's conversations, of which each has one."""
+        """The metadata of the owner's threads, of which each has one: one for each agent."""
         return owned_by(self.owner.actor, self.deployment.agents)
 
     async def is_any_deleted(self, threads: ThreadsClient) -> bool:
-        """Whether a conversation of the batch was deleted since it was read, also where another one has
-        its id now.
+        """Whether a conversation of the batch was deleted since it was read, also where another one
+        has its id now. False for a batch without conversations.
         """
+        if not self.shown:
+            return False
         created_when_read = dict[str, str]()
         for item in self.shown:
-            talk = item.conversation
-            created_when_read[talk.thread_id] = talk.created_at
-        if not created_when_read:
-            return False
+            created_when_read[item.thread_id] = item.conversation.created_at
         fields = ["thread_id", "created_at"]
-        created = dict[str, str]()
-        for thread in await threads_by_id(threads, self.thread_ids, self.owned, fields):
+        present = await threads_by_id(threads, self.thread_ids, self.owned, fields)
+        created_now = dict[str, str]()
+        for thread in present:
             thread_id = str(thread["thread_id"])
-            created[thread_id] = str(thread["created_at"])
-        return created != created_when_read
+            created_now[thread_id] = str(thread["created_at"])
+        return created_now != created_when_read
 
     @property
     def messages_shown(self) -> int:
         """How many messages the model reads."""
         messages = 0
         for item in self.shown:
-            turns = item.conversation.turns
-            messages += len(turns)
+            messages += len(item.conversation.turns)
         return messages
 
     def base_files(self) -> list[TextFile]:
-        """The copied files."""
+        """The copied files that are texts, as they are before the model works."""
         return text_files(texts(self.base))
 
     def current_files(self) -> list[TextFile]:
-        """The copied files without their expired lines. Blocks."""
-        current = dict[str, str]()
+        """As `base_files`, without the lines that are over. Blocks."""
+        current_texts = dict[str, str]()
         for key, text in texts(self.base).items():
-            current[key] = self.expired.current_text(key, text)
-        return text_files(current)
+            current_texts[key] = self.expired.current_text(key, text)
+        return text_files(current_texts)
+
+    # --- What happened beside the run
 
     async def taken_back(self, stored: StoredMemory) -> dict[Key, Dated]:
-        """What the person has taken back up to now: in the files' histories, and in proposals."""
+        """The lines that were taken back up to now (`taken_back.py`): in the files' histories, and
+        in proposals.
+        """
         return await self._taken_back_by(differences, stored)
 
     async def ends_taken_back(self, stored: StoredMemory) -> dict[DatedKey, Dated]:
-        """As `taken_back`: the ends that the person took from lines."""
+        """The lines with an end that the person took back or gave another end (`changed_ends.py`);
+        none where the deployment has no ends.
+        """
         if not self.deployment.ends:
             return {}
         return await self._taken_back_by(end_differences, stored)
@@ -178,67 +197,75 @@ class Draft:
     async def _taken_back_by(
         self, compare: Differences[Name], stored: StoredMemory
     ) -> dict[Name, Dated]:
+        """As `taken_back`, with one of the comparisons of lines."""
         declined = list[Declined]()
         for proposal in stored.proposals:
             declined += proposal.declined
         # Also revisions that only wait to be deleted: what they took back is kept with that.
         limits = replace(self.deployment.limits, revisions_kept=_ALL_REVISIONS)
         histories = await platform.in_thread(journal.histories_in, stored.revisions, limits)
-        lines = journal.taken_back_in(stored.dropped)
-        return await platform.in_thread(taken_back_by, compare, histories, declined, lines)
+        dropped = journal.taken_back_in(stored.dropped)
+        return await platform.in_thread(taken_back_by, compare, histories, declined, dropped)
 
     async def since_it_began(self) -> tuple[journal.Deleted, Controls]:
         """What was deleted since the run began, and the person's present controls."""
         reads = control_ops(self.memory.actor)
-        since, stored = await self.since_it_began_and(reads)
-        controls = controls_of(stored, self.deployment)
+        since, results = await self.since_it_began_and(reads)
+        controls = controls_of(results, self.deployment)
         return since, controls
 
     async def since_it_began_and(self, ops: Sequence[Op]) -> tuple[journal.Deleted, list[Any]]:
-        """What was deleted since the run began, and the results of other operations, all at once."""
+        """What was deleted since the run began, and the results of these operations: all are carried
+        out at once.
+        """
         began = self.memory.began
-        marks = journal.deleted_ops(began)
-        number_of_marks = len(marks)
-        found = await self.memory.store.abatch([*marks, *ops])
-        since = journal.deleted_in(found[:number_of_marks], began)
-        results = found[number_of_marks:]
+        ended_ops = journal.deleted_ops(began)
+        all_ops = [*ended_ops, *ops]
+        all_results = await self.memory.store.abatch(all_ops)
+        number = len(ended_ops)
+        since = journal.deleted_in(all_results[:number], began)
+        results = all_results[number:]
         return since, results
 
-    def show(self, talk: str, taken: Sequence[Dated]) -> None:
-        """Have the model read this text. Blocks.
+    # --- What the model reads, and works on
 
-        With it come the topic files that have most words in common, and what was taken back.
+    def show(self, talk: str, taken: Sequence[Dated]) -> None:
+        """Have the model read a batch, which is given as text. Blocks.
+
+        With it come the topic files that have most words in common, and the lines that were `taken`
+        back.
         """
-        self.text = talk
+        sections_shown = [talk]
         files = list[TextFile]()
         if rules_of(self.record.kind).shows_topics:
             files = self._topics_about(talk)
         if files:
             max_bytes = self.deployment.limits.memory_block_bytes
             block, _ = sections(files, max_bytes)
-            self.text += f"\n\n# Files about the same\n\n{block}"
+            sections_shown.append(f"# Files about the same\n\n{block}")
         if taken:
             lines = shown_lines(taken, self.said)
-            self.text += f"\n\n# Taken back\n\n{lines}"
+            sections_shown.append(f"# Taken back\n\n{lines}")
+        self.text = "\n\n".join(sections_shown)
 
     def _topics_about(self, talk: str) -> list[TextFile]:
-        """The topic files that have most words in common with a text. Blocks."""
+        """The topic files that have most words in common with a text, best first. Blocks."""
         topics = list[TextFile]()
         searchable = list[str]()
         for path, text in self.current_files():
-            if path.startswith(_TOPICS) and path != _INDEX:
-                topics.append((path, text))
-                searchable.append(f"{path} {text}")
+            is_topic = path.startswith(_TOPICS) and path != _INDEX
+            if not is_topic:
+                continue
+            topic = (path, text)
+            topics.append(topic)
+            searchable.append(f"{path} {text}")
         most = self.rules.topic_files_shown
         best_first = rank(talk, searchable)
-        shown = list[TextFile]()
-        for number, _ in best_first[:most]:
-            topic = topics[number]
-            shown.append(topic)
-        return shown
+        return [topics[number] for number, _ in best_first[:most]]
 
     async def begin(self, refused: str = "") -> list[AnyMessage]:
-        """Make a new copy, and return the first messages of an attempt.
+        """Begin an attempt with a new copy of the files. Returns the messages with which the model
+        begins: its task, and the batch as the answer to a call of `READ_TOOL`.
 
         `refused` says why the attempt before was.
         """
@@ -257,41 +284,45 @@ class Draft:
 
     def _new_copy(self) -> BaseStore:
         """A store that has the files, and when their lines were written."""
-        puts = list[PutOp]()
+        ops = list[PutOp]()
         for key, file in self.base.items():
             value: dict[str, Any] = {**file}
             written = self.expired.written.get(key)
             if written is not None:
                 value[WRITTEN] = dict(written)
-            puts.append(PutOp(self.memory.files, key, value))
+            op = PutOp(self.memory.files, key, value)
+            ops.append(op)
         copy = InMemoryStore()
         # Nothing is waited for: the copy is in this process, and has no index.
-        copy.batch(puts)
+        copy.batch(ops)
         return copy
 
     async def _task(self, refused: str) -> str:
-        """What the model is asked to do."""
+        """What the model is asked to do. `refused` as in `begin`."""
         task_prompt = rules_of(self.record.kind).task_prompt
         prompt = await self._prompt(f"{task_prompt}.md")
         number_shown = len(self.shown)
         task = prompt.replace("{count}", str(number_shown))
-        if refused:
-            retry = await self._prompt("consolidation_retry.md")
-            reason = retry.replace("{reason}", refused)
-            task = f"{task}\n{reason}"
-        return task
+        if not refused:
+            return task
+        retry = await self._prompt("consolidation_retry.md")
+        reason = retry.replace("{reason}", refused)
+        return f"{task}\n{reason}"
 
     async def _prompt(self, name: str) -> str:
+        """The deployment's prompt in a file with this name."""
         return await platform.in_thread(self.deployment.prompt, name)
 
+    # --- What becomes of it
+
     def with_earlier_parts(self, changed: Sequence[Changed]) -> list[Changed]:
-        """What a proposal changes: of a text that was brought also what its earlier parts change."""
+        """These changes; of a text that was brought with what its earlier parts change."""
         if self.reading is None:
             return list(changed)
         return self.reading.with_earlier_parts(changed)
 
     def answer(self, record: Record) -> str:
-        """The run's answer: its record where a request waits for that, else a sentence."""
+        """The run's answer: as JSON where a request waits for it, else a sentence."""
         if self.reading:
             told = self.reading.told(record)
             return json.dumps(told)
@@ -318,43 +349,45 @@ class Draft:
         record.log()
         if self.reading:
             # Nothing is kept of a text but what is proposed.
-            record = replace(record, notes=[])
-            record = await self._with_earlier_record(record, self.reading.part)
+            without_notes = replace(record, notes=[])
+            record = await self._with_earlier_record(without_notes, self.reading.part)
         if record.dry_run:
             return
         memory = self.memory
         place = namespaces.run_records(memory.actor)
         search = SearchOp(place, limit=_RECORDS_READ)
-        since, (records,) = await self.since_it_began_and([search])
+        since, (older,) = await self.since_it_began_and([search])
         if since.everything or since.conversation:
             return
         if quotes_facts and since.fact:
             return
         key = f"{record.started_at}-{record.run_id}"
-        too_old = self._too_old(records, key)
         ops = [
             *self.reading_ops,
             *position_ops(memory.actor, positions),
             PutOp(place, key, asdict(record), index=False),
-            *[PutOp(place, old_key, None) for old_key in too_old],
         ]
+        too_old = self._too_old(older, key)
+        ops += [PutOp(place, old_key, None) for old_key in too_old]
         await journal.put_unless_forgotten(
             memory.store, ops, memory.began, quotes_facts=quotes_facts, is_checked=True
         )
 
     def _too_old(self, records: Sequence[Item], new_key: str) -> list[str]:
-        """The keys of the records for which the new one leaves no room."""
-        others = list[str]()
+        """The keys of the stored records for which the new one leaves no room."""
+        other_keys = list[str]()
         for item in records:
             if item.key != new_key:
-                others.append(item.key)
-        others.sort()
-        number_with_new = len(others) + 1
-        too_many = max(0, number_with_new - self.rules.records_kept)
-        return others[:too_many]
+                other_keys.append(item.key)
+        other_keys.sort()  # a key begins with a time
+        number = len(other_keys) + 1
+        too_many = max(0, number - self.rules.records_kept)
+        return other_keys[:too_many]
 
     async def _with_earlier_record(self, record: Record, part: Part) -> Record:
-        """The record of a text so far: of all runs that read parts of it there is one."""
+        """The one record of all runs that have read parts of a text up to now; this one is of the
+        last.
+        """
         record = replace(record, run_id=part.text_id, started_at=part.began)
         place = namespaces.run_records(self.memory.actor)
         key = f"{part.began}-{part.text_id}"
@@ -363,19 +396,21 @@ class Draft:
             return record
         empty = Record("", "")
         earlier = {**asdict(empty), **item.value}
-        counts = dict[str, Any]()
+        sums = dict[str, Any]()
         for name in _COUNTS:
             count = getattr(record, name)
-            counts[name] = count + earlier[name]
+            sums[name] = earlier[name] + count
         files = {**earlier["files"], **record.files}
-        whole = replace(record, files=files, **counts)
+        status = record.status
         if earlier["status"] == "proposed":
-            return replace(whole, status="proposed")
-        return whole
+            status = "proposed"
+        return replace(record, status=status, files=files, **sums)
 
     @asynccontextmanager
     async def failure_recorded(self) -> AsyncIterator[None]:
-        """Leaves a record of a run that an error or a cancellation ends within."""
+        """If an error or a cancellation ends the run within, this keeps a record that it failed. The
+        error is raised in any case.
+        """
         try:
             yield
         except NothingToDoError:
@@ -385,7 +420,9 @@ class Draft:
             raise
 
     async def _record_failure(self, error: BaseException) -> None:
-        failed = self.record.ended("failed", _why_failed(error), notes=[note("failed")])
+        """Keep a record of a run that failed. Logs an error instead of raising it."""
+        reason = _why_failed(error)
+        failed = self.record.ended("failed", reason, notes=[note("failed")])
         try:
             await self.keep(failed)
         # A store raises what its driver raises. The run's own error counts.
@@ -399,18 +436,19 @@ class Draft:
 
 
 def _why_failed(error: BaseException) -> str:
-    """Why a run ended, in a sentence.
+    """Why a run ended, in a sentence for people.
 
-    The message of an error that is not this library's may be of no use to a person.
+    The message of an error that is not this library's may be of no use to them.
     """
     if not isinstance(error, Exception):
         return "It was cancelled."
     kind = type(error)
-    package, *_ = kind.__module__.split(".")
-    own_package, *_ = __name__.split(".")
-    is_own = package == own_package
-    if is_own and str(error):
-        return str(error)
+    package_of_error, *_ = kind.__module__.split(".")
+    this_package, *_ = __name__.split(".")
+    is_ours = package_of_error == this_package
+    message = str(error)
+    if is_ours and message:
+        return message
     return f"The run failed: {kind.__name__}; see the server's log."
 
 

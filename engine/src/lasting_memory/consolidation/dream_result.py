@@ -1,8 +1,11 @@
 """What a dream would change of today's memory, line by line: what is new, what would go and why.
 
-A line goes only if the journal says that consolidation or the agent wrote it, in conversations that
-the dream has read whole, and the draft does not say it. Everything else stays: what the person
-wrote by hand, what they brought, what is older than its file's history.
+A line, or a field of a JSON object, is *rebuilt* if the journal says that consolidation or the agent
+wrote it, in conversations that the dream has read whole: the draft should say it again. It goes only
+if the draft does not. Everything else stays: what the person wrote by hand, what they brought, what
+is older than its file's history.
+
+Files are given by key; their *histories* by key, too, each with the newest revision first.
 """
 
 import json
@@ -25,71 +28,97 @@ from lasting_memory.consolidation.facts import (
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation, Source
 from lasting_memory.memory import journal
 from lasting_memory.memory.journal import Revision
-from lasting_memory.memory.proposals import REWORDED, Changed, added_sources, changes, texts
+from lasting_memory.memory.proposals import (
+    REWORDED,
+    Changed,
+    added_sources,
+    changes,
+    texts,
+)
 from lasting_memory.memory.sources import entries, vouch_new_by
 from lasting_memory.words import words as words_of
 
-# Why a line goes, in words for which the page has sentences.
+# Why a line goes, in a word for which the page has a sentence: the draft does not say it. The other
+# reason is `REWORDED`: the draft says it in other words.
 NOT_AGAIN = "not_again"
 # Who writes what is said in conversations.
 _FROM_CONVERSATIONS = frozenset({"consolidation", "agent", "subagent"})
 _SKILLS = "/skills/"
 _EMPTY = DraftFile("")
+# Values of a field that says nothing.
+_EMPTY_VALUES: Sequence[Any] = (None, "", [], {})
 
 Histories = Mapping[str, Sequence[Revision]]
+# Ids of the conversations that entries (`memory.sources.entries`) are from, by path and entry.
+_Origins = dict[str, dict[str, Sequence[str]]]
+# The same, with indexes in a list of the ids.
+_Indexes = dict[str, dict[str, list[int]]]
+# Who vouches for entries, by path and entry.
+_Sources = dict[str, dict[str, Source]]
 
 
 class Result(NamedTuple):
-    """What would change, why lines go (by path and line), who vouches for what is new (by path and
-    entry), and the conversations that it is from: which of them each entry is from, as their places
-    in `threads`, by path and entry.
+    """What a dream would change of today's memory.
+
+    `reasons` say why lines go, by path and line. `sources` say who vouches for what is new, by path
+    and entry. `threads` are the ids of the conversations that what is new is from. `origins` have
+    those of each entry, as indexes in `threads`, by path and entry.
     """
 
     changed: list[Changed]
     reasons: dict[str, dict[str, str]]
-    sources: dict[str, dict[str, Source]]
+    sources: _Sources
     threads: list[str]
-    origins: dict[str, dict[str, list[int]]]
+    origins: _Indexes
 
 
-def kept_by_hand(
-    files: Mapping[str, FileData], histories: Histories, there: Collection[str]
+# --- The beginning of a draft
+
+
+def first_draft(
+    files: Mapping[str, FileData], histories: Histories, thread_ids: Collection[str]
 ) -> dict[str, DraftFile]:
-    """The draft with which a dream begins: today's texts without what came of the conversations
-    that are there. Blocks.
+    """The draft with which a dream begins: today's texts without what came of these conversations,
+    which are all that the dream will read. Blocks.
     """
     draft = dict[str, DraftFile]()
     for key, content in texts(files).items():
         history = histories.get(key, ())
         if key.endswith(".json"):
-            rebuilt_fields = _rebuilt_fields(content, history, there)
-            kept = _without_fields(content, rebuilt_fields)
+            names = _rebuilt_fields(content, history, thread_ids)
+            staying = _without_fields(content, names)
         else:
-            rebuilt_lines = _rebuilt_lines(key, content, history, there)
-            kept_lines = _without_lines(content, rebuilt_lines)
-            kept = "\n".join(kept_lines)
-        if kept.strip():
-            draft[key] = DraftFile(kept)
+            numbers = _rebuilt_lines(key, content, history, thread_ids)
+            lines = _without_lines(content, numbers)
+            staying = "\n".join(lines)
+        if staying.strip():
+            draft[key] = DraftFile(staying)
     return draft
 
 
 def _without_lines(content: str, numbers: Collection[int]) -> list[str]:
-    """The lines of a text but those with these numbers."""
-    kept = list[str]()
-    for number, line in enumerate(content.split("\n")):
+    """The lines of a text but those with these numbers, which count from 0."""
+    staying = list[str]()
+    lines = content.split("\n")
+    for number, line in enumerate(lines):
         if number not in numbers:
-            kept.append(line)
-    return kept
+            staying.append(line)
+    return staying
 
 
 def _without_fields(content: str, names: Collection[str]) -> str:
-    """The text of a JSON object without these fields; "" if none is left."""
-    fields = _object(content)
+    """The text of a JSON object without these fields; "" if no field is left. Any other text stays
+    as it is.
+    """
+    fields = _object_in(content)
     if fields is None or not names:
         return content
     for name in names:
         del fields[name]
     return _dumped(fields) if fields else ""
+
+
+# --- Its result
 
 
 def result_of(
@@ -101,102 +130,112 @@ def result_of(
     expired: ExpiredLines,
     rules: Consolidation = DEFAULT_CONSOLIDATION,
 ) -> Result:
-    """What would change of today's files, if the draft took the place of what it was made anew
-    from. `read` are the conversations that were read whole. Blocks.
+    """What would change of today's files, if the draft took the place of what it has rebuilt. `read`
+    are the ids of the conversations that were read whole. Blocks.
     """
     today = texts(files)
     comparison = _Comparison(today, draft, expired, rules)
-    after = dict(files)
+    files_after = dict(files)
     reasons = dict[str, dict[str, str]]()
     for key in sorted({*today, *draft}):
         is_file = key in files
-        if is_file and key not in today:  # no text
+        has_no_text = is_file and key not in today
+        if has_no_text:
             continue
         content = today.get(key, "")
-        new = draft.get(key, _EMPTY).content
+        drafted = draft.get(key, _EMPTY).content
         history = histories.get(key, ())
         if key.endswith(".json"):
             rebuilt_fields = _rebuilt_fields(content, history, read)
             unsaid_fields = comparison.unsaid_fields(content, rebuilt_fields)
-            result = _merged_fields(content, new, unsaid_fields)
+            merged = _merged_fields(content, drafted, unsaid_fields)
         else:
             rebuilt_lines = _rebuilt_lines(key, content, history, read)
-            going = comparison.going(content, rebuilt_lines)
-            result = comparison.merged(content, new, going)
-            if going:
+            reasons_by_number = comparison.unsaid_lines(content, rebuilt_lines)
+            merged = comparison.merged(content, drafted, reasons_by_number)
+            if reasons_by_number:
                 path = f"/memories{key}"
-                reasons[path] = _reasons_by_line(content, going)
-        is_changed = result != content
-        if is_changed and (result or is_file):
-            after[key] = FileData(content=result, encoding="utf-8")
-    changed = changes(files, after)
-    sources = _sources(changed, draft)
+                reasons[path] = _reasons_by_line(content, reasons_by_number)
+        if merged == content:
+            continue
+        if merged or is_file:
+            files_after[key] = FileData(content=merged, encoding="utf-8")
+    changed = changes(files, files_after)
     origins = _origins(changed, draft)
-    threads = _threads(origins)
-    return Result(changed, reasons, sources, threads, _places(origins, threads))
+    threads = _threads_in(origins)
+    return Result(
+        changed,
+        reasons,
+        sources=_sources(changed, draft),
+        threads=threads,
+        origins=_as_indexes(origins, threads),
+    )
 
 
-def _reasons_by_line(content: str, going: Mapping[int, str]) -> dict[str, str]:
+def _reasons_by_line(content: str, reasons_by_number: Mapping[int, str]) -> dict[str, str]:
     """Why lines of a text go, by the lines instead of by their numbers."""
     lines = content.split("\n")
     reasons = dict[str, str]()
-    for number, reason in going.items():
+    for number, reason in reasons_by_number.items():
         line = lines[number].strip()
         reasons[line] = reason
     return reasons
 
 
-def _sources(
-    changed: Sequence[Changed], draft: Mapping[str, DraftFile]
-) -> dict[str, dict[str, Source]]:
-    sources = dict[str, dict[str, Source]]()
+def _sources(changed: Sequence[Changed], draft: Mapping[str, DraftFile]) -> _Sources:
+    """Who vouches for the entries that changes add, by path and entry."""
+    sources = _Sources()
     for change in changed:
-        file = draft.get(change.key, _EMPTY)
-        vouch = vouch_new_by(file.sources)
+        drafted = draft.get(change.key, _EMPTY)
+        vouch = vouch_new_by(drafted.sources)
         sources[change.path] = added_sources(change, vouch)
     return sources
 
 
-def _origins(
-    changed: Sequence[Changed], draft: Mapping[str, DraftFile]
-) -> dict[str, dict[str, Sequence[str]]]:
-    """The conversations that what is new is from, by path and entry."""
-    found = dict[str, dict[str, Sequence[str]]]()
+def _origins(changed: Sequence[Changed], draft: Mapping[str, DraftFile]) -> _Origins:
+    """The conversations that the entries are from which changes add. Without entries of which that
+    is not known.
+    """
+    origins = _Origins()
     for change in changed:
-        file = draft.get(change.key, _EMPTY)
-        before = set(entries(change.key, change.before))
-        of_path = dict[str, Sequence[str]]()
+        drafted = draft.get(change.key, _EMPTY)
+        entries_before = set(entries(change.key, change.before))
+        of_path = origins.setdefault(change.path, {})
         for entry in entries(change.key, change.after):
-            if entry not in before and entry in file.origins:
-                of_path[entry] = file.origins[entry]
-        found[change.path] = of_path
-    return found
+            if entry in entries_before:
+                continue
+            thread_ids = drafted.origins.get(entry)
+            if thread_ids is not None:
+                of_path[entry] = thread_ids
+    return origins
 
 
-def _threads(origins: Mapping[str, Mapping[str, Sequence[str]]]) -> list[str]:
-    """The conversations that what is new is from."""
-    ids = set[str]()
+def _threads_in(origins: _Origins) -> list[str]:
+    """The ids of all conversations that entries are from, sorted."""
+    all_ids = set[str]()
     for by_entry in origins.values():
-        for of_entry in by_entry.values():
-            ids.update(of_entry)
-    return sorted(ids)
+        for thread_ids in by_entry.values():
+            all_ids.update(thread_ids)
+    return sorted(all_ids)
 
 
-def _places(
-    origins: Mapping[str, Mapping[str, Sequence[str]]], threads: Sequence[str]
-) -> dict[str, dict[str, list[int]]]:
-    """The origins with the places of conversations among these, for their ids."""
-    numbers = {thread_id: number for number, thread_id in enumerate(threads)}
-    places = dict[str, dict[str, list[int]]]()
+def _as_indexes(origins: _Origins, threads: Sequence[str]) -> dict[str, dict[str, list[int]]]:
+    """The origins with indexes in `threads` for the ids of conversations."""
+    index_of = dict[str, int]()
+    for index, thread_id in enumerate(threads):
+        index_of[thread_id] = index
+    with_indexes = _Indexes()
     for path, by_entry in origins.items():
-        places[path] = {}
-        for entry, ids in by_entry.items():
-            places[path][entry] = [numbers[thread_id] for thread_id in ids]
-    return places
+        of_path = with_indexes.setdefault(path, {})
+        for entry, thread_ids in by_entry.items():
+            of_path[entry] = [index_of[thread_id] for thread_id in thread_ids]
+    return with_indexes
 
 
 class _Comparison:
-    """Compares the facts of today's memory with those of a draft, whichever files they are in."""
+    """Compares the facts (`facts.py`) of today's memory with those of a draft, whichever files they
+    are in. A fact is known by its `Key`.
+    """
 
     def __init__(
         self,
@@ -205,89 +244,108 @@ class _Comparison:
         expired: ExpiredLines,
         rules: Consolidation,
     ) -> None:
-        current = dict[str, str]()
+        """`today` has the texts of today's files. Lines of the draft that are over do not count."""
+        drafted_texts = dict[str, str]()
         for key, file in draft.items():
-            current[key] = expired.current_text(key, file.content)
+            drafted_texts[key] = expired.current_text(key, file.content)
         self._today = facts_of(_files_with_lines(today))
-        self._draft = facts_of(_files_with_lines(current))
-        present = Facts(self._today, rules=rules)
-        self._written = Facts(self._draft, present.language, rules)
-        self._draft_lines = [frozenset(key) for key in self._draft]
-        self._words = present.words
-        words_of_draft = self._written.words
-        words_of_both = [*self._words.values(), *words_of_draft.values()]
-        self._weights = weights_of(words_of_both)
-        # Facts of the draft that today's memory has word for word, or within a longer line, which
-        # stays then.
-        self._pinned = set[Key]()
+        self._drafted = facts_of(_files_with_lines(drafted_texts))
+        facts_of_today = Facts(self._today, rules=rules)
+        self._words_of_today = facts_of_today.words
+        self._facts_of_draft = Facts(self._drafted, facts_of_today.language, rules)
+        all_words = list(self._words_of_today.values())
+        all_words += self._facts_of_draft.words.values()
+        self._weights = weights_of(all_words)
+        self._words_of_drafted_lines = [frozenset(fact) for fact in self._drafted]
+        # Facts of today's memory that stay: the draft has them word for word, or a fact of the
+        # draft is within them.
+        self._staying = set[Key]()
+        # Facts of the draft that today's memory has not.
         self._new = set[Key]()
-        for fact in self._draft:
+        for fact in self._drafted:
             holder = self._holder(fact)
             if holder is None:
                 self._new.add(fact)
             else:
-                self._pinned.add(holder)
+                self._staying.add(holder)
 
     def _holder(self, fact: Key) -> Key | None:
-        """The line of today's that is a line of the draft, or has all of its words; None if there is
-        none.
+        """The fact of today's memory that is this one of the draft, or has all of its words; None if
+        there is none.
         """
         if fact in self._today:
             return fact
-        words = self._written.words[fact]
+        words = self._facts_of_draft.words[fact]
         if not words:
             return None
-        for key, words_of_line in self._words.items():
-            if words <= words_of_line:
-                return key
+        for fact_today, words_today in self._words_of_today.items():
+            if words <= words_today:
+                return fact_today
         return None
 
-    def going(self, content: str, rebuilt: Collection[int]) -> dict[int, str]:
-        """Those of these lines, by number, that the draft does not say, with the reason."""
-        lines = content.split("\n")
-        found = dict[int, str]()
-        for number in rebuilt:
-            line = lines[number].strip()
-            key = key_of(line)
-            if key not in self._today or key in self._pinned:
-                continue
-            words = self._words[key]
-            in_other_words = self._written.has_fact(words, self._weights)
-            found[number] = REWORDED if in_other_words else NOT_AGAIN
-        return found
-
-    def unsaid_fields(self, content: str, rebuilt: Collection[str]) -> set[str]:
-        """Those of these fields of a JSON object whose values no line of the draft says. JSON has
-        no lines to give a reason for: what the draft says elsewhere, in whichever words, stays.
+    def unsaid_lines(self, content: str, numbers: Collection[int]) -> dict[int, str]:
+        """Those of a text's lines with these numbers that the draft does not say as they are. Each
+        number has its reason: `REWORDED` or `NOT_AGAIN`.
         """
-        fields = _object(content) or {}
+        lines = content.split("\n")
+        reasons = dict[int, str]()
+        for number in numbers:
+            line = lines[number].strip()
+            fact = key_of(line)
+            if fact not in self._today:  # a heading
+                continue
+            if fact in self._staying:
+                continue
+            words = self._words_of_today[fact]
+            reasons[number] = NOT_AGAIN
+            if self._facts_of_draft.has_fact(words, self._weights):
+                reasons[number] = REWORDED
+        return reasons
+
+    def unsaid_fields(self, content: str, names: Collection[str]) -> set[str]:
+        """Those of these fields of a JSON object whose values no line of the draft says.
+
+        JSON has no lines to give a reason for: what the draft says elsewhere, with whichever words
+        around it, stays.
+        """
+        fields = _object_in(content) or {}
         unsaid = set[str]()
-        for name in rebuilt:
-            said = set(words_of(str(fields[name])))
-            is_said = any(said.issubset(line) for line in self._draft_lines)
-            if not said or not is_said:
+        for name in names:
+            value = str(fields[name])
+            words = set(words_of(value))
+            is_said = bool(words) and self._is_in_draft(words)
+            if not is_said:
                 unsaid.add(name)
         return unsaid
 
-    def merged(self, content: str, draft: str, going: Collection[int]) -> str:
-        """Today's text without the lines that go, and with what is new in the draft's."""
-        kept = _without_lines(content, going)
+    def _is_in_draft(self, words: set[str]) -> bool:
+        """Whether a line of the draft has all of these words."""
+        return any(words <= words_of_line for words_of_line in self._words_of_drafted_lines)
+
+    def merged(self, content: str, drafted: str, removed: Collection[int]) -> str:
+        """A text of today's memory without the lines with the numbers `removed`, and at its end with
+        what is new in the drafted one. `content` is "" for a file that memory has not.
+
+        A new fact of two files is put into the first of them only.
+        """
         is_new_file = not content
         new = list[str]()
-        has_fact = False
-        for line in draft.split("\n"):
-            is_fact = facts_in(line)
-            key = key_of(line.strip()) if is_fact else ()
-            if key and key in self._new:
+        has_new_fact = False
+        for line in drafted.split("\n"):
+            fact: Key = ()
+            if facts_in(line):  # it is no heading, and no comment
+                fact = key_of(line.strip())
+            if fact and fact in self._new:
+                self._new.discard(fact)
                 new.append(line)
-                has_fact = True
-                self._new.discard(key)  # a fact of two files is proposed once
-            elif not key and is_new_file:
+                has_new_fact = True
+            elif not fact and is_new_file:
                 new.append(line)  # headings and blank lines
-        text = "\n".join(kept)
-        added = "\n".join(new)
-        if not has_fact:
+        lines = _without_lines(content, removed)
+        text = "\n".join(lines)
+        if not has_new_fact:
             return text
+        added = "\n".join(new)
         if is_new_file:
             return added
         text = text.rstrip("\n")
@@ -296,8 +354,9 @@ class _Comparison:
         return f"{text}\n{added}\n"
 
 
-def _files_with_lines(files: Mapping[str, str]) -> Iterator[TextFile]:
-    for key, text in files.items():
+def _files_with_lines(texts_by_key: Mapping[str, str]) -> Iterator[TextFile]:
+    """The files that are not JSON."""
+    for key, text in texts_by_key.items():
         if not key.endswith(".json"):
             yield key, text
 
@@ -305,88 +364,107 @@ def _files_with_lines(files: Mapping[str, str]) -> Iterator[TextFile]:
 # --- What came of conversations
 
 
-def _came_of(revision: Revision | None, there: Collection[str]) -> bool:
-    """Whether a revision says what was said in these conversations, and in no others."""
+def _came_of(revision: Revision | None, thread_ids: Collection[str]) -> bool:
+    """Whether a revision was written in these conversations, and in no others. False for None: a
+    revision that is no longer kept.
+    """
     if revision is None:
         return False
     author = revision.author
     if author.kind not in _FROM_CONVERSATIONS:
         return False
-    ids = author.thread_id.split()
-    return bool(ids) and all(thread_id in there for thread_id in ids)
+    written_in = set(author.thread_id.split())
+    if not written_in:
+        return False
+    return written_in.issubset(thread_ids)
 
 
 def _rebuilt_lines(
-    key: str, content: str, history: Sequence[Revision], there: Collection[str]
+    key: str, content: str, history: Sequence[Revision], thread_ids: Collection[str]
 ) -> set[int]:
-    """The numbers of a text's lines that came of these conversations.
-
-    None where the newest revision is not the text: then nobody knows.
-    """
-    if key.startswith(_SKILLS) or not _is_newest(content, history):
+    """The numbers of a text's lines that were written in these conversations. No skill has any."""
+    if key.startswith(_SKILLS):
+        return set()
+    if not _is_newest(content, history):
         return set()
     rebuilt = set[int]()
-    for number, origin in enumerate(journal.line_origins(history)):
-        if _came_of(origin, there):
+    origins = journal.line_origins(history)
+    for number, revision in enumerate(origins):
+        if _came_of(revision, thread_ids):
             rebuilt.add(number)
     return rebuilt
 
 
 def _is_newest(content: str, history: Sequence[Revision]) -> bool:
-    """Whether a text is the newest revision of its file."""
+    """Whether a text is the newest revision of its file. Of any other one nobody knows where its
+    lines are from.
+    """
     if not history:
         return False
     newest = history[0]
     return newest.content == content
 
 
-def _rebuilt_fields(content: str, history: Sequence[Revision], there: Collection[str]) -> set[str]:
-    """The fields of a JSON object whose values came of these conversations."""
-    fields = _object(content)
-    if not fields or not _is_newest(content, history):
+def _rebuilt_fields(
+    content: str, history: Sequence[Revision], thread_ids: Collection[str]
+) -> set[str]:
+    """The names of a JSON object's fields whose values were written in these conversations."""
+    if not _is_newest(content, history):
         return set()
+    fields = _object_in(content) or {}
     rebuilt = set[str]()
     for name, value in fields.items():
-        origin = _origin_of(name, value, history)
-        if _came_of(origin, there):
+        revision = _revision_with_value(name, value, history)
+        if _came_of(revision, thread_ids):
             rebuilt.add(name)
     return rebuilt
 
 
-def _origin_of(name: str, value: Any, history: Sequence[Revision]) -> Revision | None:
-    """The revision that gave a field its value; None for one that is no longer kept."""
-    newer = history[0]
+def _revision_with_value(name: str, value: Any, history: Sequence[Revision]) -> Revision | None:
+    """The revision that gave a field the value that it has in the newest one; None if that revision
+    is no longer kept.
+    """
+    oldest_with_value = history[0]
     for revision in history[1:]:
-        fields = _object(revision.content or "") or {}
-        had_field = name in fields
-        if not had_field or fields[name] != value:
-            return newer
-        newer = revision
-    return newer if newer.number == 1 else None
+        content = revision.content or ""
+        fields = _object_in(content)
+        if fields is None or name not in fields:
+            return oldest_with_value
+        if fields[name] != value:
+            return oldest_with_value
+        oldest_with_value = revision
+    # All revisions that are kept have it. The first one of the file gave it, or one before these.
+    if oldest_with_value.number == 1:
+        return oldest_with_value
+    return None
 
 
-def _merged_fields(content: str, draft: str, rebuilt: Collection[str]) -> str:
-    """Today's object, of which these fields are as in the draft, with what is new there."""
-    fields = _object(content or "{}")
-    new = _object(draft or "{}")
-    if fields is None or new is None:
+def _merged_fields(content: str, drafted: str, replaced: Collection[str]) -> str:
+    """A JSON object of today's memory, in which the fields `replaced` are as in the drafted object,
+    or are left out if it has none, and empty fields are filled from it. Today's text if either text
+    is no object.
+    """
+    fields = _object_in(content or "{}")
+    drafted_fields = _object_in(drafted or "{}")
+    if fields is None or drafted_fields is None:
         return content
     merged = dict[str, Any]()
     for name, value in fields.items():
-        if name not in rebuilt:
+        if name not in replaced:
             merged[name] = value
-        elif name in new:
-            merged[name] = new[name]
-    for name, value in new.items():
-        has_value = fields.get(name) not in (None, "", [], {})
-        if not has_value:
+        elif name in drafted_fields:
+            merged[name] = drafted_fields[name]
+    for name, value in drafted_fields.items():
+        value_today = fields.get(name)
+        if value_today in _EMPTY_VALUES:
             merged[name] = value
     if merged == fields:
         return content
     return _dumped(merged)
 
 
-def _object(content: str) -> dict[str, Any] | None:
+def _object_in(content: str) -> dict[str, Any] | None:
+    """The JSON object that a text is; None for any other text."""
     try:
         value = json.loads(content)
     except (ValueError, RecursionError):
@@ -395,5 +473,6 @@ def _object(content: str) -> dict[str, Any] | None:
 
 
 def _dumped(fields: Mapping[str, Any]) -> str:
+    """A JSON object as a file's text."""
     text = json.dumps(fields, indent=2, ensure_ascii=False)
     return f"{text}\n"

@@ -1,4 +1,6 @@
-"""Beginning a dream, and going on with one that waits or whose process died."""
+"""Begins a dream (`dreams.py`), and goes on with one that waits for its person, or whose process
+died.
+"""
 
 import logging
 from dataclasses import replace
@@ -9,9 +11,9 @@ from langgraph.store.base import BaseStore
 from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory import platform
-from lasting_memory.consolidation import dreams
-from lasting_memory.consolidation.dream_result import kept_by_hand
-from lasting_memory.consolidation.dreams import Dream, Estimate
+from lasting_memory.consolidation.dream_result import first_draft
+from lasting_memory.consolidation.dream_threads import Estimate, estimate, readable
+from lasting_memory.consolidation.dreams import DraftUpdate, Dream, DreamStore
 from lasting_memory.consolidation.kept_out import kept_out_in
 from lasting_memory.consolidation.owners import Owner
 from lasting_memory.consolidation.schedule import Trigger, start
@@ -33,68 +35,76 @@ async def estimate_dream(
     place = namespaces.kept_out(owner.actor)
     items = await journal.all_items(store, place)
     kept_out = await kept_out_in(items, client.runs)
-    return await dreams.estimate(deployment, client.threads, owner, kept_out)
+    return await estimate(deployment, client.threads, owner, kept_out)
 
 
 async def start_dream(memory: Memory, client: LangGraphClient, owner: Owner, cap: int) -> bool:
-    """Begin a dream of at most so many tokens, with a draft that has what the person wrote by hand.
+    """Begin a dream of at most `cap` tokens, with a draft of what the person wrote by hand, and plan
+    its first run.
 
     Returns whether it did. It does not for who was forgotten since the request came.
     """
-    d = memory.deployment
+    deployment = memory.deployment
     places = [memory.files, namespaces.journals(memory.files)]
-    files, revisions = await journal.all_items_of(memory.store, places)
-    present = await platform.in_thread(files_in, files)
-    histories = await platform.in_thread(journal.histories_in, revisions, d.limits)
-    there = await dreams.readable(d, client.threads, owner)
-    draft = await platform.in_thread(kept_by_hand, present, dict(histories), there)
+    file_items, revisions = await journal.all_items_of(memory.store, places)
+    files = await platform.in_thread(files_in, file_items)
+    histories = await platform.in_thread(journal.histories_in, revisions, deployment.limits)
+    changed_at = await readable(deployment, client.threads, owner)
+    draft = await platform.in_thread(first_draft, files, dict(histories), changed_at)
+    now = datetime.now(UTC)
     dream = Dream(
         id=uuid4().hex,
-        began=datetime.now(UTC).isoformat(),
+        began=now.isoformat(),
         memory=memory.files[-1],
         cap=cap,
         assistant_id=owner.assistant_id or "",
-        conversations=len(there),
+        conversations=len(changed_at),
     )
-    has_begun = await dreams.begin(memory.store, memory.actor, dream, draft, memory.began)
+    dreams = DreamStore(memory.store, memory.actor, memory.began)
+    has_begun = await dreams.begin(dream, draft)
     if not has_begun:
         return False
-    await _plan(memory.store, client, owner, memory.began)
+    await _plan(dreams, client, owner)
     return True
 
 
 async def go_on_with_dream(
     memory: Memory, client: LangGraphClient, owner: Owner, dream: Dream
 ) -> bool:
-    """Go on with a dream that waits for its person, or whose run died. Returns whether it did: it
-    does not where a run of it is planned or at work.
+    """Go on with a dream that waits for its person, or whose run died. Returns whether a run was
+    planned: none is where the dream is over by now, or a run of it is planned or at work.
     """
+    dreams = DreamStore(memory.store, memory.actor, memory.began)
     if dream.status != "reading":
-        going = replace(dream, status="reading", reason="", failures=0)
-        puts = dreams.ops(memory.actor, going)
-        goes_on = await dreams.put(memory.store, memory.actor, dream, puts, memory.began)
-        if not goes_on:
+        going_on = replace(dream, status="reading", reason="", failures=0)
+        nothing = DraftUpdate()
+        is_put = await dreams.put_progress(going_on, nothing)
+        if not is_put:
             return False
-    return await _plan(memory.store, client, owner, memory.began)
+    return await _plan(dreams, client, owner)
 
 
 async def go_on_with_all(client: LangGraphClient, store: BaseStore) -> int:
     """Plan a run for each dream that has none, as where a process died. Returns how many."""
     planned = 0
-    found = await store.asearch(namespaces.DREAMS, filter={"status": "reading"}, limit=_SWEPT)
-    for item in found:
+    items = await store.asearch(namespaces.DREAMS, filter={"status": "reading"}, limit=_SWEPT)
+    for item in items:
         assistant_id = str(item.value.get("assistant_id") or "")
         try:
             actor = namespaces.dreamer(item.namespace)
+            began = journal.Began(actor)
+            dreams = DreamStore(store, actor, began)
             owner = Owner(actor, assistant_id or None)
-            planned += await _plan(store, client, owner, journal.Began(actor))
+            is_planned = await _plan(dreams, client, owner)
         # One person's failure is not everybody's.
         except Exception as error:
             logger.warning("A dream was not gone on with: %r.", error, exc_info=True)
+            continue
+        if is_planned:
+            planned += 1
     return planned
 
 
-async def _plan(
-    store: BaseStore, client: LangGraphClient, owner: Owner, began: journal.Began | None
-) -> bool:
-    return await start(owner, client, Trigger.DREAM, store=store, began=began)
+async def _plan(dreams: DreamStore, client: LangGraphClient, owner: Owner) -> bool:
+    """Plan a run of the owner's dream. Returns whether it did, as `schedule.start`."""
+    return await start(owner, client, Trigger.DREAM, store=dreams.store, began=dreams.began)

@@ -1,28 +1,38 @@
-"""A run of a dream: it reads the next batch of all of a person's conversations into the draft of
-`dreams.py`, alone, and at the end proposes what the draft would change of today's memory.
+"""What a run of a dream does: it reads the next batch of the person's conversations into the draft
+of their dream. Where nothing is left to read, it proposes what the draft would change of today's
+memory.
+
+`Draft` (`drafts.py`) is what one run works on. The dream with its draft, which all of its runs work
+on, is `LoadedDream` here.
 """
 
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import TypeVar
 
 from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory import platform
-from lasting_memory.consolidation import dreams, guard
+from lasting_memory.consolidation import guard
 from lasting_memory.consolidation.batch import CHARS_PER_TOKEN, batch
 from lasting_memory.consolidation.drafts import Draft
+from lasting_memory.consolidation.dream_draft import Spoken, after_batch, without_threads
 from lasting_memory.consolidation.dream_result import Result, result_of
-from lasting_memory.consolidation.dreams import (
+from lasting_memory.consolidation.dream_threads import (
     CALL_TOKENS,
     MOST_SHOWN,
+    LoadedDream,
+    readable,
+    unread_turns,
+)
+from lasting_memory.consolidation.dreams import (
+    DraftUpdate,
     Dream,
-    DreamDraft,
+    DreamStore,
     ReadThread,
     Reason,
-    Stored,
+    StoredDream,
 )
 from lasting_memory.consolidation.due import Marks
 from lasting_memory.consolidation.facts import Key
@@ -48,12 +58,11 @@ from lasting_memory.people.identity import Author
 
 logger = logging.getLogger(__name__)
 
-_Value = TypeVar("_Value")
-
-# Runs that fail one after another, after which it waits for its person; and seconds before one is
-# tried again.
+# Runs that fail one after another, after which a dream waits for its person.
 _MOST_FAILURES = 3
+# Seconds before a run is tried again that failed.
 _AFTER_FAILURE = 300
+# Answers of the last run.
 DONE = "All conversations were read again; what would change is proposed."
 SAME = "All conversations were read again; nothing would change."
 CAPPED = "The agreed number of tokens is used; what would change by then is proposed."
@@ -63,93 +72,78 @@ CAPPED = "The agreed number of tokens is used; what would change by then is prop
 
 
 async def choose(draft: Draft, marks: Marks, client: LangGraphClient) -> None:
-    """Fill a draft with the next batch of its person's dream.
+    """Fill a run's draft with the next batch of its person's dream. If nothing is left to read, or
+    the tokens are used, it proposes what the dream would change.
 
     Raises `NothingToDoError` where there is no dream to go on with, or it ended with this.
     """
-    memory = draft.memory
-    stored = await dreams.stored_dream(memory.store, memory.actor)
-    dream = stored.dream if draft.deployment.has_dream else None
+    if not draft.deployment.has_dream:
+        raise NothingToDoError(NO_DREAM)
+    stored = await _dream_store(draft).read()
+    dream = stored.dream
     if dream is None or dream.status != "reading":
         raise NothingToDoError(NO_DREAM)
-    name = memory.files[-1]
-    if dream.memory != name:
+    memory_name = draft.memory.files[-1]
+    if dream.memory != memory_name:
         raise NothingToDoError(NO_DREAM)
-    there = await dreams.readable(draft.deployment, client.threads, draft.owner)
-    stored = await _without_deleted(draft, stored, dream, there)
-    mine = DreamDraft(stored, dream, there)
-    draft.dream = mine
-    draft.base = mine.files()
+    changed_at = await readable(draft.deployment, client.threads, draft.owner)
+    stored = await _without_deleted(draft, stored, dream, changed_at)
+    loaded = LoadedDream(stored, dream, changed_at)
+    draft.dream = loaded
+    draft.base = loaded.files()
     if dream.tokens < dream.cap:
-        await _choose_conversations(draft, mine, marks, client)
+        await _choose_conversations(draft, loaded, marks, client)
     if not draft.shown:
-        answer = await _finish(draft, mine, client)
+        answer = await _finish(draft, loaded, client)
         raise NothingToDoError(answer)
 
 
 async def _without_deleted(
-    draft: Draft, stored: Stored, dream: Dream, there: Mapping[str, str]
-) -> Stored:
+    draft: Draft, stored: StoredDream, dream: Dream, changed_at: Mapping[str, str]
+) -> StoredDream:
     """The dream without what came of conversations that were deleted, or marked, since they were
-    read.
+    read: those that are not in `changed_at`. The store has it so, too.
     """
-    gone = stored.threads.keys() - there.keys()
-    if not gone:
+    deleted_ids = stored.threads.keys() - changed_at.keys()
+    if not deleted_ids:
         return stored
-    files, threads = await platform.in_thread(dreams.without_threads, stored, gone)
-    await _put(draft, dream, files, threads)
-    return _with(stored, files, threads)
-
-
-def _with(
-    stored: Stored,
-    files: Mapping[str, dreams.DraftFile | None],
-    threads: Mapping[str, ReadThread | None],
-) -> Stored:
-    """What is stored once these files and conversations are put; None deletes one."""
-    present_files = _present({**stored.files, **files})
-    present_threads = _present({**stored.threads, **threads})
-    return Stored(stored.dream, present_files, present_threads)
-
-
-def _present(values: Mapping[str, _Value | None]) -> dict[str, _Value]:
-    present = dict[str, _Value]()
-    for key, value in values.items():
-        if value is not None:
-            present[key] = value
-    return present
+    update = await platform.in_thread(without_threads, stored, deleted_ids)
+    await _put(draft, dream, update)
+    return stored.updated(update)
 
 
 async def _choose_conversations(
-    draft: Draft, mine: DreamDraft, marks: Marks, client: LangGraphClient
+    draft: Draft, loaded: LoadedDream, marks: Marks, client: LangGraphClient
 ) -> None:
-    """The oldest conversations that fit, of which something is not read."""
-    deployment = draft.deployment
-    max_tokens = draft.rules.batch_tokens
+    """Show the run the oldest conversations that fit, of which something is unread; none if nothing
+    is.
+    """
     kept_out = await kept_out_in(marks.kept_out, client.runs)
-    unread = list(mine.unread().items())
+    unread = list(loaded.unread().items())
     while unread and not draft.shown:
-        some = dict(unread[:MOST_SHOWN])
+        positions = dict(unread[:MOST_SHOWN])
         unread = unread[MOST_SHOWN:]
-        due, old = await dreams.unread_turns(
-            deployment, client.threads, draft.owner, some, kept_out
+        found = await unread_turns(
+            draft.deployment, client.threads, draft.owner, positions, kept_out
         )
-        mine.old |= old
-        draft.shown = await platform.in_thread(batch, due, max_tokens)
+        loaded.nothing_new.update(found.nothing_new)
+        max_tokens = draft.rules.batch_tokens
+        draft.shown = await platform.in_thread(batch, found.due, max_tokens)
 
 
-async def _put(
-    draft: Draft,
-    dream: Dream,
-    files: Mapping[str, dreams.DraftFile | None],
-    threads: Mapping[str, ReadThread | None],
-) -> None:
-    """Raises `NothingToDoError` where the dream is over by now."""
-    memory = draft.memory
-    puts = dreams.ops(memory.actor, dream, files, threads)
-    is_put = await dreams.put(memory.store, memory.actor, dream, puts, memory.began)
+async def _put(draft: Draft, dream: Dream, update: DraftUpdate) -> None:
+    """Store how far a dream is, with an update of its draft. Raises `NothingToDoError` where the
+    dream is over by now.
+    """
+    is_put = await _dream_store(draft).put_progress(dream, update)
     if not is_put:
         raise NothingToDoError(NO_DREAM)
+
+
+def _dream_store(draft: Draft) -> DreamStore:
+    """The store of the dream of the run's person."""
+    memory = draft.memory
+    return DreamStore(memory.store, memory.actor, memory.began)
 
 
 # --- Keep
@@ -159,50 +153,60 @@ async def keep_batch(draft: Draft, verdict: Verdict, client: LangGraphClient) ->
     """Put what a run made of a batch into the dream's draft, and how far its conversations are
     read, in one step. Returns the run's record, which is logged.
 
-    Raises `NothingToDoError` where the dream is over by now. Today's memory and what is new in it
-    are left alone.
+    Raises `NothingToDoError` where the dream is over by now, or consolidation was paused. Today's
+    memory is left alone, and so are the positions of consolidation.
     """
-    mine = draft.dream
-    assert mine is not None  # noqa: S101  # `choose` set it
-    dream = _with_tokens(mine.dream, draft)
+    loaded = draft.dream
+    assert loaded is not None  # noqa: S101  # `choose` set it
+    dream = _with_tokens(loaded.dream, draft)
+    nothing = DraftUpdate()
     if verdict.problem.startswith(PAUSED):
-        await _put(draft, dream, {}, {})
+        await _put(draft, dream, nothing)
         await pause(draft)
         raise NothingToDoError(verdict.problem)
     if await draft.is_any_deleted(client.threads):  # the next run drops what came of them
-        await _put(draft, dream, {}, {})
+        await _put(draft, dream, nothing)
         record = draft.record.ended("undone", "One of its conversations was deleted.")
     elif verdict.failure or verdict.problem:
-        record = await _set_back(draft, mine, dream, verdict)
+        record = await _set_back(draft, loaded, dream, verdict)
     else:
-        record = await _add_batch(draft, mine, dream, verdict)
+        record = await _add_batch(draft, loaded, dream, verdict)
     record.log()
     return record
 
 
-async def _add_batch(draft: Draft, mine: DreamDraft, dream: Dream, verdict: Verdict) -> Record:
+async def _add_batch(draft: Draft, loaded: LoadedDream, dream: Dream, verdict: Verdict) -> Record:
     """Put what a batch changes into the dream's draft. Returns the run's record."""
-    said = dict[str, str]()
+    texts_by_thread = dict[str, str]()
     for item in draft.shown:
-        said[item.thread_id] = "\n".join(turn.text for turn in item.conversation.turns)
-    spoken = await platform.in_thread(dreams.Spoken, said)
-    files, replaced = await platform.in_thread(
-        dreams.after_batch, mine.stored, verdict.changed, verdict.sources, spoken
+        texts_of_turns = [turn.text for turn in item.conversation.turns]
+        texts_by_thread[item.thread_id] = "\n".join(texts_of_turns)
+    spoken = await platform.in_thread(Spoken, texts_by_thread)
+    files, origins_of_removed = await platform.in_thread(
+        after_batch, loaded.stored, verdict.changed, verdict.sources, spoken
     )
-    replaced_in_order = sorted(replaced.difference(said))
-    threads = _read_before(mine)
+    replaced = sorted(origins_of_removed.difference(texts_by_thread))
+    threads = loaded.updates_without_news()
     for item in draft.shown:
-        thread_id = item.thread_id
         position = item.advanced()
-        threads[thread_id] = ReadThread(position, replaced_in_order)
-    mine.stored = _with(mine.stored, files, threads)
+        threads[item.thread_id] = ReadThread(position, replaced)
     messages = draft.messages_shown
     all_messages = dream.messages + messages
     further = replace(dream, failures=0, messages=all_messages)
-    counted = mine.counted(further)
-    await _put(draft, counted, files, threads)
+    update = DraftUpdate(files, threads)
+    await _advance(draft, loaded, further, update)
     conversations = len(draft.shown)
     return draft.record.ended("done", conversations=conversations, messages=messages)
+
+
+async def _advance(draft: Draft, loaded: LoadedDream, dream: Dream, update: DraftUpdate) -> Dream:
+    """Store an update of a dream's draft, and the dream with the numbers of conversations that it
+    then has. Returns this dream. Raises `NothingToDoError` as `_put`.
+    """
+    loaded.stored = loaded.stored.updated(update)
+    counted = loaded.counted(dream)
+    await _put(draft, counted, update)
+    return counted
 
 
 def _with_tokens(dream: Dream, draft: Draft) -> Dream:
@@ -212,8 +216,10 @@ def _with_tokens(dream: Dream, draft: Draft) -> Dream:
 
 
 def tokens_spent(record: Record, text: str) -> int:
-    """The tokens of a run that read this text; where its provider counts none, about so many as an
-    estimate counts: without that no cap would ever be reached.
+    """The tokens of a run that read this text.
+
+    Where its provider counts none, about so many as an estimate counts: without that no cap would
+    ever be reached.
     """
     counted = record.input_tokens + record.output_tokens
     if counted:
@@ -223,49 +229,45 @@ def tokens_spent(record: Record, text: str) -> int:
     return record.model_calls * tokens_of_call
 
 
-def _read_before(mine: DreamDraft) -> dict[str, ReadThread | None]:
-    """The conversations that have nothing new, to be kept with what they replaced before."""
-    threads = dict[str, ReadThread | None]()
-    for thread_id, position in mine.old.items():
-        known = mine.stored.thread(thread_id)
-        threads[thread_id] = replace(known, position=position)
-    return threads
+async def _set_back(draft: Draft, loaded: LoadedDream, dream: Dream, verdict: Verdict) -> Record:
+    """Note a setback of each of the batch's conversations: they are read again after the others.
+    Returns the run's record.
 
-
-async def _set_back(draft: Draft, mine: DreamDraft, dream: Dream, verdict: Verdict) -> Record:
-    """Leave the batch's conversations for later, after others. Where no answer comes again and
-    again, the dream waits for its person.
+    Where the model gave no answer again and again, the dream waits for its person.
     """
-    threads = _read_before(mine)
+    threads = loaded.updates_without_news()
     for item in draft.shown:
-        thread_id = item.thread_id
-        known = mine.stored.thread(thread_id)
+        thread = loaded.stored.thread(item.thread_id)
         position = item.position
         if verdict.failure:
-            position = replace(position, failed=position.failed + 1)
+            times = position.failed + 1
+            position = replace(position, failed=times)
         else:
-            position = replace(position, undone=position.undone + 1)
-        threads[thread_id] = replace(known, position=position)
-    if verdict.failure:
-        dream = _failed(dream)
-    mine.stored = _with(mine.stored, {}, threads)
-    counted = mine.counted(dream)
-    await _put(draft, counted, {}, threads)
-    if verdict.failure:
-        return draft.record.ended("failed", verdict.failure)
-    return draft.record.ended("undone", verdict.problem)
+            times = position.undone + 1
+            position = replace(position, undone=times)
+        threads[item.thread_id] = replace(thread, position=position)
+    update = DraftUpdate(threads=threads)
+    if not verdict.failure:
+        await _advance(draft, loaded, dream, update)
+        return draft.record.ended("undone", verdict.problem)
+    failed = _failed(dream)
+    await _advance(draft, loaded, failed, update)
+    return draft.record.ended("failed", verdict.failure)
 
 
 def _failed(dream: Dream) -> Dream:
-    """A dream of which one more run failed."""
+    """A dream of which one more run failed. After `_MOST_FAILURES` it waits for its person."""
     failures = dream.failures + 1
     if failures < _MOST_FAILURES:
         return replace(dream, failures=failures)
     return replace(dream, failures=failures, status="failed", reason="no_answer")
 
 
+# --- Go on, or wait
+
+
 async def plan_next(draft: Draft, client: LangGraphClient, seconds: int = 0) -> None:
-    """Plan the dream's next run, unless it waits for its person."""
+    """Plan the dream's next run, in `seconds`, unless it waits for its person."""
     dream = await _dream_that_reads(draft)
     if dream is None:
         return
@@ -287,136 +289,141 @@ async def pause(draft: Draft, reason: Reason = "paused") -> None:
     if dream is None:
         return
     waiting = replace(dream, status="paused", reason=reason)
-    await _put_state(draft, dream, waiting)
+    await _put_unless_over(draft, waiting)
 
 
 async def _dream_that_reads(draft: Draft) -> Dream | None:
     """The person's dream as it is now; None if it waits for them, or is over."""
-    memory = draft.memory
-    dream = await dreams.dream_of(memory.store, memory.actor)
+    dream = await _dream_store(draft).dream()
     if dream is None or dream.status != "reading":
         return None
     return dream
 
 
-async def _put_state(draft: Draft, dream: Dream, new: Dream) -> None:
-    """Put how far a dream is, unless it is over by now."""
-    memory = draft.memory
-    puts = dreams.ops(memory.actor, new)
-    await dreams.put(memory.store, memory.actor, dream, puts, memory.began)
+async def _put_unless_over(draft: Draft, dream: Dream) -> None:
+    """Store how far a dream is; nothing where it is over by now."""
+    nothing = DraftUpdate()
+    await _dream_store(draft).put_progress(dream, nothing)
 
 
 @asynccontextmanager
 async def failures_counted(draft: Draft, client: LangGraphClient) -> AsyncIterator[None]:
-    """Has a dream go on after an error of one of its runs, a few times."""
+    """If a run of a dream raises an error within, this counts it and plans another run, a few times.
+    The error is raised in any case.
+    """
     try:
         yield
     except NothingToDoError:
         raise
     except Exception:
         if draft.record.kind == "dream":
-            await platform.to_the_end(_note_failure(draft, client))
+            await platform.to_the_end(_count_failure(draft, client))
         raise
 
 
-async def _note_failure(draft: Draft, client: LangGraphClient) -> None:
+async def _count_failure(draft: Draft, client: LangGraphClient) -> None:
     dream = await _dream_that_reads(draft)
     if dream is None:
         return
-    failed = _failed(_with_tokens(dream, draft))
-    await _put_state(draft, failed, failed)
+    with_tokens = _with_tokens(dream, draft)
+    failed = _failed(with_tokens)
+    await _put_unless_over(draft, failed)
     await plan_next(draft, client, _AFTER_FAILURE)
 
 
 # --- Propose
 
 
-async def _finish(draft: Draft, mine: DreamDraft, client: LangGraphClient) -> str:
-    """Propose what the draft would change of today's memory. Returns the run's answer."""
-    dream = mine.dream
-    is_anything_left = bool(mine.unread())
-    capped = is_anything_left and dream.tokens >= dream.cap
-    dream = await _put_counted(draft, mine)
+async def _finish(draft: Draft, loaded: LoadedDream, client: LangGraphClient) -> str:
+    """Propose what the dream's draft would change of today's memory, and end the dream. Returns the
+    run's answer. Raises `NothingToDoError` where the dream is over by now, or has to wait.
+    """
+    is_anything_left = bool(loaded.unread())
+    dream = loaded.dream
+    is_capped = is_anything_left and dream.tokens >= dream.cap
+    reason: Reason = "cap" if is_capped else ""
+    update = DraftUpdate(threads=loaded.updates_without_news())
+    dream = await _advance(draft, loaded, dream, update)
     stored = await read_stored_memory(draft.memory)
-    known = stored.proposals
-    await _check_room(draft, known)
-    result = await _result(draft, mine, stored)
-    reason: Reason = "cap" if capped else ""
-    is_proposed = any(each.id.startswith(dream.proposal_id) for each in known)
-    if not result.changed and not is_proposed:
-        same = replace(dream, status="ended", reason=reason or "same")
-        record = draft.record.ended("done")
-        await _end(draft, same, record)
-        return SAME
+    proposals = stored.proposals
+    await _check_room(draft, proposals)
+    result = await _result(draft, loaded, stored)
+    # A run that died may have proposed it.
+    ids = [proposal.id for proposal in proposals]
+    is_proposed = any(proposal_id.startswith(dream.proposal_id) for proposal_id in ids)
     if not is_proposed:
-        is_proposed = await _propose(draft, dream, result, known)
+        if not result.changed:
+            ended = replace(dream, status="ended", reason=reason or "same")
+            record = draft.record.ended("done")
+            await _end(draft, ended, record)
+            return SAME
+        is_proposed = await _propose(draft, dream, result, proposals)
     if not is_proposed:
-        await _end_refused(draft, dream)
+        # The draft stays, for the person to make room and go on.
+        refused = replace(dream, status="failed", reason="refused")
+        await _put(draft, refused, DraftUpdate())
         return NO_DREAM
-    if await _is_any_deleted(draft, mine, client):  # what came of it is not proposed
+    if await _is_any_deleted(draft, loaded, client):  # what came of it is not proposed
         await _withdraw(draft, dream)
         await plan_next(draft, client)
         return NO_DREAM
-    over = replace(dream, status="proposed", reason=reason)
-    record = await _record(draft, dream, result)
-    await _end(draft, over, record)
-    return CAPPED if capped else DONE
+    proposed = replace(dream, status="proposed", reason=reason)
+    record = await _record_of_all_runs(draft, dream, result)
+    await _end(draft, proposed, record)
+    return CAPPED if is_capped else DONE
 
 
-async def _is_any_deleted(draft: Draft, mine: DreamDraft, client: LangGraphClient) -> bool:
+async def _is_any_deleted(draft: Draft, loaded: LoadedDream, client: LangGraphClient) -> bool:
     """Whether a conversation that the dream has read was deleted, or marked, since then."""
     memory = draft.memory
-    readable = await dreams.readable(draft.deployment, client.threads, draft.owner)
+    changed_at = await readable(draft.deployment, client.threads, draft.owner)
     # Whoever deletes one notes that first, then looks whether a proposal has something of it.
-    began = draft.record.started_at
-    deleted = await journal.deleted_since(memory.store, memory.actor, began)
-    there = readable.keys() - deleted
-    gone = mine.stored.threads.keys() - there
-    return bool(gone)
+    run_began = draft.record.started_at
+    deleted_ids = await journal.deleted_since(memory.store, memory.actor, run_began)
+    present_ids = changed_at.keys() - deleted_ids
+    return not present_ids.issuperset(loaded.stored.threads)
 
 
-async def _put_counted(draft: Draft, mine: DreamDraft) -> Dream:
-    """Put the dream with the conversations that have nothing new. Returns it."""
-    threads = _read_before(mine)
-    mine.stored = _with(mine.stored, {}, threads)
-    dream = mine.counted(mine.dream)
-    await _put(draft, dream, {}, threads)
-    return dream
-
-
-async def _check_room(draft: Draft, known: Sequence[Proposal]) -> None:
-    """Raises `NothingToDoError` where its person has too many undecided proposals: it waits."""
-    waiting = list[Proposal]()
-    for proposal in known:
-        if proposal.changes and proposal.kind != "dream":
-            waiting.append(proposal)
-    if len(waiting) >= MAX_PROPOSALS:
+async def _check_room(draft: Draft, proposals: Sequence[Proposal]) -> None:
+    """Raises `NothingToDoError` where the person has too many undecided proposals of other kinds.
+    Then the dream waits.
+    """
+    undecided = 0
+    for proposal in proposals:
+        is_undecided = bool(proposal.changes)
+        if is_undecided and proposal.kind != "dream":
+            undecided += 1
+    if undecided >= MAX_PROPOSALS:
         await pause(draft, "undecided")
         raise NothingToDoError(NO_DREAM)
 
 
-async def _result(draft: Draft, mine: DreamDraft, stored: StoredMemory) -> Result:
-    """What the draft would change of today's memory, without what was taken back meanwhile."""
-    present = await platform.in_thread(files_in, stored.files)
+async def _result(draft: Draft, loaded: LoadedDream, stored: StoredMemory) -> Result:
+    """What the dream's draft would change of today's memory, without lines that were taken back
+    since the dream began.
+    """
+    files = await platform.in_thread(files_in, stored.files)
     limits = draft.deployment.limits
     histories = await platform.in_thread(journal.histories_in, stored.revisions, limits)
     result = await platform.in_thread(
         result_of,
-        present,
+        files,
         dict(histories),
-        mine.stored.files,
-        read=mine.read_whole(),
+        loaded.stored.files,
+        read=loaded.read_whole(),
         expired=draft.expired,
         rules=draft.rules,
     )
     # What was taken back earlier, every batch has left out, unless it was said again later.
-    late = dict[Key, Dated]()
-    taken = await draft.taken_back(stored)
-    for key, line in taken.items():
-        if line.at >= mine.dream.began:
-            late[key] = line
-    now = texts(present)
-    findings = await platform.in_thread(returning, result.changed, now, late, (), draft.rules)
+    taken_back = await draft.taken_back(stored)
+    taken_back_since = dict[Key, Dated]()
+    for key, line in taken_back.items():
+        if line.at >= loaded.dream.began:
+            taken_back_since[key] = line
+    today = texts(files)
+    findings = await platform.in_thread(
+        returning, result.changed, today, taken_back_since, (), draft.rules
+    )
     changed = await platform.in_thread(guard.without, result.changed, findings)
     return result._replace(changed=changed)
 
@@ -428,10 +435,13 @@ async def _withdraw(draft: Draft, dream: Dream) -> None:
     await memory.store.adelete(place, dream.proposal_id)
 
 
-async def _propose(draft: Draft, dream: Dream, result: Result, known: Sequence[Proposal]) -> bool:
-    """Propose it in place of undecided ones of earlier dreams. Returns whether memory takes it.
+async def _propose(
+    draft: Draft, dream: Dream, result: Result, proposals: Sequence[Proposal]
+) -> bool:
+    """Propose a result in place of undecided ones of earlier dreams, which are among the memory's
+    `proposals`. Returns False if memory refuses it.
 
-    `known` are the memory's proposals.
+    Raises `NothingToDoError` where the dream is over by now.
     """
     memory = draft.memory
     author = Author("consolidation", draft.owner.actor.user_id, dream.proposal_id)
@@ -447,43 +457,40 @@ async def _propose(draft: Draft, dream: Dream, result: Result, known: Sequence[P
         sources=result.sources,
         origins=result.origins,
     )
-    older = [each.id for each in known if each.kind == "dream" and each.changes]
+    undecided_ids = list[str]()
+    for other in proposals:
+        is_undecided = bool(other.changes)
+        if is_undecided and other.kind == "dream":
+            undecided_ids.append(other.id)
     try:
         await memory.check(result.changed, author, sources=result.sources)
-        await memory.propose_instead(proposal, older)
+        await memory.propose_instead(proposal, undecided_ids)
     except RefusedWrite as error:
         logger.warning("What a dream would change was not proposed: %s", error)
         return False
-    if await dreams.is_going_on(memory.store, memory.actor, dream):
+    if await _dream_store(draft).is_going_on(dream):
         return True
     # Its person stopped it while it was proposed.
     await _withdraw(draft, dream)
     raise NothingToDoError(NO_DREAM)
 
 
-async def _end_refused(draft: Draft, dream: Dream) -> None:
-    """Keep the draft, for the person to make room and go on."""
-    refused = replace(dream, status="failed", reason="refused")
-    await _put(draft, refused, {}, {})
-
-
-async def _record(draft: Draft, dream: Dream, result: Result) -> Record:
-    """The record of all runs of the dream."""
+async def _record_of_all_runs(draft: Draft, dream: Dream, result: Result) -> Record:
+    """The one record of all runs of a dream, whose result is proposed."""
     files = await platform.in_thread(diffs, result.changed)
-    ended = draft.record.ended("proposed", files=files)
+    record = draft.record.ended("proposed", files=files)
     return replace(
-        ended,
+        record,
         run_id=dream.proposal_id,
         started_at=dream.began,
-        conversations=dream.read,
-        messages=dream.messages,
         input_tokens=dream.tokens,
     )
 
 
 async def _end(draft: Draft, dream: Dream, record: Record) -> None:
-    """Keep the record, and of the dream no draft any more."""
-    of_all_runs = replace(record, conversations=dream.read, messages=dream.messages)
-    await draft.keep(of_all_runs)
-    memory = draft.memory
-    await dreams.drop_draft(memory.store, memory.actor, dream, memory.began)
+    """Keep the record of a dream that is over, with its numbers of conversations and messages, and
+    delete its draft.
+    """
+    with_numbers = replace(record, conversations=dream.read, messages=dream.messages)
+    await draft.keep(with_numbers)
+    await _dream_store(draft).drop_draft(dream)

@@ -1,11 +1,13 @@
-"""What is new in a person's conversations since they were consolidated.
+"""What is new in an owner's conversations (threads, for the platform) since they were consolidated.
 
-`positions.py` keeps what of each conversation is consolidated. The item in `namespaces.reading`
-holds the time before which nothing is due, so that a run reads no further back.
+A conversation that *changed* has another time stamp than the `Position` that says what of it is
+consolidated (`positions.py`). It is *due* if it has new turns, too. `read_to` is the time before
+which nothing of an owner is due: the item `<owner's key>` in `namespaces.reading` holds it, so that
+a run reads no further back.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -29,13 +31,15 @@ from lasting_memory.recall import Turn, changed_since, conversation, owned_by, t
 _READ_AT_ONCE = 20
 # A second conversation with new turns says that there is more than one batch.
 _ENOUGH_CONVERSATIONS = 2
-# Turns commit late, and clocks differ.
+# By so much `read_to` is earlier than the newest time stamp: turns commit late, and clocks differ.
 _MARGIN = timedelta(minutes=10)
 EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
+# How far conversations are consolidated, by id.
+Positions = dict[str, Position]
 
 
 class ChangedThread(NamedTuple):
-    """A thread that changed since it was consolidated."""
+    """A thread that changed since it was consolidated, as the platform lists it."""
 
     owner: Owner
     thread: Any
@@ -50,6 +54,19 @@ class ChangedThread(NamedTuple):
         return str(self.thread["updated_at"])
 
 
+@dataclass(frozen=True, slots=True)
+class NewTurns:
+    """What threads have that is new: those with new turns, and the present positions of those
+    without any, by id.
+    """
+
+    due: list[Due] = field(default_factory=list)
+    nothing_new: Positions = field(default_factory=Positions)
+
+
+# --- What is due
+
+
 async def find_due(
     deployment: Deployment,
     threads: ThreadsClient,
@@ -59,36 +76,37 @@ async def find_due(
     *,
     runs: RunsClient | None = None,
 ) -> list[Due]:
-    """What `due_by` finds; it is noted at once how far was read."""
+    """What `due_by` finds. The operation that it returns is carried out."""
     places = mark_places(owner.actor)
-    found = await journal.all_items_of(store, places)
-    marks = marks_in(owner, *found)
-    due, notes = await due_by(marks, deployment, threads, store, owner, began=began, runs=runs)
-    await journal.put_unless_forgotten(store, notes, began)
+    items = await journal.all_items_of(store, places)
+    marks = marks_in(owner, *items)
+    due, ops = await due_by(marks, deployment, threads, store, owner, began=began, runs=runs)
+    await journal.put_unless_forgotten(store, ops, began)
     return due
 
 
 class Marks(NamedTuple):
-    """The time before which nothing of an owner is due, and the items that keep turns out."""
+    """What says which turns of an owner are new: `read_to`, and the items of `namespaces.kept_out`."""
 
     read_to: datetime
     kept_out: Sequence[Item]
 
 
 def mark_places(actor: Actor) -> list[Namespace]:
-    """The namespaces whose items `marks_in` takes."""
+    """The namespaces whose items `marks_in` takes, in this order."""
     reading = namespaces.reading(actor)
     kept_out = namespaces.kept_out(actor)
     return [reading, kept_out]
 
 
 def marks_in(owner: Owner, reading: Sequence[Item], kept_out: Sequence[Item]) -> Marks:
-    """The marks of an owner in the items of these namespaces."""
+    """The marks of an owner, in all items of the two namespaces."""
+    read_to = EARLIEST
     for item in reading:
         if item.key == owner.key:
             stamp = item.value.get("read_to")
-            return Marks(time_of(stamp), kept_out)
-    return Marks(EARLIEST, kept_out)
+            read_to = time_of(stamp)
+    return Marks(read_to, kept_out)
 
 
 async def due_by(
@@ -101,19 +119,18 @@ async def due_by(
     began: journal.Began | None = None,
     runs: RunsClient | None = None,
 ) -> tuple[list[Due], list[PutOp]]:
-    """An owner's conversations with new turns; more than a batch holds, if there are more.
+    """An owner's conversations with new turns, and the operation that stores the new `read_to`; no
+    operation if nothing changed.
 
-    And the operations that note the time before which nothing is due any more. `began` is the
-    reading run's. `runs` tell what was being said when turns were kept out; None where nobody keeps
-    any out.
-
-    It reads conversations that changed since all were consolidated, those without setbacks and the
-    oldest first, and stops where a batch is full. What has no new turns is noted as read.
+    It reads the conversations that changed, those without setbacks and the oldest first, until they
+    are more than one batch holds. For those with nothing new it stores their positions at once,
+    unless the owner was forgotten since the run `began`. `runs` tell what was being said when turns
+    were kept out; None where nobody keeps any out.
     """
-    rules = deployment.consolidation or DEFAULT_CONSOLIDATION
     changed, newest = await _changed_of(owner, marks.read_to, deployment, threads, store)
     if not changed:
         return [], []
+    rules = deployment.consolidation or DEFAULT_CONSOLIDATION
     owned = owned_by(owner.actor, deployment.agents)
     kept_out = await kept_out_in(marks.kept_out, runs)
     due = list[Due]()
@@ -125,26 +142,79 @@ async def due_by(
             break
         page = unread[:_READ_AT_ONCE]
         unread = unread[_READ_AT_ONCE:]
-        known = {item.thread_id: item.position for item in page}
-        new, old = await read_new_turns(threads, owned, known, kept_out)
-        if old:
-            await put_positions(store, owner.actor, old, began)
-        for item in new:
+        positions = {item.thread_id: item.position for item in page}
+        found = await read_new_turns(threads, owned, positions, kept_out)
+        if found.nothing_new:
+            await put_positions(store, owner.actor, found.nothing_new, began)
+        for item in found.due:
             due.append(item)
             tokens += item.tokens
     read_to = newest
-    if due or unread:
+    if due or unread:  # the oldest that changed is still to be consolidated
         read_to = min(item.updated_at for item in changed)
-    note = _read_to_op(owner, read_to)
-    return due, [note]
+    op = _read_to_op(owner, read_to)
+    return due, [op]
 
 
 def _read_to_op(owner: Owner, stamp: str) -> PutOp:
-    """The operation that notes the time before which nothing of an owner is due."""
+    """The operation that stores as `read_to` a time stamp of a thread, less a margin."""
     read_to = time_of(stamp) - _MARGIN
     value = {"read_to": read_to.isoformat()}
     place = namespaces.reading(owner.actor)
     return PutOp(place, owner.key, value, index=False)
+
+
+# --- New turns
+
+
+async def read_new_turns(
+    threads: ThreadsClient,
+    owned: Sequence[dict[str, str]],
+    positions: Mapping[str, Position],
+    kept_out: KeptOut,
+) -> NewTurns:
+    """What the threads with these positions, by id, have that is new. `owned` are the metadata of
+    their owner's threads, of which each has one.
+    """
+    thread_ids = list(positions)
+    fields = ["thread_id", "created_at", "updated_at", "values"]
+    found = await threads_by_id(threads, thread_ids, owned, fields)
+    return await platform.in_thread(_new_turns, found, positions, kept_out)
+
+
+def _new_turns(
+    threads: Sequence[Mapping[str, Any]], positions: Mapping[str, Position], kept_out: KeptOut
+) -> NewTurns:
+    """What these threads, which the platform has given, have that is new. Blocks."""
+    found = NewTurns()
+    for thread in threads:
+        talk = conversation(thread, speakers=("user", "assistant"))
+        position = positions[talk.thread_id]
+        new = list[Turn]()
+        for turn in kept_out.without(talk):
+            if hash_of(turn) not in position.seen:
+                new.append(turn)
+        if not new:
+            position = replace(position, updated_at=talk.updated_at, undone=0, failed=0)
+            found.nothing_new[talk.thread_id] = position
+            continue
+        part = replace(talk, turns=tuple(new))
+        messages = _messages_of(thread)
+        due = Due(part, position, messages=messages)
+        found.due.append(due)
+    return found
+
+
+def _messages_of(thread: Mapping[str, Any]) -> list[Any]:
+    """The messages of a thread as the platform gives them; none where it has no list of them."""
+    values = thread.get("values")
+    if not isinstance(values, Mapping):
+        return []
+    messages = values.get("messages")
+    return messages if isinstance(messages, list) else []
+
+
+# --- What changed
 
 
 async def _changed_of(
@@ -154,10 +224,10 @@ async def _changed_of(
     threads: ThreadsClient,
     store: BaseStore,
 ) -> tuple[list[ChangedThread], str]:
-    """An owner's threads that changed since then and since they were consolidated.
+    """An owner's threads that changed, and not before `since`: those without setbacks first, and of
+    them the oldest.
 
-    Those without setbacks come first, then the oldest. With the newest time stamp of all that were
-    looked at.
+    And the newest time stamp of all threads since then, or `since` if there is none.
     """
     changed = list[ChangedThread]()
     newest = since.isoformat()
@@ -170,79 +240,50 @@ async def _changed_of(
             for item in await changed_in(page, deployment, store):
                 if item.owner == owner:
                     changed.append(item)
-    changed.sort(key=lambda item: (item.position.setbacks, item.updated_at))
+    changed.sort(key=_reading_order)
     return changed, newest
 
 
-async def read_new_turns(
-    threads: ThreadsClient,
-    owned: Sequence[dict[str, str]],
-    positions: Mapping[str, Position],
-    kept_out: KeptOut,
-) -> tuple[list[Due], dict[str, Position]]:
-    """What of these conversations is new, as `new_turns`. They have one of the metadata in `owned`."""
-    thread_ids = list(positions)
-    fields = ["thread_id", "created_at", "updated_at", "values"]
-    found = await threads_by_id(threads, thread_ids, owned, fields)
-    return await platform.in_thread(new_turns, found, positions, kept_out)
-
-
-def new_turns(
-    threads: Sequence[Mapping[str, Any]], positions: Mapping[str, Position], kept_out: KeptOut
-) -> tuple[list[Due], dict[str, Position]]:
-    """The new turns of these threads, and the positions of threads without any. Blocks."""
-    due = list[Due]()
-    old = dict[str, Position]()
-    for thread in threads:
-        talk = conversation(thread, speakers=("user", "assistant"))
-        position = positions[talk.thread_id]
-        new = list[Turn]()
-        for turn in kept_out.without(talk):
-            if hash_of(turn) not in position.seen:
-                new.append(turn)
-        if new:
-            part = replace(talk, turns=tuple(new))
-            messages = _messages_of(thread)
-            due.append(Due(part, position, messages=messages))
-        else:
-            old[talk.thread_id] = replace(position, updated_at=talk.updated_at, undone=0, failed=0)
-    return due, old
-
-
-def _messages_of(thread: Mapping[str, Any]) -> list[Any]:
-    """The messages of a thread as the platform gives them; none where it has no list of them."""
-    values = thread.get("values")
-    if not isinstance(values, Mapping):
-        return []
-    messages = values.get("messages")
-    return messages if isinstance(messages, list) else []
+def _reading_order(item: ChangedThread) -> tuple[int, str]:
+    """What says which thread is read first: the one with the least."""
+    return item.position.setbacks, item.updated_at
 
 
 async def changed_in(
     threads: Iterable[Any], deployment: Deployment, store: BaseStore
 ) -> list[ChangedThread]:
-    """Those of these threads that changed since they were consolidated."""
-    owned = list[tuple[Owner, Any]]()
+    """Those of these threads that changed. Without temporary and marked ones, and those of no
+    owner.
+    """
+    listed = list[ChangedThread]()
     for thread in threads:
         if stays_out(thread):
             continue
         owner = owner_of(thread, deployment)
-        if owner:
-            owned.append((owner, thread))
-    keys = [(owner.actor, thread["thread_id"]) for owner, thread in owned]
+        if owner is None:
+            continue
+        item = ChangedThread(owner, thread, position=Position())
+        listed.append(item)
+    # The positions of all of them are read at once.
+    keys = [(item.owner.actor, item.thread_id) for item in listed]
     positions = await positions_of(store, keys)
     changed = list[ChangedThread]()
-    for (owner, thread), position in zip(owned, positions, strict=True):
-        item = ChangedThread(owner, thread, position)
-        if position.updated_at != item.updated_at:
-            changed.append(item)
+    for item, position in zip(listed, positions, strict=True):
+        if item.updated_at == position.updated_at:
+            continue
+        with_position = item._replace(position=position)
+        changed.append(with_position)
     return changed
 
 
 def time_of(stamp: object) -> datetime:
-    """A time stamp; the earliest time for anything else."""
+    """The time of a stamp in ISO format, in UTC where it names no zone; `EARLIEST` for anything
+    else.
+    """
     try:
         at = datetime.fromisoformat(str(stamp))
     except ValueError:
         return EARLIEST
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
+    if at.tzinfo is None:
+        return at.replace(tzinfo=UTC)
+    return at

@@ -43,6 +43,9 @@ class IdleTrigger(CalledByBounds):
         request: ModelRequest[Any],
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelResponse[Any]:
+        """Answer as `handler` does. A consolidation is planned if the answer ends the turn, or the
+        model gave none.
+        """
         try:
             response = await handler(request)
         except NO_ANSWER:
@@ -60,8 +63,11 @@ class IdleTrigger(CalledByBounds):
         task.add_done_callback(self._planning.discard)
 
     async def _plan(self, runtime: Runtime[Any]) -> None:
+        """Plan a consolidation for the run's owner. Logs an error instead of raising it."""
         store = runtime.store
-        if not identity.on_server(runtime) or in_temporary_conversation() or store is None:
+        if store is None or not identity.on_server(runtime):
+            return
+        if in_temporary_conversation():
             return
         try:
             caller = Caller.of_run(self._deployment, runtime)
@@ -80,25 +86,25 @@ class IdleTrigger(CalledByBounds):
 
 
 def _ends_turn(request: ModelRequest[Any], response: ModelResponse[Any]) -> bool:
-    """Whether an answer calls no tools, or only such whose result is the last word."""
-    last_words = set[str]()
+    """Whether an answer calls no tools, or only such whose result ends the turn (`return_direct`)."""
+    ending_tools = set[str]()
     for tool in request.tools:
         if isinstance(tool, BaseTool) and tool.return_direct:
-            last_words.add(tool.name)
+            ending_tools.add(tool.name)
     for message in response.result:
         for call in getattr(message, "tool_calls", ()):
-            if call["name"] not in last_words:
+            if call["name"] not in ending_tools:
                 return False
     return True
 
 
 def consolidated(d: Deployment) -> AgentMiddleware[Any, Any, Any] | None:
-    """The middleware of an agent whose conversations become memory.
-
-    None where nothing is to be consolidated after them. Private conversations must not flow into
-    shared memory.
+    """The middleware of an agent whose conversations become memory; None where nothing is to be
+    consolidated after them.
     """
-    has_idle_trigger = d.consolidation and d.settings.consolidate_after_seconds
-    if not has_idle_trigger or d.memory.is_shared:
+    is_off = d.consolidation is None or not d.settings.consolidate_after_seconds
+    if is_off:
+        return None
+    if d.memory.is_shared:  # private conversations must not flow into shared memory
         return None
     return IdleTrigger(d)

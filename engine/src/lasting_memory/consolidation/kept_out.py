@@ -1,8 +1,9 @@
-"""What was said in a conversation before a fact from it was deleted for good: it is not
-consolidated again. What is said later is.
+"""Turns that are *kept out*: what was said in a conversation before a fact from it was deleted for
+good is not consolidated again. What is said later is.
 
-The item of a conversation holds the hashes of its turns then, and the runs that went on: their
-messages may come later. A turn of a person is kept out together with what it led to.
+The item `<thread id>` in `namespaces.kept_out` holds under `seen` the hashes of the turns that the
+conversation had then, and under `runs` the ids of the runs that were under way: their messages come
+later. A turn of the person is kept out together with the answers to it.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -26,37 +27,41 @@ from lasting_memory.memory.one_fact import Fact
 from lasting_memory.people import identity, namespaces
 from lasting_memory.recall import Conversation, Turn, conversation
 
-# Conversations that a search for a fact looks at, and busy ones of a person.
+# Conversations that a search for a wording finds, and busy ones of a person.
 _FOUND = 20
 _BUSY = 100
 # Wordings of a fact that are searched for.
 _WORDINGS = 10
-# Newest runs of a conversation, among which are those that wait or are at work.
+# Newest runs of a conversation, among which are those that wait or are at work now.
 _RUNS = 20
-# Newest runs of a conversation, of which some were under way then.
+# Newest runs of a conversation, among which are those that were under way then.
 _RUNS_READ = 100
 _SPEAKERS = ("user", "assistant")
 
 
 @dataclass(frozen=True, slots=True)
 class KeptOut:
-    """The turns of a person's conversations that are kept out, by their hashes; and what was just
-    being said, by thread.
+    """Which turns of a person's conversations are kept out: those with these hashes, and those that
+    runs were sent which were under way (`being_said`, texts by thread).
     """
 
     hashes: frozenset[str] = frozenset()
     being_said: Mapping[str, Collection[str]] = field(default_factory=lambda: MappingProxyType({}))
 
     def without(self, talk: Conversation) -> Iterator[Turn]:
-        """The other turns of a conversation."""
+        """The turns of a conversation that are not kept out."""
         texts = self.being_said.get(talk.thread_id, ())
-        skips = False
+        is_question_kept_out = False
         for turn in talk.turns:
-            is_kept_out = hash_of(turn) in self.hashes
+            has_hash = hash_of(turn) in self.hashes
             if turn.speaker == "user":
-                skips = is_kept_out or turn.text in texts
-            if not (skips or is_kept_out):
-                yield turn
+                is_question_kept_out = has_hash or turn.text in texts
+            if has_hash or is_question_kept_out:
+                continue
+            yield turn
+
+
+# --- Keep turns out
 
 
 async def keep_out(
@@ -66,10 +71,12 @@ async def keep_out(
     thread_ids: Collection[str],
     began: journal.Began,
 ) -> None:
-    """Keep out what was said in these conversations up to now."""
+    """Keep out what was said in these conversations up to now. One that is deleted meanwhile is left
+    out.
+    """
     ops = list[PutOp]()
     for thread_id in thread_ids:
-        with suppress(NotFoundError):  # it was deleted meanwhile
+        with suppress(NotFoundError):
             op = await _keep_out_op(store, client, actor, thread_id)
             ops.append(op)
     await journal.put_unless_forgotten(store, ops, began)
@@ -78,26 +85,33 @@ async def keep_out(
 async def _keep_out_op(
     store: BaseStore, client: LangGraphClient, actor: identity.Actor, thread_id: str
 ) -> PutOp:
-    """The operation that keeps out what was said in a conversation up to now."""
+    """The operation that keeps out what was said in a conversation up to now, and what was kept out
+    of it before. Raises `NotFoundError` if there is no such conversation.
+    """
     run_ids = await _ids_of_runs_under_way(client, thread_id)
     # The state has what a run that goes on was sent.
     state = await client.threads.get_state(thread_id)
     talk = _talk(thread_id, state)
-    hashes = {hash_of(turn) for turn in talk.turns}
+    hashes = set(map(hash_of, talk.turns))
     place = namespaces.kept_out(actor)
     before = await store.aget(place, thread_id)
     if before:
         hashes.update(before.value.get("seen", ()))
         run_ids.update(before.value.get("runs", ()))
     now = datetime.now(UTC)
-    value = {"at": now.isoformat(), "seen": sorted(hashes), "runs": sorted(run_ids)}
+    value = {
+        "at": now.isoformat(),
+        "seen": sorted(hashes),
+        "runs": sorted(run_ids),
+    }
     return PutOp(place, thread_id, value, index=False)
 
 
 async def _ids_of_runs_under_way(client: LangGraphClient, thread_id: str) -> set[str]:
     """The ids of a conversation's runs that wait or are at work."""
     run_ids = set[str]()
-    for run in await client.runs.list(thread_id, limit=_RUNS):
+    runs = await client.runs.list(thread_id, limit=_RUNS)
+    for run in runs:
         if run["status"] in {"pending", "running"}:
             run_id = str(run["run_id"])
             run_ids.add(run_id)
@@ -105,40 +119,52 @@ async def _ids_of_runs_under_way(client: LangGraphClient, thread_id: str) -> set
 
 
 def _talk(thread_id: str, state: Any) -> Conversation:
-    thread = {"thread_id": thread_id, "values": state.get("values")}
+    """What is said in a thread with this state."""
+    values = state.get("values")
+    thread = {"thread_id": thread_id, "values": values}
     return conversation(thread, speakers=_SPEAKERS)
 
 
-async def kept_out_in(items: Iterable[Item], runs: RunsClient | None) -> KeptOut:
-    """What the items of `namespaces.kept_out` keep out of a person's conversations.
+# --- What is kept out
 
-    A copy of a conversation has the same turns, so hashes are of all.
+
+async def kept_out_in(items: Iterable[Item], runs: RunsClient | None) -> KeptOut:
+    """What these items of `namespaces.kept_out` keep out. A hash counts in all conversations,
+    because a copy of a conversation has the same turns.
+
+    `runs` say what was being said. None: that is not kept out.
     """
     hashes = set[str]()
     being_said = dict[str, Collection[str]]()
     for item in items:
         thread_id = item.key
-        seen = item.value.get("seen", ())
-        hashes.update(seen)
+        hashes.update(item.value.get("seen", ()))
         run_ids = set(item.value.get("runs", ()))
-        if run_ids and runs:
-            with suppress(NotFoundError):  # the conversation was deleted meanwhile
-                being_said[thread_id] = await _last_words_of(runs, thread_id, run_ids)
+        if not run_ids or runs is None:
+            continue
+        with suppress(NotFoundError):  # the conversation was deleted meanwhile
+            being_said[thread_id] = await _last_words_of(runs, thread_id, run_ids)
     return KeptOut(frozenset(hashes), being_said)
 
 
 async def _last_words_of(
     runs: RunsClient, thread_id: str, run_ids: Collection[str]
 ) -> Collection[str]:
-    """What a conversation's runs with these ids were sent."""
-    listed: Any = await runs.list(thread_id, limit=_RUNS_READ, select=["run_id", "kwargs"])
+    """What the person said in the inputs of a conversation's runs with these ids."""
+    fields: Any = ["run_id", "kwargs"]
+    listed = await runs.list(thread_id, limit=_RUNS_READ, select=fields)
     texts = set[str]()
     for run in listed:
-        if str(run["run_id"]) in run_ids:
-            text = last_words(run)
+        run_id = str(run["run_id"])
+        if run_id not in run_ids:
+            continue
+        text = last_words(run)
+        if text:
             texts.add(text)
-    texts.discard("")
     return texts
+
+
+# --- Conversations that say a fact
 
 
 async def saying(
@@ -150,7 +176,7 @@ async def saying(
     deployment: Deployment,
     began: journal.Began,
 ) -> list[str]:
-    """Ids of a person's conversations in which somebody says a fact, in any order of its words."""
+    """The ids of a person's conversations in which somebody says a fact, in any order of its words."""
     talks = list[Conversation]()
     wordings = sorted(fact.wordings)
     for wording in wordings[:_WORDINGS]:
@@ -164,33 +190,35 @@ async def saying(
             began=began,
             routes=deployment.routes,
         )
-        talks += [match.conversation for match in results.matches]
+        for match in results.matches:
+            talks.append(match.conversation)
     # What is said at this moment is in no index.
     talks += await _busy_talks(client, actor, deployment)
-    return await platform.in_thread(_that_say, talks, fact)
+    return await platform.in_thread(_ids_that_say, fact, talks)
 
 
 async def _busy_talks(
     client: LangGraphClient, actor: identity.Actor, deployment: Deployment
 ) -> list[Conversation]:
     """A person's conversations in which a run is at work."""
-    talks = list[Conversation]()
     busy = await client.threads.search(
         metadata=asdict(actor), status="busy", limit=_BUSY, select=["thread_id", "metadata"]
     )
+    talks = list[Conversation]()
     for thread in busy:
         metadata = thread["metadata"] or {}
         if metadata.get("graph_id") not in deployment.agents:
             continue
         thread_id = str(thread["thread_id"])
-        with suppress(NotFoundError):
+        with suppress(NotFoundError):  # it was deleted meanwhile
             state = await client.threads.get_state(thread_id)
-            talks.append(_talk(thread_id, state))
+            talk = _talk(thread_id, state)
+            talks.append(talk)
     return talks
 
 
-def _that_say(talks: Collection[Conversation], fact: Fact) -> list[str]:
-    """The ids of the conversations that say a fact. Blocks."""
+def _ids_that_say(fact: Fact, talks: Iterable[Conversation]) -> list[str]:
+    """The ids of the conversations that say a fact, each once, in order. Blocks."""
     wordings = _facts_of_texts(fact.wordings).words.values()
     weights = weights_of(wordings)
     thread_ids = dict[str, None]()
@@ -199,14 +227,15 @@ def _that_say(talks: Collection[Conversation], fact: Fact) -> list[str]:
         for turn in talk.turns:
             if turn.speaker in _SPEAKERS:
                 texts.append(turn.text)
-        facts = _facts_of_texts(texts)
-        is_said = any(facts.has_fact(words, weights) for words in wordings)
+        lines = _facts_of_texts(texts)
+        is_said = any(lines.has_fact(wording, weights) for wording in wordings)
         if is_said:
             thread_ids[talk.thread_id] = None
     return list(thread_ids)
 
 
 def _facts_of_texts(texts: Iterable[str]) -> Facts:
-    """The facts of texts of no file."""
+    """The facts of texts that are of no file."""
     files = [("", text) for text in texts]
-    return Facts(facts_of(files))
+    facts = facts_of(files)
+    return Facts(facts)

@@ -8,7 +8,7 @@ from typing import Any
 from langgraph.store.base import BaseStore, PutOp
 from langgraph_sdk.client import LangGraphClient
 
-from lasting_memory.consolidation.dreams import drop_threads
+from lasting_memory.consolidation.dream_draft import drop_threads
 from lasting_memory.consolidation.due import changed_in, time_of
 from lasting_memory.consolidation.owners import owner_of
 from lasting_memory.consolidation.sweeping import LOOK_BACK
@@ -23,52 +23,66 @@ async def delete_old(
 ) -> int:
     """Delete conversations `Limits.conversation_days` after their last turn. Returns their number.
 
-    Their part of the index and their positions go with them. One that is due is consolidated
-    first, and goes with a later sweep; after `LOOK_BACK` in any case.
+    Their part of the index and their positions go with them. One that is still to be consolidated
+    goes with a later sweep; `LOOK_BACK` after that time in any case.
     """
     days = deployment.limits.conversation_days
     if days is None:
         return 0
-    now = now or datetime.now(UTC)
-    before = now - timedelta(days=days)
-    waits_until = before - LOOK_BACK
+    present = now or datetime.now(UTC)
+    before = present - timedelta(days=days)
 
-    async def due_ids(threads: list[Any]) -> set[str]:
-        if deployment.memory.is_shared:
-            return set()
-        may_wait = list[Any]()
-        for thread in threads:
-            updated_at = time_of(thread["updated_at"])
-            if updated_at >= waits_until:
-                may_wait.append(thread)
-        due = await changed_in(may_wait, deployment, store)
-        return {item.thread_id for item in due}
+    async def spared(threads: list[Any]) -> set[str]:
+        return await _ids_to_consolidate(threads, before, deployment, store)
 
     deleted = list[Any]()
     for graph in deployment.agents:
-        deleted += await delete_idle(client, {"graph_id": graph}, before, due_ids, store)
+        metadata = {"graph_id": graph}
+        deleted += await delete_idle(client, metadata, before, spared, store)
     await _forget_deleted(deployment, store, deleted)
     return len(deleted)
 
 
+async def _ids_to_consolidate(
+    threads: Iterable[Any], before: datetime, deployment: Deployment, store: BaseStore
+) -> set[str]:
+    """The ids of those of these threads that wait to be consolidated before they are deleted. They
+    have not changed since `before`.
+    """
+    if deployment.memory.is_shared:  # nothing is consolidated
+        return set()
+    waits_since = before - LOOK_BACK
+    may_wait = list[Any]()
+    for thread in threads:
+        updated_at = time_of(thread["updated_at"])
+        if updated_at < waits_since:
+            continue
+        may_wait.append(thread)
+    changed = await changed_in(may_wait, deployment, store)
+    return {item.thread_id for item in changed}
+
+
 async def _forget_deleted(deployment: Deployment, store: BaseStore, threads: Iterable[Any]) -> None:
-    """Delete what the store knows of these conversations."""
-    thread_ids_of = defaultdict[identity.Actor, list[str]](list)
+    """Delete what the store knows of these threads. It knows nothing of those without an owner."""
+    ids_by_person = defaultdict[identity.Actor, list[str]](list)
     for thread in threads:
         owner = owner_of(thread, deployment)
-        if owner:  # without one it has no index
-            thread_ids = thread_ids_of[owner.actor]
-            thread_ids.append(thread["thread_id"])
-    for actor, ids in thread_ids_of.items():
-        await _forget_threads(store, actor, ids)
+        if owner is None:
+            continue
+        thread_id = thread["thread_id"]
+        ids_by_person[owner.actor].append(thread_id)
+    for actor, thread_ids in ids_by_person.items():
+        await _forget_threads(store, actor, thread_ids)
 
 
 async def _forget_threads(store: BaseStore, actor: identity.Actor, thread_ids: list[str]) -> None:
     """Delete what the store knows of a person's deleted conversations."""
     await drop(store, actor, thread_ids)
-    deletions = list[PutOp]()
-    for place in (namespaces.positions(actor), namespaces.kept_out(actor)):
-        for thread_id in thread_ids:
-            deletions.append(PutOp(place, thread_id, None))
-    await store.abatch(deletions)
+    positions = namespaces.positions(actor)
+    kept_out = namespaces.kept_out(actor)
+    ops = list[PutOp]()
+    for thread_id in thread_ids:
+        ops.append(PutOp(positions, thread_id, None))
+        ops.append(PutOp(kept_out, thread_id, None))
+    await store.abatch(ops)
     await drop_threads(store, actor, thread_ids)

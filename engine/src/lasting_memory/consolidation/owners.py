@@ -1,4 +1,4 @@
-"""Whose memory a conversation or a run belongs to."""
+"""Whose memory a conversation or a run belongs to: its *owner*."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -18,10 +18,11 @@ class Owner:
 
     @property
     def key(self) -> str:
+        """What tells the owners of one person apart."""
         return self.assistant_id or "all"
 
     def context(self) -> dict[str, str]:
-        """A run's context that names this owner.
+        """The context of a run, which names this owner.
 
         It counts in operators' runs. Other people's runs are always their own.
         """
@@ -32,20 +33,21 @@ class Owner:
 
 
 def owner_for(caller: Caller, deployment: Deployment) -> Owner:
-    """The owner for whom a run acts."""
+    """The owner of the run that calls."""
     return _owner(caller.actor, caller.assistant, deployment)
 
 
 def owner_of(thread: Mapping[str, Any], deployment: Deployment) -> Owner | None:
-    """The owner that `auth.py` and the platform stamped on a conversation.
-
-    None if no run could act for them.
+    """The owner that `auth.py` and the platform stamped on a thread's metadata. None without a valid
+    one: no run could act for them.
     """
     metadata = thread["metadata"] or {}
     user_id = metadata.get("user_id")
     org_id = metadata.get("org_id")
     assistant_id = metadata.get("assistant_id")
-    if not isinstance(user_id, str) or not isinstance(org_id, str):
+    if not isinstance(user_id, str):
+        return None
+    if not isinstance(org_id, str):
         return None
     if not isinstance(assistant_id, str):
         return None
@@ -58,6 +60,7 @@ def owner_of(thread: Mapping[str, Any], deployment: Deployment) -> Owner | None:
 
 
 def _owner(actor: identity.Actor, assistant_id: str | None, deployment: Deployment) -> Owner:
+    """The owner of a memory that this person uses with this assistant."""
     if deployment.memory.per_assistant:
         return Owner(actor, assistant_id)
     return Owner(actor)

@@ -1,8 +1,9 @@
-"""Queueing an owner's consolidation: at once, or some time from now in place of a planned run.
+"""Queues an owner's consolidation: at once, or some time from now in place of a planned run.
 
 The platform's queue keeps the runs. Those of an owner are on one thread, which the platform runs
-one at a time. It is found by metadata that only this server sets. "rollback" takes back the run
-that was planned before: it has written nothing.
+one at a time; those that tidy have one of their own, and so have those of a dream. A thread is found
+by the metadata `consolidates`, which only this server sets. A run *waits* until its time has come
+("pending" for the platform), then it is *at work* ("running").
 """
 
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ from lasting_memory.memory import journal
 from lasting_memory.platform import lock_of
 from lasting_memory.settings import CONSOLIDATION_GRAPH, MAX_AFTER_SECONDS
 
-# The newest runs of a thread, among which are those that wait or are at work.
+# Newest runs of a thread, among which are those that wait or are at work.
 _LISTED = 20
 
 
@@ -47,12 +48,10 @@ async def start(
     store: BaseStore | None = None,
     began: journal.Began | None = None,
 ) -> bool:
-    """Queue the owner's consolidation in `seconds`, in place of one that is planned.
+    """Queue a run of the owner's in `seconds`, in place of one that waits. Returns whether it did.
 
-    Returns whether it did. It does not where a run waits that will do: one that was asked for; for
-    a sweep, any; for a turn, one behind a run that is at work. A run at work is not taken back;
-    `inside` says that such a run calls this itself. Runs that tidy, and those that build
-    memory anew, have a thread of their own: of the latter there is one at a time.
+    It does not where a run waits that serves this trigger, too (`_serves`), nor for a dream while
+    another run of it is at work. `inside` says that the caller is the run at work.
 
     With a `store` it queues nothing for an owner who was forgotten since this `began`. Then no run
     and no thread of theirs is left of it.
@@ -61,17 +60,19 @@ async def start(
         return False
     # Turns that end at once would each make the owner's first thread.
     async with lock_of("planning", owner):
-        has_own_thread = trigger in {Trigger.TIDY, Trigger.DREAM}
-        consolidates = f"{trigger} {owner.key}" if has_own_thread else owner.key
+        consolidates = owner.key
+        if trigger in {Trigger.TIDY, Trigger.DREAM}:
+            consolidates = f"{trigger} {owner.key}"
         thread_id = await _thread_of(owner, consolidates, client)
         runs = list[Run]()
         if thread_id:
             runs = await client.runs.list(thread_id, limit=_LISTED)
-        if _will_do(runs, trigger):
+        if _serves(runs, trigger):
             return False
-        if trigger == Trigger.DREAM and _is_running(runs) and not inside:
+        is_another_at_work = _is_at_work(runs) and not inside
+        if is_another_at_work and trigger == Trigger.DREAM:
             return False
-        can_roll_back = not inside and not _is_running(runs)
+        may_take_back = not inside and not is_another_at_work
         with may_set(*RUN_METADATA):
             run = await client.runs.create(
                 thread_id or str(uuid4()),  # the first run creates the thread
@@ -79,7 +80,8 @@ async def start(
                 input={"messages": []},
                 context=owner.context(),
                 metadata={"trigger": trigger, "consolidates": consolidates},
-                multitask_strategy="rollback" if can_roll_back else "enqueue",
+                # "rollback" takes back the run that was planned before: it has written nothing.
+                multitask_strategy="rollback" if may_take_back else "enqueue",
                 durability="exit",  # one checkpoint a run, with its answer
                 # The new thread belongs to the run's person, also if an operator creates it.
                 if_not_exists="create",
@@ -93,7 +95,7 @@ async def start(
 
 
 async def _thread_of(owner: Owner, consolidates: str, client: LangGraphClient) -> str | None:
-    """The id of the thread on which an owner's runs are; None before the first run."""
+    """The id of the owner's thread with this metadata; None before its first run."""
     threads = await client.threads.search(
         metadata={**asdict(owner.actor), "consolidates": consolidates},
         limit=1,
@@ -101,16 +103,22 @@ async def _thread_of(owner: Owner, consolidates: str, client: LangGraphClient) -
         sort_order="asc",
         select=["thread_id"],
     )
-    return str(threads[0]["thread_id"]) if threads else None
+    if not threads:
+        return None
+    return str(threads[0]["thread_id"])
 
 
-def _is_running(runs: Sequence[Run]) -> bool:
-    statuses = {run["status"] for run in runs}
-    return "running" in statuses
+def _is_at_work(runs: Sequence[Run]) -> bool:
+    """Whether one of these runs is at work."""
+    return any(run["status"] == "running" for run in runs)
 
 
-def _will_do(runs: Sequence[Run], trigger: Trigger) -> bool:
-    """Whether one of these runs waits, and makes another one for this trigger needless."""
+def _serves(runs: Sequence[Run], trigger: Trigger) -> bool:
+    """Whether one of these runs waits, and makes another one for this trigger needless.
+
+    A run that was asked for serves any trigger. For the end of a turn, one that waits behind a run
+    at work does; for a sweep, to tidy and for a dream, any does.
+    """
     waiting = [run for run in runs if run["status"] == "pending"]
     if not waiting:
         return False
@@ -119,19 +127,20 @@ def _will_do(runs: Sequence[Run], trigger: Trigger) -> bool:
         if metadata.get("trigger") == Trigger.ASKED:
             return True
     if trigger == Trigger.IDLE:
-        return _is_running(runs)
+        return _is_at_work(runs)
     return trigger in {Trigger.SWEEP, Trigger.TIDY, Trigger.DREAM}
 
 
 async def _withdraw(run: Run, client: LangGraphClient) -> None:
-    """Delete the thread of a queued run, unless it has another run.
+    """Delete the thread of a run that was just queued, and the run with it.
 
-    Another run is by its owner who came back: then this one finds nothing new.
+    If the thread has another run, nothing is deleted: that is by its owner, who came back. Then
+    this run finds nothing new.
     """
     thread_id = run["thread_id"]
     # Whoever forgets the owner may have deleted the thread.
     with suppress(NotFoundError):
         runs = await client.runs.list(thread_id, limit=_LISTED)
-        others = [other for other in runs if other["run_id"] != run["run_id"]]
-        if not others:
+        is_only_run = all(other["run_id"] == run["run_id"] for other in runs)
+        if is_only_run:
             await client.threads.delete(thread_id)

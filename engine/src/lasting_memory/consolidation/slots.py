@@ -1,5 +1,8 @@
 """How many consolidations a process runs at once: there are few workers, and a conversation must
-always find one.
+always find one. A run holds a *slot* while it works.
+
+A *dry* run changes nothing. A run is *asked for* if a person waits for it. A run that is *behind*, of
+a dream, comes after everybody else.
 """
 
 from collections.abc import AsyncIterator
@@ -10,9 +13,9 @@ from time import monotonic
 from lasting_memory.consolidation.turns import Turns
 from lasting_memory.people.identity import Actor
 
-# How long what a person asked for waits for its turn.
+# Seconds that a run waits for its turn if it was asked for.
 TURN_SECONDS = 60.0
-# For how long a place is left to people who found none: they come back within that.
+# Seconds for which a slot is left to somebody who found none: their run comes back within that.
 _LEFT_SECONDS = 120.0
 
 
@@ -25,15 +28,15 @@ class _Slot:
 
 
 class Slots:
-    """The slots of a process, each held by a run until it ends, however it ends."""
+    """The slots of a process."""
 
     def __init__(self) -> None:
         # A run that waits is one more that a worker has: few enough that with those that work, and
         # with one person's conversations, they are fewer than the workers (N_JOBS_PER_WORKER).
         self._turns = Turns(most_waiting=1)
         self._held = list[_Slot]()
-        # Who found no slot, and when. They are planned again.
-        self._put_off = dict[Actor, float]()
+        # People whose runs found no slot, and when. These runs are planned again.
+        self._put_off_at = dict[Actor, float]()
 
     @asynccontextmanager
     async def taken(
@@ -46,52 +49,55 @@ class Slots:
         seconds: float,
         is_behind: bool = False,
     ) -> AsyncIterator[bool]:
-        """Hold a slot, once it is this person's turn. Says False if that takes longer.
+        """Hold a slot within, once it is this person's turn. Gives False if that takes longer than
+        `seconds`.
 
-        There are `at_once`, one more for what somebody asked for, and one for dry runs alone. A
-        person leaves one to others. With `is_behind` it takes none while another person waits for
-        one.
+        There are `at_once` slots, one more for what somebody asked for, and one for dry runs alone.
+        A person leaves one to others. A run that `is_behind` takes none while another person waits
+        for one.
         """
-        mine = _Slot(person, is_dry)
+        slot = _Slot(person, is_dry)
 
         def take() -> bool:
-            holders = [slot.person for slot in self._held if slot.is_dry == is_dry]
-            slots = 1 if is_dry else at_once + is_asked
-            has_room = len(holders) < slots
+            holders = [other.person for other in self._held if other.is_dry == is_dry]
+            number = 1 if is_dry else at_once + is_asked
             most_of_one_person = max(1, at_once - 1)
+            is_free = len(holders) < number
             leaves_one = holders.count(person) < most_of_one_person
-            is_first = not is_behind or not self._is_waited_for(person)
-            if has_room and leaves_one and is_first:
-                self._held.append(mine)
-            return mine in self._held
+            if not is_free or not leaves_one:
+                return False
+            if is_behind and self._is_waited_for(person):
+                return False
+            self._held.append(slot)
+            return True
 
         try:
             has_slot = await self._turns.take(person, take, seconds)
-            if not (is_behind or is_dry):
+            if not is_behind and not is_dry:
                 self._note(person, has_slot=has_slot)
             yield has_slot
         finally:
-            if mine in self._held:
-                self._held.remove(mine)
+            if slot in self._held:
+                self._held.remove(slot)
                 self._turns.ended(person)
 
     def _note(self, person: Actor, *, has_slot: bool) -> None:
-        """Note who was put off, until they have a slot or do not come back."""
+        """Note that a person was put off, or no longer is. Forget those who did not come back."""
         now = monotonic()
-        for other, at in list(self._put_off.items()):
-            seconds_ago = now - at
-            if seconds_ago > _LEFT_SECONDS:  # they did not come back
-                del self._put_off[other]
+        for other, put_off_at in list(self._put_off_at.items()):
+            if now - put_off_at > _LEFT_SECONDS:
+                del self._put_off_at[other]
         if has_slot:
-            self._put_off.pop(person, None)
+            self._put_off_at.pop(person, None)
         else:
-            self._put_off[person] = now
+            self._put_off_at[person] = now
 
     def _is_waited_for(self, person: Actor) -> bool:
-        """Whether somebody else waits for a slot, or was put off a moment ago."""
+        """Whether anybody waits for a slot, or somebody else was put off a moment ago."""
         now = monotonic()
-        for other, at in self._put_off.items():
-            seconds_ago = now - at
-            if other != person and seconds_ago <= _LEFT_SECONDS:
+        for other, put_off_at in self._put_off_at.items():
+            if other == person:
+                continue
+            if now - put_off_at <= _LEFT_SECONDS:
                 return True
         return self._turns.is_anybody_waiting

@@ -18,9 +18,9 @@ from lasting_memory.recall import changed_since
 
 logger = logging.getLogger(__name__)
 
-# How far before the last sweep one looks back: so long a failed consolidation is tried again.
+# By so much a sweep looks back before the last one: so long a failed consolidation is tried again.
 LOOK_BACK = timedelta(days=7)
-# Seconds between the begins of two people's runs, so that workers stay free for conversations.
+# Seconds between the starts of two runs, so that workers stay free for conversations.
 APART_SECONDS = 4
 
 
@@ -44,11 +44,12 @@ async def sweep_counted(
     began = datetime.now(UTC).isoformat(timespec="microseconds")
     counts = Counter[str]()
     due = await _all_due(deployment, client, store)
-    for owner in dict.fromkeys([item.owner for item in due]):
+    owners = dict.fromkeys(item.owner for item in due)
+    for owner in owners:
         counts["due"] += 1
+        owner_began = journal.Began(owner.actor, began)
         try:
-            since = journal.Began(owner.actor, began)
-            await _start_one(owner, since, deployment, client, store, counts=counts)
+            await _plan_runs(owner, owner_began, deployment, client, store, counts=counts)
         # One person's failure is not everybody's. Their conversations are due again.
         except Exception as error:
             logger.warning(
@@ -60,7 +61,7 @@ async def sweep_counted(
     return counts
 
 
-async def _start_one(
+async def _plan_runs(
     owner: Owner,
     began: journal.Began,
     deployment: Deployment,
@@ -69,27 +70,31 @@ async def _start_one(
     *,
     counts: Counter[str],
 ) -> None:
-    """Plan the runs of one owner, some seconds after those that are counted already."""
+    """Plan the runs of one owner, some seconds after those in `counts`, and count them there. None
+    for an owner who was forgotten since the sweep `began`.
+    """
     if await journal.is_forgotten(store, began):
         return
     seconds = counts["runs"] * APART_SECONDS
-    is_new = await start(owner, client, seconds=seconds, store=store, began=began)
-    kind = "started" if is_new else "planned"
-    counts[kind] += 1
-    counts["runs"] += is_new
+    if await start(owner, client, seconds=seconds, store=store, began=began):
+        counts["started"] += 1
+        counts["runs"] += 1
+    else:
+        counts["planned"] += 1
     if not await _tidy_is_due(owner, deployment, store, began):
         return
     seconds = counts["runs"] * APART_SECONDS
-    is_new = await start(owner, client, Trigger.TIDY, seconds, store=store, began=began)
-    counts["runs"] += is_new
+    if await start(owner, client, Trigger.TIDY, seconds, store=store, began=began):
+        counts["runs"] += 1
 
 
 async def _tidy_is_due(
     owner: Owner, deployment: Deployment, store: BaseStore, began: journal.Began
 ) -> bool:
-    """Whether `Consolidation.tidy_days` have passed since this was last so.
+    """Whether `Consolidation.tidy_days` have passed since this was last so, or since the owner's
+    first sweep. If so, or if this is the first sweep, the present time is stored.
 
-    They are counted from the owner's first sweep.
+    False, too, if the owner was forgotten since the sweep `began`.
     """
     rules = deployment.consolidation
     if rules is None or not rules.tidy_days:
@@ -97,48 +102,52 @@ async def _tidy_is_due(
     place = namespaces.reading(owner.actor)
     key = f"tidied-{owner.key}"
     now = datetime.now(UTC)
-    is_due = False
     item = await store.aget(place, key)
+    is_first_sweep = item is None
     if item is not None:
         last = time_of(item.value.get("at"))
-        is_due = last <= now - timedelta(days=rules.tidy_days)
-        if not is_due:
+        if last > now - timedelta(days=rules.tidy_days):
             return False
     value = {"at": now.isoformat()}
-    put = PutOp(place, key, value, index=False)
-    was_put = await journal.put_unless_forgotten(store, [put], began)
-    return was_put and is_due
+    op = PutOp(place, key, value, index=False)
+    is_put = await journal.put_unless_forgotten(store, [op], began)
+    if is_first_sweep:
+        return False
+    return is_put
 
 
 async def find_backlog(
     deployment: Deployment, client: LangGraphClient, store: BaseStore
 ) -> dict[str, Any]:
-    """What a sweep would find now.
-
-    `people` and their `conversations` are numbers; `oldest` is when the oldest of these changed.
+    """What a sweep would find now: the numbers of `people` and of `conversations` that are due, and
+    under `oldest` when the oldest of these changed, None without one.
     """
     due = await _all_due(deployment, client, store)
+    people = {item.owner for item in due}
+    times = [item.updated_at for item in due]
     return {
-        "people": len({item.owner for item in due}),
+        "people": len(people),
         "conversations": len(due),
-        "oldest": min((item.updated_at for item in due), default=None),
+        "oldest": min(times, default=None),
     }
 
 
 async def _all_due(
     deployment: Deployment, client: LangGraphClient, store: BaseStore
 ) -> list[ChangedThread]:
-    """Everybody's conversations with something new."""
-    now = datetime.now(UTC)
+    """Everybody's conversations that changed since they were consolidated, as far back as a sweep
+    looks.
+    """
     since = EARLIEST
-    last = await store.aget(*namespaces.LAST_SWEEP)
-    if last:
-        began = time_of(last.value.get("began"))
-        since = min(began, now) - LOOK_BACK
+    last_sweep = await store.aget(*namespaces.LAST_SWEEP)
+    if last_sweep is not None:
+        last = time_of(last_sweep.value.get("began"))
+        now = datetime.now(UTC)  # a time in the future is of a clock that was wrong
+        since = min(last, now) - LOOK_BACK
     since_microseconds = since.timestamp() * 1_000_000
     due = list[ChangedThread]()
     for graph in deployment.agents:
-        pages = changed_since(client.threads, {"graph_id": graph}, since_microseconds)
-        async for threads in pages:
+        metadata = {"graph_id": graph}
+        async for threads in changed_since(client.threads, metadata, since_microseconds):
             due += await changed_in(threads, deployment, store)
     return due

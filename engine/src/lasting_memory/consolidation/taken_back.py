@@ -1,9 +1,11 @@
 """What was taken back, and whether a batch's changes bring it back.
 
-A line that the person, or an agent in a conversation, removed or changed, and a declined line, may
-return only if the person says it again later. The journal knows who removed what and when, the
-platform's runs when the person said what. Of revisions that are no longer kept the journal keeps
-the lines that they took back.
+A line is *taken back* if the person, or an agent in a conversation, removed or changed it, or if the
+person declined it. It is *gone* if it stands nowhere in memory now. It may return only if the person
+says it again later. The journal knows who removed what and when, the platform's runs when the person
+said what. Of revisions that are no longer kept the journal keeps the lines that they took back.
+
+Lines are compared as facts (`facts.py`): by their words, which are their `Key`.
 """
 
 import re
@@ -16,6 +18,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
+from types import MappingProxyType
 from typing import Generic, NamedTuple, TypeVar
 
 from lasting_memory.consolidation.facts import (
@@ -36,30 +39,37 @@ from lasting_memory.people.identity import AT_THEIR_WORD
 # The newest lines that the model is shown, and characters of each.
 _SHOWN = 50
 _SHOWN_CHARS = 200
-# Characters of a line by which the model is told of it.
+# Characters of a line in a finding.
 _LINE_CHARS = 80
 _SENTENCE_END = re.compile(r"([.!?;]) ")
+# Lines by their words.
+_Lines = dict[Key, str]
 
 
 class Dated(NamedTuple):
-    """A line that was taken back, or what the person said; and when, in ISO format, UTC."""
+    """A line that was taken back, or a message of the person's; and when that was, in ISO format,
+    UTC.
+    """
 
     text: str
     at: str
 
 
-# A line by its words; where ends are compared, with the day until which it holds.
+# By what a line is known: its `Key`; where ends are compared, its `DatedKey`.
 Name = TypeVar("Name", bound=Hashable)
-# The lines that a change takes out, and those that it adds.
+# Compares the texts of a change: the lines that it takes out, and those that it adds.
 Differences = Callable[[Changed], tuple[Mapping[Name, str], Mapping[Name, str]]]
 
 
 class _Edit(NamedTuple, Generic[Name]):
-    """The lines that an edit took back, and those that it added."""
+    """The lines that an edit took back, those that it added, and when."""
 
     at: str
     removed: Mapping[Name, str]
-    added: Mapping[Name, str]
+    added: Mapping[Name, str] = MappingProxyType({})
+
+
+# --- What was taken back
 
 
 def taken_back(
@@ -67,10 +77,10 @@ def taken_back(
     declined: Iterable[Declined],
     dropped: Iterable[TakenBack] = (),
 ) -> dict[Key, Dated]:
-    """What was taken back and not written again since.
+    """The lines that were taken back and not written again since, the latest last.
 
-    By the files' histories, given by path with the newest revision first, the declined changes, and
-    what was taken back in revisions that are no longer kept. Blocks.
+    `histories` has the revisions of each file, newest first, by path; `dropped` the lines that were
+    taken back in revisions that are no longer kept. Blocks.
     """
     return taken_back_by(differences, histories, declined, dropped)
 
@@ -81,40 +91,51 @@ def taken_back_by(
     declined: Iterable[Declined],
     dropped: Iterable[TakenBack] = (),
 ) -> dict[Name, Dated]:
-    """As `taken_back`, by what a comparison takes for one line. Blocks."""
+    """As `taken_back`, with another comparison than that of facts. Blocks."""
     edits = list[_Edit[Name]]()
     for path, text, at in dropped:
-        lines, _ = compare(Changed(path, text, ""))
-        edits.append(_Edit(at, removed=lines, added={}))
+        change = Changed(path, before=text, after="")
+        removed, _ = compare(change)
+        edit = _Edit(at, removed)
+        edits.append(edit)
     for change, at in declined:
-        _, lines = compare(change)
-        edits.append(_Edit(at, removed=lines, added={}))
+        _, declined_lines = compare(change)
+        edit = _Edit(at, declined_lines)
+        edits.append(edit)
     for path, revisions in histories:
-        edits.extend(_edits_of(path, revisions, compare))
+        edits += _edits_of(path, revisions, compare)
     edits.sort(key=lambda edit: edit.at)
-    taken = dict[Name, Dated]()
+    return _replayed(edits)
+
+
+def _replayed(edits: Iterable[_Edit[Name]]) -> dict[Name, Dated]:
+    """What is taken back after these edits, the oldest of which is first."""
+    taken_back = dict[Name, Dated]()
     for edit in edits:
-        for key in edit.added:
-            taken.pop(key, None)
-        for key, text in edit.removed.items():
+        for name in edit.added:
+            taken_back.pop(name, None)
+        for name, text in edit.removed.items():
             # What is taken back once more moves to the end.
-            taken.pop(key, None)
-            if key not in edit.added:
-                taken[key] = Dated(text, edit.at)
-    return taken
+            taken_back.pop(name, None)
+            if name in edit.added:
+                continue
+            taken_back[name] = Dated(text, edit.at)
+    return taken_back
 
 
 def _edits_of(
     path: str, revisions: Sequence[Revision], compare: Differences[Name]
 ) -> Iterator[_Edit[Name]]:
-    """The edits of one file. Only who acts at the person's word takes lines back."""
-    older = list[str]()
-    for revision in revisions[1:]:
-        older.append(revision.content or "")
+    """The edits of a file, newest first. Those of authors who do not act at the person's word take
+    nothing back, but they may add a line again.
+    """
+    texts_before = list[str]()
+    for older in revisions[1:]:
+        texts_before.append(older.content or "")
     # Without a file's first revision nobody knows what its oldest one changed.
     if revisions and revisions[-1].number == 1:
-        older.append("")
-    for revision, before in zip(revisions, older, strict=False):
+        texts_before.append("")
+    for revision, before in zip(revisions, texts_before, strict=False):
         if revision.encoding != "utf-8":
             continue
         after = revision.content or ""
@@ -125,19 +146,25 @@ def _edits_of(
         yield _Edit(revision.at, removed, added)
 
 
+# --- What comes back
+
+
 def still_gone(taken: Mapping[Key, Dated], now: Mapping[str, str]) -> dict[Key, Dated]:
-    """What was taken back and stands nowhere in these texts, given by key: a line that was moved to
-    another file was not taken back. Blocks.
+    """Those of the lines `taken` back that are gone. A line that was moved to another file is not.
+
+    `now` has the texts of the present files, by key. Blocks.
     """
     present = facts_of(text_files(now))
-    return _not_among(taken, present)
+    return _gone(taken, present)
 
 
-def _not_among(taken: Mapping[Key, Dated], present: Collection[Key]) -> dict[Key, Dated]:
+def _gone(taken: Mapping[Key, Dated], present: Collection[Key]) -> dict[Key, Dated]:
+    """Those of the lines `taken` back that are not among the present ones."""
     gone = dict[Key, Dated]()
     for key, line in taken.items():
-        if key not in present:
-            gone[key] = line
+        if key in present:
+            continue
+        gone[key] = line
     return gone
 
 
@@ -148,43 +175,46 @@ def returning(
     said: Sequence[Dated],
     rules: Consolidation = DEFAULT_CONSOLIDATION,
 ) -> Findings:
-    """The new lines that bring back what was taken back and not said again later.
+    """The new lines that bring back one of the lines `taken` back, which the person has not said
+    again later. Each finding names the line that it brings back.
 
-    The findings name what was taken back. `now` has the texts of the present files, by key; `said`
-    what the person said since. Blocks.
+    `now` has the texts of the present files, by key; `said` what the person said since they first
+    took something back. Blocks.
     """
     present = facts_of(text_files(now))
-    gone = _not_among(taken, present)
-    new = _added_by_file(changes)
-    if not gone or not new:
+    gone = _gone(taken, present)
+    added_by_path = _added_by_path(changes)
+    if not gone or not added_by_path:
         return {}
     comparison = Comparison(present, gone, said, rules)
-    found = Findings()
-    for path, lines in new.items():
-        for key, line in comparison.returning(lines).items():
-            found[path, key] = finding_of(line)
-    return found
+    findings = Findings()
+    for path, added in added_by_path.items():
+        for key, line_gone in comparison.returning(added).items():
+            finding = finding_of(line_gone)
+            findings[path, key] = finding
+    return findings
+
+
+def _added_by_path(changes: Iterable[Changed]) -> dict[str, _Lines]:
+    """The facts that changes add, by path; without the paths to which none is added."""
+    added_by_path = dict[str, _Lines]()
+    for change in changes:
+        _, added = differences(change)
+        if added:
+            added_by_path[change.path] = added
+    return added_by_path
 
 
 def finding_of(line: Dated) -> str:
     """A line that was taken back, as the model is told of it."""
-    return f"{line.text[:_LINE_CHARS]} (at {_minute(line.at)})"
-
-
-def _added_by_file(changes: Sequence[Changed]) -> dict[str, dict[Key, str]]:
-    """The facts that changes add, by path."""
-    new = dict[str, dict[Key, str]]()
-    for change in changes:
-        _, added = differences(change)
-        if added:
-            new[change.path] = added
-    return new
+    start = line.text[:_LINE_CHARS]
+    minute = _minute(line.at)
+    return f"{start} (at {minute})"
 
 
 class Comparison:
-    """Compares new lines with what is gone from memory, what is in it, and what was said since.
-
-    A new line is given by its words.
+    """Compares new lines with those that are gone from memory, those that are in it, and what the
+    person said since. A *fact* is here a line that is gone, by the stems of its words.
     """
 
     def __init__(
@@ -194,91 +224,109 @@ class Comparison:
         said: Sequence[Dated],
         rules: Consolidation,
     ) -> None:
-        lines_gone = {key: line.text for key, line in gone.items()}
-        everything = Facts({**present, **lines_gone})
-        self._language = everything.language
-        self._gone = gone
-        self._facts_gone = Facts(lines_gone, self._language, rules)
-        self._memory = Facts(present, self._language, rules)
-        words_of_gone = self._facts_gone.words.values()
-        words_of_memory = self._memory.words.values()
-        self._weights = weights_of([*words_of_gone, *words_of_memory])
-        self._said = said
+        lines_gone = _Lines()
+        for key, line in gone.items():
+            lines_gone[key] = line.text
+        all_lines = Facts({**present, **lines_gone})
+        self._language = all_lines.language
         self._rules = rules
-        self._said_after_times = dict[str, Facts]()
+        self._gone = gone
+        self._facts_gone = self._facts(lines_gone)
+        self._memory = self._facts(present)
+        all_words = list(self._facts_gone.words.values())
+        all_words += self._memory.words.values()
+        self._weights = weights_of(all_words)
+        self._said = said
+        self._sentences_said_after = dict[str, Facts]()  # by time
+
+    def _facts(self, lines: Mapping[Key, str]) -> Facts:
+        """Lines to compare, in the language of memory."""
+        return Facts(lines, self._language, self._rules)
 
     def returning(self, lines: Mapping[Key, str]) -> dict[Key, Dated]:
-        """Those of these new lines that bring something back, each with what it brings back."""
-        written = Facts(lines, self._language, self._rules)
+        """Those of these new lines that bring back a line that is gone, each with that line."""
+        new = self._facts(lines)
         found = dict[Key, Dated]()
         for key_gone, fact in self._facts_gone.words.items():
-            gone = self._gone[key_gone]
-            for key in written.keeping(fact, self._weights):
-                words = written.words[key]
+            line_gone = self._gone[key_gone]
+            for key in new.keeping(fact, self._weights):
+                words = new.words[key]
                 is_other_line = key != key_gone
                 if is_other_line and self._is_said_instead(fact, words):
                     continue
-                if not self._is_said_again(fact, words, gone.at):
-                    found[key] = gone
+                if self._is_said_again(fact, words, line_gone.at):
+                    continue
+                found[key] = line_gone
         return found
 
     def _is_said_instead(self, fact: frozenset[str], words: frozenset[str]) -> bool:
-        """Whether a new line says what memory says in place of a fact (`green tea` for `tea`).
-
-        It may say more.
+        """Whether a new line with these words says, instead of a fact, the line that memory has in
+        its place: `green tea` for `tea`. It may say more.
         """
-        for line in self._memory.keeping(fact, self._weights):
-            instead = self._memory.words[line]
-            its_own_words = instead - fact
-            words_of_fact_alone = fact - instead
-            if its_own_words <= words and words_of_fact_alone.isdisjoint(words):
+        for key in self._memory.keeping(fact, self._weights):
+            words_instead = self._memory.words[key]
+            only_instead = words_instead - fact
+            only_in_fact = fact - words_instead
+            has_words_instead = only_instead <= words
+            if has_words_instead and only_in_fact.isdisjoint(words):
                 return True
         return False
 
     def _is_said_again(self, fact: frozenset[str], words: frozenset[str], at: str) -> bool:
-        """Whether the person said a fact, or a new line that resembles it, after a time."""
-        again = self._said_after(at)
-        if again.has_fact(fact, self._weights):
+        """Whether the person said a fact, or a new line with these words that resembles it, after a
+        time.
+        """
+        sentences = self._said_after(at)
+        if sentences.has_fact(fact, self._weights):
             return True
-        if again.has_fact(words, self._weights):
+        if sentences.has_fact(words, self._weights):
             return True
-        added = words - fact
-        says_all_of_fact = fact <= words
-        if not added or says_all_of_fact:
+        has_all_of_fact = fact <= words
+        if has_all_of_fact:
             return False
-        return any(added <= sentence for sentence in again.words.values())
+        # The new line has other words in place of some of the fact's: did the person say these?
+        other_words = words - fact
+        if not other_words:
+            return False
+        return any(other_words <= sentence for sentence in sentences.words.values())
 
     def _said_after(self, at: str) -> Facts:
         """The sentences that the person said after a time."""
-        facts = self._said_after_times.get(at)
-        if facts is not None:
-            return facts
+        known = self._sentences_said_after.get(at)
+        if known is not None:
+            return known
         sentences = list[TextFile]()
-        for line in self._said:
-            if line.at > at:
-                text = _SENTENCE_END.sub(r"\1\n", line.text)
-                sentences.append(("", text))
-        facts = Facts(facts_of(sentences), self._language, self._rules)
-        self._said_after_times[at] = facts
+        for message in self._said:
+            if message.at > at:
+                a_line_each = _SENTENCE_END.sub(r"\1\n", message.text)
+                sentences.append(("", a_line_each))
+        facts = self._facts(facts_of(sentences))
+        self._sentences_said_after[at] = facts
         return facts
 
 
+# --- What the model is shown
+
+
 def shown_lines(taken: Iterable[Dated], said: Iterable[Dated]) -> str:
-    """For the model: the newest of these lines and what the person said since, with their times."""
+    """For the model: the newest lines that were `taken` back, and of what the person `said` since,
+    with their times.
+    """
     parts = list[str]()
     for lines in (taken, said):
-        newest = _newest_of(lines)
-        if newest:
-            parts.append(newest)
+        listed = _listed(lines)
+        if listed:
+            parts.append(listed)
     return "\n\nSaid since:\n\n".join(parts)
 
 
-def _newest_of(lines: Iterable[Dated]) -> str:
+def _listed(lines: Iterable[Dated]) -> str:
+    """The newest of these lines as a list, newest first; "" for none."""
     newest_first = sorted(lines, key=lambda line: line.at, reverse=True)
     items = list[str]()
-    for text, at in newest_first[:_SHOWN]:
-        minute = _minute(at)
-        words = text.split()
+    for line in newest_first[:_SHOWN]:
+        minute = _minute(line.at)
+        words = line.text.split()
         one_line = " ".join(words)
         start = one_line[:_SHOWN_CHARS]
         items.append(f"- {minute}: {start}")
@@ -286,4 +334,6 @@ def _newest_of(lines: Iterable[Dated]) -> str:
 
 
 def _minute(at: str) -> str:
-    return at[:16].replace("T", " ")
+    """A time in ISO format up to its minute, for people."""
+    until_minute = at[:16]
+    return until_minute.replace("T", " ")
