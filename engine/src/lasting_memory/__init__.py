@@ -50,7 +50,8 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    for module, names in _MODULES.items():
+    for module_name, names in _MODULES.items():
         if name in names:
-            return getattr(import_module(f"{__name__}.{module}"), name)
+            module = import_module(f"{__name__}.{module_name}")
+            return getattr(module, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,6 +1,9 @@
 """What the platform's checkpoints say of a thread: its latest state, what waits there, and calls.
 
-Also the deletion of a person's checkpoints. It uses langgraph's internal names: the server tests of
+A graph runs as tasks, one for each node that it calls. A graph inside of a task, such as a
+subagent's, has checkpoints of its own, in a namespace that is called its place here. An interrupt
+waits in the task that raised it until somebody answers it. Also the deletion of a person's
+checkpoints. This module uses langgraph's internal names: the server tests of
 tests/auth/test_interrupts.py and tests/auth/test_approvals.py fail when one moves.
 """
 
@@ -16,12 +19,12 @@ from langgraph_sdk.client import LangGraphClient
 from lasting_memory import platform
 
 # Threads that are searched for by their ids at once.
-_IDS = 1_000
+_MAX_IDS = 1_000
 # Checkpoints that are read to learn where the interrupts of one thread were raised. One for each
 # subagent that waits.
-_MOST_CHECKPOINTS = 100
+_MAX_CHECKPOINTS = 100
 # The channel of what was sent to nodes.
-_SENT = "__pregel_tasks"
+_SENDS = "__pregel_tasks"
 # The channels of edges begin so; the name of the node follows.
 _EDGE = "branch:to:"
 
@@ -38,11 +41,11 @@ async def delete_checkpoints(client: LangGraphClient, user_id: str, org_id: str)
         return int(await delete_for_person(user_id, org_id))
     deleted = 0
     in_memory = list(getattr(checkpointer, "storage", ()))
-    for start in range(0, len(in_memory), _IDS):
-        end = start + _IDS
+    for start in range(0, len(in_memory), _MAX_IDS):
+        end = start + _MAX_IDS
         for thread_id in await _unlisted(client, in_memory[start:end]):
             saved = await checkpointer.aget_tuple(_config(thread_id))
-            if saved and _is_of(saved, user_id, org_id):
+            if saved and _belongs_to(saved, user_id, org_id):
                 await checkpointer.adelete_thread(thread_id)
                 deleted += 1
     return deleted
@@ -50,13 +53,12 @@ async def delete_checkpoints(client: LangGraphClient, user_id: str, org_id: str)
 
 async def _unlisted(client: LangGraphClient, thread_ids: list[str]) -> set[str]:
     """Those of the threads that the platform does not list."""
-    unlisted = set(thread_ids)
-    for thread in await client.threads.search(ids=thread_ids, limit=_IDS, select=["thread_id"]):
-        unlisted.discard(thread["thread_id"])
-    return unlisted
+    listed = await client.threads.search(ids=thread_ids, limit=_MAX_IDS, select=["thread_id"])
+    listed_ids = {str(thread["thread_id"]) for thread in listed}
+    return set(thread_ids) - listed_ids
 
 
-def _is_of(saved: CheckpointTuple, user_id: str, org_id: str) -> bool:
+def _belongs_to(saved: CheckpointTuple, user_id: str, org_id: str) -> bool:
     """Whether a checkpoint is of a conversation of this person."""
     metadata: Mapping[str, Any] = saved.metadata
     if metadata.get("user_id") != user_id:
@@ -111,7 +113,7 @@ async def calls_to_make(thread_id: str, checkpoint_id: str | None) -> tuple[set[
     saved = await checkpointer.aget_tuple(config)
     if saved is None:
         return set(), False
-    sent = _sent(saved)
+    sent = _sends(saved)
     return _called_tools(sent), False
 
 
@@ -148,12 +150,14 @@ async def _latest_state(thread_id: str) -> _LatestState:
     state = _LatestState()
     # Of each graph in which something waits, the places where its checkpoint may be.
     graphs = [[""]]
-    for _ in range(_MOST_CHECKPOINTS):
+    for _ in range(_MAX_CHECKPOINTS):
         if not graphs:
             break
-        place = graphs[0].pop(0)
-        saved = await checkpointer.aget_tuple(_config(thread_id, place))
-        if saved is not None or not graphs[0]:
+        places = graphs[0]
+        place = places.pop(0)
+        config = _config(thread_id, place)
+        saved = await checkpointer.aget_tuple(config)
+        if saved is not None or not places:
             graphs.pop(0)
         if saved is None:
             continue
@@ -172,24 +176,25 @@ def _read_interrupts(saved: CheckpointTuple, place: str, state: _LatestState) ->
     Returns, of each graph inside of which others were raised, the places where it may be.
     """
     inner_graphs = list[list[str]]()
-    for task, interrupts in _waiting(saved).items():
+    interrupts_by_task = _waiting(saved)
+    for task, interrupts in interrupts_by_task.items():
         ids = {interrupt.id for interrupt in interrupts}
-        raised = _raised(saved, place, task, ids)
-        state.nodes |= raised
-        if len(raised) >= len(interrupts):
+        node_by_id = _interrupts_of_task(saved, place, task, ids)
+        state.nodes |= node_by_id
+        if len(node_by_id) >= len(interrupts):
             continue
         # Graphs inside of this task raised the others.
-        places = [_place(place, node, task) for node in _nodes(saved)]
+        places = [_task_place(place, node, task) for node in _nodes(saved)]
         if places:
             inner_graphs.append(places)
     return inner_graphs
 
 
-def _sent(saved: CheckpointTuple) -> list[Send]:
+def _sends(saved: CheckpointTuple) -> list[Send]:
     """What was sent to nodes before a checkpoint, and waits for them there."""
     values = saved.checkpoint["channel_values"]
     sent = list[Send]()
-    for value in values.get(_SENT) or ():
+    for value in values.get(_SENDS) or ():
         if isinstance(value, Send):
             sent.append(value)
     return sent
@@ -213,15 +218,16 @@ def _unfinished(saved: CheckpointTuple) -> set[str]:
 
     Such a call has no result, and does not wait for an answer either.
     """
-    sent = _sent(saved)
-    finished = set(_waiting(saved))
+    sends = _sends(saved)
+    finished_tasks = set(_waiting(saved))
     for task, channel, _ in saved.pending_writes or ():
-        if channel not in (RESUME, INTERRUPT):
-            finished.add(task)
-    finished.discard(NULL_TASK_ID)
-    if len(finished) >= len(sent):
+        is_result = channel not in (RESUME, INTERRUPT)
+        if is_result:
+            finished_tasks.add(task)
+    finished_tasks.discard(NULL_TASK_ID)
+    if len(finished_tasks) >= len(sends):
         return set()
-    return _called_tools(sent)
+    return _called_tools(sends)
 
 
 def _waiting(saved: CheckpointTuple) -> dict[str, tuple[Interrupt, ...]]:
@@ -229,26 +235,45 @@ def _waiting(saved: CheckpointTuple) -> dict[str, tuple[Interrupt, ...]]:
     from langgraph.pregel._task_status import read_task_statuses  # noqa: PLC0415  # only on a server
 
     waiting = dict[str, tuple[Interrupt, ...]]()
-    for task, status in read_task_statuses(saved.pending_writes or ()).items():
-        if status.pending_interrupts:
-            waiting[task] = status.pending_interrupts
+    statuses = read_task_statuses(saved.pending_writes or ())
+    for task, status in statuses.items():
+        interrupts = status.pending_interrupts
+        if interrupts:
+            waiting[task] = interrupts
     return waiting
 
 
-def _raised(saved: CheckpointTuple, place: str, task: str, ids: set[str]) -> dict[str, str]:
-    """Of these interrupts of a task those that it raised itself: the node, by the interrupt's id."""
-    answered = 0
-    for written_by, channel, value in saved.pending_writes or ():
-        if written_by == task and channel == RESUME:
-            answered += len(value) if isinstance(value, list) else 1
-    raised = dict[str, str]()
+def _interrupts_of_task(
+    saved: CheckpointTuple, place: str, task: str, ids: set[str]
+) -> dict[str, str]:
+    """Of these interrupts of a task those that it raised itself: the node, by the interrupt's id.
+
+    An id is made of the task's place and of how many interrupts the task raised before. So the ids
+    that it may have are tried, for each node that the task may be of.
+    """
+    answered = _answered_count(saved, task)
+    node_by_id = dict[str, str]()
     for node in _nodes(saved):
-        place_of_task = _place(place, node, task)
+        task_place = _task_place(place, node, task)
         for number in range(answered + 1):
-            interrupt_id = _interrupt_id(place_of_task, number)
+            interrupt_id = _interrupt_id(task_place, number)
             if interrupt_id in ids:
-                raised[interrupt_id] = node
-    return raised
+                node_by_id[interrupt_id] = node
+    return node_by_id
+
+
+def _answered_count(saved: CheckpointTuple, task: str) -> int:
+    """How many interrupts of a task are answered."""
+    answered = 0
+    for writer, channel, value in saved.pending_writes or ():
+        is_answer = writer == task and channel == RESUME
+        if not is_answer:
+            continue
+        if isinstance(value, list):
+            answered += len(value)
+        else:
+            answered += 1
+    return answered
 
 
 def _nodes(saved: CheckpointTuple) -> list[str]:
@@ -257,7 +282,7 @@ def _nodes(saved: CheckpointTuple) -> list[str]:
     Those come first to which something was sent, and then those to which edges lead.
     """
     nodes = dict[str, None]()  # in this order, each once
-    for send in _sent(saved):
+    for send in _sends(saved):
         nodes[send.node] = None
     for channel in saved.checkpoint["channel_versions"]:
         if channel.startswith(_EDGE):
@@ -266,7 +291,9 @@ def _nodes(saved: CheckpointTuple) -> list[str]:
     return list(nodes)
 
 
-def _place(place: str, node: str, task: str) -> str:
+def _task_place(place: str, node: str, task: str) -> str:
     """The namespace of a task, inside of that of its graph."""
-    own = f"{node}:{task}"
-    return f"{place}|{own}" if place else own
+    name = f"{node}:{task}"
+    if not place:
+        return name
+    return f"{place}|{name}"

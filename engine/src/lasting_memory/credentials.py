@@ -156,6 +156,7 @@ def find_credential_in_json(text: str) -> str | None:
 
 
 def _kind_in(text: str) -> str | None:
+    """The kind of a credential in a text as it stands; None without one."""
     for match in _KEY.finditer(text):
         group = match.lastgroup or "k0"
         words = match[group].split()
@@ -171,6 +172,7 @@ def _kind_in(text: str) -> str | None:
 
 
 def _unescaped(text: str) -> str:
+    """A text with its escapes decoded once."""
     plain = _ESCAPE.sub(_character, text)
     # Two escapes may be the halves of one character.
     encoded = plain.encode("utf-16-le", "surrogatepass")
@@ -178,6 +180,7 @@ def _unescaped(text: str) -> str:
 
 
 def _character(escape: re.Match[str]) -> str:
+    """The character that an escape stands for; a line break for all that are breaks or spaces."""
     code = escape[1] or escape[2]
     if code:
         number = int(code, 16)

@@ -92,42 +92,45 @@ async def file_changes(
     """
     where = "/".join(namespace)
     kind = namespace[0]
-    is_ours = kind in ("policies", "skills")
+    is_ours = kind in ("policies", "skills")  # else people may have changed it
     files = folder.files[namespace]
     stored = await _stored_files(client, namespace)
     changes = list[Change]()
     for key, value in files.items():
-        path = f"/{kind}{key}"
         old = stored.get(key)
-        if old is not None and (not is_ours or _is_same_file(old, value)):
-            continue
+        if old is not None:
+            stays = not is_ours or _is_same_file(old, value)
+            if stays:
+                continue
+        path = f"/{kind}{key}"
         if is_ours and not _is_allowed(deployment, folder, path, old, value):
             continue
         put = partial(client.store.put_item, namespace, key, value)
         verb = "updated" if old else "added"
-        changes.append(Change(f"{where}{key}: {verb}", put))
-    if not (prune and is_ours):
+        change = Change(f"{where}{key}: {verb}", put)
+        changes.append(change)
+    if not prune or not is_ours:
         return changes
-    gone = stored.keys() - files - folder.left_alone[namespace]
-    for key in sorted(gone):
+    removed_keys = stored.keys() - files - folder.left_alone[namespace]
+    for key in sorted(removed_keys):
         path = f"/{kind}{key}"
-        if _is_allowed(deployment, folder, path, stored[key], None):
-            delete = partial(client.store.delete_item, namespace, key)
-            changes.append(Change(f"{where}{key}: deleted", delete))
+        if not _is_allowed(deployment, folder, path, stored[key], None):
+            continue
+        delete = partial(client.store.delete_item, namespace, key)
+        change = Change(f"{where}{key}: deleted", delete)
+        changes.append(change)
     return changes
 
 
 async def _stored_files(client: LangGraphClient, namespace: Namespace) -> dict[str, Any]:
     """The values of a namespace's items, by key."""
     search = partial(client.store.search_items, namespace)
-    values = dict[str, Any]()
-    for item in await _pages(search, "items"):
-        key = item["key"]
-        values[key] = item["value"]
-    return values
+    items = await _pages(search, "items")
+    return {item["key"]: item["value"] for item in items}
 
 
 def _is_same_file(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Whether two files, as the store has them, have the same content in the same encoding."""
     if old.get("content") != new["content"]:
         return False
     return bool(old.get("encoding") == new["encoding"])
@@ -145,9 +148,11 @@ def _is_allowed(
     `path` is as the agent sees it. `new` is None where the file is deleted. A refusal becomes one
     of the folder's faults.
     """
-    before = old.get("content") if old else None
-    if not isinstance(before, str):  # an operator may have put anything there
-        before = None
+    before = None
+    if old:
+        old_content = old.get("content")
+        if isinstance(old_content, str):  # an operator may have put anything there
+            before = old_content
     after = new["content"] if new else None
     change = FileChange(path, before, after, Author("seed"))
     try:
@@ -171,14 +176,19 @@ async def cron_changes(
     )
     # The assistant of a graph that was taken off stays in the database.
     consolidates = deployment.consolidation and settings.CONSOLIDATION_GRAPH in graphs
-    schedule = deployment.settings.consolidation_schedule if consolidates else None
+    schedule = None
+    if consolidates:
+        schedule = deployment.settings.consolidation_schedule
     timezone = deployment.settings.consolidation_timezone
     changes = list[Change]()
     is_there = False
     for cron in crons:
-        if not CRON_MARK.items() <= (cron.get("metadata") or {}).items():
+        metadata = cron.get("metadata") or {}
+        is_seeded = CRON_MARK.items() <= metadata.items()
+        if not is_seeded:
             continue
-        is_right = (cron["schedule"], cron.get("timezone") or "UTC") == (schedule, timezone)
+        cron_timezone = cron.get("timezone") or "UTC"
+        is_right = cron["schedule"] == schedule and cron_timezone == timezone
         if is_right and not is_there:
             is_there = True
             continue
@@ -203,13 +213,14 @@ async def embedding_changes(client: LangGraphClient) -> list[Change]:
 
     Each deletes by which model a person's conversations are embedded.
     """
-    texts = f"{namespaces.RECALL_PREFIX}texts"
-    people = await _pages(client.store.list_namespaces, "namespaces", prefix=[texts])
+    root = f"{namespaces.RECALL_PREFIX}texts"
+    people = await _pages(client.store.list_namespaces, "namespaces", prefix=[root])
     changes = list[Change]()
     for _, person in people:
-        place = [texts, person]
-        forget = partial(client.store.delete_item, place, MODEL)
-        changes.append(Change(f"{person}: embedded anew", forget))
+        namespace = [root, person]
+        forget = partial(client.store.delete_item, namespace, MODEL)
+        change = Change(f"{person}: embedded anew", forget)
+        changes.append(change)
     return changes
 
 
@@ -222,11 +233,13 @@ async def _pages(
     """
     entries = list[Any]()
     while True:
-        page = await search(limit=_PAGE, offset=len(entries), **query)
-        listed = page[part] if page and part else page
-        if not listed:
+        answer = await search(limit=_PAGE, offset=len(entries), **query)
+        page = answer
+        if answer and part:
+            page = answer[part]
+        if not page:
             return entries
-        entries += listed
+        entries += page
 
 
 async def seed(
@@ -331,12 +344,14 @@ async def _main(deployment: Deployment) -> str | None:
     args = _parse_arguments()
     headers = {"x-auth-scheme": "langsmith"}
     if args.token:
-        headers = {"authorization": f"Bearer {sys.stdin.readline().strip()}"}
+        token = sys.stdin.readline().strip()
+        headers = {"authorization": f"Bearer {token}"}
     parts = PARTS if args.part == "all" else (args.part,)
     try:
         settings.check_server(args.url)
-        local = settings.load_settings(settings.local_environ(deployment.folder))
-        deployment = replace(deployment, settings=local)
+        environ = settings.local_environ(deployment.folder)
+        local_settings = settings.load_settings(environ)
+        deployment = replace(deployment, settings=local_settings)
         async with get_client(url=args.url, headers=headers) as client:
             changes = await seed(client, parts, deployment, prune=args.prune)
     except PartlySeededError as error:

@@ -12,9 +12,9 @@ REFUSED_MEDIA = "refused_media"
 CACHE_MARK = "cache_control"
 _CACHE_POINTS = ("cache_point", "cachePoint")
 # Where a block has further blocks: in a tool's result, a document, and langchain's `non_standard`.
-_INNER = ("content", "source", "value")
+_BLOCK_FIELDS = ("content", "source", "value")
 # How deep blocks may be in each other.
-_DEPTH = 4
+_MAX_DEPTH = 4
 
 
 def media_nouns(content: object) -> list[str]:
@@ -30,7 +30,7 @@ def media_nouns(content: object) -> list[str]:
             nouns.append(noun)
         return block
 
-    _changed_blocks(content, note)
+    _map_blocks(content, note)
     return nouns
 
 
@@ -39,10 +39,11 @@ def without_media(content: Any) -> Any:
 
     The same object if it has none.
     """
-    return _changed_blocks(content, _refused_line)
+    return _map_blocks(content, _refused_line)
 
 
 def _refused_line(block: Mapping[str, Any]) -> object:
+    """A line of text in place of a block of media; any other block as it is."""
     noun = noun_of(block)
     if not noun:
         return block
@@ -54,7 +55,7 @@ def without_cache_marks(content: Any) -> Any:
 
     The same object if it has none.
     """
-    return _changed_blocks(content, _unmarked)
+    return _map_blocks(content, _unmarked)
 
 
 def _unmarked(block: Mapping[str, Any]) -> object:
@@ -63,11 +64,12 @@ def _unmarked(block: Mapping[str, Any]) -> object:
         return None
     unmarked = _without_key(block, CACHE_MARK)
     extras = block.get("extras")
-    if isinstance(extras, Mapping) and CACHE_MARK in extras:
-        unmarked = {**unmarked, "extras": _without_key(extras, CACHE_MARK)}
-        if not unmarked["extras"]:
-            unmarked = _without_key(unmarked, "extras")
-    return unmarked
+    if not isinstance(extras, Mapping) or CACHE_MARK not in extras:
+        return unmarked
+    other_extras = _without_key(extras, CACHE_MARK)
+    if not other_extras:
+        return _without_key(unmarked, "extras")
+    return {**unmarked, "extras": other_extras}
 
 
 def _without_key(mapping: Mapping[str, Any], key: str) -> Mapping[str, Any]:
@@ -77,8 +79,8 @@ def _without_key(mapping: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     return {name: value for name, value in mapping.items() if name != key}
 
 
-def _changed_blocks(
-    content: Any, change: Callable[[Mapping[str, Any]], object], depth: int = _DEPTH
+def _map_blocks(
+    content: Any, change: Callable[[Mapping[str, Any]], object], depth: int = _MAX_DEPTH
 ) -> Any:
     """Content with its blocks changed, and those in tools' results and documents.
 
@@ -89,7 +91,9 @@ def _changed_blocks(
     blocks = list[object]()
     is_changed = False
     for before in content:
-        after = _changed_block(before, change, depth) if isinstance(before, Mapping) else before
+        after = before
+        if isinstance(before, Mapping):
+            after = _map_block(before, change, depth)
         if after is not before:
             is_changed = True
         if after is not None:
@@ -97,19 +101,20 @@ def _changed_blocks(
     return blocks if is_changed else content
 
 
-def _changed_block(
+def _map_block(
     block: Mapping[str, Any], change: Callable[[Mapping[str, Any]], object], depth: int
 ) -> object:
+    """A block as `change` makes it, with the blocks inside of it changed, too; None takes it out."""
     after = change(block)
     if not isinstance(after, Mapping):
         return after
-    for key in _INNER:
+    for key in _BLOCK_FIELDS:
         inner = after.get(key)
         if isinstance(inner, Mapping):
-            blocks = _changed_blocks([inner], change, depth - 1)
+            blocks = _map_blocks([inner], change, depth - 1)
             changed = blocks[0] if blocks else {}
         else:
-            changed = _changed_blocks(inner, change, depth - 1)
+            changed = _map_blocks(inner, change, depth - 1)
         if changed is not inner:
             after = {**after, key: changed}
     return after
@@ -118,9 +123,11 @@ def _changed_block(
 def refused_media_of(metadata: object) -> list[str]:
     """Ids of the messages whose media a provider refused, by a note's `response_metadata`.
 
-    None of the metadata of another message.
+    That of any other message has no ids: the list is empty.
     """
-    ids = metadata.get(REFUSED_MEDIA) if isinstance(metadata, Mapping) else None
+    if not isinstance(metadata, Mapping):
+        return []
+    ids = metadata.get(REFUSED_MEDIA)
     if not isinstance(ids, list):
         return []
     return [message_id for message_id in ids if isinstance(message_id, str)]

@@ -51,12 +51,14 @@ class FrontMatter(NamedTuple):
 def parse_skill(path: str, text: str) -> SkillMetadata:
     """The fields of a SKILL.md, as deepagents' own loader reads them. Blocks for milliseconds.
 
-    `path` ends with the skill's folder and `SKILL.md`. Raises `SkillError`.
+    `path` ends with the skill's folder and `SKILL.md`. Raises `SkillError` for what cannot be read.
 
     One person writes it, and every run of everyone who shares it reads it: of YAML only a small
     part is accepted, because a few hundred bytes of aliases can expand to gigabytes.
     """
-    return deepcopy(_parse_fields(path, find_front_matter(text)))
+    front = find_front_matter(text)
+    fields = _parse_fields(path, front)
+    return deepcopy(fields)  # the cached ones must not change
 
 
 @lru_cache(maxsize=_KEPT_FIELDS)
@@ -80,32 +82,40 @@ def find_front_matter(text: str) -> FrontMatter:
     """
     text = plain(text)
     start = _BLANK_LINES.match(text).end()  # type: ignore[union-attr]  # it matches the empty text
-    before = text.count("\n", 0, start)
+    blank_lines = text.count("\n", 0, start)
     # What stands behind the front matter is not looked at. The lines of hyphens may have spaces.
-    lines = text[start : start + 2 * MAX_FRONT_MATTER].split("\n")
-    if lines[0].rstrip() != "---":
+    end = start + 2 * MAX_FRONT_MATTER
+    first_line, *lines = text[start:end].split("\n")
+    if first_line.rstrip() != "---":
         raise SkillError(
-            f"line {before + 1} is {_shown(lines[0])}, and the first line must be --- (three hyphens, no more)."
+            f"line {blank_lines + 1} is {_quoted(first_line)}, and the first line must be --- (three hyphens, no more)."
         )
-    for number, line in enumerate(lines[1:], start=1):
+    first_number = blank_lines + 2
+    for number, line in enumerate(lines):
         if line.rstrip() == "---":
-            front = "\n".join(lines[1:number])
+            front = "\n".join(lines[:number])
             if len(front) > MAX_FRONT_MATTER:
                 break
-            return FrontMatter(front, before + 2)
+            return FrontMatter(front, first_number)
     if len(text) - start > MAX_FRONT_MATTER:
         raise SkillError(
             f"its first {MAX_FRONT_MATTER:,} characters have no second line of ---; shorten the fields, or add it."
         )
-    raise SkillError(_unclosed(lines, before))
+    raise SkillError(_missing_end(lines, first_number))
 
 
-def _unclosed(lines: list[str], before: int) -> str:
-    """Why there is no second line of `---`. `before` counts the lines before the first one."""
-    for number, line in enumerate(lines[1:], start=2):
+def _missing_end(lines: list[str], first_number: int) -> str:
+    """What to do about a missing second line of `---`, as an error's text.
+
+    `lines` follow the first one of `---`. `first_number` is the number of the first of them.
+    """
+    for number, line in enumerate(lines, start=first_number):
         if _HYPHENS.fullmatch(line.rstrip()):
-            return f"line {before + number} is {_shown(line)}; the line that ends the fields must be --- and begin with it."
-    return f"the fields that begin in line {before + 2} have no end; add a line of --- after them."
+            quoted = _quoted(line)
+            return f"line {number} is {quoted}; the line that ends the fields must be --- and begin with it."
+    return (
+        f"the fields that begin in line {first_number} have no end; add a line of --- after them."
+    )
 
 
 def _check_fields(front: FrontMatter, folder: str) -> None:
@@ -116,13 +126,16 @@ def _check_fields(front: FrontMatter, folder: str) -> None:
             "between its two lines of --- are no fields; it needs name: and description:."
         )
     for needed in ("name", "description"):
-        if not str(fields.get(needed) or "").strip():
-            names = [str(field)[:_SHOWN_CHARACTERS] for field in list(fields)[:_SHOWN_FIELDS]]
-            raise SkillError(f"it has no {needed}; its fields are: {', '.join(names)}.")
+        value = fields.get(needed) or ""
+        if not str(value).strip():
+            shown_fields = list(fields)[:_SHOWN_FIELDS]
+            names = [str(field)[:_SHOWN_CHARACTERS] for field in shown_fields]
+            listed_names = ", ".join(names)
+            raise SkillError(f"it has no {needed}; its fields are: {listed_names}.")
     name = str(fields["name"]).strip()
     if name != folder:
         raise SkillError(
-            f"its name is {_shown(name)}, and its folder's is {folder!r}; make them the same."
+            f"its name is {_quoted(name)}, and its folder's is {folder!r}; make them the same."
         )
 
 
@@ -132,7 +145,7 @@ def _read_yaml(front: FrontMatter) -> object:
         _check_events(front.text)
         return yaml.load(front.text, Loader=_VALUES)  # noqa: S506  # one of the safe loaders
     except yaml.MarkedYAMLError as error:
-        raise SkillError(_explained(front, error)) from None
+        raise SkillError(_explanation(front, error)) from None
     except yaml.YAMLError as error:
         raise SkillError(f"{_one_line(error)}.") from None
     except (ValueError, OverflowError, RecursionError):
@@ -157,18 +170,24 @@ def _check_events(front: str) -> None:
             raise yaml.MarkedYAMLError(problem=_NO_EXTRAS, problem_mark=event.start_mark)  # type: ignore[arg-type]  # a mark of either parser
 
 
-def _explained(front: FrontMatter, error: yaml.MarkedYAMLError) -> str:
+def _explanation(front: FrontMatter, error: yaml.MarkedYAMLError) -> str:
     """What is wrong with the YAML, and in which line; for the commonest faults what to write."""
     mark = error.problem_mark or error.context_mark
     if mark is None:
-        return f"{_one_line(error)}."
+        text = _one_line(error)
+        return f"{text}."
     lines = front.text.split("\n")
-    line = lines[mark.line] if mark.line < len(lines) else ""
-    where = f"line {front.first_line + mark.line}"
+    line = ""
+    if mark.line < len(lines):  # YAML knows further line breaks
+        line = lines[mark.line]
+    line_number = front.first_line + mark.line
+    where = f"line {line_number}"
     problem = str(error.problem or error.context)
     if "mapping values are not allowed" in problem:
+        value = "a value"
         field = _FIELD.match(line)
-        value = f"the value of {field[1]}" if field else "a value"
+        if field:
+            value = f"the value of {field[1]}"
         return (
             f"{where}: {value} has a colon and a space in it; put the whole value in double quotes."
         )
@@ -178,9 +197,12 @@ def _explained(front: FrontMatter, error: yaml.MarkedYAMLError) -> str:
 
 
 def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200].rstrip(".")
+    """An error's text in one line, of 200 characters at most, without a full stop."""
+    words = str(error).split()
+    line = " ".join(words)
+    return line[:200].rstrip(".")
 
 
-def _shown(line: str) -> str:
+def _quoted(line: str) -> str:
     """A line of the file, shortened, in quotes."""
     return repr(line[:_SHOWN_CHARACTERS])

@@ -118,7 +118,7 @@ async def test_an_echo_keeps_the_thread_s_own_marks_and_other_words_do_not(
     async def known(*_: object) -> list[object]:
         return own
 
-    monkeypatch.setattr(state_writes, "_known_messages", known)
+    monkeypatch.setattr(state_writes, "_stored_messages", known)
     monkeypatch.setattr(platform, "as_nobody", lambda call: call)
     sent = [
         human("I have a cat.", id="a"),

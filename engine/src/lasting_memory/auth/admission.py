@@ -35,17 +35,21 @@ async def check_run(person: Actor, value: Mapping[str, Any], deployment: Deploym
     await _check_budget(person, deployment)
     share = share_of(person, deployment.limits)
     share.charge(RUN_IN_REQUESTS)
-    thread_id = str(value["thread_id"]) if value["thread_id"] else None
-    is_consolidation = str(value["assistant_id"]) == assistant_of(CONSOLIDATION_GRAPH)
+    thread_id = None
+    if value["thread_id"]:
+        thread_id = str(value["thread_id"])
+    assistant_id = str(value["assistant_id"])
+    is_consolidation = assistant_id == assistant_of(CONSOLIDATION_GRAPH)
     limits = deployment.limits
     # One by one, so that each run is counted before the next.
     async with platform.lock_of("runs", person):
-        busy = await _busy_threads(person, share, thread_id)
-        if thread_id in busy:  # another has no runs that wait, or is not there yet
+        busy_threads = await _busy_threads(person, share, thread_id)
+        if thread_id in busy_threads:  # another has no runs that wait, or is not there yet
             await _check_waiting(share, thread_id, limits.waiting_runs)
-        _check_busy(busy, limits.busy_threads, is_consolidation=is_consolidation)
+        _check_busy(busy_threads, limits.busy_threads, is_consolidation=is_consolidation)
         run_id = str(value.get("run_id") or uuid4())
-        _count_admitted(share, run_id, AdmittedRun(thread_id, is_consolidation))
+        run = AdmittedRun(thread_id, is_consolidation)
+        _count_admitted(share, run_id, run)
 
 
 def _count_admitted(share: Share, run_id: str, run: AdmittedRun) -> None:
@@ -61,42 +65,47 @@ async def _check_budget(person: Actor, deployment: Deployment) -> None:
     """Raise `HTTPException` 429 if the person has spent the day's tokens."""
     if not deployment.settings.daily_tokens:
         return
-    refusal = await budget_refusal(await platform.store(), person, deployment)
+    store = await platform.store()
+    refusal = await budget_refusal(store, person, deployment)
     if refusal:
         detail, retry_after = refusal
         raise HTTPException(429, detail, {"Retry-After": str(retry_after)})
 
 
-def _check_busy(busy: Mapping[str, bool], most: int, *, is_consolidation: bool) -> None:
-    """Raise `HTTPException` 429 if so many threads of this kind are busy (`_busy_threads`)."""
-    same_kind = [thread_id for thread_id, kind in busy.items() if kind == is_consolidation]
-    if len(same_kind) >= most:
+def _check_busy(busy_threads: Mapping[str, bool], limit: int, *, is_consolidation: bool) -> None:
+    """Raise `HTTPException` 429 if so many threads are busy with consolidation, or with other runs.
+
+    `busy_threads` are as `_busy_threads` returns them.
+    """
+    kinds = list(busy_threads.values())
+    if kinds.count(is_consolidation) >= limit:
         raise HTTPException(
-            429, f"{most} of your conversations have a run going; wait for one.", RETRY_AFTER
+            429, f"{limit} of your conversations have a run going; wait for one.", RETRY_AFTER
         )
 
 
-async def _check_waiting(share: Share, thread_id: str, most: int) -> None:
+async def _check_waiting(share: Share, thread_id: str, limit: int) -> None:
     """Raise `HTTPException` 429 if so many runs wait on a thread.
 
     The platform looks at queued runs first, which delays other people's.
     """
     # The request of one of these may be answered before the list, which is older, arrives.
     admitted_before = share.admitted_on(thread_id)
-    waiting = await _listed_runs(thread_id, "pending", most)
-    unlisted = (admitted_before | share.admitted_on(thread_id)) - waiting
+    pending = await _listed_runs(thread_id, "pending", limit)
+    admitted = admitted_before | share.admitted_on(thread_id)
+    unlisted = admitted - pending
     if unlisted:
         unlisted -= await _listed_runs(thread_id, "running", 1)
-    if len(waiting) + len(unlisted) >= most:
-        raise HTTPException(429, f"{most} runs wait already on this thread.", RETRY_AFTER)
+    if len(pending) + len(unlisted) >= limit:
+        raise HTTPException(429, f"{limit} runs wait already on this thread.", RETRY_AFTER)
 
 
 async def _listed_runs(
-    thread_id: str, status: Literal["pending", "running"], most: int
+    thread_id: str, status: Literal["pending", "running"], limit: int
 ) -> set[str]:
     """Ids of the runs that the platform lists for a thread; none if there is no such thread."""
     with suppress(NotFoundError):
-        runs = await get_client().runs.list(thread_id, status=status, limit=most)
+        runs = await get_client().runs.list(thread_id, status=status, limit=limit)
         return {str(run["run_id"]) for run in runs}
     return set()
 
@@ -115,21 +124,23 @@ async def _busy_threads(person: Actor, share: Share, thread_id: str | None) -> d
         limit=_BUSY_COUNTED,
         select=["thread_id", "metadata"],
     )
-    busy = dict[str, bool]()
+    busy_threads = dict[str, bool]()
     for thread in threads:
         metadata = thread["metadata"] or {}
-        busy[str(thread["thread_id"])] = metadata.get("graph_id") == CONSOLIDATION_GRAPH
-    unlisted = share.take_unlisted({**admitted_before, **share.admitted}, busy)
+        listed_id = str(thread["thread_id"])
+        busy_threads[listed_id] = metadata.get("graph_id") == CONSOLIDATION_GRAPH
+    admitted = {**admitted_before, **share.admitted}
+    unlisted = share.take_unlisted(admitted, busy_threads)
     for run_id, run in unlisted.items():
-        busy.setdefault(run.thread_id or run_id, run.is_consolidation)
-    if thread_id in busy:
+        busy_threads.setdefault(run.thread_id or run_id, run.is_consolidation)
+    if thread_id in busy_threads:
         share.crowded.add(thread_id)
-    for crowded_id in share.crowded - busy.keys():
+    for crowded_id in share.crowded - busy_threads.keys():
         if await _has_active_runs(crowded_id):
-            busy[crowded_id] = False
+            busy_threads[crowded_id] = False
         else:
             share.crowded.discard(crowded_id)
-    return busy
+    return busy_threads
 
 
 async def _has_active_runs(thread_id: str) -> bool:

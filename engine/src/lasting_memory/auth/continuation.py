@@ -1,4 +1,7 @@
-"""What a person's run may go on with in a thread: answers to what waits there, and begun calls."""
+"""What a person's run may go on with in a thread: answers to what waits there, and begun calls.
+
+A begun call is a tool call that an operator approved and that a run began to make: it may be done.
+"""
 
 from collections.abc import Mapping, MutableMapping
 from typing import Any

@@ -2,9 +2,13 @@
 
 Custom auth on this platform fails open: it allows a resource or action without a handler. So one
 handler denies everything to everybody except operators, and each further one is for an action that
-a deployment may open to people. `tokens.py` verifies tokens, `run_requests.py` and
-`state_input.py` decide what of a request reaches a run, `people/identity.py` decides whom a run acts as; the handlers stamp the
-evidence where clients cannot write.
+a deployment may open to people. `tokens.py` verifies tokens, `run_requests.py` and `state_input.py`
+decide what of a request reaches a run, `people/identity.py` decides whom a run acts as; the
+handlers stamp the evidence where clients cannot write.
+
+A handler gets who asks (`ctx`) and what is asked (`value`), which it may change in place. It returns
+a filter: the metadata that a thread must have for the caller to see it. An operator may do
+everything, and act for a person; an owner is the person whose thread or run it is.
 """
 
 from collections.abc import Callable, Collection, Coroutine, Mapping, MutableMapping
@@ -70,11 +74,16 @@ def build_auth(deployment: Deployment, *, open_to_people: Collection[str]) -> Au
     auth.authenticate(handlers.authenticate)
     auth.on(handlers.for_operators(handlers.allow))
     for name, handler in rules.items():
-        resource, action = name.split(":")
-        register = getattr(getattr(auth.on, resource), action)
-        register(handler if name in open_to_people else handlers.for_operators(handler))
-    auth.on.crons.create(handlers.for_operators(handlers.stamp_cron))
-    auth.on.crons.update(handlers.for_operators(handlers.stamp_cron))
+        resource_name, action = name.split(":")
+        resource = getattr(auth.on, resource_name)
+        register = getattr(resource, action)
+        if name in open_to_people:
+            register(handler)
+        else:
+            register(handlers.for_operators(handler))
+    stamp_cron = handlers.for_operators(handlers.stamp_cron)
+    auth.on.crons.create(stamp_cron)
+    auth.on.crons.update(stamp_cron)
     platform.adapt_auth(auth, _label_of)
     return auth
 
@@ -89,12 +98,13 @@ def _check_open_actions(open_to_people: Collection[str], rules: Mapping[str, Han
 
     Crons, and changes of assistants, have no owner, so there is no rule for them.
     """
-    for name in sorted(set(open_to_people) - rules.keys()):
+    actions = set(open_to_people)
+    for name in sorted(actions - rules.keys()):
         raise SettingsError(
             f"open_to_people has {name!r}, which has no rule for people; use one of {', '.join(rules)}."
         )
-    missing = sorted(_FOR_RUNS - set(open_to_people))
-    if "threads:create_run" in open_to_people and missing:
+    missing = sorted(_FOR_RUNS - actions)
+    if missing and "threads:create_run" in actions:
         raise SettingsError(
             f"open_to_people has 'threads:create_run' without {missing[0]!r}, which runs need; add it."
         )
@@ -145,14 +155,18 @@ class _Handlers:
     # --- Who is calling
 
     async def authenticate(self, authorization: str | None) -> dict[str, Any]:
-        """The user behind a request, once admitted."""
+        """The user behind a request, once admitted: a person's request waits for its turn.
+
+        Raises `HTTPException` 401 without a valid token, and 429 where the person asks too much.
+        """
         user = await self._tokens.user(authorization)
-        is_operator = (
-            user["identity"] in self._settings.operators or identity.OPERATE in user["permissions"]
-        )
-        if not is_operator:
-            person = Actor(user["identity"], user["org_id"])
-            await share_of(person, self._deployment.limits).request()
+        user_id = user["identity"]
+        is_named_operator = user_id in self._settings.operators
+        if is_named_operator or identity.OPERATE in user["permissions"]:
+            return user
+        person = Actor(user_id, user["org_id"])
+        share = share_of(person, self._deployment.limits)
+        await share.request()
         return user
 
     def _caller(self, user: User, context: Mapping[str, Any] | None = None) -> Caller:
@@ -161,14 +175,17 @@ class _Handlers:
         One request asks several handlers: the caller is worked out once, where no context names
         somebody. Raises `HTTPException` 403 if that is nobody.
         """
-        named = Context()
+        nobody_named = Context()
+        person_named = nobody_named
         if context:
-            named = Context(context.get("user_id"), context.get("org_id"))
-        request = current_request() if named == Context() else None
+            person_named = Context(context.get("user_id"), context.get("org_id"))
+        request = None
+        if person_named == nobody_named:
+            request = current_request()
         if request and request.caller and request.caller.user is user:
             return request.caller
         try:
-            caller = Caller.of_request(user, named, self._settings)
+            caller = Caller.of_request(user, person_named, self._settings)
         except IdentityError as error:
             raise HTTPException(403, str(error)) from None
         if request:
@@ -176,14 +193,16 @@ class _Handlers:
         return caller
 
     def _is_operator(self, user: User) -> bool:
-        return self._caller(user).is_operator
+        caller = self._caller(user)
+        return caller.is_operator
 
     def _owner(self, user: User, context: Mapping[str, Any] | None = None) -> Actor:
         """The owner of this user's new threads, and of a run with this context.
 
         Raises `HTTPException` 403 if there is none.
         """
-        return self._caller(user, context).actor
+        caller = self._caller(user, context)
+        return caller.actor
 
     # --- Assistants, and what operators alone may do
 
@@ -217,7 +236,7 @@ class _Handlers:
         Operators see all of them.
         """
         caller = self._caller(ctx.user)
-        return None if caller.is_operator else asdict(caller.actor)
+        return _filter_of(caller)
 
     async def create_thread(self, ctx: AuthContext, value: Any) -> dict[str, str] | None:
         """A new thread belongs to the person of the token.
@@ -235,52 +254,56 @@ class _Handlers:
         run_requests.rebuild_thread_metadata(metadata, self._deployment.agents, new=True)
         await self._temporary_threads.delete_expired(owner)
         metadata.update(asdict(owner))
-        return None if caller.is_operator else asdict(owner)
+        return _filter_of(caller)
 
     async def update_thread(self, ctx: AuthContext, value: Any) -> dict[str, str] | None:
         """An update never changes the owner.
 
         Only operators write state where approvals depend on it.
         """
-        # With an action the update cancels runs: `metadata` says which.
-        if "action" not in value:
-            if "metadata" in value:
-                run_requests.rebuild_thread_metadata(
-                    value["metadata"], self._deployment.agents, new=False
-                )
-            else:
-                # A state update or supersteps, of which the platform shows only the thread's id.
-                await self._check_state_update(ctx.user, value.get("thread_id"))
+        if "action" in value:
+            pass  # the update cancels runs: `metadata` says which
+        elif "metadata" in value:
+            metadata = value["metadata"]
+            run_requests.rebuild_thread_metadata(metadata, self._deployment.agents, new=False)
+        else:
+            # A state update or supersteps, of which the platform shows only the thread's id.
+            thread_id = value.get("thread_id")
+            await self._check_state_update(ctx.user, thread_id)
         return await self.use_own_threads(ctx, value)
 
     async def _check_state_update(self, user: User, thread_id: object) -> None:
         """Raise `HTTPException` if this user may not write a thread's state, and note a pause."""
         self._check_state_write(user)
-        thread = await _thread_of(thread_id)
+        thread = await _find_thread(thread_id)
         if thread is None:
             return
         _check_continues(thread)
-        owner = {**asdict(self._owner(user)), **(thread["metadata"] or {})}
-        await self._note_pause(Actor(owner["user_id"], owner["org_id"]), thread)
+        metadata = thread["metadata"] or {}
+        caller = self._owner(user)
+        owner_id = metadata.get("user_id", caller.user_id)
+        org_id = metadata.get("org_id", caller.org_id)
+        await self._note_pause(Actor(owner_id, org_id), thread)
 
     async def delete_threads(self, ctx: AuthContext, value: Any) -> dict[str, str] | None:
         """People delete their own threads, and runs of these.
 
         The runs are stopped first, and write nothing afterwards.
         """
-        owner = await self.use_own_threads(ctx, value)
+        auth_filter = await self.use_own_threads(ctx, value)
+        thread_id = value.get("thread_id")
         run_id = value.get("run_id")
         if run_id is not None:  # the thread stays
-            await _end_run_once(str(value["thread_id"]), str(run_id), owner)
-            return owner
-        ids = value.get("thread_ids") or [value.get("thread_id")]
-        thread_ids = {str(thread_id) for thread_id in ids}
+            await _end_run_once(str(thread_id), str(run_id), auth_filter)
+            return auth_filter
+        ids = value.get("thread_ids") or [thread_id]
+        thread_ids = {str(each) for each in ids}
         request = current_request()
         if request is not None:  # of many threads the platform asks for all, and then for each
             thread_ids -= request.stopped
         if thread_ids:
-            await platform.as_nobody(end_threads(thread_ids, owner))
-        return owner
+            await platform.as_nobody(end_threads(thread_ids, auth_filter))
+        return auth_filter
 
     # --- Runs
 
@@ -291,43 +314,52 @@ class _Handlers:
         resume a run arrives here: runs, streams, batches, stateless ones, event-stream commands,
         MCP, A2A and crons.
         """
+        user = ctx.user
         kwargs = value["kwargs"]
-        is_operator = self._is_operator(ctx.user)
+        is_operator = self._is_operator(user)
         # What the request says, before it is rebuilt.
         command = kwargs.get("command") or {}
         resumes = command.get("resume") is not None
-        asks_temporary = _asks_temporary(value)
-        if command.get("update") is not None or command.get("goto") is not None:
-            self._check_state_write(ctx.user)
+        writes_state = command.get("update") is not None or command.get("goto") is not None
+        temporary = _asks_temporary(value)
+        if writes_state:
+            self._check_state_write(user)
         await _rebuild_run(value, is_operator=is_operator)
-        thread = await _thread_of(value["thread_id"])
+        thread = await _find_thread(value["thread_id"])
         _check_continues(thread)
         # A run decides whether its new thread is temporary. An existing thread keeps what it is.
-        if is_temporary(thread) if thread else asks_temporary:
+        if thread:
+            temporary = is_temporary(thread)
+        if temporary:
             value["metadata"][TEMPORARY] = True
         if not is_operator:
             await check_continuation(self._approvals, thread, kwargs, resumes=resumes)
         if thread is None:
-            await self._temporary_threads.delete_expired(self._owner(ctx.user))
+            await self._temporary_threads.delete_expired(self._owner(user))
         if is_operator:
-            owner = await self._operator_runs.act_as(ctx.user, thread, kwargs)
-            if owner.user_id != ctx.user.identity:
+            owner = await self._operator_runs.act_as(user, thread, kwargs)
+            if owner.user_id != user.identity:
                 state_input.mark_spoken_for(kwargs)
         else:
-            owner = self._owner(ctx.user, kwargs["context"])
-            await self._note_groups(ctx.user, owner)
+            owner = self._owner(user, kwargs["context"])
+            await self._note_groups(user, owner)
             await check_messages(thread, kwargs)
             await check_run(owner, value, self._deployment)
-        value["metadata"].update(asdict(owner))
-        self._stamp_groups(ctx.user, value, is_operator=is_operator)
-        if await self._note_pause(owner, thread):
-            value["metadata"][HELD_WHILE_PAUSED] = True  # also of the thread that the run creates
-        return None if is_operator else asdict(owner)
+        metadata = value["metadata"]
+        metadata.update(asdict(owner))
+        self._stamp_groups(user, value, is_operator=is_operator)
+        is_paused = await self._note_pause(owner, thread)
+        if is_paused:
+            metadata[HELD_WHILE_PAUSED] = True  # also of the thread that the run creates
+        if is_operator:
+            return None
+        return asdict(owner)
 
     async def _note_groups(self, user: User, owner: Actor) -> None:
-        """What a person offers to a group that they have left, by this token, goes."""
+        """Withdraw what a person offers to groups that they have left, by the claims of this token."""
         if self._deployment.has_offers:
-            await note_groups(await platform.store(), owner, self._deployment, user)
+            store = await platform.store()
+            await note_groups(store, owner, self._deployment, user)
 
     def _stamp_groups(
         self, user: User, value: MutableMapping[str, Any], *, is_operator: bool
@@ -340,20 +372,24 @@ class _Handlers:
             return
         run_user = user
         if is_operator:
-            run_user = value["kwargs"]["config"]["configurable"]["langgraph_auth_user"]
+            config = value["kwargs"]["config"]
+            run_user = config["configurable"]["langgraph_auth_user"]
         membership = identity.membership_of(run_user)
-        value["metadata"][GROUP_CLAIMS] = {**membership.claims}
-        value["metadata"][GROUP_CLAIMS_EXPIRE_AT] = membership.expires_at
+        metadata = value["metadata"]
+        metadata[GROUP_CLAIMS] = {**membership.claims}
+        metadata[GROUP_CLAIMS_EXPIRE_AT] = membership.expires_at
 
     async def _note_pause(self, owner: Actor, thread: Thread | None) -> bool:
         """Whether the person's memory is paused.
 
         Then marks the thread, so that consolidation skips what was said during the pause.
         """
-        person_controls = await controls(await platform.store(), owner, self._deployment)
-        if person_controls.paused and thread:
+        store = await platform.store()
+        person_controls = await controls(store, owner, self._deployment)
+        is_paused = person_controls.paused
+        if is_paused and thread:
             await keep_out(thread["thread_id"], thread["metadata"])
-        return person_controls.paused
+        return is_paused
 
     def _check_state_write(self, user: User) -> None:
         """Raise `HTTPException` 403 if this user may not write the state of threads."""
@@ -363,16 +399,32 @@ class _Handlers:
     # --- The store
 
     async def use_store(self, ctx: AuthContext, value: Any) -> None:
-        """People and operators use the store API as `check_store_access` allows it."""
+        """People and operators use the store API as `check_store_access` allows it.
+
+        Raises `HTTPException` 422 for text that may not be stored.
+        """
         try:
-            check_text([part for name, part in value.items() if name != "value"])
-            await check_store_access(self._deployment, ctx, value, self._caller(ctx.user))
+            # What is stored is checked when it is written.
+            addresses = [part for name, part in value.items() if name != "value"]
+            check_text(addresses)
+            caller = self._caller(ctx.user)
+            await check_store_access(self._deployment, ctx, value, caller)
         except RefusedWrite as error:
             raise HTTPException(422, str(error)) from None
 
 
+def _filter_of(caller: Caller) -> dict[str, str] | None:
+    """The filter of a caller's threads: people see their own, operators all of them (None)."""
+    if caller.is_operator:
+        return None
+    return asdict(caller.actor)
+
+
 async def _end_run_once(thread_id: str, run_id: str, owner: dict[str, str] | None) -> None:
-    """Stop a run that a request deletes, if this request has not stopped it yet."""
+    """Stop a run that a request deletes, if this request has not stopped it yet.
+
+    With an `owner` only a run of the owner's thread is stopped.
+    """
     request = current_request()
     if request is None or run_id in request.stopped:
         return
@@ -393,12 +445,17 @@ async def _rebuild_run(value: MutableMapping[str, Any], *, is_operator: bool) ->
 
 def _asks_temporary(value: Mapping[str, Any]) -> bool:
     """Whether the metadata of a run's request, or of its config, asks for a temporary thread."""
+    if _says_temporary(value["metadata"]):
+        return True
     config = value["kwargs"].get("config") or {}
-    return _says_temporary(value["metadata"]) or _says_temporary(config.get("metadata"))
+    return _says_temporary(config.get("metadata"))
 
 
 def _says_temporary(metadata: object) -> bool:
-    return isinstance(metadata, Mapping) and metadata.get(TEMPORARY) is True
+    """Whether metadata, as a client sends it, marks a thread as temporary."""
+    if not isinstance(metadata, Mapping):
+        return False
+    return metadata.get(TEMPORARY) is True
 
 
 def _check_continues(thread: Thread | None) -> None:
@@ -409,7 +466,7 @@ def _check_continues(thread: Thread | None) -> None:
         )
 
 
-async def _thread_of(thread_id: object) -> Thread | None:
+async def _find_thread(thread_id: object) -> Thread | None:
     """The thread, or None if it does not exist or the caller may not see it."""
     if not thread_id:
         return None
@@ -418,4 +475,6 @@ async def _thread_of(thread_id: object) -> Thread | None:
     threads = await get_client().threads.search(
         ids=[str(thread_id)], limit=1, select=["thread_id", "metadata"]
     )
-    return threads[0] if threads else None
+    if not threads:
+        return None
+    return threads[0]

@@ -13,19 +13,19 @@ from lasting_memory.auth.interrupt_forms import Request, form
 from lasting_memory.auth.interrupts import Pending
 
 # Characters of one text within a value.
-_MOST_CHARS = 4_000
+_MAX_CHARS = 4_000
 # Items of one list or object.
-_MOST_ITEMS = 50
+_MAX_ITEMS = 50
 # Levels of nesting.
-_MOST_LEVELS = 8
+_MAX_LEVELS = 8
 # Characters of a whole value.
-_MOST_TEXT = 20_000
+_MAX_TEXT_CHARS = 20_000
 # Characters of the name of an action or a field, and of a choice.
-_MOST_NAME_CHARS = 200
+_MAX_NAME_CHARS = 200
 # Choices of one answer that buttons are made for.
-_MOST_CHOICES = 12
+_MAX_CHOICES = 12
 # Larger numbers are not exact in a browser.
-_EXACT = 2**53
+_EXACT_NUMBERS = 2**53
 # The mark of what is left out.
 _CUT = "…"
 
@@ -36,25 +36,36 @@ def shown(interrupt: Pending) -> dict[str, Any]:
     It reads the whole question: call it outside of the event loop.
     """
     kind, requests = form(interrupt.value)
+    text = ""
+    if not requests:
+        text = _BoundedText().text_of(interrupt.value)
+    choices = list[Any]()
+    if kind == "value":
+        choices = _choices(interrupt.schema)
     return {
         "id": interrupt.id,
         "answered_by": "operator" if interrupt.is_operators else "person",
         "kind": kind,
         "requests": [_shown_request(request) for request in requests],
-        "text": "" if requests else _BoundedText().text_of(interrupt.value),
-        "choices": _choices(interrupt.schema) if kind == "value" else [],
+        "text": text,
+        "choices": choices,
     }
 
 
 def _shown_request(request: Request) -> dict[str, Any]:
-    bounded = _BoundedText()
-    args = bounded.text_of(request.args)
-    # Nobody edits what they see a part of: the rest would be lost.
-    allowed = [kind for kind in request.allowed if kind != "edit" or not bounded.is_cut]
+    """An action of a question as the page shows it, and the types of answers that it offers."""
+    bounded_args = _BoundedText()
+    args = bounded_args.text_of(request.args)
+    bounded_description = _BoundedText()
+    description = bounded_description.text_of(request.description)
+    allowed = list(request.allowed)
+    if bounded_args.is_cut and "edit" in allowed:
+        # Nobody edits what they see a part of: the rest would be lost.
+        allowed.remove("edit")
     return {
-        "name": request.name[:_MOST_NAME_CHARS],
+        "name": request.name[:_MAX_NAME_CHARS],
         "args": args,
-        "description": _BoundedText().text_of(request.description),
+        "description": description,
         "may": allowed,
     }
 
@@ -64,13 +75,19 @@ def _choices(schema: Mapping[str, Any]) -> list[Any]:
     if schema.get("type") == "boolean":
         return [True, False]
     choices = schema.get("enum")
-    if not isinstance(choices, list) or not 0 < len(choices) <= _MOST_CHOICES:
+    if not isinstance(choices, list) or not 0 < len(choices) <= _MAX_CHOICES:
         return []
-    return choices if all(_is_short(choice) for choice in choices) else []
+    for choice in choices:
+        if not _fits_on_button(choice):
+            return []
+    return choices
 
 
-def _is_short(choice: object) -> bool:
-    return isinstance(choice, str | int | float) and len(str(choice)) <= _MOST_NAME_CHARS
+def _fits_on_button(choice: object) -> bool:
+    """Whether a choice is a short text or a number."""
+    if not isinstance(choice, str | int | float):
+        return False
+    return len(str(choice)) <= _MAX_NAME_CHARS
 
 
 class _BoundedText:
@@ -84,10 +101,10 @@ class _BoundedText:
 
     def text_of(self, value: object) -> str:
         """A text as it is, and anything else as JSON."""
-        part = self._part(value, _MOST_LEVELS)
+        part = self._part(value, _MAX_LEVELS)
         if not isinstance(part, str):
             part = orjson.dumps(part, option=orjson.OPT_INDENT_2).decode()
-        return self._cut(part, _MOST_TEXT)
+        return self._cut(part, _MAX_TEXT_CHARS)
 
     def _part(self, value: object, levels: int) -> object:
         """A value as JSON has it, with at most so many levels of lists and objects in it."""
@@ -96,9 +113,9 @@ class _BoundedText:
         if value is None or isinstance(value, bool | float):
             return value
         if isinstance(value, int):
-            return value if abs(value) < _EXACT else self._cut(hex(value), _MOST_NAME_CHARS)
+            return self._number(value)
         if isinstance(value, str):
-            return self._cut(value, _MOST_CHARS)
+            return self._cut(value, _MAX_CHARS)
         if levels > 0 and isinstance(value, Mapping):
             return self._object(value, levels - 1)
         if levels > 0 and isinstance(value, list | tuple | set | frozenset):
@@ -106,25 +123,36 @@ class _BoundedText:
         self.is_cut = True  # too deep, or no JSON
         return _CUT
 
+    def _number(self, number: int) -> int | str:
+        """A whole number, or the text of one that a browser would show wrongly."""
+        if abs(number) < _EXACT_NUMBERS:
+            return number
+        return self._cut(hex(number), _MAX_NAME_CHARS)
+
     def _object(self, value: Mapping[Any, Any], levels: int) -> dict[str, object]:
+        """An object of JSON, with at most so many levels in each field."""
         parts = dict[str, object]()
-        for key, item in list(value.items())[:_MOST_ITEMS]:
-            parts[self._cut(str(key), _MOST_NAME_CHARS)] = self._part(item, levels)
-        if len(value) > _MOST_ITEMS:
+        fields = list(value.items())
+        for key, item in fields[:_MAX_ITEMS]:
+            name = self._cut(str(key), _MAX_NAME_CHARS)
+            parts[name] = self._part(item, levels)
+        if len(fields) > _MAX_ITEMS:
             self.is_cut = True
             parts[_CUT] = _CUT
         return parts
 
     def _list(self, value: list[Any], levels: int) -> list[object]:
-        parts = [self._part(item, levels) for item in value[:_MOST_ITEMS]]
-        if len(value) > _MOST_ITEMS:
+        """A list of JSON, with at most so many levels in each item."""
+        parts = [self._part(item, levels) for item in value[:_MAX_ITEMS]]
+        if len(value) > _MAX_ITEMS:
             self.is_cut = True
             parts.append(_CUT)
         return parts
 
-    def _cut(self, text: str, most: int) -> str:
+    def _cut(self, text: str, max_chars: int) -> str:
+        """A text of at most so many characters, with a mark where the rest is left out."""
         text = text.encode(errors="replace").decode()  # half of a character is no JSON
-        if len(text) <= most:
+        if len(text) <= max_chars:
             return text
         self.is_cut = True
-        return text[:most] + _CUT
+        return text[:max_chars] + _CUT

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 # Actions of one question that a form is made for.
-_MOST_REQUESTS = 20
+_MAX_REQUESTS = 20
 
 Kind = Literal["decisions", "responses", "response", "value"]
 
@@ -33,7 +33,7 @@ def form(value: object) -> tuple[Kind, list[Request]]:
 
     langchain has three shapes for questions about actions: a `HITLRequest` takes "decisions", a
     `HumanInterrupt` a "response", and a list of these "responses". Every other question, and one
-    about more than `_MOST_REQUESTS` actions, takes any "value".
+    about more than `_MAX_REQUESTS` actions, takes any "value".
     """
     hitl_requests = _hitl_requests(value)
     if hitl_requests:
@@ -41,7 +41,7 @@ def form(value: object) -> tuple[Kind, list[Request]]:
     request = _human_request(value)
     if request:
         return "response", [request]
-    if not isinstance(value, list) or not 0 < len(value) <= _MOST_REQUESTS:
+    if not isinstance(value, list) or not 0 < len(value) <= _MAX_REQUESTS:
         return "value", []
     requests = list[Request]()
     for item in value:
@@ -60,7 +60,7 @@ def _hitl_requests(value: object) -> list[Request]:
     configs = value.get("review_configs")
     if not isinstance(actions, list) or not isinstance(configs, list):
         return []
-    if len(actions) > _MOST_REQUESTS:
+    if len(actions) > _MAX_REQUESTS:
         return []
     allowed = _allowed_decisions(configs)
     requests = list[Request]()
@@ -76,8 +76,11 @@ def _allowed_decisions(configs: list[Any]) -> dict[str, object]:
     """What each of the review configs allows, by the action's name."""
     allowed = dict[str, object]()
     for config in configs:
-        if isinstance(config, Mapping) and isinstance(config.get("action_name"), str):
-            allowed[config["action_name"]] = config.get("allowed_decisions")
+        if not isinstance(config, Mapping):
+            continue
+        name = config.get("action_name")
+        if isinstance(name, str):
+            allowed[name] = config.get("allowed_decisions")
     return allowed
 
 
@@ -92,8 +95,9 @@ def _hitl_request(action: object, allowed: Mapping[str, object]) -> Request | No
     decisions = allowed.get(name)
     if not isinstance(decisions, list):
         return None
+    description = _text(action.get("description"))
     kinds = tuple(kind for kind in _DECISIONS if kind in decisions)
-    return Request(name, args, _text(action.get("description")), kinds)
+    return Request(name, args, description, kinds)
 
 
 def _human_request(value: object) -> Request | None:
@@ -108,9 +112,17 @@ def _human_request(value: object) -> Request | None:
     args = action.get("args")
     if not isinstance(name, str) or not isinstance(args, Mapping):
         return None
-    kinds = tuple(kind for kind, key in _RESPONSES.items() if config.get(key) is True)
-    return Request(name, args, _text(value.get("description")), kinds)
+    description = _text(value.get("description"))
+    kinds = list[str]()
+    for kind, key in _RESPONSES.items():
+        is_allowed = config.get(key) is True
+        if is_allowed:
+            kinds.append(kind)
+    return Request(name, args, description, tuple(kinds))
 
 
 def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
+    """The value if it is a text, or else ""."""
+    if not isinstance(value, str):
+        return ""
+    return value

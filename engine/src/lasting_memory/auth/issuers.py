@@ -19,9 +19,18 @@ def issuer_of(spelling: str) -> str:
     name = spelling.removesuffix("/")
     if "://" not in name:
         name = f"https://{name}"
-    name = _SCHEME_AND_HOST.sub(lambda found: found[0].lower(), name, count=1)
-    tenant = _ENTRA.fullmatch(name)
-    return f"https://login.microsoftonline.com/{tenant[1]}/v2.0" if tenant else name
+    name = _SCHEME_AND_HOST.sub(_lowercase, name, count=1)
+    entra = _ENTRA.fullmatch(name)
+    if entra:
+        tenant = entra[1]
+        return f"https://login.microsoftonline.com/{tenant}/v2.0"
+    return name
+
+
+def _lowercase(match: re.Match[str]) -> str:
+    """What matches, in small letters."""
+    text = match[0]
+    return text.lower()
 
 
 class Issuers:
@@ -31,8 +40,10 @@ class Issuers:
         # A slash at the end is left out as often as not.
         self._issuers = dict[str, str]()
         for spelling in spellings:
-            self._issuers[spelling.removesuffix("/")] = issuer_of(spelling)
-        self._are_several = len(set(self._issuers.values())) > 1
+            without_slash = spelling.removesuffix("/")
+            self._issuers[without_slash] = issuer_of(spelling)
+        different_issuers = set(self._issuers.values())
+        self._are_several = len(different_issuers) > 1
 
     def find(self, spelling: str) -> str | None:
         """The issuer that a token names by this spelling; None if its tokens are not believed."""
@@ -44,4 +55,6 @@ class Issuers:
         With several issuers, the issuer stands before it. A name is unique with one issuer alone:
         the `alice` of another is somebody else.
         """
-        return f"{issuer}|{name}" if self._are_several else name
+        if not self._are_several:
+            return name
+        return f"{issuer}|{name}"

@@ -43,18 +43,22 @@ class OperatorRuns:
         one.
         """
         config = kwargs["config"]
-        resume = (kwargs.get("command") or {}).get("resume")
+        command = kwargs.get("command") or {}
+        resume = command.get("resume")
         owner = _owner_of(thread)
-        if resume is not None and owner is None:
-            raise HTTPException(404, "There is no such thread with an owner to resume it for.")
-        if resume is not None and self._approvals.exist:
-            _check_names_interrupts(resume)
-            config.setdefault("configurable", {})[STRICT_RESUME] = True
+        if resume is not None:
+            if owner is None:
+                raise HTTPException(404, "There is no such thread with an owner to resume it for.")
+            if self._approvals.exist:
+                _check_names_interrupts(resume)
+                configurable = config.setdefault("configurable", {})
+                configurable[STRICT_RESUME] = True
         # Without input a stopped or failed run goes on.
         continues = resume is not None or kwargs.get("input") is None
         if thread is not None and owner is not None and continues:
             groups = await self._groups_of_last_run(thread)
-            self.stamp(config, user, thread_owner={**owner, **groups}, **_proved(user))
+            proved = _proved_claims(user)
+            self.stamp(config, user, thread_owner={**owner, **groups}, **proved)
             return Actor(**owner)
         return self._act_as_named(user, kwargs)
 
@@ -72,16 +76,18 @@ class OperatorRuns:
 
     def _act_as_named(self, user: User, kwargs: Mapping[str, Any]) -> Actor:
         """Stamp an operator's run for the person whom its context names, or for the operator."""
+        config = kwargs["config"]
         context = kwargs["context"]
+        named = Context(context["user_id"], context["org_id"])
+        claims = _proved_claims(user)
         resumed_owner = claim(user, "thread_owner")
-        if resumed_owner and all(context[key] == resumed_owner[key] for key in OWNER_KEYS):
+        if resumed_owner and named == Context(resumed_owner["user_id"], resumed_owner["org_id"]):
             # The engine plans a consolidation for the owner, in a run that the operator resumed:
             # that may outlive the token.
-            self.stamp(kwargs["config"], user, thread_owner=resumed_owner, **_proved(user))
-        else:
-            self.stamp(kwargs["config"], user, **_proved(user))
+            claims["thread_owner"] = resumed_owner
+        self.stamp(config, user, **claims)
         try:
-            actor = acting(user, Context(context["user_id"], context["org_id"]), self._settings)
+            actor = acting(user, named, self._settings)
             check_person(actor)
         except IdentityError as error:
             raise HTTPException(400, f"The context names nobody that could be: {error}") from None
@@ -94,11 +100,13 @@ class OperatorRuns:
         are there alone: with `langgraph_auth_permissions` beside them, every firing of a cron with
         a context fails.
         """
-        permissions = sorted({*(claim(user, "permissions") or ()), OPERATE})
-        config.setdefault("configurable", {})["langgraph_auth_user"] = {
+        own_permissions = claim(user, "permissions") or ()
+        permissions = {*own_permissions, OPERATE}
+        configurable = config.setdefault("configurable", {})
+        configurable["langgraph_auth_user"] = {
             "identity": user.identity,
             "org_id": self._settings.fallback_org,
-            "permissions": permissions,
+            "permissions": sorted(permissions),
             **more,
         }
 
@@ -119,11 +127,9 @@ def _owner_of(thread: Thread | None) -> dict[str, str] | None:
 
 def _check_names_interrupts(resume: object) -> None:
     """Raise `HTTPException` 422 unless `resume` has answers by the ids of interrupts, and nothing else."""
-    names_interrupts = (
-        isinstance(resume, Mapping)
-        and len(resume) > 0
-        and all(INTERRUPT_ID.fullmatch(key) for key in resume)
-    )
+    names_interrupts = False
+    if isinstance(resume, Mapping) and resume:
+        names_interrupts = all(INTERRUPT_ID.fullmatch(key) for key in resume)
     if not names_interrupts:
         how = '{"resume": {"<id>": {"decisions": [...]}}}'
         raise HTTPException(
@@ -132,8 +138,8 @@ def _check_names_interrupts(resume: object) -> None:
         )
 
 
-def _proved(user: User) -> dict[str, Any]:
-    """What the operator's token proves: their own groups, and until when they operate.
+def _proved_claims(user: User) -> dict[str, Any]:
+    """What the operator's token proves: the claims of their own groups, and when these expire.
 
     They are the operator's own also in a run that is resumed for somebody. The firings of a cron
     are not stamped with it: they have no groups, and operate until the cron is deleted.

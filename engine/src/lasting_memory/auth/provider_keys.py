@@ -60,7 +60,7 @@ class KeySet:
         no such key.
         """
         age = time.monotonic() - self._fetched_at
-        is_known = self._find(key_id, algorithm) is not None and age < KEPT_SECONDS
+        is_known = age < KEPT_SECONDS and self._find(key_id, algorithm) is not None
         if not is_known or age > REFRESH_SECONDS:
             fetching = self._start_fetching()
             if fetching is not None and not is_known:
@@ -86,15 +86,22 @@ class KeySet:
         return self._fetching
 
     def _find(self, key_id: str | None, algorithm: str | None) -> jwt.PyJWK | None:
+        """The cached key of this id; without an id, that of the algorithm, if there is just one.
+
+        None if there is none.
+        """
         matching = list[jwt.PyJWK]()
         for key in self._keys:
             if key_id is not None and key.key_id == key_id:
                 return key
             if key_id is None and key.algorithm_name == algorithm:
                 matching.append(key)
-        return matching[0] if len(matching) == 1 else None
+        if len(matching) != 1:
+            return None
+        return matching[0]
 
     async def _fetch(self) -> None:
+        """Fetch the keys into the cache. A failure is logged, and the old ones stay."""
         try:
             async with (
                 asyncio.timeout(FETCH_SECONDS),
@@ -127,4 +134,7 @@ def usable_keys(answer: bytes) -> list[jwt.PyJWK]:
 def _is_usable(key: jwt.PyJWK) -> bool:
     """Whether this is a public key that verifies signatures."""
     is_for_signatures = key.public_key_use in ("sig", None)
-    return is_for_signatures and hasattr(key.key, "verify") and key.algorithm_name in ASYMMETRIC
+    is_public = hasattr(key.key, "verify")
+    if not is_for_signatures or not is_public:
+        return False
+    return key.algorithm_name in ASYMMETRIC

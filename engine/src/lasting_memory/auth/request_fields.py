@@ -39,10 +39,12 @@ def only(fields: Mapping[str, Any]) -> Any:
 
 
 def _typed_dict(fields: Mapping[str, Any]) -> Any:
+    """The type of an object with these fields, each of which may be missing."""
     return TypedDict("Fields", dict(fields), total=False)  # type: ignore[operator]
 
 
 def _without_nulls(value: object) -> object:
+    """An object without its fields that are null; any other value as it is."""
     if not isinstance(value, Mapping):
         return value
     return {name: field for name, field in value.items() if field is not None}
@@ -56,11 +58,13 @@ def checked(kind: TypeAdapter[Any], value: object, where: str) -> Any:
     try:
         return kind.validate_python(value)
     except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
-        path = ".".join(str(part)[:100] for part in (where, *problem["loc"]))
-        raise HTTPException(
-            422, f"{path} is {reprlib.repr(problem['input'])}: {problem['msg']}."
-        ) from None
+        problems = error.errors(include_url=False)
+        problem = problems[0]
+        parts = [str(part)[:100] for part in (where, *problem["loc"])]
+        path = ".".join(parts)
+        shown_value = reprlib.repr(problem["input"])
+        message = problem["msg"]
+        raise HTTPException(422, f"{path} is {shown_value}: {message}.") from None
 
 
 def rebuild(target: MutableMapping[str, Any], kind: TypeAdapter[Any], where: str) -> None:

@@ -89,7 +89,7 @@ def reserved(key: object) -> bool:
     return key in RESERVED_METADATA or str(key).startswith(RESERVED_PREFIXES)
 
 
-def _own_metadata(sent: object) -> object:
+def _settable_metadata(sent: object) -> object:
     """Metadata without what clients may not set. Raises `ValueError` for values of other types.
 
     Only A2A's routes send an object: the ids of its tasks.
@@ -98,19 +98,24 @@ def _own_metadata(sent: object) -> object:
         return {}
     if not isinstance(sent, Mapping):
         return sent
-    own = {key: value for key, value in sent.items() if not reserved(key)}
-    for key, value in own.items():
+    metadata = dict[Any, Any]()
+    for key, value in sent.items():
+        if reserved(key):
+            continue
         if key != "a2a" and isinstance(value, Mapping):
             raise ValueError("send texts, numbers and booleans")
+        metadata[key] = value
     # Otherwise somebody's conversation would be remembered unawares.
     if not isinstance(sent.get(TEMPORARY), bool | None):
         raise ValueError("temporary: send true, or leave it out")  # noqa: TRY004  # pydantic names the field
-    return own
+    return metadata
 
 
 _A2A = Annotated[dict[Text, Scalar | Texts], Field(max_length=MAX_METADATA_KEYS)]
 Metadata = Annotated[
-    dict[Text, Scalar | _A2A], BeforeValidator(_own_metadata), Field(max_length=MAX_METADATA_KEYS)
+    dict[Text, Scalar | _A2A],
+    BeforeValidator(_settable_metadata),
+    Field(max_length=MAX_METADATA_KEYS),
 ]
 
 
@@ -184,12 +189,15 @@ def rebuild_run(value: MutableMapping[str, Any], *, operator: bool) -> None:
     kwargs = value["kwargs"]
     config = kwargs["config"]
     command = kwargs.get("command") or {}
+    context = kwargs.get("context") or {}
+    feedback_keys = kwargs.get("feedback_keys") or ()
+    after_seconds = value.get("after_seconds") or 0
     if not operator:
         _check_operators_fields(kwargs, command)
-    if len(kwargs.get("feedback_keys") or ()) > MAX_FEEDBACK_KEYS:
+    if len(feedback_keys) > MAX_FEEDBACK_KEYS:
         raise HTTPException(422, f"feedback_keys has more than {MAX_FEEDBACK_KEYS}.")
-    checked(_AFTER, value.get("after_seconds") or 0, "after_seconds")
-    kwargs["context"] = _rebuilt_context(kwargs.get("context") or {}, config)
+    checked(_AFTER, after_seconds, "after_seconds")
+    kwargs["context"] = _rebuilt_context(context, config)
     if command:
         kwargs["command"] = _rebuilt_command(command)
     rebuild(value["metadata"], _METADATA, "metadata")
@@ -206,19 +214,21 @@ def _check_operators_fields(kwargs: Mapping[str, Any], command: Mapping[str, Any
 
 
 def _rebuilt_context(context: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    """The context of a run, with the keys of the owner at least.
+    """The context of a run, with the keys of the owner at least (None where it names nobody).
 
     Without a context in the request the platform passes a copy of `configurable`: its other fields
     are nobody's mistake, and are dropped. The owner's keys are always set, so that an assistant's
     context cannot name a person for a run.
     """
     configurable = config.get("configurable") or {}
-    was_sent = _CONTEXT_MARK in configurable and _CONTEXT_MARK not in context
-    sent = dict[str, Any]()
+    is_clients = _CONTEXT_MARK in configurable and _CONTEXT_MARK not in context
+    fields = dict[str, Any]()
     for name, value in context.items():
-        if was_sent or name in _CONTEXT_FIELDS:
-            sent[name] = value
-    return {**dict.fromkeys(OWNER_KEYS), **checked(_CONTEXT, sent, "context")}
+        if is_clients or name in _CONTEXT_FIELDS:
+            fields[name] = value
+    nobody = dict.fromkeys(OWNER_KEYS)
+    checked_fields = checked(_CONTEXT, fields, "context")
+    return {**nobody, **checked_fields}
 
 
 def _rebuilt_command(command: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -235,7 +245,8 @@ def rebuild_config(config: MutableMapping[str, Any], *, operator: bool) -> None:
 
     Raises `HTTPException` 422 if a field is invalid.
     """
-    rebuild(config, _OPERATORS_CONFIG if operator else _CONFIG, "config")
+    config_type = _OPERATORS_CONFIG if operator else _CONFIG
+    rebuild(config, config_type, "config")
 
 
 def rebuild_thread_metadata(

@@ -1,8 +1,9 @@
 """One person's share of a server, so that a flood slows down its sender only.
 
-Requests and bytes, sent and answered, are taken from one bucket. What exceeds it waits. Each
-process gives each person this share, and keeps it in memory. The installation's whole load, and
-callers without a valid token, are a proxy's business.
+Requests and bytes, sent and answered, are taken from one bucket, which fills again with time. It
+counts in requests. What exceeds it waits. An admitted run is one that a request may create, until
+the request is answered. Each process gives each person this share, and keeps it in memory. The
+installation's whole load, and callers without a valid token, are a proxy's business.
 """
 
 import math
@@ -28,7 +29,7 @@ THREAD_IN_REQUESTS = 3
 # Longest wait of a request, in seconds. A request that would wait longer is refused afterwards.
 MAX_REQUEST_WAIT_SECONDS = 30
 # People in memory: the last callers.
-PEOPLE = 10_000
+MAX_PEOPLE = 10_000
 # Headers of a refusal that may be over at once.
 RETRY_AFTER = {"Retry-After": "1"}
 
@@ -48,7 +49,7 @@ class Share:
         self._limits = limits
         self._under_way = Counter[str]()
         self._refilled_at = monotonic()
-        self._left = float(limits.requests_at_once)
+        self._remaining = float(limits.requests_at_once)
         # Threads that got a run while they had another: the platform calls them idle when one of
         # the two is cancelled.
         self.crowded = set[str]()
@@ -84,9 +85,11 @@ class Share:
         return {run_id for run_id, run in self.admitted.items() if run.thread_id == thread_id}
 
     def _refill(self) -> None:
+        """Put back into the bucket what the time since the last call brings, up to a whole share."""
         now = monotonic()
-        refilled = self._left + (now - self._refilled_at) * self._limits.requests_per_second
-        self._left = min(self._limits.requests_at_once, refilled)
+        seconds = now - self._refilled_at
+        refilled = self._remaining + seconds * self._limits.requests_per_second
+        self._remaining = min(self._limits.requests_at_once, refilled)
         self._refilled_at = now
 
     def charge(self, requests: float) -> None:
@@ -95,8 +98,8 @@ class Share:
         At most another whole share is owed.
         """
         self._refill()
-        most_owed = min(self._left, -self._limits.requests_at_once)
-        self._left = max(self._left - requests, most_owed)
+        most_owed = min(self._remaining, -self._limits.requests_at_once)
+        self._remaining = max(self._remaining - requests, most_owed)
 
     async def request(self, requests: float = 1) -> None:
         """Return when so many requests may proceed.
@@ -104,7 +107,8 @@ class Share:
         Raises `HTTPException` 429 after the longest wait: an early refusal would invite retries.
         """
         self._refill()
-        wait = max((requests - self._left) / self._limits.requests_per_second, 0)
+        lacking = requests - self._remaining
+        wait = max(lacking / self._limits.requests_per_second, 0)
         if wait > MAX_REQUEST_WAIT_SECONDS:
             await sleep(MAX_REQUEST_WAIT_SECONDS)
             raise HTTPException(
@@ -112,20 +116,20 @@ class Share:
                 "You have sent or asked for too much; slow down.",
                 {"Retry-After": str(math.ceil(wait))},
             )
-        self._left -= requests
+        self._remaining -= requests
         if wait > 0:
             await sleep(wait)
 
     @contextmanager
-    def under_way(self, what: str, most: int = 1) -> Iterator[None]:
+    def under_way(self, what: str, limit: int = 1) -> Iterator[None]:
         """Count one more of this kind as under way for the person, until the context ends.
 
-        Raises `HTTPException` 429 if `most` of them are under way already.
+        Raises `HTTPException` 429 if as many as the limit are under way already.
         """
-        if self._under_way[what] >= most:
+        if self._under_way[what] >= limit:
             raise HTTPException(
                 429,
-                f"You have {most} of this under way: {what}; wait until one ends.",
+                f"You have {limit} of this under way: {what}; wait until one ends.",
                 RETRY_AFTER,
             )
         self._under_way[what] += 1
@@ -135,7 +139,7 @@ class Share:
             self._under_way[what] -= 1
 
 
-@lru_cache(PEOPLE)
+@lru_cache(MAX_PEOPLE)
 def share_of(_: Actor, limits: Limits) -> Share:
     """A person's share of this process.
 

@@ -1,7 +1,8 @@
 """What of a request reaches a graph's state: messages and files of a shape that graphs can read.
 
 It comes as `input` and `command.update` of a run, and as a state update or supersteps of a thread.
-A value of another shape would break the run, which could not say why.
+A value of another shape would break the run, which could not say why. A message is one in any form
+that langchain takes: an object, a pair of a role and content, a text.
 """
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
@@ -30,48 +31,61 @@ def rebuild_state(kwargs: MutableMapping[str, Any]) -> None:
     """
     state = kwargs.get("input")
     if isinstance(state, Mapping):
-        rebuilt = dict[str, Any]()
-        for name, value in state.items():
-            if value is not None or name not in _STATE_FIELDS:
-                rebuilt[name] = value
-        state = rebuilt
-        kwargs["input"] = rebuilt
+        state = _without_null_fields(state)
+        kwargs["input"] = state
     if state is not None:
         _check_state(state, "input")
-    _check_update(kwargs.get("command") or {})
+    command = kwargs.get("command") or {}
+    _check_update(command)
+
+
+def _without_null_fields(state: Mapping[str, Any]) -> dict[str, Any]:
+    """The state, without those fields of the graphs that are null."""
+    fields = dict[str, Any]()
+    for name, value in state.items():
+        is_null = value is None and name in _STATE_FIELDS
+        if not is_null:
+            fields[name] = value
+    return fields
 
 
 def stamp_messages(kwargs: Mapping[str, Any]) -> None:
-    """Stamp each message of a rebuilt `input`, and of `command.update`, with the present time.
-
-    It was said now.
+    """Stamp each message of a rebuilt `input`, and of `command.update`, with the present time, in
+    place: it is said now.
     """
-    now = datetime.now(UTC).isoformat(timespec="seconds")
+    now = datetime.now(UTC)
+    time = now.isoformat(timespec="seconds")
 
     def stamped(messages: list[object]) -> list[object]:
-        return [days.stamped(message, now) for message in messages]
+        return [days.stamped(message, time) for message in messages]
 
+    command = kwargs.get("command")
     change_messages(kwargs, "input", stamped)
-    change_messages(kwargs.get("command"), "update", stamped)
+    change_messages(command, "update", stamped)
 
 
 def mark_spoken_for(kwargs: Mapping[str, Any]) -> None:
-    """Mark each stamped message of a rebuilt `input`, and of `command.update`, as an operator's, who
-    acts for somebody else.
+    """Mark each stamped message of a rebuilt `input`, and of `command.update`, in place, as written
+    by an operator who acts for somebody else.
     """
 
     def marked(messages: list[object]) -> list[object]:
-        return [_marked(message) for message in messages]
+        return [_marked_as_spoken_for(message) for message in messages]
 
+    command = kwargs.get("command")
     change_messages(kwargs, "input", marked)
-    change_messages(kwargs.get("command"), "update", marked)
+    change_messages(command, "update", marked)
 
 
-def _marked(message: object) -> object:
-    about = message.get("additional_kwargs") if isinstance(message, Mapping) else None
-    if not isinstance(message, Mapping) or not isinstance(about, Mapping):
+def _marked_as_spoken_for(message: object) -> object:
+    """A copy of a stamped message with the mark; any other value as it is."""
+    if not isinstance(message, Mapping):
         return message
-    return {**message, "additional_kwargs": {**about, SPOKEN_FOR: True}}
+    additional = message.get("additional_kwargs")
+    if not isinstance(additional, Mapping):
+        return message
+    marked = {**additional, SPOKEN_FOR: True}
+    return {**message, "additional_kwargs": marked}
 
 
 def change_messages(
@@ -79,41 +93,61 @@ def change_messages(
 ) -> None:
     """Change the messages of the state in a field of this holder, in place.
 
-    The state is an object, a list of such, or a list of pairs of a field and its value.
+    `change` gets the messages and returns those in their place. The state is an object, a list of
+    such, or a list of pairs of a field and its value. Any other value has no messages.
     """
-    state = holder.get(field) if isinstance(holder, Mapping) else None
+    if not isinstance(holder, Mapping):
+        return
+    state = holder.get(field)
     for part in _as_list(state):
-        if isinstance(part, MutableMapping) and part.get("messages") is not None:
-            part["messages"] = change(_as_list(part["messages"]))
-    if isinstance(holder, MutableMapping) and isinstance(state, list):
-        holder[field] = [_changed_pair(part, change) for part in state]
+        if not isinstance(part, MutableMapping):
+            continue
+        messages = part.get("messages")
+        if messages is not None:
+            part["messages"] = change(_as_list(messages))
+    if isinstance(state, list) and isinstance(holder, MutableMapping):
+        holder[field] = [_with_changed_messages(part, change) for part in state]
 
 
-def _changed_pair(pair: Any, change: Callable[[list[object]], list[object]]) -> Any:
-    """A field of the state and its value, with the messages changed; other values as they are."""
-    if isinstance(pair, list | tuple) and len(pair) == 2 and pair[0] == "messages":  # noqa: PLR2004  # the name and the value
-        return [pair[0], change(_as_list(pair[1]))]
-    return pair
+def _with_changed_messages(part: Any, change: Callable[[list[object]], list[object]]) -> Any:
+    """The pair of the field `messages` and its value, with the messages changed.
+
+    Any other part of a state is returned as it is.
+    """
+    match part:
+        case ["messages", messages]:
+            changed = change(_as_list(messages))
+            return ["messages", changed]
+        case _:
+            return part
 
 
 def state_holders(body: object) -> Iterator[tuple[Mapping[str, Any], str]]:
-    """Where in the body of a request that writes a thread's state the states are.
+    """Where the states are in the body of a request that writes a thread's state.
 
-    Each is an object and a field of it. `body` is as that of `check_state_write`.
+    Each place is an object and the name of its field. `body` is as for `check_state_write`; one that
+    is no object has none.
     """
     if not isinstance(body, Mapping):
         return
     yield body, "values"
-    for step in _mappings(body.get("supersteps")):
-        for update in _mappings(step.get("updates")):
-            yield update, "values"
-            command = update.get("command")
-            if isinstance(command, Mapping):
-                yield command, "update"
+    for update in _superstep_updates(body):
+        yield update, "values"
+        command = update.get("command")
+        if isinstance(command, Mapping):
+            yield command, "update"
+
+
+def _superstep_updates(body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The updates of all `supersteps`, in order. What has another shape is left out."""
+    supersteps = body.get("supersteps")
+    for step in _mappings(supersteps):
+        updates = step.get("updates")
+        yield from _mappings(updates)
 
 
 def check_state_write(body: object) -> None:
-    """Hold what a request writes into a thread's state to the rule of a run's input.
+    """Check what a request writes into a thread's state by the rules for a run's input.
 
     `body` is that of `POST /threads/{thread_id}/state`, or of `POST /threads` with `supersteps`.
     Takes what only the server writes out of its messages, in place. Raises `HTTPException` 422. It
@@ -121,23 +155,32 @@ def check_state_write(body: object) -> None:
     """
     if not isinstance(body, Mapping):  # the platform answers that
         return
-    _check_values(body.get("values"), "values")
-    for step in _mappings(body.get("supersteps")):
-        for update in _mappings(step.get("updates")):
-            _check_values(update.get("values"), "supersteps.updates.values")
-            command = update.get("command")
-            _check_update(command if isinstance(command, Mapping) else {})
+    values = body.get("values")
+    _check_states(values, "values")
+    for update in _superstep_updates(body):
+        update_values = update.get("values")
+        _check_states(update_values, "supersteps.updates.values")
+        command = update.get("command")
+        if isinstance(command, Mapping):
+            _check_update(command)
 
 
 def _mappings(items: object) -> list[Mapping[str, Any]]:
-    return [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
+    """The objects in a list; none if this is no list."""
+    if not isinstance(items, list):
+        return []
+    return [item for item in items if isinstance(item, Mapping)]
 
 
 def _as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
+    """The value if it is a list, or else a list of it alone."""
+    if isinstance(value, list):
+        return value
+    return [value]
 
 
-def _check_values(values: object, where: str) -> None:
+def _check_states(values: object, where: str) -> None:
+    """Check a state, or each state of a list. Null is no state. Raises as `_check_state`."""
     for state in _as_list(values):
         if state is not None:
             _check_state(state, where)
@@ -148,7 +191,8 @@ def _check_update(command: Mapping[str, Any]) -> None:
     update = command.get("update")
     if update is None:
         return
-    if update in ({}, []) and command.get("resume") is None and not command.get("goto"):
+    is_only_update = command.get("resume") is None and not command.get("goto")
+    if update in ({}, []) and is_only_update:
         raise HTTPException(
             422, "command.update is empty, and there is nothing beside it; leave the command out."
         )
@@ -156,29 +200,36 @@ def _check_update(command: Mapping[str, Any]) -> None:
         _check_state(update, "command.update")
         return
     # Pairs of a field and its value, as the platform also takes it.
-    for name, value in checked(_PAIRS, update, "command.update"):
+    pairs = checked(_PAIRS, update, "command.update")
+    for name, value in pairs:
         _check_state({name: value}, "command.update")
 
 
 def _check_state(state: object, where: str) -> None:
     """Raise `HTTPException` 422 for fields of the state that would break a run.
 
-    Takes what only the server writes out of its messages, in place.
+    Takes what only the server writes out of its messages, in place. `where` is the field of the
+    request that the answer names.
     """
     if isinstance(state, Mapping):
-        _drop_marks(state.get("messages"))
+        messages = state.get("messages")
+        _drop_server_marks(messages)
     checked(_STATE, state, where)
     if not isinstance(state, Mapping):
         return
     for name, value in state.items():
-        if name != "messages" and any(_is_half_a_message(item) for item in _as_list(value)):
+        if name == "messages":
+            continue
+        items = _as_list(value)
+        if any(_is_half_a_message(item) for item in items):
+            shown_name = str(name)[:100]
             raise HTTPException(
                 422,
-                f"{where}.{str(name)[:100]} has a role or a type that is no text; leave that out.",
+                f"{where}.{shown_name} has a role or a type that is no text; leave that out.",
             )
 
 
-def _drop_marks(messages: object) -> None:
+def _drop_server_marks(messages: object) -> None:
     """Take out of messages, in place, what only the server and the agent write there.
 
     These are the time at which something was said, notes of media that were refused, and marks of
@@ -188,8 +239,8 @@ def _drop_marks(messages: object) -> None:
         content = message
         if isinstance(message, MutableMapping):
             _flatten(message)
-            for name in (sent_content.CACHE_MARK, days.SAID_AT):
-                message.pop(name, None)
+            message.pop(sent_content.CACHE_MARK, None)
+            message.pop(days.SAID_AT, None)
             _drop_key(message, "additional_kwargs", days.SAID_AT)
             _drop_key(message, "response_metadata", sent_content.REFUSED_MEDIA)
             content = message.get("content")
@@ -200,9 +251,14 @@ def _drop_marks(messages: object) -> None:
 
 
 def _drop_key(message: MutableMapping[str, Any], field: str, key: str) -> None:
+    """Take a key out of a message's field that is an object. The object itself is not changed."""
     fields = message.get(field)
-    if isinstance(fields, Mapping) and key in fields:
-        message[field] = {name: value for name, value in fields.items() if name != key}
+    if not isinstance(fields, Mapping):
+        return
+    if key in fields:
+        fields = dict(fields)
+        del fields[key]
+        message[field] = fields
 
 
 def _flatten(message: MutableMapping[str, Any]) -> None:
@@ -210,54 +266,59 @@ def _flatten(message: MutableMapping[str, Any]) -> None:
 
     What langchain cannot read stays as it is.
     """
-    flat: Mapping[str, Any] = message
+    if not _is_serialized(message):
+        return
+    flat: dict[str, Any] = dict(message)
     while _is_serialized(flat):
         flat = {"type": "", **flat["kwargs"]}
-    if flat is message:
-        return
     try:
-        (read,) = convert_to_messages([dict(message)])
-    except Exception:  # noqa: BLE001  # it raises whatever it comes across; `_readable` says so
+        (parsed,) = convert_to_messages([dict(message)])
+    except Exception:  # noqa: BLE001  # it raises whatever it comes across; `_check_messages` says so
         return
-    fields = {name: value for name, value in flat.items() if name != "role"}
+    flat.pop("role", None)
     message.clear()
-    message.update(fields, type=read.type)
+    message.update(flat, type=parsed.type)
 
 
 def _is_serialized(message: Mapping[str, Any]) -> bool:
     """Whether langchain looks for a message's fields in its `kwargs`."""
-    is_constructor = message.get("lc") == 1 and message.get("type") == "constructor"
-    has_class = isinstance(message.get("id"), list) and bool(message["id"])
-    return is_constructor and has_class and isinstance(message.get("kwargs"), dict)
+    if message.get("lc") != 1 or message.get("type") != "constructor":
+        return False
+    class_path = message.get("id")
+    if not isinstance(class_path, list) or not class_path:
+        return False
+    return isinstance(message.get("kwargs"), dict)
 
 
 def _is_half_a_message(item: object) -> bool:
     """Whether langgraph, which looks for messages in any field, would fail at this."""
     if not isinstance(item, Mapping):
         return False
-    return any(not isinstance(item.get(key), str | None) for key in ("role", "type"))
+    has_role = isinstance(item.get("role"), str | None)
+    has_type = isinstance(item.get("type"), str | None)
+    return not (has_role and has_type)
 
 
 # --- Messages and files
 
 
-def _readable(messages: object) -> object:
-    """Messages of a request, as they are.
+def _check_messages(messages: object) -> object:
+    """Check the messages of a request, and return them as they are, as pydantic wants it.
 
     Raises `ValueError` for the first that langchain cannot read, or that may not be sent.
     """
     pictures = 0
     for number, sent in enumerate(_as_list(messages)):
         try:
-            (message,) = convert_to_messages([sent])
+            (parsed,) = convert_to_messages([sent])
         except Exception:  # noqa: BLE001  # it raises whatever it comes across; the run would fail with that
             raise ValueError(
                 f'number {number} is no message; send {{"role": "user", "content": "..."}}'
             ) from None
-        problem = _problem_of(sent, message)
+        problem = _problem_of(sent, parsed)
         if problem:
             raise ValueError(f"message number {number}: {problem}")
-        pictures += sum(1 for _ in attachments.pictures_in(message.content))
+        pictures += len(list(attachments.pictures_in(parsed.content)))
         if pictures > attachments.MAX_PICTURES:
             raise ValueError(
                 f"there are more than {attachments.MAX_PICTURES} pictures; send the others with the next message"
@@ -265,16 +326,21 @@ def _readable(messages: object) -> object:
     return messages
 
 
-def _problem_of(sent: object, message: BaseMessage) -> str:
+def _problem_of(sent: object, parsed: BaseMessage) -> str:
     """What of a message may not be sent, or could not be read; "" if nothing.
 
-    `sent` is the message as it was sent, `message` as langchain reads it.
+    `sent` is the message as the client sent it, `parsed` as langchain reads it.
     """
-    return _unreadable(sent) or _unreadable_content(message.content) or _unwanted_block(message)
+    problem = _problem_of_fields(sent)
+    if not problem:
+        problem = _problem_of_content(parsed.content)
+    if not problem:
+        problem = _refused_block(parsed)
+    return problem
 
 
-def _unwanted_block(message: BaseMessage) -> str:
-    """Which block of a message is nothing that may be sent to a model, and why; "" if none."""
+def _refused_block(message: BaseMessage) -> str:
+    """Which block of a message may not be sent to a model, and why; "" if none."""
     of_person = not isinstance(message, AIMessage | ToolMessage)
     for number, block in enumerate(message.content):
         if not isinstance(block, Mapping):
@@ -285,22 +351,24 @@ def _unwanted_block(message: BaseMessage) -> str:
     return ""
 
 
-def _unreadable(message: object) -> str:
+def _problem_of_fields(message: object) -> str:
     """What of a message, as it was sent, graphs and models could not read; "" if nothing.
 
     langchain takes it all the same.
     """
     if isinstance(message, list | tuple):  # a role, and the content
-        return _unreadable_content(message[-1])
+        return _problem_of_content(message[-1])
     if not isinstance(message, Mapping):
         return ""
     for name in ("id", "name", "tool_call_id"):
-        if not isinstance(message.get(name), str | None):
+        value = message.get(name)
+        if not isinstance(value, str | None):
             return f"its {name} is no text"
-    return _unreadable_content(message.get("content"))
+    content = message.get("content")
+    return _problem_of_content(content)
 
 
-def _unreadable_content(content: object) -> str:
+def _problem_of_content(content: object) -> str:
     """What of a message's content graphs and models could not read; "" if nothing.
 
     Content is text, or a list of texts and objects. Null is no content.
@@ -310,24 +378,28 @@ def _unreadable_content(content: object) -> str:
     if not isinstance(content, list):
         return "its content is neither text nor a list"
     for number, block in enumerate(content):
-        problem = "" if isinstance(block, str) else _unreadable_block(block)
+        problem = _problem_of_block(block)
         if problem:
             return f"block {number} of its content {problem}"
     return ""
 
 
-def _unreadable_block(block: object) -> str:
+def _problem_of_block(block: object) -> str:
+    """What of a block of content graphs and models could not read; "" if nothing."""
+    if isinstance(block, str):
+        return ""
     if not isinstance(block, Mapping):
         return "is neither text nor an object"
-    if not isinstance(block.get("type"), str):
+    kind = block.get("type")
+    if not isinstance(kind, str):
         return "has no type that is text"
-    if block["type"] == "text" and not isinstance(block.get("text"), str):
+    if kind == "text" and not isinstance(block.get("text"), str):
         return 'has no text; send {"type": "text", "text": "..."}'
     return ""
 
 
-def _merged(files: dict[str, Any]) -> dict[str, Any]:
-    """Files that are merged into those of the thread.
+def _check_files(files: dict[str, Any]) -> dict[str, Any]:
+    """Check the files of a request, and return them as they are: they are merged into the thread's.
 
     Raises `ValueError` for langgraph's order to put them in place of the thread's.
     """
@@ -339,8 +411,8 @@ def _merged(files: dict[str, Any]) -> dict[str, Any]:
 # Fields of the graphs' state which a value of another type would break. A field that is not here is
 # ignored by the graphs, or has a reducer that takes anything. A fork's own pass.
 _STATE_FIELDS: Mapping[str, Any] = {
-    "messages": Annotated[Any, AfterValidator(_readable)],
-    "files": Annotated[dict[str, Any], AfterValidator(_merged)],
+    "messages": Annotated[Any, AfterValidator(_check_messages)],
+    "files": Annotated[dict[str, Any], AfterValidator(_check_files)],
 }
 _STATE = TypeAdapter[Any](
     with_config(ConfigDict(extra="allow"))(TypedDict("State", dict(_STATE_FIELDS), total=False))  # type: ignore[operator]

@@ -1,7 +1,8 @@
 """What a request writes into a thread's state past its runs: messages that the server dates.
 
 What a client writes is said now. A message that the thread has already, with the same words, is an
-echo: it keeps the time and the marks that the thread's own has.
+echo: it keeps the time and the marks that the thread's own has. Below, the messages that a request
+writes are `sent`, those of its thread are `stored`.
 """
 
 import json
@@ -36,14 +37,18 @@ async def rebuilt_state_write(body: bytes, thread_id: str) -> bytes:
     sent = await platform.in_thread(_checked_messages, write)
     if not sent:
         return body
-    known = list[Any]()
-    if thread_id and any(message.id for message in sent):
-        known = await platform.as_nobody(_known_messages(thread_id, write))
-    return await platform.in_thread(_stamped_body, write, sent, known)
+    may_repeat = any(message.id for message in sent)
+    stored = list[Any]()
+    if thread_id and may_repeat:
+        stored = await platform.as_nobody(_stored_messages(thread_id, write))
+    return await platform.in_thread(_stamped_body, write, sent, stored)
 
 
 def _number(digits: str) -> int | float:
-    return int(digits) if len(digits) < _MAX_DIGITS else float(digits)
+    """A whole number of JSON; one that Python would read slowly is only about right."""
+    if len(digits) >= _MAX_DIGITS:
+        return float(digits)
+    return int(digits)
 
 
 def _checked_messages(write: object) -> list[BaseMessage]:
@@ -52,7 +57,8 @@ def _checked_messages(write: object) -> list[BaseMessage]:
     sent = list[BaseMessage]()
 
     def noted(messages: list[object]) -> list[object]:
-        sent.extend(convert_to_messages(cast("list[Any]", messages)))
+        parsed = convert_to_messages(cast("list[Any]", messages))
+        sent.extend(parsed)
         return messages
 
     for holder, field in state_input.state_holders(write):
@@ -60,31 +66,42 @@ def _checked_messages(write: object) -> list[BaseMessage]:
     return sent
 
 
-async def _known_messages(thread_id: str, write: Mapping[str, Any]) -> list[Any]:
+async def _stored_messages(thread_id: str, write: Mapping[str, Any]) -> list[Any]:
     """The messages of a thread, and those at the checkpoint after which is written."""
-    known = list[Any]()
+    stored = list[Any]()
     with suppress(APIStatusError):  # the platform answers that
         thread = await get_client().threads.get(thread_id)
-        known += messages_in(thread["values"])
-        checkpoint = write.get("checkpoint")
-        named = checkpoint.get("checkpoint_id") if isinstance(checkpoint, Mapping) else None
-        checkpoint_id = named or write.get("checkpoint_id")
+        stored += messages_in(thread["values"])
+        checkpoint_id = _checkpoint_of(write)
         if checkpoint_id:
-            known += await messages_at(thread_id, str(checkpoint_id))
-    return known
+            stored += await messages_at(thread_id, str(checkpoint_id))
+    return stored
 
 
-def _stamped_body(write: object, sent: Sequence[BaseMessage], known: Sequence[object]) -> bytes:
-    """The body, with all messages that it writes stamped. `known` are those of the thread."""
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    stored = _stored_by_id(known, {message.id for message in sent})
+def _checkpoint_of(write: Mapping[str, Any]) -> object:
+    """The id of the checkpoint after which a request writes; empty if it names none."""
+    checkpoint = write.get("checkpoint")
+    if isinstance(checkpoint, Mapping):
+        checkpoint_id = checkpoint.get("checkpoint_id")
+        if checkpoint_id:
+            return checkpoint_id
+    return write.get("checkpoint_id")
+
+
+def _stamped_body(write: object, sent: Sequence[BaseMessage], stored: Sequence[object]) -> bytes:
+    """The body of the request, with all messages that it writes stamped."""
+    now = datetime.now(UTC)
+    time = now.isoformat(timespec="seconds")
+    sent_ids = {message.id for message in sent}
+    stored_by_id = _stored_by_id(stored, sent_ids)
 
     def stamped(messages: list[object]) -> list[object]:
-        return [_stamped(message, stored, now) for message in messages]
+        return [_stamped(message, stored_by_id, time) for message in messages]
 
     for holder, field in state_input.state_holders(write):
         state_input.change_messages(holder, field, stamped)
-    return json.dumps(write).encode()
+    body = json.dumps(write)
+    return body.encode()
 
 
 class _Stored(NamedTuple):
@@ -94,32 +111,44 @@ class _Stored(NamedTuple):
     substance: Substance
 
 
-def _stored_by_id(known: Sequence[object], wanted: set[str | None]) -> dict[str, list[_Stored]]:
-    """The messages of a thread with a wanted id. At a checkpoint and now there may be two of one."""
-    stored = dict[str, list[_Stored]]()
-    for message in known:
-        message_id = message.get("id") if isinstance(message, Mapping) else None
-        if isinstance(message, Mapping) and isinstance(message_id, str) and message_id in wanted:
-            (read,) = convert_to_messages([dict(message)])
-            stored.setdefault(message_id, []).append(_Stored(message, substance_of(read)))
-    return stored
+def _stored_by_id(stored: Sequence[object], sent_ids: set[str | None]) -> dict[str, list[_Stored]]:
+    """The messages of a thread with an id that is sent, too.
+
+    There may be two with one id: at the checkpoint and now.
+    """
+    stored_by_id = dict[str, list[_Stored]]()
+    for message in stored:
+        if not isinstance(message, Mapping):
+            continue
+        message_id = message.get("id")
+        if not isinstance(message_id, str) or message_id not in sent_ids:
+            continue
+        (parsed,) = convert_to_messages([dict(message)])
+        same_id = stored_by_id.setdefault(message_id, [])
+        same_id.append(_Stored(message, substance_of(parsed)))
+    return stored_by_id
 
 
-def _stamped(sent: Any, stored: Mapping[str, Sequence[_Stored]], now: str) -> object:
-    """A message with the present time, or with the marks of the stored one that it repeats."""
-    (message,) = convert_to_messages([sent])
-    substance = substance_of(message)
-    for own in stored.get(str(message.id), ()):
-        if own.substance == substance:
-            return _with_marks_of(own.message, sent)
-    return days.stamped(sent, now)
+def _stamped(sent: Any, stored_by_id: Mapping[str, Sequence[_Stored]], time: str) -> object:
+    """A message with this time, or with the marks of the stored one that it repeats."""
+    (parsed,) = convert_to_messages([sent])
+    substance = substance_of(parsed)
+    message_id = str(parsed.id)
+    for stored in stored_by_id.get(message_id, ()):
+        if stored.substance == substance:
+            return _with_marks_of(stored.message, sent)
+    return days.stamped(sent, time)
 
 
 def _with_marks_of(stored: Mapping[str, Any], sent: Mapping[str, Any]) -> object:
-    at = days.said_at(stored)
-    marked = days.stamped(sent, at) if at else sent
-    refused = refused_media_of(stored.get("response_metadata"))
-    if not refused or not isinstance(marked, Mapping):
+    """The sent message with the time and the notes of refused media that the stored one has."""
+    marked: object = sent
+    time = days.said_at(stored)
+    if time:
+        marked = days.stamped(sent, time)
+    refused_media = refused_media_of(stored.get("response_metadata"))
+    if not refused_media or not isinstance(marked, Mapping):
         return marked
-    metadata = {**(marked.get("response_metadata") or {}), REFUSED_MEDIA: refused}
+    metadata = dict(marked.get("response_metadata") or {})
+    metadata[REFUSED_MEDIA] = refused_media
     return {**marked, "response_metadata": metadata}

@@ -63,27 +63,27 @@ async def _check_policy_write(
         raise HTTPException(
             403, f"Changing policies takes the permission {identity.WRITE_POLICIES}."
         )
+    key = value["key"]
     policy = _with_plain_text(value.get("value"))
-    check_policy(value["key"], policy)
-    await _check_policy_change(deployment, actor, value["key"], policy)
+    check_policy(key, policy)
+    await _check_policy_change(deployment, actor, key, policy)
     if ctx.action == "put" and policy is not None:
-        kept = {"content": policy["content"], "encoding": "utf-8"}
-        value.update(value=kept, index=False, ttl=None)
+        stored_policy = {"content": policy["content"], "encoding": "utf-8"}
+        value.update(value=stored_policy, index=False, ttl=None)
     # A warning, so that no usual log level hides it.
     logger.warning(
-        "AUDIT policies.%s org=%r by=%r key=%r",
-        ctx.action,
-        actor.org_id,
-        actor.user_id,
-        value["key"],
+        "AUDIT policies.%s org=%r by=%r key=%r", ctx.action, actor.org_id, actor.user_id, key
     )
 
 
 def _with_plain_text(policy: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     """A policy with its text as files keep it; what has no text is left as it is."""
-    if policy is None or not isinstance(policy.get("content"), str):
+    if policy is None:
+        return None
+    content = policy.get("content")
+    if not isinstance(content, str):
         return policy
-    return {**policy, "content": plain(policy["content"])}
+    return {**policy, "content": plain(content)}
 
 
 async def _check_policy_change(
@@ -94,9 +94,14 @@ async def _check_policy_change(
     `policy` is the new value under `key`; None deletes it.
     """
     store = await platform.store()
-    item = await store.aget(namespaces.policies(actor.org_id), key)
-    before = text_of(item) if item else None
-    after = policy.get("content") if policy else None
+    namespace = namespaces.policies(actor.org_id)
+    item = await store.aget(namespace, key)
+    before = None
+    if item:
+        before = text_of(item)
+    after = None
+    if policy:
+        after = policy.get("content")
     author = Author("person", actor.user_id)
     change = Change(f"/policies{key}", before, after, author)
     await platform.in_thread(check_change, deployment, change)
@@ -113,7 +118,8 @@ def _check_read(
             403,
             "You may read your own memory and your organization's policies here, nothing else.",
         )
-    wanted_values = (value.get("filter") or {}).values()
-    if any(isinstance(wanted, Mapping | list) for wanted in wanted_values):
-        # "$gt" and others fail for some values.
-        raise HTTPException(422, "A filter takes texts, numbers and booleans.")
+    filters = value.get("filter") or {}
+    for filter_value in filters.values():
+        if isinstance(filter_value, Mapping | list):
+            # "$gt" and others fail for some values.
+            raise HTTPException(422, "A filter takes texts, numbers and booleans.")

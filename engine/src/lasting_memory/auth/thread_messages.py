@@ -3,7 +3,8 @@
 langgraph's reducer puts a message in the place of the thread's message with its id, wherever that
 stands. So a client could change what was said long ago, or the call that an operator is asked to
 approve. Front ends send the messages that they have once more. A message that is the same as the
-thread's is an echo: it is dropped, and the thread's own stays.
+thread's is an echo: it is dropped, and the thread's own stays. Below, the messages of a request are
+`sent`, those of its thread are `stored`.
 """
 
 from collections.abc import Mapping, MutableMapping, Sequence
@@ -47,7 +48,8 @@ def _message_fields(kwargs: Mapping[str, Any]) -> list[Any]:
     The update may be an object, or a list of pairs of a field and its value.
     """
     state = kwargs.get("input")
-    update = (kwargs.get("command") or {}).get("update")
+    command = kwargs.get("command") or {}
+    update = command.get("update")
     fields = list[tuple[Any, Any]]()
     if isinstance(update, list):
         fields += update
@@ -59,7 +61,10 @@ def _message_fields(kwargs: Mapping[str, Any]) -> list[Any]:
 
 
 def _as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
+    """The value if it is a list, or else a list of it alone."""
+    if isinstance(value, list):
+        return value
+    return [value]
 
 
 def removed_ids(messages: Sequence[BaseMessage]) -> set[str]:
@@ -67,57 +72,72 @@ def removed_ids(messages: Sequence[BaseMessage]) -> set[str]:
 
     Raises `HTTPException` 422 where no message of a person's comes in their place.
     """
-    removed = {str(message.id) for message in messages if isinstance(message, RemoveMessage)}
-    if removed and not any(isinstance(message, HumanMessage) for message in messages):
+    ids = set[str]()
+    has_new_message = False
+    for message in messages:
+        if isinstance(message, RemoveMessage):
+            ids.add(str(message.id))
+        elif isinstance(message, HumanMessage):
+            has_new_message = True
+    if ids and not has_new_message:
         raise HTTPException(
             422, "input.messages removes messages; send the message that comes in their place, too."
         )
-    return removed
+    return ids
 
 
 async def check_messages(thread: Thread | None, kwargs: MutableMapping[str, Any]) -> None:
-    """Hold a person's run to adding messages, and to replacing the last turn.
+    """Check that a person's run only adds messages to its thread, or replaces the last turn.
 
     Drops the echoes of the thread's messages from `kwargs`. Raises `HTTPException` 422 or 409 for
     anything else, with the message's id.
     """
-    messages = await platform.in_thread(sent_messages, kwargs)
-    removed = removed_ids(messages)
-    if removed:
-        await _check_removed(thread, removed)
-    with_ids = list[BaseMessage]()
-    for message in messages:
-        if message.id and message.id not in removed and not isinstance(message, RemoveMessage):
-            with_ids.append(message)
-    if thread is None or not with_ids:
+    sent = await platform.in_thread(sent_messages, kwargs)
+    ids_to_remove = removed_ids(sent)
+    if ids_to_remove:
+        await _check_removed(thread, ids_to_remove)
+    sent_with_ids = list[BaseMessage]()
+    for message in sent:
+        if isinstance(message, RemoveMessage):
+            continue
+        if message.id and message.id not in ids_to_remove:
+            sent_with_ids.append(message)
+    if thread is None or not sent_with_ids:
         return
-    echoed = await _echoed_ids(thread, kwargs, with_ids)
-    if echoed:
-        await platform.in_thread(_drop, kwargs, echoed)
+    echoed_ids = await _echoed_ids(thread, kwargs, sent_with_ids)
+    if echoed_ids:
+        await platform.in_thread(_drop_messages, kwargs, echoed_ids)
 
 
-async def _check_removed(thread: Thread | None, removed: set[str]) -> None:
+async def _check_removed(thread: Thread | None, ids_to_remove: set[str]) -> None:
     """Raise `HTTPException` unless a run takes out the last turn of its thread and nothing else.
 
     A person asks again with other words so. All earlier turns stay. No other run may go on in the
     thread.
     """
-    current = await get_client().threads.get(thread["thread_id"]) if thread else None
-    if current and current["status"] == "busy":
-        raise HTTPException(
-            409,
-            "A run goes on in this conversation; wait for its end before you replace your last message.",
-        )
-    values: Any = current["values"] if current else {}
+    values: Any = {}
+    if thread:
+        current = await get_client().threads.get(thread["thread_id"])
+        values = current["values"]
+        if current["status"] == "busy":
+            raise HTTPException(
+                409,
+                "A run goes on in this conversation; wait for its end before you replace your last message.",
+            )
     messages = values.get("messages") or []
     start = _start_of_last_turn(messages)
-    if start is None or removed != {str(message.get("id")) for message in messages[start:]}:
+    ids_of_turn = set[str]()
+    if start is not None:
+        ids_of_turn = {str(message.get("id")) for message in messages[start:]}
+    if start is None or ids_to_remove != ids_of_turn:
         raise HTTPException(
             422,
             "Only your last message can be replaced, with all that follows it; remove just these.",
         )
+    summarized = None  # how many of the first messages a summary stands for
     event = values.get("_summarization_event")
-    summarized = event.get("cutoff_index") if isinstance(event, Mapping) else None
+    if isinstance(event, Mapping):
+        summarized = event.get("cutoff_index")
     # The model would see the summary, and not the new message.
     if isinstance(summarized, int) and summarized > start:
         raise HTTPException(
@@ -144,14 +164,15 @@ async def _echoed_ids(
     """
     thread_id = str(thread["thread_id"])
     current = await get_client().threads.get(thread_id)
-    known = messages_in(current["values"])
-    configurable = kwargs["config"].get("configurable") or {}
+    stored = messages_in(current["values"])
+    config = kwargs["config"]
+    configurable = config.get("configurable") or {}
     checkpoint_id = configurable.get("checkpoint_id")
     if checkpoint_id:
         # The run begins there. That checkpoint may have messages that the thread has no more.
-        known += await messages_at(thread_id, checkpoint_id)
+        stored += await messages_at(thread_id, checkpoint_id)
     is_busy = current["status"] == "busy"
-    return await platform.in_thread(_find_echoes, known, sent, is_busy=is_busy)
+    return await platform.in_thread(_find_echoes, stored, sent, is_busy=is_busy)
 
 
 async def messages_at(thread_id: str, checkpoint_id: str) -> list[Any]:
@@ -164,24 +185,28 @@ async def messages_at(thread_id: str, checkpoint_id: str) -> list[Any]:
 
 def messages_in(values: Any) -> list[Any]:
     """The messages of a state's values, in a list of their own."""
-    return list((values or {}).get("messages") or [])
+    if not values:
+        return []
+    messages = values.get("messages") or []
+    return list(messages)
 
 
 def _find_echoes(
-    known: Sequence[object], sent: Sequence[BaseMessage], *, is_busy: bool
+    stored: Sequence[object], sent: Sequence[BaseMessage], *, is_busy: bool
 ) -> set[str]:
-    """Ids of the sent messages that are among the known ones, with the same substance.
+    """Ids of the sent messages that are among the stored ones, with the same substance.
 
     `is_busy` says whether a run goes on in the thread. Raises `HTTPException` 422 for a message
     with the id of another one, and 409 for one that may replace an answer which is coming in.
     """
-    stored = _substances_by_id(known, {message.id for message in sent})
-    echoed = set[str]()
+    sent_ids = {message.id for message in sent}
+    substances_by_id = _substances_by_id(stored, sent_ids)
+    echoed_ids = set[str]()
     for message in sent:
         message_id = str(message.id)
-        stored_substances = stored.get(message_id, [])
-        substance = substance_of(message)
-        if any(other != substance for other in stored_substances):
+        stored_substances = substances_by_id.get(message_id, [])
+        sent_substance = substance_of(message)
+        if any(substance != sent_substance for substance in stored_substances):
             fix = (
                 "send a new message without an id, or replace your last one by removing it and all "
                 "that follows it"
@@ -190,13 +215,13 @@ def _find_echoes(
                 422, f"The thread has another message with the id {message_id[:100]!r}; {fix}."
             )
         if stored_substances:
-            echoed.add(message_id)
+            echoed_ids.add(message_id)
         elif is_busy and not isinstance(message, HumanMessage):
             # Its id may be that of an answer that is coming in now.
             raise HTTPException(
                 409, "A run goes on in this conversation; send only your own message."
             )
-    return echoed
+    return echoed_ids
 
 
 class _ToolCall(NamedTuple):
@@ -218,19 +243,21 @@ class Substance(NamedTuple):
 
 
 def _substances_by_id(
-    known: Sequence[object], wanted: set[str | None]
+    stored: Sequence[object], sent_ids: set[str | None]
 ) -> dict[str, list[Substance]]:
-    """The substances of a thread's messages with a wanted id.
+    """The substances of the stored messages whose id is sent, too.
 
     One id may have several: at the checkpoint where the run begins, and in the thread now.
     """
-    substances = dict[str, list[Substance]]()
-    for stored in known:
-        if not isinstance(stored, Mapping) or stored.get("id") not in wanted:
+    substances_by_id = dict[str, list[Substance]]()
+    for message in stored:
+        if not isinstance(message, Mapping) or message.get("id") not in sent_ids:
             continue
-        (message,) = convert_to_messages([dict(stored)])
-        substances.setdefault(str(stored["id"]), []).append(substance_of(message))
-    return substances
+        message_id = str(message["id"])
+        (parsed,) = convert_to_messages([dict(message)])
+        substances = substances_by_id.setdefault(message_id, [])
+        substances.append(substance_of(parsed))
+    return substances_by_id
 
 
 def substance_of(message: BaseMessage) -> Substance:
@@ -238,7 +265,8 @@ def substance_of(message: BaseMessage) -> Substance:
     substance = Substance(message.type, _blocks_of(message), [], None)
     if isinstance(message, AIMessage):
         for call in message.tool_calls:
-            substance.tool_calls.append(_ToolCall(call["name"], call["args"], call["id"]))
+            tool_call = _ToolCall(call["name"], call["args"], call["id"])
+            substance.tool_calls.append(tool_call)
     if isinstance(message, ToolMessage):
         return substance._replace(answered_call=message.tool_call_id)
     return substance
@@ -263,7 +291,7 @@ def _block_of(part: str | dict[str, Any]) -> dict[str, Any]:
     return part
 
 
-def _drop(kwargs: MutableMapping[str, Any], message_ids: set[str]) -> None:
+def _drop_messages(kwargs: MutableMapping[str, Any], message_ids: set[str]) -> None:
     """Take the messages with these ids out of a run's `input` and `command.update`."""
     state = kwargs.get("input")
     if isinstance(state, Mapping):
@@ -276,7 +304,7 @@ def _drop(kwargs: MutableMapping[str, Any], message_ids: set[str]) -> None:
         fields = list[tuple[Any, Any]]()
         for name, value in update:
             if name == "messages":
-                fields.append((name, _other_messages(value, message_ids)))
+                fields.append((name, _without_ids(value, message_ids)))
             else:
                 fields.append((name, value))
         command["update"] = fields
@@ -284,16 +312,17 @@ def _drop(kwargs: MutableMapping[str, Any], message_ids: set[str]) -> None:
 
 def _without_messages(state: Mapping[str, Any], message_ids: set[str]) -> Mapping[str, Any]:
     """A state without the messages that have these ids; the same state if it has no messages."""
-    if state.get("messages") is None:
+    messages = state.get("messages")
+    if messages is None:
         return state
-    return {**state, "messages": _other_messages(state["messages"], message_ids)}
+    return {**state, "messages": _without_ids(messages, message_ids)}
 
 
-def _other_messages(messages: Any, message_ids: set[str]) -> list[Any]:
+def _without_ids(messages: Any, message_ids: set[str]) -> list[Any]:
     """Those of the messages, as they were sent, that have none of these ids."""
-    others = list[Any]()
+    remaining = list[Any]()
     for sent in _as_list(messages):
-        (message,) = convert_to_messages([sent])
-        if message.id not in message_ids:
-            others.append(sent)
-    return others
+        (parsed,) = convert_to_messages([sent])
+        if parsed.id not in message_ids:
+            remaining.append(sent)
+    return remaining

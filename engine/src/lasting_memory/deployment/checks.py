@@ -56,10 +56,20 @@ def judge_of(check: Check) -> Callable[[Change], None]:
             "give it one parameter, or these three."
         )
     if takes_three and not _needs_one(check):
-        of_three = cast("Callable[[str, str | None, Author], None]", check)
-        return lambda change: _judged(check, of_three(change.path, change.after, change.author))
-    of_change = cast("Callable[[Change], None]", check)
-    return lambda change: _judged(check, of_change(change))
+        check_of_three = cast("Callable[[str, str | None, Author], object]", check)
+
+        def judge_path(change: Change) -> None:
+            result = check_of_three(change.path, change.after, change.author)
+            _refuse_awaitable(check, result)
+
+        return judge_path
+    check_of_one = cast("Callable[[Change], object]", check)
+
+    def judge_change(change: Change) -> None:
+        result = check_of_one(change)
+        _refuse_awaitable(check, result)
+
+    return judge_change
 
 
 def _is_asynchronous(check: Check) -> bool:
@@ -69,31 +79,36 @@ def _is_asynchronous(check: Check) -> bool:
 
 
 def _needs_one(check: Check) -> bool:
-    """Whether a check has one parameter without a default, which is no `path`."""
-    needed = list[str]()
-    for parameter in inspect.signature(check).parameters.values():
-        if parameter.kind is parameter.VAR_POSITIONAL:
+    """Whether a check has exactly one parameter without a default, which is no `path`."""
+    required_names = list[str]()
+    signature = inspect.signature(check)
+    for parameter in signature.parameters.values():
+        kind = parameter.kind
+        if kind is parameter.VAR_POSITIONAL:
             return False
-        is_keyword = parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_KEYWORD)
-        if parameter.default is parameter.empty and not is_keyword:
-            needed.append(parameter.name)
-    return len(needed) == 1 and needed[0] != "path"
+        is_keyword = kind in (parameter.KEYWORD_ONLY, parameter.VAR_KEYWORD)
+        has_default = parameter.default is not parameter.empty
+        if not has_default and not is_keyword:
+            required_names.append(parameter.name)
+    return len(required_names) == 1 and required_names[0] != "path"
 
 
-def _judged(check: Check, result: object) -> None:
-    """Raises `SettingsError` where a check gave an awaitable in place of its verdict: what nobody
-    waits for would let every write pass.
+def _refuse_awaitable(check: Check, result: object) -> None:
+    """Raises `SettingsError` where a check returned an awaitable. Nobody awaits it, so it would let
+    every write pass.
     """
-    if inspect.isawaitable(result):
-        if inspect.iscoroutine(result):
-            result.close()
-        raise SettingsError(f"checks has {check!r:.80}, which answers later; use a plain function.")
+    if not inspect.isawaitable(result):
+        return
+    if inspect.iscoroutine(result):
+        result.close()  # or Python would warn that it was never awaited
+    raise SettingsError(f"checks has {check!r:.80}, which answers later; use a plain function.")
 
 
 def takes(function: Callable[..., object], arguments: int) -> bool:
     """Whether a function can be called with so many arguments by position."""
+    values = range(arguments)
     try:
-        inspect.signature(function).bind(*range(arguments))
+        inspect.signature(function).bind(*values)
     except (TypeError, ValueError):  # ValueError: Python knows no signature of it
         return False
     return True

@@ -163,9 +163,12 @@ class Deployment:
             value = getattr(self, name)
             if not isinstance(value, kind):
                 raise SettingsError(f"{name} is {value!r:.80}; use {fix}.")
-        if self.unconfirmed not in get_args(Unconfirmed):
-            choices = ", ".join(map(repr, get_args(Unconfirmed)))
-            raise SettingsError(f"unconfirmed is {self.unconfirmed!r:.80}; use one of {choices}.")
+        choices = get_args(Unconfirmed)
+        if self.unconfirmed not in choices:
+            listed_choices = ", ".join(map(repr, choices))
+            raise SettingsError(
+                f"unconfirmed is {self.unconfirmed!r:.80}; use one of {listed_choices}."
+            )
 
     def _check_first_files(self) -> None:
         """Raises `SettingsError` for a function that could not be called, or where memory is shared."""
@@ -200,7 +203,9 @@ class Deployment:
 
         None where none is named, or nobody has memory of their own.
         """
-        return self.schemas.get(PROFILE_PATH) if self.has_own_memory else None
+        if not self.has_own_memory:
+            return None
+        return self.schemas.get(PROFILE_PATH)
 
     @property
     def has_memory(self) -> bool:
@@ -229,28 +234,40 @@ class Deployment:
     @property
     def claims(self) -> frozenset[str]:
         """The claims of a token that routes are for."""
-        return frozenset(scope.claim for scope in self.routes.values() if scope.claim)
+        claims = {scope.claim for scope in self.routes.values()}
+        return frozenset(claim for claim in claims if claim)
 
     @property
     def has_offers(self) -> bool:
         """Whether people may offer lines of their own memory to a group, whose members read over HTTP."""
-        if not (self.offers and self.has_own_memory):
+        if not self.offers or not self.has_own_memory:
             return False
-        return any(scope.claim and scope.over_http for scope in self.routes.values())
+        scopes = self.routes.values()
+        return any(scope.claim and scope.over_http for scope in scopes)
 
     @property
     def has_dream(self) -> bool:
         """Whether people may have memory built anew from all of their conversations."""
-        return self.dream and self.consolidation is not None and self.has_own_memory
+        if not self.dream or self.consolidation is None:
+            return False
+        return self.has_own_memory
 
     @property
     def has_approvals(self) -> bool:
         """Whether operators approve writes of agents somewhere."""
-        return any(self.scope(route).rule(self.settings) == "interrupt" for route in self.routes)
+        for route in self.routes:
+            scope = self.scope(route)
+            if scope.rule(self.settings) == "interrupt":
+                return True
+        return False
 
     def may_read(self, namespace: Namespace, actor: Actor, claims: Mapping[str, str]) -> bool:
         """Whether the store API may show this namespace to an end user with these verified claims."""
-        return any(self.scope(route).may_read(namespace, actor, claims) for route in self.routes)
+        for route in self.routes:
+            scope = self.scope(route)
+            if scope.may_read(namespace, actor, claims):
+                return True
+        return False
 
     @cached_property
     def agents(self) -> tuple[str, ...]:

@@ -21,8 +21,11 @@ def in_one_line(kind: type[Numbers]) -> type[Numbers]:
             validated(numbers, **values)
         except ValidationError as error:
             detail = error.errors()[0]
-            name = ".".join(map(str, (kind.__name__, *detail["loc"])))
-            raise SettingsError(f"{name} is {detail['input']!r:.80}: {detail['msg']}.") from None
+            path = (kind.__name__, *detail["loc"])
+            name = ".".join(map(str, path))
+            value = detail["input"]
+            problem = detail["msg"]
+            raise SettingsError(f"{name} is {value!r:.80}: {problem}.") from None
 
     kind.__init__ = init  # type: ignore[method-assign,assignment]
     return kind

@@ -1,4 +1,7 @@
-"""Prompts: a fork's own in `prompts/`, or the engine's."""
+"""Prompts: a fork's own in `prompts/`, or the engine's.
+
+A point is one entry of a list in a prompt, with its lines.
+"""
 
 import re
 from collections.abc import Mapping
@@ -12,9 +15,13 @@ from lasting_memory.settings import ENGINE, SettingsError
 
 @cache  # requests read prompts, too, in the event loop
 def prompt_file(folder: Path, name: str) -> str:
-    """The text of a prompt, from `prompts/` of a fork's folder or from the engine's."""
-    own = folder / "prompts" / name
-    path = own if own.is_file() else ENGINE / "prompts" / name
+    """The text of a prompt, from `prompts/` of a fork's folder or from the engine's.
+
+    Raises `FileNotFoundError` if neither has it, and `SettingsError` if it is not UTF-8.
+    """
+    path = folder / "prompts" / name
+    if not path.is_file():
+        path = ENGINE / "prompts" / name
     try:
         return path.read_text("utf-8")
     except UnicodeDecodeError:
@@ -28,19 +35,24 @@ def load_prompt_files(folder: Path) -> None:
     """
     for prompts in (folder / "prompts", ENGINE / "prompts"):
         for path in sorted(prompts.glob("*.md")):
-            if path.is_file() and not path.name.startswith("."):
-                prompt_file(folder, path.name)
+            name = path.name
+            if path.is_file() and not name.startswith("."):
+                prompt_file(folder, name)
 
 
 def with_profile(text: str, fields: Mapping[str, FieldInfo]) -> str:
     """A prompt with the names of the profile's fields, and a list of what they hold."""
+    names = list[str]()
     descriptions = list[str]()
     for name, field in fields.items():
+        quoted_name = f"`{name}`"
         description = field.description or field.annotation
-        descriptions.append(f"  - `{name}`: {description}")
-    names = ", ".join([f"`{name}`" for name in fields])
-    text = text.replace("{profile_fields}", names)
-    return text.replace("{profile_descriptions}", "\n".join(descriptions))
+        names.append(quoted_name)
+        descriptions.append(f"  - {quoted_name}: {description}")
+    listed_names = ", ".join(names)
+    listed_descriptions = "\n".join(descriptions)
+    text = text.replace("{profile_fields}", listed_names)
+    return text.replace("{profile_descriptions}", listed_descriptions)
 
 
 def without_profile(text: str) -> str:
@@ -56,4 +68,5 @@ def without_ends(text: str) -> str:
 def _without_points(text: str, part: str) -> str:
     """A text without the points of its lists, and the paragraphs, that have this part."""
     points = re.split(r"(?m)^(?=- |\s*$)", text)
-    return "".join(point for point in points if part not in point)
+    remaining = [point for point in points if part not in point]
+    return "".join(remaining)

@@ -44,11 +44,12 @@ def environment(address: str, database: str, redis: str | None) -> dict[str, str
 
 def command(python: Path, port: int, count: int) -> list[str]:
     """What serves, in so many processes at one port."""
-    server = [str(python), "-m", "uvicorn", "lasting_memory.dev.aegra_app:app"]
-    where = ["--host", HOST, "--port", str(port), "--no-access-log"]
-    several = ["--workers", str(count)] if count > 1 else []
-    ends = ["--timeout-graceful-shutdown", "1", "--timeout-keep-alive", "75"]
-    return [*server, *where, *several, *ends]
+    words = [str(python), "-m", "uvicorn", "lasting_memory.dev.aegra_app:app"]
+    words += ["--host", HOST, "--port", str(port), "--no-access-log"]
+    if count > 1:
+        words += ["--workers", str(count)]
+    words += ["--timeout-graceful-shutdown", "1", "--timeout-keep-alive", "75"]
+    return words
 
 
 def with_seeder(environ: dict[str, str]) -> str | None:
@@ -58,9 +59,12 @@ def with_seeder(environ: dict[str, str]) -> str | None:
     """
     if settings.load_settings(environ).uses_jwt:
         return None
-    seeder = f"seeder-{secrets.token_hex(16)}"
-    environ["OPERATORS"] = ",".join(filter(None, [environ.get("OPERATORS"), seeder]))
-    return f"dev:{environ.get('DEFAULT_ORG') or 'default'}:{seeder}"
+    secret = secrets.token_hex(16)
+    seeder = f"seeder-{secret}"
+    operators = environ.get("OPERATORS")
+    environ["OPERATORS"] = f"{operators},{seeder}" if operators else seeder
+    org = environ.get("DEFAULT_ORG") or "default"
+    return f"dev:{org}:{seeder}"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -71,7 +75,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     args = parser.parse_args(arguments)
     lock = only_server()
     try:
-        _run(choose_port(args.port), max(1, args.processes))
+        port = choose_port(args.port)
+        process_count = max(1, args.processes)
+        _run(port, process_count)
     except settings.SettingsError as error:
         sys.exit(str(error))
     except KeyboardInterrupt:
@@ -96,20 +102,26 @@ def _run(port: int, count: int) -> None:
         server_environ = environment(address, database, redis)
         token = with_seeder(server_environ)
         _make_tables(python, server_environ)
-        server = processes.start_apart(command(python, port, count), server_environ)
+        server_command = command(python, port, count)
+        server = processes.start_apart(server_command, server_environ)
         stack.callback(_end, server)
         settings.DEV_ADDRESS.parent.mkdir(exist_ok=True)
         serve(server, address, seeds_with=token, as_studio=False)
 
 
 def _make_tables(python: Path, environ: dict[str, str]) -> None:
-    """Make the tables: processes that begin at once would be in each other's way."""
+    """Make the tables: processes that begin at once would be in each other's way.
+
+    Raises `SettingsError` if that fails.
+    """
     making = [str(python), "-m", "lasting_memory.platform.aegra.tables"]
-    if subprocess.run(making, env=environ, check=False).returncode:  # noqa: S603
+    process = subprocess.run(making, env=environ, check=False)  # noqa: S603
+    if process.returncode:
         raise settings.SettingsError("The tables could not be made; the reason is above.")
 
 
 def _end(server: subprocess.Popen[bytes]) -> None:
+    """Stop the server if it still runs."""
     if server.poll() is None:
         stop(server)
 

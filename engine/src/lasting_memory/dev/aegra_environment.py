@@ -41,22 +41,26 @@ def python_of_aegra(project: Path) -> Path:
 
     Raises `MissingToolError` with one line that says what is missing.
     """
-    folder = (project / FOLDER).absolute()
+    relative_folder = project / FOLDER
+    folder = relative_folder.absolute()
     python = folder / "bin" / "python"
-    wanted = _requirements(project)
-    installed = folder / ".installed"
-    if installed.exists() and installed.read_text("utf-8") == wanted:
+    requirements = _requirements(project)
+    installed_path = folder / ".installed"
+    if installed_path.exists() and installed_path.read_text("utf-8") == requirements:
         return python
-    uv = shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))
+    interpreter = Path(sys.executable)
+    uv = shutil.which("uv") or shutil.which("uv", path=str(interpreter.parent))
     if uv is None:
         raise MissingToolError("uv is not here, which makes aegra's environment; install it.")
-    made = [uv, "venv", "--quiet", "--allow-existing", "--python", ">=3.12", str(folder)]
-    if processes.run([*made, "--no-python-downloads"]):
+    making = [uv, "venv", "--quiet", "--allow-existing", "--python", ">=3.12", str(folder)]
+    making.append("--no-python-downloads")
+    if processes.run(making):
         raise MissingToolError(NEEDS_PYTHON)
-    command = [uv, "pip", "install", "--quiet", "--compile-bytecode", "--python", str(python)]
-    if processes.run([*command, *wanted.split("\n")], project):
+    installing = [uv, "pip", "install", "--quiet", "--compile-bytecode", "--python", str(python)]
+    installing += requirements.split("\n")
+    if processes.run(installing, project):
         raise MissingToolError(f"aegra-api {VERSION} could not be installed; the reason is above.")
-    installed.write_text(wanted, "utf-8")
+    installed_path.write_text(requirements, "utf-8")
     return python
 
 

@@ -16,22 +16,26 @@ from lasting_memory.settings import project_http
 
 def _configured() -> Starlette:
     """The app of the project in the current directory; an empty one if it has none."""
-    named = project_http(Path()).get("app")
-    app: Starlette | None = load_custom_app(named) if named else None
+    http_config = project_http(Path())
+    import_path = http_config.get("app")
+    app: Starlette | None = None
+    if import_path:
+        app = load_custom_app(import_path)
     return app or Starlette()
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Not that Ctrl-C cancels what goes on: uvicorn logs each answer with a traceback, and the
-    platform each run.
+    """Whether a record of the log is shown. Ctrl-C cancels what goes on, which is no news: uvicorn
+    logs each answer with a traceback, and the platform each run.
     """
     if isinstance(record.msg, dict):  # as structlog gives it, with the traceback as a text
         event = record.msg.get("event")
         exception = record.msg.get("exception")
         return "CancelledError" not in f"{event} {exception}"
-    error = record.exc_info[1] if record.exc_info else None
-    if isinstance(error, asyncio.CancelledError):
-        return False
+    if record.exc_info:
+        _, error, _ = record.exc_info
+        if isinstance(error, asyncio.CancelledError):
+            return False
     message = record.getMessage()
     return not message.startswith("Cancel ")
 

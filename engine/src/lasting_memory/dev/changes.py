@@ -1,7 +1,10 @@
 """What another engine changes for a fork: the texts that it overrides, and the names that it
 imports.
 
-Both engines are only read, never imported: a newer one may need packages that are not here.
+A fork is a user's project, made from the template. It may have files that stand in place of the
+engine's (overrides). `old` and `new` are the sources of the engine that it has and of the one that
+it may get; a point is one line of the answer, for one thing to look at. Both engines are only read,
+never imported: a newer one may need packages that are not here.
 """
 
 import ast
@@ -18,9 +21,9 @@ PACKAGE = "lasting_memory"
 _OVERRIDDEN = {"prompts": "prompts", "texts": "http/static/texts"}
 _TEXTS = (".py", ".md", ".json", ".yaml", ".js", ".css", ".html")
 _NOT_A_FORKS = ("engine", "wheels", "build", "node_modules", "__pycache__")
-_DIFF_LINES = 60
-_NAMED = 10  # files in a message
-_HOPS = 10  # from the module that exports a name to the one that defines it
+_MAX_DIFF_LINES = 60
+_MAX_NAMED = 10  # files in a message
+_MAX_HOPS = 10  # from the module that exports a name to the one that defines it
 
 # The text of each file of the package, by its path in it, such as "agent/models.py".
 Sources = Mapping[str, str]
@@ -37,8 +40,11 @@ class Import:
     name: str  # "" for the module itself
 
     def __str__(self) -> str:
-        module = f"{PACKAGE}.{self.module}".removesuffix(".")
-        return f"{self.name} from {module}" if self.name else module
+        module = f"{PACKAGE}.{self.module}"
+        module = module.removesuffix(".")
+        if not self.name:
+            return module
+        return f"{self.name} from {module}"
 
 
 def sources_of(engine: Path) -> Sources:
@@ -49,7 +55,8 @@ def sources_of(engine: Path) -> Sources:
     sources = dict[str, str]()
     for path in root.rglob("*"):
         if path.suffix in _TEXTS and path.is_file():
-            sources[path.relative_to(root).as_posix()] = path.read_text("utf-8", errors="replace")
+            name = path.relative_to(root).as_posix()
+            sources[name] = path.read_text("utf-8", errors="replace")
     return sources
 
 
@@ -57,16 +64,19 @@ def _sources_in_wheel(engine: Path) -> Sources:
     prefix = f"{PACKAGE}/"
     sources = dict[str, str]()
     with zipfile.ZipFile(engine) as wheel:
-        for name in wheel.namelist():
-            if name.startswith(prefix) and name.endswith(_TEXTS):
-                text = wheel.read(name).decode(errors="replace")
-                sources[name.removeprefix(prefix)] = text
+        for member in wheel.namelist():
+            if member.startswith(prefix) and member.endswith(_TEXTS):
+                name = member.removeprefix(prefix)
+                content = wheel.read(member)
+                sources[name] = content.decode(errors="replace")
     return sources
 
 
 def for_fork(template: Path, old: Sources, new: Sources) -> str:
     """What changes for the fork in this folder, a point for each thing to look at."""
-    points = [*_overridden(template, old, new), *_imported(template, old, new)]
+    override_points = _override_points(template, old, new)
+    import_points = _import_points(template, old, new)
+    points = [*override_points, *import_points]
     if not points:
         return "For this fork: nothing that it overrides or imports has changed."
     lines = [f"- {point}" for point in points]
@@ -76,20 +86,24 @@ def for_fork(template: Path, old: Sources, new: Sources) -> str:
 # --- Texts that stand in place of the engine's
 
 
-def _overridden(template: Path, old: Sources, new: Sources) -> Iterator[str]:
-    for folder, place in _OVERRIDDEN.items():
-        for path in sorted((template / folder).glob("*")):
-            if path.name.startswith("."):
+def _override_points(template: Path, old: Sources, new: Sources) -> Iterator[str]:
+    """A point for each override whose original is not the same in both engines."""
+    for fork_folder, engine_folder in _OVERRIDDEN.items():
+        overrides = (template / fork_folder).glob("*")
+        for path in sorted(overrides):
+            name = path.name
+            if name.startswith("."):
                 continue
-            before = old.get(f"{place}/{path.name}")
-            after = new.get(f"{place}/{path.name}")
+            original = f"{engine_folder}/{name}"
+            before = old.get(original)
+            after = new.get(original)
             if before != after:
-                yield _override_point(f"{folder}/{path.name}", before, after)
+                yield _override_point(f"{fork_folder}/{name}", before, after)
 
 
 def _override_point(where: str, before: str | None, after: str | None) -> str:
-    """The point for a file of the fork that stands in place of one of the engine's; None: the
-    engine has none of this name.
+    """The point for an override. `before` and `after` are its original in the old engine and in the
+    new one; None if that engine has no file of this name.
     """
     if after is None:
         return f"{where}: the engine no longer has a file of this name, so yours may be read by nobody."
@@ -99,22 +113,27 @@ def _override_point(where: str, before: str | None, after: str | None) -> str:
 
 
 def _diff(before: str, after: str) -> str:
-    was = before.splitlines()
-    now = after.splitlines()
-    lines = list(difflib.unified_diff(was, now, "was", "is", n=1, lineterm=""))
-    shown = [f"    {line}" for line in lines[:_DIFF_LINES]]
-    more = len(lines) - _DIFF_LINES
-    if more > 0:
-        shown.append(f"    and {more} more lines")
-    return "\n".join(shown)
+    """The unified diff of two texts, indented; at most `_MAX_DIFF_LINES` lines of it."""
+    old_lines = before.splitlines()
+    new_lines = after.splitlines()
+    difference = difflib.unified_diff(old_lines, new_lines, "was", "is", n=1, lineterm="")
+    lines = [f"    {line}" for line in difference]
+    more = len(lines) - _MAX_DIFF_LINES
+    if more <= 0:
+        return "\n".join(lines)
+    shown_lines = lines[:_MAX_DIFF_LINES]
+    shown_lines.append(f"    and {more} more lines")
+    return "\n".join(shown_lines)
 
 
 # --- Names that it imports
 
 
-def _imported(template: Path, old: Sources, new: Sources) -> Iterator[str]:
-    """Names that are gone or deprecated, then the changed files that the others come from."""
-    changed = dict[str, set[str]]()
+def _import_points(template: Path, old: Sources, new: Sources) -> Iterator[str]:
+    """A point for each imported name that is gone or deprecated, and a last one for all names that
+    come from files that changed.
+    """
+    names_by_file = dict[str, set[str]]()  # only files that changed
     for path in _python_files(template):
         where = path.relative_to(template).as_posix()
         try:
@@ -129,42 +148,50 @@ def _imported(template: Path, old: Sources, new: Sources) -> Iterator[str]:
             if fault:
                 yield f"{where} imports {imported}, which is {fault}"
             elif old.get(file) != new[file]:
-                names = changed.setdefault(file, set())
+                names = names_by_file.setdefault(file, set())
                 names.add(imported.name or imported.module)
-    if changed:
-        yield _changed_files_point(changed)
+    if names_by_file:
+        yield _changed_files_point(names_by_file)
 
 
 def _fault_of(imported: Import, file: str, definition: ast.stmt | None, old: Sources) -> str:
-    """Why an import should be looked at, given where the new engine defines its name; empty if
-    nothing is wrong.
+    """Why an import should be looked at: its name is gone or deprecated. "" if nothing is wrong.
+
+    `file` is where the new engine defines the name, "" if it does not; `definition` is how.
     """
     if not file:
         old_file, _ = _definition_of(old, imported.module, imported.name)
-        return "gone." if old_file else "in neither engine."
+        if old_file:
+            return "gone."
+        return "in neither engine."
     reason = _deprecation(definition)
     if not reason:
         return ""
     return f"deprecated: {reason}"
 
 
-def _changed_files_point(changed: Mapping[str, set[str]]) -> str:
+def _changed_files_point(names_by_file: Mapping[str, set[str]]) -> str:
     """The point for the names that come from files that changed."""
     files = list[str]()
-    for file, names in sorted(changed.items()):
+    for file, names in sorted(names_by_file.items()):
         listed_names = ", ".join(sorted(names))
         files.append(f"{file} ({listed_names})")
-    listed = ", ".join(files[:_NAMED])
-    more = len(files) - _NAMED
+    listed_files = ", ".join(files[:_MAX_NAMED])
+    more = len(files) - _MAX_NAMED
     if more > 0:
-        listed += f", and {more} more"
-    return f"What it imports comes from files that changed: {listed}."
+        listed_files += f", and {more} more"
+    return f"What it imports comes from files that changed: {listed_files}."
 
 
 def _python_files(template: Path) -> Iterator[Path]:
-    for folder, folders, files in os.walk(template):
-        own = [name for name in folders if not name.startswith(".") and name not in _NOT_A_FORKS]
-        folders[:] = sorted(own)
+    """The Python files of the fork, without those in hidden folders and in `_NOT_A_FORKS`."""
+    for folder, subfolders, files in os.walk(template):
+        visited = list[str]()
+        for name in sorted(subfolders):
+            is_hidden = name.startswith(".")
+            if not is_hidden and name not in _NOT_A_FORKS:
+                visited.append(name)
+        subfolders[:] = visited  # `os.walk` goes on with these
         for name in sorted(files):
             if name.endswith(".py"):
                 yield Path(folder, name)
@@ -173,7 +200,8 @@ def _python_files(template: Path) -> Iterator[Path]:
 def _imports_of(file: str, text: str) -> list[Import]:
     """What a file imports of the package, each once, in order."""
     imports = dict[Import, None]()
-    for node in ast.walk(ast.parse(text)):
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
         for module, name in _names_imported(node):
             if _is_ours(module):
                 imported = Import(file, _inside(module), name)
@@ -189,12 +217,16 @@ def _names_imported(node: ast.AST) -> Iterator[tuple[str, str]]:
     elif isinstance(node, ast.ImportFrom) and not node.level:
         module = node.module or ""
         for alias in node.names:
-            name = "" if alias.name == "*" else alias.name
-            yield module, name
+            if alias.name == "*":
+                yield module, ""
+            else:
+                yield module, alias.name
 
 
 def _is_ours(module: str) -> bool:
-    return module.partition(".")[0] == PACKAGE
+    """Whether a module is one of the package."""
+    top_level, _, _ = module.partition(".")
+    return top_level == PACKAGE
 
 
 def _inside(module: str) -> str:
@@ -203,9 +235,11 @@ def _inside(module: str) -> str:
 
 
 def _file_of(sources: Sources, module: str) -> str:
-    """The file of a module; empty if there is none."""
+    """The file of a module within the package; "" if there is none."""
     path = module.replace(".", "/")
-    names = [f"{path}.py", f"{path}/__init__.py"] if module else ["__init__.py"]
+    names = [f"{path}.py", f"{path}/__init__.py"]
+    if not module:
+        names = ["__init__.py"]
     for name in names:
         if name in sources:
             return name
@@ -213,17 +247,20 @@ def _file_of(sources: Sources, module: str) -> str:
 
 
 def _definition_of(
-    sources: Sources, module: str, name: str, hops: int = _HOPS
+    sources: Sources, module: str, name: str, hops: int = _MAX_HOPS
 ) -> tuple[str, ast.stmt | None]:
-    """The file that defines a name of a module, and how; an empty one where the module has no such
-    name.
+    """The file that defines a name of a module, and the statement that does.
+
+    The file is "" if the module has no such name. The statement is None for a whole module, and for
+    a file that this Python cannot parse. A name that is imported from another module of the package
+    is looked for there, over at most `hops` modules.
     """
     file = _file_of(sources, module)
     if not file or not name:
         return file, None
     try:
         tree = ast.parse(sources[file])
-        statements = _bound(tree.body)
+        statements = _bindings(tree.body)
     except (SyntaxError, ValueError):  # of a newer Python; whoever runs the fork's tests will see
         return file, None
     definition = statements.get(name)
@@ -240,12 +277,17 @@ def _definition_of(
 
 
 def _original_name(statement: ast.ImportFrom, name: str) -> str:
-    """What a name is called where a statement imports it from."""
-    return next(alias.name for alias in statement.names if name in (alias.asname, alias.name))
+    """What a name is called in the module that a statement imports it from."""
+    for alias in statement.names:
+        if name in (alias.asname, alias.name):
+            return alias.name
+    return name
 
 
-def _bound(body: list[ast.stmt]) -> dict[str, ast.stmt]:
-    """The names that statements of a module bind, also below an `if` or a `try`."""
+def _bindings(body: list[ast.stmt]) -> dict[str, ast.stmt]:
+    """The names that these statements bind, each with its statement; also those below an `if` or a
+    `try`.
+    """
     names = dict[str, ast.stmt]()
     for statement in body:
         match statement:
@@ -257,8 +299,8 @@ def _bound(body: list[ast.stmt]) -> dict[str, ast.stmt]:
                     name = alias.asname or package
                     names[name] = statement
             case ast.If() | ast.With() | ast.Try():
-                below = _bound(_statements_below(statement))
-                names.update(below)
+                inner_statements = _statements_below(statement)
+                names.update(_bindings(inner_statements))
             case _:
                 for name in _assigned(statement):
                     names[name] = statement
@@ -273,8 +315,9 @@ def _assigned(statement: ast.stmt) -> Iterator[str]:
 
 
 def _statements_below(statement: ast.If | ast.With | ast.Try) -> list[ast.stmt]:
-    """The statements of all branches."""
-    statements = [*statement.body, *getattr(statement, "orelse", [])]
+    """The statements of all branches of a statement, but not of a `finally`."""
+    statements = list(statement.body)
+    statements += getattr(statement, "orelse", [])
     for handler in getattr(statement, "handlers", []):
         statements += handler.body
     return statements

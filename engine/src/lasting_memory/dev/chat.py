@@ -39,7 +39,7 @@ NOBODY = (
 )
 
 # The platform gives their messages, as of every `RuntimeError`.
-_OWN_KINDS = (
+_OWN_ERROR_CLASSES = (
     *NO_ANSWER,
     SilentModelError,
     RunTooLongError,
@@ -47,7 +47,7 @@ _OWN_KINDS = (
     IdentityError,
     NotAMemberError,
 )
-_ERRORS: list[type[Exception]] = [*_OWN_KINDS, *ProviderError.__subclasses__()]
+_ERRORS: list[type[Exception]] = [*_OWN_ERROR_CLASSES, *ProviderError.__subclasses__()]
 OWN_ERRORS = {kind.__name__ for kind in _ERRORS}
 
 out = Console(highlight=False, soft_wrap=True, markup=False)
@@ -78,38 +78,47 @@ class Chat:
                 await self.say(line)
 
     async def _list_files(self) -> None:
-        for file in (await self._client.http.get("/memory"))["files"]:
+        memory = await self._client.http.get("/memory")
+        for file in memory["files"]:
             description = file.get("error")
             if not description:
-                description = f"{file['bytes']:,} bytes, revision {file['revision'] or '-'}"
-            out.print(f"{file['path']}  {description}")
+                size = file["bytes"]
+                revision = file["revision"] or "-"
+                description = f"{size:,} bytes, revision {revision}"
+            path = file["path"]
+            out.print(f"{path}  {description}")
 
     async def _undo(self, path: str, revision: str) -> None:
         """Makes a file what it was at a revision. A path may leave out its folder."""
         if not path.startswith("/"):
             path = f"/memories/{path}"
-        number = int(revision) if revision.isdecimal() else revision
-        body = {"path": path, "revision": number}
+        body: dict[str, Any] = {"path": path, "revision": revision}
+        if revision.isdecimal():
+            body["revision"] = int(revision)
         undone = await self._client.http.post("/memory/undo", json=body)
-        out.print(
-            f"{path} is what it was at {revision}; that is revision {undone['revision']} now."
-        )
+        new_revision = undone["revision"]
+        out.print(f"{path} is what it was at {revision}; that is revision {new_revision} now.")
 
     async def _forget_everything(self) -> None:
-        answer = await self._client.http.client.delete("/memory", timeout=600)
+        http = self._client.http.client
+        answer = await http.delete("/memory", timeout=600)
         answer.raise_for_status()
         forgotten = answer.json()
         self._thread = None
-        counts = [f"{number} {kind}" for kind, number in forgotten["deleted"].items()]
-        deleted = ", ".join(counts)
-        out.print(f"{deleted} deleted. What stays:")
-        out.print("\n".join(forgotten["kept"]))
+        deleted: dict[str, int] = forgotten["deleted"]
+        counts = [f"{number} {kind}" for kind, number in deleted.items()]
+        listed_counts = ", ".join(counts)
+        what_stays = "\n".join(forgotten["kept"])
+        out.print(f"{listed_counts} deleted. What stays:")
+        out.print(what_stays)
 
     async def say(self, text: str) -> None:
         """Send a message and print the streamed answer, tools dimmed. The first message begins a
         conversation.
         """
-        self._thread = self._thread or str((await self._client.threads.create())["thread_id"])
+        if not self._thread:
+            thread = await self._client.threads.create()
+            self._thread = thread["thread_id"]
         message: Any = {"messages": [{"role": "user", "content": text}]}
         async for part in self._client.runs.stream(
             self._thread,
@@ -121,7 +130,7 @@ class Chat:
             if part.event == "error":
                 out.print(f"\n{_error_line(part.data)}", style="red")
             elif part.event == "messages":
-                _print_piece(part.data[0])
+                _print_chunk(part.data[0])
             elif part.event == "updates" and "__interrupt__" in part.data:
                 out.print(
                     "\nThis waits: for your answer on the page (/app), or for an operator's approval there.",
@@ -130,7 +139,8 @@ class Chat:
         out.print()
 
 
-def _print_piece(message: dict[str, Any]) -> None:
+def _print_chunk(message: dict[str, Any]) -> None:
+    """Print a chunk of a streamed message: text, names of called tools, a tool's answer in a line."""
     content = message["content"]
     if message["type"] == "tool":
         words = message_text(content).split()
@@ -157,9 +167,12 @@ def _error_line(error: Any) -> str:
     """
     if not isinstance(error, dict):
         return str(error)
-    if error.get("error") in OWN_ERRORS and error.get("message"):
-        return str(error["message"])
-    return ": ".join(str(error[key]) for key in ("error", "message") if error.get(key))
+    class_name = error.get("error")
+    message = error.get("message")
+    if message and class_name in OWN_ERRORS:
+        return str(message)
+    parts = [str(part) for part in (class_name, message) if part]
+    return ": ".join(parts)
 
 
 def converse(chat: Chat, runner: asyncio.Runner) -> None:
@@ -183,10 +196,11 @@ def dev_token(identity: str, org: str | None) -> str:
     """A development token of somebody, of DEFAULT_ORG if no organization is given. Raises
     `SettingsError`.
     """
-    org = org or settings.load_settings(settings.local_environ()).fallback_org
-    if (
-        ":" in org or not org.isascii()
-    ):  # with a colon it would be another person of another organization
+    if not org:
+        environ = settings.local_environ()
+        org = settings.load_settings(environ).fallback_org
+    # With a colon the token would be another person's, of another organization.
+    if ":" in org or not org.isascii():
         raise settings.SettingsError(
             f"ORG is {org!r}; in a development token it is ASCII without a colon."
         )
@@ -237,12 +251,19 @@ def talk(url: str, token: str, graph: str | None) -> None:
     headers = {"Authorization": f"Bearer {token}"}
     with asyncio.Runner() as runner, ExitStack() as closing:
         client = get_client(url=url, api_key=None, headers=headers)
-        closing.callback(lambda: runner.run(client.aclose()))
-        person = runner.run(client.http.get("/memory/me"))
-        name = f"{person['user_id']} of {person['org_id']}"
-        out.print(f"Talking to {url} as {name}.\n{HELP}", style="dim")
-        agent = graph or person["agents"][0]
-        chat = Chat(client, agent)
+
+        def close() -> None:
+            runner.run(client.aclose())
+
+        closing.callback(close)
+        asking = client.http.get("/memory/me")
+        person = runner.run(asking)
+        user_id = person["user_id"]
+        org_id = person["org_id"]
+        out.print(f"Talking to {url} as {user_id} of {org_id}.\n{HELP}", style="dim")
+        if not graph:
+            graph = person["agents"][0]
+        chat = Chat(client, graph)
         converse(chat, runner)
 
 

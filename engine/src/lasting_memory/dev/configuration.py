@@ -16,9 +16,13 @@ def configuration(deployed: dict[str, Any], *, postgres: bool) -> dict[str, Any]
 
     Raises `SettingsError` for a block that is no object.
     """
-    ours: dict[str, dict[str, str]] = {"http": {"app": APP}}
+    development_blocks = {"http": {"app": APP}}
     if postgres:
-        ours |= ON_POSTGRES
-    blocks = {name: {**settings.block_of(deployed, name), **block} for name, block in ours.items()}
+        development_blocks |= ON_POSTGRES
+    config = dict(deployed)
+    for name, block in development_blocks.items():
+        deployed_block = settings.block_of(deployed, name)
+        config[name] = {**deployed_block, **block}
     # If the server read `.env` itself, an empty line there would hide a variable of the process.
-    return {**deployed, **blocks, "env": {}}
+    config["env"] = {}
+    return config

@@ -21,31 +21,37 @@ def name_engine(template: Path, engine: Engine) -> dict[Path, str]:
     """The new texts of langgraph.json and pyproject.toml, by their paths. Raises `UpgradeError` if
     the engine has no place there.
     """
-    config = template / "langgraph.json"
-    project = template / "pyproject.toml"
-    configured = re.sub(rf'"\./{FOLDER}"(, ?)?', "", config.read_text("utf-8"))
-    text = _without_wheel(project.read_text("utf-8"))
+    config_path = template / "langgraph.json"
+    project_path = template / "pyproject.toml"
+    old_config = config_path.read_text("utf-8")
+    old_project = project_path.read_text("utf-8")
+    config_text = re.sub(rf'"\./{FOLDER}"(, ?)?', "", old_config)
+    project_text = _without_wheel(old_project)
     is_wheel = engine.path.is_file()
     if is_wheel:
-        text = _with_wheel(text, engine)
+        project_text = _with_wheel(project_text, engine)
     else:
-        configured = re.sub(r'"dependencies":\s*\[', rf'\g<0>"./{FOLDER}", ', configured, count=1)
-    pins = tomllib.loads(text)["project"].get("dependencies", [])
-    folders = json.loads(configured).get("dependencies", [])
+        listing = rf'\g<0>"./{FOLDER}", '
+        config_text = re.sub(r'"dependencies":\s*\[', listing, config_text, count=1)
+    project = tomllib.loads(project_text)["project"]
+    config = json.loads(config_text)
+    pins = project.get("dependencies", [])
+    folders = config.get("dependencies", [])
     is_pinned = f"{NAME}=={engine.version}" in pins
     is_listed = f"./{FOLDER}" in folders
     if is_pinned != is_wheel or is_listed == is_wheel:
         raise UpgradeError(
             "pyproject.toml has no line `dependencies = [`, or langgraph.json no such list; write them so."
         )
-    return {config: configured, project: text}
+    return {config_path: config_text, project_path: project_text}
 
 
 def _without_wheel(text: str) -> str:
-    """pyproject.toml with the engine as a folder."""
+    """A text of pyproject.toml, with the engine as a folder."""
     table = f"\n[tool.uv]\n{_FIND_LINKS}"
     source = f'{NAME} = {{path = "./{FOLDER}", editable = true}}'
-    text = re.sub(rf'"{NAME}==[^"]*"(, ?)?', "", text)
+    pin = rf'"{NAME}==[^"]*"(, ?)?'
+    text = re.sub(pin, "", text)
     text = text.removesuffix(table)
     text = text.replace(_FIND_LINKS, "")
     text = _TOOLS.sub(f'"{NAME}[tests]"', text)
@@ -53,13 +59,15 @@ def _without_wheel(text: str) -> str:
 
 
 def _with_wheel(text: str, engine: Engine) -> str:
-    """pyproject.toml, which has the engine as a folder, with it as a wheel."""
+    """A text of pyproject.toml that has the engine as a folder, with the engine as a wheel."""
+    wheel = engine.path.name
     pin = rf'\g<0>"{NAME}=={engine.version}", '
-    source = f'{NAME} = {{path = "./{WHEELS}/{engine.path.name}"}}'
+    source = f'{NAME} = {{path = "./{WHEELS}/{wheel}"}}'
     text = re.sub(r"^dependencies = \[", pin, text, count=1, flags=re.MULTILINE)
     text = _TOOLS.sub(f'"{NAME}[dev]"', text)
     text = _SOURCE.sub(source, text)
     table = "[tool.uv]\n"
+    table_with_links = f"{table}{_FIND_LINKS}"
     if table in text:
-        return text.replace(table, table + _FIND_LINKS)
-    return f"{text}\n{table}{_FIND_LINKS}"
+        return text.replace(table, table_with_links)
+    return f"{text}\n{table_with_links}"

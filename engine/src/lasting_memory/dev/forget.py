@@ -8,7 +8,6 @@ has to be an operator's. `DELETE /memory` does the deletion, and logs who asked 
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import httpx
 from langgraph_sdk import get_sync_client
@@ -17,7 +16,7 @@ from lasting_memory import settings
 
 # Seconds. Everything is deleted while the request waits.
 _FORGET_SECONDS = 600
-_CONVERSATIONS = 1_000  # that are counted
+_MAX_COUNTED_THREADS = 1_000  # that are counted
 
 
 def forget(client: httpx.Client, person: Mapping[str, str], *, confirmed: bool) -> str | None:
@@ -29,41 +28,46 @@ def forget(client: httpx.Client, person: Mapping[str, str], *, confirmed: bool) 
         person: `user_id` and `org_id`.
         confirmed: whether to delete without asking in the terminal.
     """
-    name = f"{person['user_id']} of {person['org_id']}"
-    held = _held(client, person)
-    print(f"{name} has {held}.", flush=True)  # noqa: T201  # a command's answer
+    user_id = person["user_id"]
+    org_id = person["org_id"]
+    amount = _amount_kept(client, person)
+    print(f"{user_id} of {org_id} has {amount}.", flush=True)  # noqa: T201  # a command's answer
     if not confirmed:
         if not sys.stdin.isatty():
             return "Nothing was deleted: add --yes, because nobody is at a terminal to be asked."
         answer = input("All of it is deleted for good. Type the user again to delete it: ")
-        if answer.strip() != person["user_id"]:
+        if answer.strip() != user_id:
             return "Nothing was deleted: the user was typed differently."
-    answered = client.delete("/memory", params=dict(person), timeout=_FORGET_SECONDS)
-    answered.raise_for_status()
-    forgotten = answered.json()
-    counts = [f"{number} {kind}" for kind, number in forgotten["deleted"].items()]
-    deleted = ", ".join(counts)
-    stays = "\n".join(forgotten["kept"])
-    print(f"Deleted: {deleted}. What stays:\n{stays}", flush=True)  # noqa: T201
+    response = client.delete("/memory", params=dict(person), timeout=_FORGET_SECONDS)
+    response.raise_for_status()
+    forgotten = response.json()
+    deleted: dict[str, int] = forgotten["deleted"]
+    counts = [f"{number} {kind}" for kind, number in deleted.items()]
+    listed_counts = ", ".join(counts)
+    what_stays = "\n".join(forgotten["kept"])
+    print(f"Deleted: {listed_counts}. What stays:\n{what_stays}", flush=True)  # noqa: T201
     return None
 
 
-def _held(client: httpx.Client, person: Mapping[str, str]) -> str:
-    """How much the deployment has of a person, so that an operator sees whether it is the right
-    one.
+def _amount_kept(client: httpx.Client, person: Mapping[str, str]) -> str:
+    """How many files and threads the deployment has of a person, in words. An operator sees by it
+    whether it is the right one.
     """
-    listed = client.get("/memory", params=dict(person))
+    response = client.get("/memory", params=dict(person))
     files = "no files of their own"  # as everybody where memory is shared, or there is none
-    if listed.status_code not in {httpx.codes.NOT_FOUND, httpx.codes.CONFLICT}:
-        listed.raise_for_status()
-        memory = listed.json()
-        files = f"{len(memory['files'])} files"
-    query = {"metadata": dict(person), "limit": _CONVERSATIONS, "select": ["thread_id"]}
-    found = client.post("/threads/search", json=query)
-    found.raise_for_status()
-    threads: list[Any] = found.json()
-    more = "or more " if len(threads) == _CONVERSATIONS else ""
-    return f"{files} and {len(threads)} {more}threads"
+    has_files = response.status_code not in {httpx.codes.NOT_FOUND, httpx.codes.CONFLICT}
+    if has_files:
+        response.raise_for_status()
+        memory = response.json()
+        file_count = len(memory["files"])
+        files = f"{file_count} files"
+    query = {"metadata": dict(person), "limit": _MAX_COUNTED_THREADS, "select": ["thread_id"]}
+    response = client.post("/threads/search", json=query)
+    response.raise_for_status()
+    thread_count = len(response.json())
+    if thread_count == _MAX_COUNTED_THREADS:
+        return f"{files} and {thread_count} or more threads"
+    return f"{files} and {thread_count} threads"
 
 
 def main(arguments: Sequence[str] | None = None) -> str | None:
@@ -84,7 +88,9 @@ def main(arguments: Sequence[str] | None = None) -> str | None:
     parser.add_argument("--yes", action="store_true", help="delete without asking")
     args = parser.parse_args(arguments)
     token = settings.given_token()
-    sign_in = {"authorization": f"Bearer {token}"} if token else {"x-auth-scheme": "langsmith"}
+    sign_in = {"x-auth-scheme": "langsmith"}
+    if token:
+        sign_in = {"authorization": f"Bearer {token}"}
     person = {"user_id": args.user, "org_id": args.org}
     try:
         settings.check_server(args.url)

@@ -29,19 +29,24 @@ def upgrade_packages(template: Path) -> None:
     """Pin the newest releases that fit together. Raises `UpgradeError` where there are none, or no
     uv.
     """
-    path = template / "pyproject.toml"
-    text = path.read_text("utf-8")
+    project_path = template / "pyproject.toml"
+    project_text = project_path.read_text("utf-8")
+    document = tomllib.loads(project_text)
+    requirements = unpinned(document)
     try:
         # uv reads the list, too, and would resolve the versions of today.
-        path.write_text(_with_constraints(text, {}), "utf-8")
-        resolved = _resolve(template, unpinned(tomllib.loads(text)))
+        without_versions = _with_constraints(project_text, {})
+        project_path.write_text(without_versions, "utf-8")
+        constraints = _resolve(template, requirements)
     finally:
-        path.write_text(text, "utf-8")
-    (template / "constraints.txt").write_text(resolved, "utf-8")
-    versions = versions_of(resolved)
+        project_path.write_text(project_text, "utf-8")
+    constraints_path = template / "constraints.txt"
+    constraints_path.write_text(constraints, "utf-8")
+    versions = versions_of(constraints)
     for name in ("pyproject.toml", "langgraph.json"):
         path = template / name
-        path.write_text(pinned(path.read_text("utf-8"), versions), "utf-8")
+        text = path.read_text("utf-8")
+        path.write_text(pinned(text, versions), "utf-8")
 
 
 def _resolve(template: Path, requirements: list[str]) -> str:
@@ -49,25 +54,30 @@ def _resolve(template: Path, requirements: list[str]) -> str:
     each. Raises `UpgradeError`.
     """
     # `make` puts it into the environment.
-    beside = str(Path(sys.executable).parent)
-    uv = shutil.which("uv") or shutil.which("uv", path=beside)
+    interpreter = Path(sys.executable)
+    uv = shutil.which("uv") or shutil.which("uv", path=str(interpreter.parent))
     if uv is None:
         raise UpgradeError("make upgrade needs uv: https://docs.astral.sh/uv/")
+    command = [uv, "pip", "compile", "-"]
     engine = template / FOLDER / "pyproject.toml"
-    sources = [str(engine), "--all-extras"] if engine.is_file() else ["--find-links", WHEELS]
-    command = [uv, "pip", "compile", "-", *sources, "--quiet", "--upgrade"]
+    if engine.is_file():
+        command += [str(engine), "--all-extras"]
+    else:
+        command += ["--find-links", WHEELS]
+    command += ["--quiet", "--upgrade"]
     command += ["--no-annotate", "--no-header", "--no-emit-package", NAME]
-    done = subprocess.run(  # noqa: S603
-        [*command, "--python-version", _PYTHON],
+    command += ["--python-version", _PYTHON]
+    process = subprocess.run(  # noqa: S603
+        command,
         cwd=template,
         input="\n".join(requirements),
         text=True,
         check=False,
         stdout=subprocess.PIPE,
     )
-    if done.returncode:  # uv has said why
+    if process.returncode:  # uv has said why
         raise UpgradeError("Nothing was changed: uv found no releases that fit together.")
-    return done.stdout
+    return process.stdout
 
 
 def versions_of(constraints: str) -> dict[str, str]:
@@ -81,21 +91,27 @@ def versions_of(constraints: str) -> dict[str, str]:
 
 
 def unpinned(document: Mapping[str, Any]) -> list[str]:
-    """What a pyproject.toml requires, without exact versions but the engine's: a wheel is one
-    version, and its tools are asked for.
+    """What a pyproject.toml requires, without exact versions.
+
+    A pin of the engine stays, with the tools of its extra `dev`: a wheel is one version.
     """
     project = document["project"]
     requirements = list[str](project["dependencies"])
-    for extra in project.get("optional-dependencies", {}).values():
+    extras = project.get("optional-dependencies", {})
+    for extra in extras.values():
         requirements += extra
-    for group in document.get("dependency-groups", {}).values():
-        # A group may also include another, by a table. The engine is a folder, or pinned above.
-        own = [part for part in group if isinstance(part, str) and not part.startswith(NAME)]
-        requirements += own
-    return [_unpinned(requirement) for requirement in requirements]
+    groups = document.get("dependency-groups", {})
+    for group in groups.values():
+        for part in group:
+            # A group may also include another, by a table. The engine is a folder, or pinned above.
+            is_engine_or_group = not isinstance(part, str) or part.startswith(NAME)
+            if not is_engine_or_group:
+                requirements.append(part)
+    return [_without_version(requirement) for requirement in requirements]
 
 
-def _unpinned(requirement: str) -> str:
+def _without_version(requirement: str) -> str:
+    """A requirement without its exact version; that of the engine keeps it, and gets the extra."""
     if requirement.startswith(NAME):
         return re.sub(rf"^{NAME}==", f"{NAME}[dev]==", requirement)
     return re.sub("==[^;]+", "", requirement)
@@ -109,10 +125,10 @@ def pinned(text: str, versions: Mapping[str, str]) -> str:
     """
 
     def renew(pin: re.Match[str]) -> str:
-        requirement = pin[1]
-        name = re.sub(r"[-_.]+", "-", requirement).lower()
-        version = versions.get(name, pin[3])
-        return f'"{requirement}{pin[2]}=={version}"'
+        requirement, extras, old_version = pin.groups()
+        name = re.sub(r"[-_.]+", "-", requirement)
+        version = versions.get(name.lower(), old_version)
+        return f'"{requirement}{extras}=={version}"'
 
     text = _with_constraints(text, versions)
     text = _PIN.sub(renew, text)
@@ -125,5 +141,6 @@ def pinned(text: str, versions: Mapping[str, str]) -> str:
 def _with_constraints(text: str, versions: Mapping[str, str]) -> str:
     """A text of pyproject.toml with these versions in its list of constraints, if it has one."""
     lines = [f'  "{name}=={version}",\n' for name, version in versions.items()]
-    listed = "".join(lines)
-    return _CONSTRAINTS.sub(f"constraint-dependencies = [\n{listed}]", text)
+    listed_versions = "".join(lines)
+    constraints = f"constraint-dependencies = [\n{listed_versions}]"
+    return _CONSTRAINTS.sub(constraints, text)

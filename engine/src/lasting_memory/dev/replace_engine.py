@@ -1,7 +1,8 @@
 """Another engine in place of the one that a template has: all of it, or nothing.
 
-All is prepared in a folder beside the engine, then swapped by renaming. What git ignores in the
-engine's folder stays, but caches.
+All is prepared in a folder beside the engine (`side`), then swapped by renaming. What git ignores in
+the engine's folder stays (it is kept), but caches. A place is the path of a file or folder of the
+template that is replaced.
 """
 
 import os
@@ -14,11 +15,13 @@ from pathlib import Path
 
 from lasting_memory.dev.engine_source import FOLDER, WHEELS, UpgradeError
 
-# Made by tools, which make them again. Of what git ignores only these go with an old engine.
+# Tools make these, and make them again. Of what git ignores only they go with an old engine.
 _CACHES = (".*_cache", ".hypothesis", "__pycache__", "*.egg-info", "build")
-_MADE_ANEW = shutil.ignore_patterns(*_CACHES)
-# On somebody's machine: no part of an engine.
-_SKIPPED = shutil.ignore_patterns(*_CACHES, ".git", ".venv*", ".env", "node_modules", ".upgrade-*")
+_caches_in = shutil.ignore_patterns(*_CACHES)
+# These are on somebody's machine, and no part of an engine.
+_skipped_in = shutil.ignore_patterns(
+    *_CACHES, ".git", ".venv*", ".env", "node_modules", ".upgrade-*"
+)
 
 
 def replace_engine(
@@ -31,28 +34,31 @@ def replace_engine(
     """
     folder = template / FOLDER
     had_folder = folder.exists()
-    done = False
+    succeeded = False
     try:
         side = Path(tempfile.mkdtemp(prefix=".upgrade-", dir=template))
     except OSError as error:
-        raise UpgradeError(f"Nothing was changed: {_in_one_line(error)}.") from None
+        reason = _in_one_line(error)
+        raise UpgradeError(f"Nothing was changed: {reason}.") from None
     try:
-        new, kept = _prepared(template, engine, texts, side)
+        new_by_place, kept_paths = _prepare(template, engine, texts, side)
         if not dry_run:
-            _swap(new, side / "old")
-        done = True
+            _swap(new_by_place, side / "old")
+        succeeded = True
     except OSError as error:
-        raise UpgradeError(f"Nothing was changed: {_in_one_line(error)}.") from None
+        reason = _in_one_line(error)
+        raise UpgradeError(f"Nothing was changed: {reason}.") from None
     except KeyboardInterrupt:
         raise UpgradeError("Stopped; nothing was changed.") from None
     finally:
-        if had_folder and not done and not folder.exists():  # it could not be put back
+        is_lost = had_folder and not folder.exists()
+        if is_lost and not succeeded:  # it could not be put back
             raise UpgradeError(f"{FOLDER}/ is in {side}/old now; move it back.")
         shutil.rmtree(side, ignore_errors=True)
-    return kept
+    return kept_paths
 
 
-def _prepared(
+def _prepare(
     template: Path, engine: Path, texts: Mapping[Path, str], side: Path
 ) -> tuple[dict[Path, Path | None], list[str]]:
     """What is to come to each place, ready in the folder `side`, None for nothing; and the paths in
@@ -60,91 +66,108 @@ def _prepared(
     """
     folder = template / FOLDER
     wheels = template / WHEELS
-    new: dict[Path, Path | None] = {**_prepared_texts(texts, side)}
+    new_by_place = dict[Path, Path | None]()
+    new_by_place.update(_write_texts(texts, side))
     for wheel in wheels.glob("lasting_memory-*.whl"):  # one of them may be the new one
-        new[wheel] = None
+        new_by_place[wheel] = None
     if engine.resolve() == folder.resolve():
-        return new, []
-    prepared = side / "new"
+        return new_by_place, []
+    new_folder = side / "new"
     if engine.is_file():
-        new[wheels / engine.name] = Path(shutil.copyfile(engine, side / engine.name))
+        place = wheels / engine.name
+        new_by_place[place] = Path(shutil.copyfile(engine, side / engine.name))
     else:
-        _copy(engine, prepared)
-    kept = _keep_ignored(template, prepared)
-    new[folder] = prepared if prepared.exists() else None
-    return new, kept
+        _copy_engine(engine, new_folder)
+    kept_paths = _copy_ignored_files(template, new_folder)
+    new_by_place[folder] = None
+    if new_folder.exists():  # with a wheel, only if something is kept
+        new_by_place[folder] = new_folder
+    return new_by_place, kept_paths
 
 
-def _prepared_texts(texts: Mapping[Path, str], side: Path) -> dict[Path, Path]:
-    """Writes each text into the folder `side`, with the mode of the file whose place it takes."""
-    prepared = dict[Path, Path]()
-    for path, text in texts.items():
-        prepared[path] = side / path.name
-        prepared[path].write_text(text, "utf-8")
-        shutil.copymode(path, prepared[path])
-    return prepared
+def _write_texts(texts: Mapping[Path, str], side: Path) -> dict[Path, Path]:
+    """Write each text into the folder `side`, with the mode of the file whose place it takes.
+
+    Returns the written file of each place.
+    """
+    new_by_place = dict[Path, Path]()
+    for place, text in texts.items():
+        new_file = side / place.name
+        new_file.write_text(text, "utf-8")
+        shutil.copymode(place, new_file)
+        new_by_place[place] = new_file
+    return new_by_place
 
 
-def _copy(engine: Path, new: Path) -> None:
+def _copy_engine(engine: Path, new: Path) -> None:
     """Copy the folder of an engine. Raises `UpgradeError` for one with links, or that is not whole."""
-    for folder, folders, files in os.walk(engine):
-        skipped = _SKIPPED(folder, [*folders, *files])
-        folders[:] = [name for name in folders if name not in skipped]
-        for name in [*folders, *files]:
+    for folder, subfolders, files in os.walk(engine):
+        skipped = _skipped_in(folder, [*subfolders, *files])
+        subfolders[:] = [name for name in subfolders if name not in skipped]
+        for name in [*subfolders, *files]:
             path = Path(folder, name)
             if path.is_symlink() and name not in skipped:
                 raise UpgradeError(
                     f"{path} is a link, and an engine has none; put what it leads to in its place."
                 )
-    shutil.copytree(engine, new, symlinks=True, ignore=_SKIPPED)
-    if not (new / "src" / "lasting_memory" / "__init__.py").is_file():
+    shutil.copytree(engine, new, symlinks=True, ignore=_skipped_in)
+    package = new / "src" / "lasting_memory"
+    if not (package / "__init__.py").is_file():
         raise UpgradeError(f"{engine} has no src/lasting_memory/__init__.py; name a whole engine.")
 
 
-def _keep_ignored(template: Path, new: Path) -> list[str]:
+def _copy_ignored_files(template: Path, new: Path) -> list[str]:
     """Copy what git ignores in `engine/`, but caches, into the new engine. Returns its paths there."""
-    kept = list[str]()
-    for old in _ignored(template):
-        path = old.relative_to(template / FOLDER)
-        _keep(old, new / path)
-        kept.append(str(path))
-    return kept
+    kept_paths = list[str]()
+    folder = template / FOLDER
+    for old in _ignored_paths(template):
+        path = old.relative_to(folder)
+        _copy_kept(old, new / path)
+        kept_paths.append(str(path))
+    return kept_paths
 
 
-def _keep(old: Path, copy: Path) -> None:
+def _copy_kept(old: Path, copy: Path) -> None:
     """Copy a file or folder of the old engine into the new one. Raises `UpgradeError` for a file
     that the new one has, too.
     """
     is_folder = old.is_dir() and not old.is_symlink()
     if is_folder and copy.is_dir():
         for part in sorted(old.iterdir()):
-            if not _MADE_ANEW("", [part.name]):
-                _keep(part, copy / part.name)
+            if not _caches_in("", [part.name]):
+                _copy_kept(part, copy / part.name)
     elif os.path.lexists(copy):
         raise UpgradeError(
             f"git ignores {old}, and the new engine has one, too; move yours away first."
         )
     elif is_folder:
-        shutil.copytree(old, copy, symlinks=True, ignore=_MADE_ANEW)
+        shutil.copytree(old, copy, symlinks=True, ignore=_caches_in)
     else:
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(old, copy, follow_symlinks=False)
 
 
-def _ignored(template: Path) -> list[Path]:
+def _ignored_paths(template: Path) -> list[Path]:
     """The files and folders in `engine/` that git ignores, but caches. Of a folder that it ignores,
     the folder alone.
     """
     folder = template / FOLDER
-    command = [
-        *("git", "ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z"),
-        *("--", FOLDER),
-    ]
-    listed = subprocess.run(command, cwd=template, capture_output=True, check=False).stdout  # noqa: S603
-    paths = [template / os.fsdecode(name) for name in listed.split(b"\0") if name]
+    command = ["git", "ls-files", "--others", "--ignored", "--exclude-standard"]
+    command += ["--directory", "-z", "--", FOLDER]
+    listing = subprocess.run(command, cwd=template, capture_output=True, check=False)  # noqa: S603
+    paths = list[Path]()
+    for name in listing.stdout.split(b"\0"):
+        if name:
+            path = template / os.fsdecode(name)
+            paths.append(path)
     if folder in paths:  # git has nothing in it
         paths = sorted(folder.iterdir())
-    return [path for path in paths if not _MADE_ANEW("", [*path.relative_to(folder).parts])]
+    ignored = list[Path]()
+    for path in paths:
+        names = path.relative_to(folder).parts
+        if not _caches_in("", list(names)):
+            ignored.append(path)
+    return ignored
 
 
 def _swap(new: Mapping[Path, Path | None], old: Path) -> None:
@@ -153,16 +176,17 @@ def _swap(new: Mapping[Path, Path | None], old: Path) -> None:
     """
     old.mkdir()
     with ExitStack() as undo:
-        for number, (place, path) in enumerate(new.items()):
-            was = old / str(number)
+        for number, place in enumerate(new):
+            old_path = old / str(number)
+            new_path = new[place]
             if not place.parent.exists():
                 undo.callback(_remove, place.parent)
                 place.parent.mkdir()
-            undo.callback(_put_back, place, was, existed=place.exists())
+            undo.callback(_put_back, place, old_path, existed=place.exists())
             if place.exists():
-                place.rename(was)
-            if path is not None:
-                path.rename(place)
+                place.rename(old_path)
+            if new_path is not None:
+                new_path.rename(place)
         undo.pop_all()
 
 
@@ -172,26 +196,35 @@ def _remove(folder: Path) -> None:
         folder.rmdir()
 
 
-def _put_back(place: Path, was: Path, *, existed: bool) -> None:
-    """Undo one swap, whether it was done, half done or not begun."""
-    if existed and not was.exists():
+def _put_back(place: Path, old_path: Path, *, existed: bool) -> None:
+    """Undo one swap, whether it was done, half done or not begun.
+
+    `old_path` is where the swap moved what was at the place; `existed` says whether there was any.
+    """
+    if existed and not old_path.exists():
         return
     if place.exists():
-        place.rename(was.with_name(f"{was.name}-new"))
+        new_name = f"{old_path.name}-new"
+        place.rename(old_path.with_name(new_name))
     if existed:
-        was.rename(place)
+        old_path.rename(place)
 
 
 def _in_one_line(error: OSError) -> str:
-    """What failed first. `shutil.Error` has a list of all."""
-    if isinstance(error, shutil.Error) and isinstance(error.args[0], list):
-        path, _, reason = error.args[0][0]
-        return f"{path}: {reason}".replace("\n", " ")
-    return str(error).replace("\n", " ")
+    """What failed first, as a line of text. `shutil.Error` has a list of all."""
+    text = str(error)
+    if isinstance(error, shutil.Error):
+        failures = error.args[0]
+        if isinstance(failures, list):
+            path, _, reason = failures[0]
+            text = f"{path}: {reason}"
+    return text.replace("\n", " ")
 
 
 def refuse_to_lose(template: Path) -> None:
-    """What git has can be brought back: whoever edited the engine is told before it is replaced."""
+    """Raise `UpgradeError` for an `engine/` that git could not bring back: a link, a repository of
+    its own, one with changes that are not committed, or one that git ignores.
+    """
     folder = template / FOLDER
     kind = ""
     if folder.is_symlink():
@@ -206,9 +239,10 @@ def refuse_to_lose(template: Path) -> None:
         return
     status = _git(template, "status", "--porcelain", "--", FOLDER)
     if status.returncode or status.stdout:
-        first = status.stdout.partition("\n")[0].strip() or "it is in no git repository"
+        first_line, _, _ = status.stdout.partition("\n")
+        reason = first_line.strip() or "it is in no git repository"
         raise UpgradeError(
-            f"{FOLDER}/ has changes that are not committed ({first}); commit or undo them first."
+            f"{FOLDER}/ has changes that are not committed ({reason}); commit or undo them first."
         )
     if not (folder / "pyproject.toml").exists():
         return

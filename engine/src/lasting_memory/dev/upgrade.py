@@ -25,7 +25,7 @@ from lasting_memory.dev.engine_source import FOLDER, NAME, WHEELS, Engine, Upgra
 from lasting_memory.dev.pins import upgrade_packages
 from lasting_memory.dev.replace_engine import refuse_to_lose, replace_engine
 
-_NAMED = 10  # paths in a message
+_MAX_NAMED = 10  # paths in a message
 
 
 def upgrade_engine(template: Path, source: Path, current: str, *, dry_run: bool = False) -> str:
@@ -40,42 +40,48 @@ def upgrade_engine(template: Path, source: Path, current: str, *, dry_run: bool 
     engine = read_engine(source)
     refuse_to_lose(template)
     texts = name_engine(template, engine)
-    points = for_fork(
-        template, sources_of(_engine_in_use(template, current)), sources_of(engine.path)
-    )
-    kept = replace_engine(template, engine.path, texts, dry_run=dry_run)
-    summary = (
-        f"The engine was {current} and is {engine.version}, from {source}. {_place(engine, kept)}."
-    )
+    engine_in_use = _engine_in_use(template, current)
+    old_sources = sources_of(engine_in_use)
+    new_sources = sources_of(engine.path)
+    points = for_fork(template, old_sources, new_sources)
+    kept_paths = replace_engine(template, engine.path, texts, dry_run=dry_run)
+    place = _place(engine, kept_paths)
+    summary = f"The engine was {current} and is {engine.version}, from {source}. {place}."
     if dry_run:
         summary = f"Nothing was changed. Without DRY_RUN one would read here: {summary}"
-    return f"{_newer_changes(engine, current)}\n\n{points}\n\n{summary}"
+    changes = _newer_changes(engine, current)
+    return f"{changes}\n\n{points}\n\n{summary}"
 
 
-def _place(engine: Engine, kept: list[str]) -> str:
+def _place(engine: Engine, kept_paths: list[str]) -> str:
     """Where the engine is now, and what of the old folder was kept, in a sentence."""
     place = f"It is the folder {FOLDER}/"
     if engine.path.is_file():
         place = f"It is a wheel in {WHEELS}/, which pyproject.toml pins; {FOLDER}/ is gone"
-    if kept:
-        place += f"; what git ignores in {FOLDER}/ was kept: {', '.join(kept[:_NAMED])}"
+    if kept_paths:
+        listed_paths = ", ".join(kept_paths[:_MAX_NAMED])
+        place += f"; what git ignores in {FOLDER}/ was kept: {listed_paths}"
     return place
 
 
 def _newer_changes(engine: Engine, current: str) -> str:
-    """The sections of its changelog above that of the version in use."""
-    above = f"\n{engine.changelog}".partition(f"\n## {current}")[0]
-    _, heading, sections = above.partition("\n## ")
-    return f"{heading}{sections}".strip() or f"Nothing is listed since {current}."
+    """The sections of its changelog above that of the version in use, or a line that says that
+    there are none.
+    """
+    changelog = f"\n{engine.changelog}"
+    newer, _, _ = changelog.partition(f"\n## {current}")
+    _, heading, sections = newer.partition("\n## ")
+    changes = f"{heading}{sections}".strip()
+    return changes or f"Nothing is listed since {current}."
 
 
 def _engine_in_use(template: Path, current: str) -> Path:
     """The engine that the template has now: its folder, or the wheel of the version in use."""
     folder = template / FOLDER
-    wheels = sorted((template / WHEELS).glob(f"lasting_memory-{current}-*.whl"))
-    if wheels and not (folder / "pyproject.toml").exists():
-        return wheels[0]
-    return folder
+    if (folder / "pyproject.toml").exists():
+        return folder
+    wheels = (template / WHEELS).glob(f"lasting_memory-{current}-*.whl")
+    return min(wheels, default=folder)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -102,7 +108,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             upgrade_packages(Path.cwd())
         else:
             source = Path(args.source)
-            print(upgrade_engine(Path.cwd(), source, version(NAME), dry_run=args.dry_run))  # noqa: T201  # a command's answer
+            current = version(NAME)
+            answer = upgrade_engine(Path.cwd(), source, current, dry_run=args.dry_run)
+            print(answer)  # noqa: T201  # a command's answer
     except UpgradeError as error:
         sys.exit(str(error))
     except KeyboardInterrupt:

@@ -1,4 +1,8 @@
-"""What changed in a person's memory since they last looked, and what was deleted."""
+"""What changed in a person's memory since they last looked, and what was deleted.
+
+A history is a file's revisions, the newest first. A revision's content is None where it deleted the
+file, or where the content is no longer known.
+"""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -42,10 +46,10 @@ from lasting_memory.memory.journal import (
 router = memory_router(IN_TURN)
 # Nobody looked before. Years near the first one would leave the calendar in another time zone.
 _EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
-# Entries of one answer, the newest ones.
-_MOST = 200
+# An answer has at most so many entries, the newest ones.
+_MAX_ENTRIES = 200
 # What is compared for one answer, as `journal.comparison_cost` counts it: about a second.
-_MOST_WORK = 1_500_000
+_MAX_WORK = 1_500_000
 
 
 @router.get("/memory/changes")
@@ -57,18 +61,19 @@ async def changes(caller: Caller, query: MemoryQuery) -> FileChanges:
     not looked at where there are too many, or comparing them takes long; `GET /memory/history` has
     them by file.
     """
-    until = datetime.now(UTC).isoformat()
+    now = datetime.now(UTC)
     since = await controls.seen_until(caller.store, caller.actor)
     histories = await caller.histories()
-    shown, more = await platform.in_thread(_changes_since, histories, since)
-    return FileChanges(since=since or None, until=until, changes=shown, more=more)
+    entries, left_out = await platform.in_thread(_changes_since, histories, since)
+    until = now.isoformat()
+    return FileChanges(since=since or None, until=until, changes=entries, more=left_out)
 
 
 class _Change(NamedTuple):
-    """What one run changed in a file: its revisions one after the other, newest first."""
+    """What one run changed in a file: its revisions that follow each other, newest first."""
 
     path: str
-    now: Revision  # the file's newest revision
+    current: Revision  # the file's newest revision, by whomever
     revisions: list[tuple[Revision, Revision]]  # each with the one before it
 
     @property
@@ -84,28 +89,40 @@ class _Change(NamedTuple):
         return before
 
     @property
+    def has_known_start(self) -> bool:
+        """Whether the revision before the change is there, or the change made the file.
+
+        Without it nobody can tell what the change was, so it cannot be taken back either.
+        """
+        if self.before.number:
+            return True
+        oldest, _ = self.revisions[-1]
+        return oldest.number == 1
+
+    @property
     def work(self) -> int:
-        """How much is compared to show this, as `journal.comparison_cost` counts it."""
+        """How much is compared to show the change, as `journal.comparison_cost` counts it."""
         total = journal.comparison_cost(self.before.content, self.newest.content)
-        now = self.now.content
+        current_content = self.current.content
         for revision, before in self.revisions:
             content = revision.content
             total += journal.comparison_cost(before.content, content)
-            total += journal.comparison_cost(content, now)
+            total += journal.comparison_cost(content, current_content)
         return total
 
-    def shown(self) -> FileChange | None:
-        """The change for a person; None if it was taken back since."""
+    def entry(self) -> FileChange | None:
+        """The change as it is answered; None if it was taken back since."""
+        ids: list[str] | None = None
+        if self.has_known_start:
+            if self._is_taken_back():
+                return None
+            ids = [revision.id for revision, _ in self.revisions]
         newest = self.newest
-        before = self.before
-        oldest, _ = self.revisions[-1]
-        is_known = bool(before.number) or oldest.number == 1
-        if is_known and self._is_taken_back():
-            return None
-        difference = diff(before.content or "", newest.content or "")
+        old_text = self.before.content or ""
+        new_text = newest.content or ""
+        difference = diff(old_text, new_text)
         if difference:
             difference = cut_diff(f"{difference}\n")
-        ids = [revision.id for revision, _ in self.revisions]
         return FileChange(
             path=f"{ROUTE}{self.path}",
             revision=newest.number,
@@ -113,15 +130,16 @@ class _Change(NamedTuple):
             author=author_of(newest.author),
             deleted=newest.content is None,
             diff=difference,
-            changes=ids if is_known else None,
+            changes=ids,
         )
 
     def _is_taken_back(self) -> bool:
         """Whether the file would stay as it is without this change."""
-        content = self.now.content
+        current_content = self.current.content
+        content = current_content
         for revision, before in self.revisions:
             content = without_change(self.path, content, before.content, revision.content)
-        return content == self.now.content
+        return content == current_content
 
 
 def _changes_since(
@@ -129,44 +147,52 @@ def _changes_since(
 ) -> tuple[list[FileChange], int]:
     """The changes in these histories since then, newest first, and how many older ones are left out.
 
-    Blocks.
+    `since` is an ISO time, "" for the beginning. Blocks: call it outside of the event loop.
     """
     all_changes = list[_Change]()
     for path, revisions in histories:
         all_changes += _changes_of_file(path, revisions, since)
     all_changes.sort(key=lambda change: change.newest.at, reverse=True)
-    shown = list[FileChange]()
-    spent = 0
+    entries = list[FileChange]()
+    total_work = 0
     for number, change in enumerate(all_changes):
-        spent += change.work
-        takes_long = number > 0 and spent > _MOST_WORK
-        if takes_long or len(shown) == _MOST:
+        total_work += change.work
+        takes_long = number > 0 and total_work > _MAX_WORK
+        if takes_long or len(entries) == _MAX_ENTRIES:
             left_out = len(all_changes) - number
-            return shown, left_out
-        entry = change.shown()
+            return entries, left_out
+        entry = change.entry()
         if entry:
-            shown.append(entry)
-    return shown, 0
+            entries.append(entry)
+    return entries, 0
 
 
 def _changes_of_file(path: str, revisions: Sequence[Revision], since: str) -> Iterator[_Change]:
-    """The changes of a file since then, newest first. What a memory starts with is none."""
-    earlier = [*revisions[1:], NOTHING]
-    new = list[tuple[Revision, Revision]]()
-    for revision, before in zip(revisions, earlier, strict=True):
+    """The changes of a file since then, newest first. What a memory starts with is no change."""
+    if not revisions:
+        return
+    current = revisions[0]
+    predecessors = [*revisions[1:], NOTHING]
+    new_pairs = list[tuple[Revision, Revision]]()
+    for pair in zip(revisions, predecessors, strict=True):
+        revision, _ = pair
         if revision.at > since:
-            new.append((revision, before))
-    for _, pairs in itertools.groupby(new, key=_run_of):
-        change = _Change(path, revisions[0], list(pairs))
+            new_pairs.append(pair)
+    for _, pairs in itertools.groupby(new_pairs, key=_run_key):
+        change = _Change(path, current, list(pairs))
         author = change.newest.author
         if author.kind != "seed":
             yield change
 
 
-def _run_of(pair: tuple[Revision, Revision]) -> str:
-    """The run that made a revision, which is given with the one before it; its own id without one."""
+def _run_key(pair: tuple[Revision, Revision]) -> str:
+    """The id of the run that made a revision, or the revision's id if no run made it.
+
+    The revision comes with the one before it.
+    """
     revision, _ = pair
-    return revision.author.run_id or revision.id
+    run_id = revision.author.run_id
+    return run_id or revision.id
 
 
 class Seen(Sent):
@@ -185,12 +211,13 @@ async def seen(caller: Caller, query: AboutQuery, body: Seen) -> SeenUntil:
     caller.check_own()
     caller.check_not_shared()
     store = caller.store
-    before = await controls.seen_until(store, caller.actor)
+    last_seen = await controls.seen_until(store, caller.actor)
     now = datetime.now(UTC)
-    until = min(body.until, now).astimezone(UTC)
-    since = max(until.isoformat(), before)
-    is_noted = await controls.set_seen(store, caller.actor, since, caller.began)
-    if not is_noted:
+    until = min(body.until, now)
+    until_utc = until.astimezone(UTC)
+    since = max(until_utc.isoformat(), last_seen)
+    was_set = await controls.set_seen(store, caller.actor, since, caller.began)
+    if not was_set:
         raise HTTPException(409, FORGOTTEN)
     return SeenUntil(since=since)
 
@@ -199,17 +226,20 @@ async def seen(caller: Caller, query: AboutQuery, body: Seen) -> SeenUntil:
 async def trash(caller: Caller, query: MemoryQuery) -> Trash:
     """What was deleted, as far as the histories go back: at most 200 files and 200 lines."""
     histories = await caller.histories()
-    return await platform.in_thread(_trash, histories)
+    return await platform.in_thread(_read_trash, histories)
 
 
 class _DeletedLine(NamedTuple):
     path: str
     text: str
-    revision: Revision  # which took it out last
+    revision: Revision  # the last one that took the line out
 
 
-def _trash(histories: Sequence[tuple[str, list[Revision]]]) -> Trash:
-    """The deleted files and lines in these histories. Blocks."""
+def _read_trash(histories: Sequence[tuple[str, list[Revision]]]) -> Trash:
+    """The deleted files and lines in these histories, the last deleted first.
+
+    Blocks: call it outside of the event loop.
+    """
     files = list[DeletedFile]()
     lines = list[_DeletedLine]()
     for key, revisions in histories:
@@ -218,45 +248,52 @@ def _trash(histories: Sequence[tuple[str, list[Revision]]]) -> Trash:
         path = f"{ROUTE}{key}"
         newest = revisions[0]
         if newest.content is None:
-            files += _deleted_file(path, revisions)
+            file = _deleted_file(path, revisions)
+            if file:
+                files.append(file)
         elif key.endswith((".md", ".txt")):
             lines += _deleted_lines(path, revisions)
     files.sort(key=lambda file: file.at, reverse=True)
     lines.sort(key=lambda line: line.revision.at, reverse=True)
-    shown_lines = [_shown_line(line) for line in lines[:_MOST]]
-    return Trash(files=files[:_MOST], lines=shown_lines)
+    last_files = files[:_MAX_ENTRIES]
+    last_lines = [_line_entry(line) for line in lines[:_MAX_ENTRIES]]
+    return Trash(files=last_files, lines=last_lines)
 
 
-def _deleted_file(path: str, revisions: Sequence[Revision]) -> list[DeletedFile]:
-    """A deleted file, if the content that it had is known."""
+def _deleted_file(path: str, revisions: Sequence[Revision]) -> DeletedFile | None:
+    """The entry of a deleted file; None if the content that it had is not known."""
     if len(revisions) == 1 or revisions[1].content is None:
-        return []
+        return None
     deletion = revisions[0]
-    file = DeletedFile(
-        path=path, changes=[deletion.id], at=deletion.at, author=author_of(deletion.author)
-    )
-    return [file]
+    author = author_of(deletion.author)
+    return DeletedFile(path=path, changes=[deletion.id], at=deletion.at, author=author)
 
 
-def _shown_line(line: _DeletedLine) -> DeletedLine:
-    author = author_of(line.revision.author)
-    return DeletedLine(path=line.path, text=line.text, at=line.revision.at, author=author)
+def _line_entry(line: _DeletedLine) -> DeletedLine:
+    """The entry of a deleted line."""
+    deletion = line.revision
+    author = author_of(deletion.author)
+    return DeletedLine(path=line.path, text=line.text, at=deletion.at, author=author)
 
 
 def _deleted_lines(path: str, revisions: Sequence[Revision]) -> Iterator[_DeletedLine]:
-    """Lines that are not in the newest revision, each once."""
-    present = lines_of(revisions[0].content or "")
-    known = {bare_line(line) for line in present}
+    """The lines of older revisions whose text is not in the newest one, each text once.
+
+    Titles and the lines of a form are left out.
+    """
+    current_lines = lines_of(revisions[0].content or "")
+    known_texts = {bare_line(line) for line in current_lines}
     for new, old in itertools.pairwise(revisions):
-        remaining = set(lines_of(new.content or ""))
-        visible = without_comments(old.content or "", line_breaks=True)
-        for line in lines_of(visible):
+        new_lines = set(lines_of(new.content or ""))
+        old_text = without_comments(old.content or "", line_breaks=True)
+        for line in lines_of(old_text):
+            if line in new_lines:
+                continue
             text = bare_line(line)
-            is_known = line in remaining or text in known
             is_title = text.startswith("#")
-            if is_known or is_title or not text:
+            if not text or is_title or text in known_texts:
                 continue
             if is_form(line):
                 continue
-            known.add(text)
+            known_texts.add(text)
             yield _DeletedLine(path, text, new)

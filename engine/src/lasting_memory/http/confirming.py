@@ -1,4 +1,8 @@
-"""A person's own word for a line of memory that nobody vouched for."""
+"""A person's own word for a line of memory that nobody vouched for.
+
+An entry of a file is a line of text, or a field of JSON with its value. The source of an entry is
+who vouches for it.
+"""
 
 from typing import Annotated, Self
 
@@ -39,14 +43,17 @@ class Confirmed(Sent):
         return self
 
     def means(self, entry: str) -> bool:
-        """Whether an entry of the file is the line or in the field."""
+        """Whether an entry of the file is the line that is confirmed, or in the field that is."""
         if self.text is not None:
             return entry == entry_of(self.text)
         name = field_of(entry)
-        if self.value is not None:
-            return name == self.field and text_of_entry(entry) == " ".join(self.value.split())
-        is_within = name.startswith(f"{self.field}.")
-        return is_within or name == self.field
+        if self.value is None:
+            is_within = name.startswith(f"{self.field}.")
+            return is_within or name == self.field
+        if name != self.field:
+            return False
+        words = self.value.split()
+        return text_of_entry(entry) == " ".join(words)
 
 
 @router.post("/memory/confirm")
@@ -58,23 +65,28 @@ async def confirm(caller: Caller, query: FileQuery, body: Confirmed) -> WrittenF
     caller.check_own()
     key = requests.key_of(query.path)
     item = await caller.store.aget(caller.namespace, key)
-    meant = list[Source]()
+    confirmed_sources = list[Source]()
     if item is not None:
+        text = text_of(item)
         signs = signs_in(item.value)
-        known = await platform.in_thread(sources_in, key, text_of(item), signs)
-        meant = [source for entry, source in known.items() if body.means(entry)]
-    if item is None or not meant:
+        source_by_entry = await platform.in_thread(sources_in, key, text, signs)
+        for entry, source in source_by_entry.items():
+            if body.means(entry):
+                confirmed_sources.append(source)
+    if item is None or not confirmed_sources:
         raise HTTPException(404, f"{query.path} does not say this; read it again.")
-    if lowest(meant) is Source.CONFIRMED:  # a revision would say nothing
-        return WrittenFile(path=query.path, revision=requests.revision_of(item))
+    if lowest(confirmed_sources) is Source.CONFIRMED:  # a revision would say nothing
+        revision_number = requests.revision_of(item)
+        return WrittenFile(path=query.path, revision=revision_number)
 
     def unchanged(before: FileData | None) -> FileData | None:
         return before
 
-    def vouch(entry: str, known: Source | None) -> Source:
+    def vouch(entry: str, source: Source | None) -> Source:
+        """Who vouches for an entry from now on."""
         if body.means(entry):
             return Source.CONFIRMED
-        return known or Source.INFERRED
+        return source or Source.INFERRED
 
     revision = await caller.files.arevise(key, unchanged, vouch=vouch)
     return WrittenFile(path=query.path, revision=revision.number)

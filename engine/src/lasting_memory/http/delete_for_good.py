@@ -1,9 +1,10 @@
 """Deleting one fact for good.
 
 It goes from files and their histories, from what was proposed or declined, from records, and from
-what is consolidated of the conversations in which it was said. It is taken out everywhere, then the
-time is noted: what began before, and may have read it, writes nothing from then on. What such a
-writer had put until then is taken out once more.
+what is consolidated of the conversations in which it was said. It is taken out everywhere (erased),
+then the time is noted: what began before, and may have read it, writes nothing from then on. What
+such a writer had put until then is erased once more. The sources of a fact are the conversations
+that its revisions came from.
 """
 
 import asyncio
@@ -41,17 +42,18 @@ logger = logging.getLogger("api")
 router = requests.memory_router()
 # Seconds in which what is being written at this moment lands, before all is looked through again.
 GRACE_SECONDS = 0.3
-# How often all is looked through.
-_PASSES = 5
-# Deletions of one person that wait for each other.
-_WAITING = 20
+# All is looked through so often, at most.
+_MAX_PASSES = 5
+# So many deletions of one person wait for each other.
+_MAX_WAITING = 20
 # Characters of a line.
-_LINE_CHARS = 10_000
+_MAX_LINE_CHARS = 10_000
 # Conversations that one request deletes.
-_CONVERSATIONS = 100
+_MAX_CONVERSATIONS = 100
 
 
 def _text_of_line(line: str) -> str:
+    """The words of a line, without marks of a list. Raises `ValueError` if it has none."""
     text = bare_line(line)
     if not text:
         raise ValueError("it has no words")
@@ -66,16 +68,17 @@ class FactQuery(requests.OneFile):
 
 
 class FactToDelete(Sent):
-    text: Annotated[str, Field(max_length=_LINE_CHARS), AfterValidator(_text_of_line)]
+    text: Annotated[str, Field(max_length=_MAX_LINE_CHARS), AfterValidator(_text_of_line)]
     conversations: Annotated[
-        list[ThreadId], Field(max_length=_CONVERSATIONS, description="ids of those to delete, too")
+        list[ThreadId],
+        Field(max_length=_MAX_CONVERSATIONS, description="ids of those to delete, too"),
     ] = Field(default_factory=list)
 
 
 IfMatch = Annotated[str | None, Header(description="only if the file is still at this revision")]
 
 
-@router.delete("/memory/fact", dependencies=[requests.in_turn("deletion for good", _WAITING)])
+@router.delete("/memory/fact", dependencies=[requests.in_turn("deletion for good", _MAX_WAITING)])
 async def delete_fact(
     caller: Caller,
     query: Annotated[FactQuery, Query()],
@@ -94,13 +97,14 @@ async def delete_fact(
     the file is at another revision. 503: it came back each time; call again.
     """
     path = query.path
-    chosen = {*body.conversations}
+    chosen_ids = set(body.conversations)
     async with get_client() as client:
-        erasure = await _read(caller, client, path, body.text)
-        known = await erasure.own([*erasure.sources, *chosen])
-        unknown = chosen - known
-        if unknown:
-            raise HTTPException(404, f"You have no conversation {min(unknown)[:40]!r}.")
+        erasure = await _find_erasure(caller, client, path, body.text)
+        own_ids = await erasure.own_threads([*erasure.sources, *chosen_ids])
+        unknown_ids = chosen_ids - own_ids
+        if unknown_ids:
+            unknown_id = min(unknown_ids)
+            raise HTTPException(404, f"You have no conversation {unknown_id[:40]!r}.")
         counts = await erasure.erase(dry_run=True)
         if not counts.total():
             raise HTTPException(
@@ -109,12 +113,9 @@ async def delete_fact(
         if not query.dry_run:
             counts = await erasure.carry_out(path, if_match, body.conversations)
     counts["conversations"] = len(body.conversations)
-    remaining = known - chosen
-    return DeletedFact(
-        path=path,
-        deleted=DeletedCounts(**counts),
-        conversations=[thread_id for thread_id in erasure.sources if thread_id in remaining],
-    )
+    remaining_ids = own_ids - chosen_ids
+    remaining = [thread_id for thread_id in erasure.sources if thread_id in remaining_ids]
+    return DeletedFact(path=path, deleted=DeletedCounts(**counts), conversations=remaining)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,43 +125,45 @@ class _Erasure:
     caller: PersonRequest
     client: LangGraphClient
     fact: Fact
-    places: Sequence[Namespace]
+    namespaces: Sequence[Namespace]
     sources: Sequence[str]  # ids of the conversations that it came from
     newest: Revision  # of the file that was named
 
-    async def own(self, thread_ids: Collection[str]) -> set[str]:
-        """Those of these that are conversations of the person's."""
-        ids = sorted({*thread_ids})
+    async def own_threads(self, thread_ids: Collection[str]) -> set[str]:
+        """Those of these ids that are of conversations of the person's."""
+        ids = sorted(set(thread_ids))
         if not ids:
             return set()
-        agents = self.caller.deployment.agents
-        owned = recall.owned_by(self.caller.actor, agents)
+        caller = self.caller
+        owned = recall.owned_by(caller.actor, caller.deployment.agents)
         threads = await recall.threads_by_id(self.client.threads, ids, owned, ["thread_id"])
         return {str(thread["thread_id"]) for thread in threads}
 
     async def carry_out(
         self, path: str, if_match: str | None, conversations: Collection[str]
     ) -> Counter[str]:
-        """Delete it, and these conversations. Returns how many of what had it."""
+        """Delete it, and these conversations. Returns how many files, proposals and so on had it.
+
+        Raises `HTTPException` 412 if the named file is at another revision than `if_match`, 503 if
+        the fact comes back each time.
+        """
         caller = self.caller
         store = caller.store
         actor = caller.actor
         began = caller.began
-        number = self.newest.number if self.newest.content is not None else 0
-        if if_match is not None and if_match.strip('"') != str(number):
-            raise HTTPException(
-                412, f"{path} is at revision {number} or later by now; read it again."
-            )
-        said_in = await consolidation.saying(
+        expected_id = None
+        if if_match is not None:
+            self._check_revision(path, if_match)
+            expected_id = self.newest.id
+        saying_ids = await consolidation.saying(
             store, self.client, actor, self.fact, deployment=caller.deployment, began=began
         )
-        expected_id = None if if_match is None else self.newest.id
         await self._revise(path, expected_id)
         try:
             await self._delete_conversations(conversations)
-            others = {*self.sources, *said_in} - {*conversations}
-            staying = sorted(await self.own(others))
-            await consolidation.keep_out(store, self.client, actor, staying, began)
+            other_ids = {*self.sources, *saying_ids} - set(conversations)
+            remaining_ids = await self.own_threads(other_ids)
+            await consolidation.keep_out(store, self.client, actor, sorted(remaining_ids), began)
             counts = await self._erase_until_gone()
             if platform.flush:
                 await platform.flush()
@@ -171,10 +174,20 @@ class _Erasure:
             )
         return counts
 
+    def _check_revision(self, path: str, if_match: str) -> None:
+        """Raise `HTTPException` 412 unless the named file is at this revision; 0 is no file."""
+        number = 0
+        if self.newest.content is not None:
+            number = self.newest.number
+        if if_match.strip('"') != str(number):
+            raise HTTPException(
+                412, f"{path} is at revision {number} or later by now; read it again."
+            )
+
     async def _erase_until_gone(self) -> Counter[str]:
         """Erase it until nothing has it. Raises `HTTPException` 503 if it comes back each time."""
         counts = await self.erase()
-        for _ in range(_PASSES):
+        for _ in range(_MAX_PASSES):
             await journal.note_erased(self.caller.store, self.caller.actor)
             await asyncio.sleep(GRACE_SECONDS)
             came_back = await self.erase()
@@ -195,13 +208,14 @@ class _Erasure:
         # An earlier deletion of theirs may have ended since the request came.
         began = journal.Began(caller.actor)
         named_key = key_of(path)
-        for place in self.places:
-            files = _files_in(caller, place, began)
-            texts = await _texts(caller, place)
+        for namespace in self.namespaces:
+            files = _files_in(caller, namespace, began)
+            texts = await _texts_in(caller, namespace)
             for key, content in texts.items():
-                if self.fact.cleaned(key, content) == content:
+                has_fact = self.fact.cleaned(key, content) != content
+                if not has_fact:
                     continue
-                is_named = place == caller.namespace and key == named_key
+                is_named = namespace == caller.namespace and key == named_key
                 expected = expected_id if is_named else None
                 try:
                     await files.arevise(key, self._without(key), expected)
@@ -211,6 +225,8 @@ class _Erasure:
                     ) from None
 
     def _without(self, key: str) -> journal.Change:
+        """The change of a file that takes the fact out."""
+
         def without_fact(before: FileData | None) -> FileData | None:
             if before is None or before["encoding"] != "utf-8":
                 return before
@@ -238,7 +254,7 @@ class _Erasure:
         await recall.drop(caller.store, caller.actor, thread_ids, caller.began)
 
     async def erase(self, *, dry_run: bool = False) -> Counter[str]:
-        """Take it out of all that is stored. Returns how many of what had it.
+        """Take it out of all that is stored. Returns how many files, proposals and so on had it.
 
         With `dry_run` it only counts.
         """
@@ -247,9 +263,11 @@ class _Erasure:
         actor = caller.actor
         began = caller.began
         counts = Counter[str]()
-        for place in self.places:
-            counts += await journal.erase(store, place, self.fact.cleaned, began, dry_run=dry_run)
-            memory = Memory(store, actor, place, caller.deployment, began)
+        for namespace in self.namespaces:
+            counts += await journal.erase(
+                store, namespace, self.fact.cleaned, began, dry_run=dry_run
+            )
+            memory = Memory(store, actor, namespace, caller.deployment, began)
             counts["proposals"] += await memory.erase(self.fact, dry_run=dry_run)
         offers = OffersOfPerson(store, actor, caller.deployment, began)
         counts["offers"] += await offers.erase(self.fact, dry_run=dry_run)
@@ -271,39 +289,41 @@ class _Erasure:
         return +counts  # without what is 0
 
 
-async def _read(caller: PersonRequest, client: LangGraphClient, path: str, text: str) -> _Erasure:
-    """The fact that a line of a file says."""
+async def _find_erasure(
+    caller: PersonRequest, client: LangGraphClient, path: str, text: str
+) -> _Erasure:
+    """The deletion of the fact that a line of a file says, which has not begun."""
     store = caller.store
-    namespace = caller.namespace
     limits = caller.deployment.limits
     key = key_of(path)
     memories = await requests.memories_of(store, caller.actor, caller.deployment)
-    places = sorted({namespace, *memories})
-    revisions = await journal.history(store, namespace, key, limits, caller.began)
+    namespaces = sorted({caller.namespace, *memories})
+    revisions = await journal.history(store, caller.namespace, key, limits, caller.began)
+    newest = NOTHING
+    if revisions:
+        newest = revisions[0]
     texts = dict[str, str]()
     histories = list[tuple[str, list[Revision]]]()
-    for place in places:
-        histories += await journal.histories(store, place, limits)
-        of_place = await _texts(caller, place)
-        texts.update(of_place)
+    for namespace in namespaces:
+        histories += await journal.histories(store, namespace, limits)
+        texts |= await _texts_in(caller, namespace)
 
-    def fact_and_threads() -> tuple[Fact, list[str]]:
+    def fact_and_sources() -> tuple[Fact, list[str]]:
         lines = wordings_in(texts)
         fact = fact_of(text, revisions, lines)
-        threads = fact.threads(histories)
-        return fact, threads
+        thread_ids = fact.threads(histories)
+        sources = [thread_id for thread_id in thread_ids if _is_thread_id(thread_id)]
+        return fact, sources
 
-    fact, threads = await platform.in_thread(fact_and_threads)
-    sources = [thread_id for thread_id in threads if _is_id(thread_id)]
-    newest = revisions[0] if revisions else NOTHING
-    return _Erasure(caller, client, fact, places, sources, newest)
+    fact, sources = await platform.in_thread(fact_and_sources)
+    return _Erasure(caller, client, fact, namespaces, sources, newest)
 
 
-def _files_in(caller: PersonRequest, place: Namespace, began: journal.Began) -> ScopedFiles:
+def _files_in(caller: PersonRequest, namespace: Namespace, began: journal.Began) -> ScopedFiles:
     """The files in a namespace of the person's, for writing."""
     return ScopedFiles(
         caller.deployment,
-        lambda _: place,
+        lambda _: namespace,
         route=ROUTE,
         author=caller.author,
         began=began,
@@ -311,10 +331,11 @@ def _files_in(caller: PersonRequest, place: Namespace, began: journal.Began) -> 
     )
 
 
-async def _texts(caller: PersonRequest, place: Namespace) -> dict[str, str]:
-    """The texts of a memory, by key."""
+async def _texts_in(caller: PersonRequest, namespace: Namespace) -> dict[str, str]:
+    """The texts of a memory, by key; files that are no text, or cannot be read, are left out."""
     texts = dict[str, str]()
-    for item in await journal.all_items(caller.store, place):
+    items = await journal.all_items(caller.store, namespace)
+    for item in items:
         try:
             file = stored_file(item)
         except RefusedWrite:
@@ -324,9 +345,10 @@ async def _texts(caller: PersonRequest, place: Namespace) -> dict[str, str]:
     return texts
 
 
-def _is_id(thread_id: str) -> bool:
+def _is_thread_id(text: str) -> bool:
+    """Whether this is the id of a thread, as the platform spells one."""
     try:
-        written = str(UUID(thread_id))
+        thread_id = UUID(text)
     except ValueError:
         return False
-    return written == thread_id
+    return text == str(thread_id)

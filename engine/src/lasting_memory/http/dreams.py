@@ -32,11 +32,14 @@ async def _after_decision(caller: PersonRequest, dream: consolidation.Dream) -> 
     """A dream that has proposed something, as it is by now: it waits, its person has decided, or the
     conversations that it came of were deleted.
     """
-    proposals = await all_proposals(caller.store, caller.actor)
-    own = [proposal for proposal in proposals if proposal.id.startswith(dream.proposal_id)]
-    if any(proposal.changes for proposal in own):
-        return dream
-    return replace(dream, status="ended", reason="decided" if own else "deleted")
+    is_decided = False
+    for proposal in await all_proposals(caller.store, caller.actor):
+        if not proposal.id.startswith(dream.proposal_id):
+            continue
+        if proposal.changes:  # it waits
+            return dream
+        is_decided = True
+    return replace(dream, status="ended", reason="decided" if is_decided else "deleted")
 
 
 @router.delete("/memory/dream")

@@ -57,57 +57,69 @@ async def facts(caller: Caller, query: MemoryQuery) -> Response:
     file is. `shared` has an entry for each folder of a group of yours.
     """
     items = await caller.items()
-    of_groups = list[tuple[Group, list[Item]]]()
+    items_of_groups = list[tuple[Group, list[Item]]]()
     for group in caller.groups:
         group_items = await journal.all_items(caller.store, group.namespace)
-        of_groups.append((group, group_items))
-    content = await platform.in_thread(_facts_json, caller.deployment, items, of_groups)
+        items_of_groups.append((group, group_items))
+    deployment = caller.deployment
+    content = await platform.in_thread(_facts_json, deployment, items, items_of_groups)
     return Response(content, media_type="application/json")
 
 
 def _facts_json(
-    deployment: Deployment, items: list[Item], of_groups: list[tuple[Group, list[Item]]]
+    deployment: Deployment, items: list[Item], items_of_groups: list[tuple[Group, list[Item]]]
 ) -> bytes:
-    """The facts in these files, and in the files of groups, as JSON. Blocks: there may be 100,000."""
-    by_path = {f"{ROUTE}{item.key}": item for item in items}
-    profile = by_path.get(PROFILE_PATH)
-    day = present_day(deployment, text_of(profile) if profile else None)
-    groups = _sorted_groups(deployment, by_path, day)
+    """The facts in a person's files, and in the files of their groups, as JSON.
+
+    Blocks, as there may be 100,000 facts: call it outside of the event loop.
+    """
+    item_by_path = {f"{ROUTE}{item.key}": item for item in items}
+    profile = item_by_path.get(PROFILE_PATH)
+    profile_text = None
+    if profile:
+        profile_text = text_of(profile)
+    day = present_day(deployment, profile_text)
+    fact_groups = _sorted_groups(deployment, item_by_path, day)
     if deployment.profile and profile is None:
-        groups.append(_empty_profile(deployment.profile))
-        groups.sort(key=_place)
+        empty_profile = _empty_profile(deployment.profile)
+        fact_groups.append(empty_profile)
+        fact_groups.sort(key=_sort_key)
     shared = list[SharedFacts]()
-    for group, group_items in of_groups:
-        shared.append(_shared_facts(deployment, group, group_items))
+    for group, group_items in items_of_groups:
+        shared_facts = _shared_facts(deployment, group, group_items)
+        shared.append(shared_facts)
     usage = stored_files.usage_of(items, deployment.limits)
-    answer: Facts = {"groups": groups, "usage": usage_from(usage), "shared": shared}
+    answer: Facts = {"groups": fact_groups, "usage": usage_from(usage), "shared": shared}
     return orjson.dumps(answer)
 
 
 def _sorted_groups(
-    deployment: Deployment, items: Mapping[str, Item], day: Day | None
+    deployment: Deployment, item_by_path: Mapping[str, Item], day: Day | None
 ) -> list[FactGroup]:
-    """The files, which are given by path, as facts, in the order in which people are shown them."""
-    groups = list[FactGroup]()
-    for path, item in items.items():
-        groups.append(_fact_group(deployment, item, path, day))
-    groups.sort(key=_place)
-    return groups
+    """Files as facts, in the order in which people are shown them."""
+    fact_groups = list[FactGroup]()
+    for path, item in item_by_path.items():
+        fact_group = _fact_group(deployment, item, path, day)
+        fact_groups.append(fact_group)
+    fact_groups.sort(key=_sort_key)
+    return fact_groups
 
 
 def _shared_facts(deployment: Deployment, group: Group, items: list[Item]) -> SharedFacts:
-    by_path = {group.path_of(item.key): item for item in items}
+    """The facts in the files of a group."""
+    item_by_path = {group.path_of(item.key): item for item in items}
     day = present_day(deployment, None)
     return {
         "path": group.path,
         "claim": group.claim,
         "group": group.value,
         "writes": group.writes,
-        "groups": _sorted_groups(deployment, by_path, day),
+        "groups": _sorted_groups(deployment, item_by_path, day),
     }
 
 
 def _empty_profile(profile: type[BaseModel]) -> FactsOfProfile:
+    """The facts of a profile whose file is not there."""
     return {
         "path": PROFILE_PATH,
         "title": "Profile",
@@ -119,17 +131,21 @@ def _empty_profile(profile: type[BaseModel]) -> FactsOfProfile:
     }
 
 
-def _place(group: FactGroup) -> tuple[bool, bool, bool, str]:
-    """Sorts the profile and preferences before topics, and what has no lines last."""
+def _sort_key(group: FactGroup) -> tuple[bool, bool, bool, str]:
+    """Sorts the profile first, then files of the first level, those in folders, and files without
+    facts last; each by path.
+    """
     kind = group["kind"]
     path = group["path"]
+    has_no_facts = kind == "file"
+    is_no_profile = kind != "profile"
     is_in_folder = path.count("/") > ROUTE.count("/") + 1
-    return kind == "file", kind != "profile", is_in_folder, path
+    return has_no_facts, is_no_profile, is_in_folder, path
 
 
 def _fact_group(deployment: Deployment, item: Item, path: str, day: Day | None) -> FactGroup:
-    """A file as facts: as the fields of the profile, as lines, or as neither."""
-    name = item.key.rpartition("/")[2]
+    """A file as facts: as the fields of the profile, as lines, or, without facts, as a file."""
+    _, _, name = item.key.rpartition("/")
     try:
         file = stored_file(item)
     except RefusedWrite as error:
@@ -138,9 +154,9 @@ def _fact_group(deployment: Deployment, item: Item, path: str, day: Day | None) 
     revision = revision_of(item)
     size = len(content.encode())
     modified_at = file.get("modified_at")
-    holds_facts = (
-        file["encoding"] == "utf-8" and name != "index.md" and not item.key.startswith("/skills/")
-    )
+    is_text = file["encoding"] == "utf-8"
+    is_for_agents = name == "index.md" or item.key.startswith("/skills/")
+    holds_facts = is_text and not is_for_agents
     if holds_facts and path == PROFILE_PATH and deployment.profile:
         with suppress(ValueError):  # not of this schema: a file
             return {
@@ -153,7 +169,9 @@ def _fact_group(deployment: Deployment, item: Item, path: str, day: Day | None) 
                 "fields": _fields(deployment.profile, content, signs_in(item.value)),
             }
     elif holds_facts and name.endswith((".md", ".txt")):
-        title, lines = _titled_lines(content, ends_of_file(item, day), signs_in(item.value))
+        ends = ends_of_file(item, day)
+        signs = signs_in(item.value)
+        title, lines = _titled_lines(content, ends, signs)
         return {
             "path": path,
             "title": title or _title_of_name(name),
@@ -184,27 +202,31 @@ def _title_of_name(name: str) -> str:
 def _titled_lines(
     content: str, ends: Sequence[End], signs: str
 ) -> tuple[str, list[FactLine | Heading]]:
-    """The title of a text, which is a heading before all else, and its other lines. `signs` say who
-    vouches for these.
+    """The title of a text, and its other lines. The title is a heading before all else, "" without
+    one. `signs` say who vouches for the lines.
     """
     title = ""
     end_by_number = {end.number: end for end in ends}
-    sources = line_sources(content, signs) if signs else []
+    sources: Sequence[Source | None] = []
+    if signs:
+        sources = line_sources(content, signs)
     visible = without_comments(content, line_breaks=True)
-    lines = list[FactLine | Heading]()
+    entries = list[FactLine | Heading]()
     for line in content_lines(lines_of(visible)):
-        is_first = not (title or lines)
+        is_first = not title and not entries
         if line.is_heading and is_first:
             title = line.text
             continue
         number = line.number
-        source = sources[number] if number < len(sources) else None
         end = end_by_number.get(number)
-        lines.append(_fact_line(line, end, source))
-    return title, lines
+        source = sources[number] if number < len(sources) else None
+        entry = _fact_line(line, end, source)
+        entries.append(entry)
+    return title, entries
 
 
 def _fact_line(line: Line, end: End | None, source: Source | None) -> FactLine | Heading:
+    """A line as it is answered: `end` is the day until which it holds, `source` who vouches for it."""
     if line.is_heading:
         return {"line": line.number, "heading": line.text}
     fact: FactLine = {"line": line.number, "text": line.text}
@@ -223,8 +245,10 @@ def _fact_line(line: Line, end: End | None, source: Source | None) -> FactLine |
 
 
 def _shown_source(source: Source | None) -> Vouched | None:
-    """Who vouches for a fact, where that is to be shown."""
-    return "unconfirmed" if source is Source.UNCONFIRMED else None
+    """What is shown of who vouches for a fact: that nobody does; None where somebody does."""
+    if source is Source.UNCONFIRMED:
+        return "unconfirmed"
+    return None
 
 
 def _fields(profile: type[BaseModel], content: str, signs: str) -> list[ProfileField]:
@@ -232,22 +256,25 @@ def _fields(profile: type[BaseModel], content: str, signs: str) -> list[ProfileF
 
     Raises `ValueError` for another file's content.
     """
-    values = profile.model_validate_json(content or "{}").model_dump(mode="json")
-    schemas = profile.model_json_schema()["properties"]
-    known = field_sources(PROFILE_PATH, content, signs)
-    fields = list[ProfileField]()
+    parsed = profile.model_validate_json(content or "{}")
+    values = parsed.model_dump(mode="json")
+    schema = profile.model_json_schema()
+    field_schemas = schema["properties"]
+    source_by_field = field_sources(PROFILE_PATH, content, signs)
+    entries = list[ProfileField]()
     for name, field in profile.model_fields.items():
-        shown: ProfileField = {
+        entry: ProfileField = {
             "name": name,
             "description": field.description,
             "value": values[name],
-            "schema": schemas.get(name, {}),
+            "schema": field_schemas.get(name, {}),
         }
-        vouched = _shown_source(known.get(name))
+        source = source_by_field.get(name)
+        vouched = _shown_source(source)
         if vouched:
-            shown["source"] = vouched
-        fields.append(shown)
-    return fields
+            entry["source"] = vouched
+        entries.append(entry)
+    return entries
 
 
 class Find(OneMemory):
@@ -264,10 +291,9 @@ async def find(caller: Caller, query: Annotated[Find, Query()]) -> FoundFiles:
     files = await search_files(
         caller.store, caller.namespace, query.q, caller.deployment, query.limit
     )
-    found = list[FoundFile]()
+    entries = list[FoundFile]()
     for file in files:
-        lines = list[FoundLine]()
-        for number, text in file.lines:
-            lines.append(FoundLine(line=number, text=bare_line(text)))
-        found.append(FoundFile(path=file.path, text=file.text, lines=lines))
-    return FoundFiles(found=found)
+        lines = [FoundLine(line=number, text=bare_line(text)) for number, text in file.lines]
+        entry = FoundFile(path=file.path, text=file.text, lines=lines)
+        entries.append(entry)
+    return FoundFiles(found=entries)

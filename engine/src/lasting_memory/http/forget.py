@@ -1,4 +1,7 @@
-"""Forgetting a person: everything of theirs is deleted, and earlier runs write nothing afterwards."""
+"""Forgetting a person: everything of theirs is deleted, and earlier runs write nothing afterwards.
+
+A run goes on until it has ended, also where it was cancelled.
+"""
 
 import asyncio
 import json
@@ -28,16 +31,16 @@ from lasting_memory.recall import owned_by, stop_embedding
 
 logger = logging.getLogger("api")
 router = requests.memory_router()
-# Threads that are found at once.
-_IDS = 1_000
+# A search finds so many threads, at most.
+_MAX_IDS = 1_000
 # Seconds that cancelled runs have to end. A slower run writes no memory, because it began before.
 STOP_SECONDS = 10.0
 # Seconds in which what is being written at this moment lands, before all is deleted.
 FORGET_GRACE_SECONDS = 0.5
-# How often what came back is deleted.
-_PASSES = 5
+# What came back is deleted so often, at most.
+_MAX_PASSES = 5
 # Items, threads and runs that are deleted at once: others' requests come in between.
-_DELETED = 100
+_MAX_DELETED = 100
 
 
 @router.delete("/memory")
@@ -53,10 +56,10 @@ async def forget_me(caller: Caller, query: AboutQuery, body: NoBody = None) -> F
             conversations = 0
             for metadata in owned_by(actor, caller.deployment.agents):
                 conversations += await client.threads.count(metadata=metadata)
-            deleted = await forget(caller.store, client, actor, caller.deployment)
-            deleted["conversations"] = conversations
+            counts = await forget(caller.store, client, actor, caller.deployment)
+            counts["conversations"] = conversations
             # Of conversations that a killed development server lost from its list.
-            deleted["unlisted_threads"] = await checkpoints.delete_checkpoints(
+            counts["unlisted_threads"] = await checkpoints.delete_checkpoints(
                 client, actor.user_id, actor.org_id
             )
         if platform.flush:
@@ -69,38 +72,41 @@ async def forget_me(caller: Caller, query: AboutQuery, body: NoBody = None) -> F
             actor.user_id,
             caller.author.user_id,
         )
+    nonzero_counts = +counts
     return Forgotten(
-        deleted={"runs": 0, "threads": 0, "memories": 0, **+deleted},
-        kept=_kept(caller.deployment, actor),
-        stays=_stays(caller.deployment),
+        deleted={"runs": 0, "threads": 0, "memories": 0, **nonzero_counts},
+        kept=_what_stays(caller.deployment, actor),
+        stays=_kinds_that_stay(caller.deployment),
     )
 
 
-def _kept(deployment: Deployment, actor: identity.Actor) -> list[str]:
+def _what_stays(deployment: Deployment, actor: identity.Actor) -> list[str]:
     """What stays of a person who is forgotten, in sentences."""
-    traces = f'and(eq(metadata_key, "user_id"), eq(metadata_value, {json.dumps(actor.user_id)}))'
-    kept = [
+    user_id = json.dumps(actor.user_id)
+    traces = f'and(eq(metadata_key, "user_id"), eq(metadata_value, {user_id}))'
+    sentences = [
         "The time at which you were forgotten, with your identity and nothing else: runs from before are known by it.",
         f"Traces, where this deployment sends them to LangSmith. An operator finds them there by {traces}",
     ]
     for path, scope in deployment.routes.items():
         if scope.claim:
-            kept.append(
+            sentences.append(
                 f"Files in {path}: they are the group's, with the lines of yours that were accepted there."
             )
     if deployment.has_memory and deployment.memory.is_shared:
-        kept.append("Shared memory (MEMORY_SCOPE=assistant): it is everybody's.")
-    return kept
+        sentences.append("Shared memory (MEMORY_SCOPE=assistant): it is everybody's.")
+    return sentences
 
 
-def _stays(deployment: Deployment) -> list[Stays]:
-    """The same in a word each."""
-    stays: list[Stays] = ["time", "traces"]
-    if any(scope.claim for scope in deployment.routes.values()):
-        stays.append("groups")
+def _kinds_that_stay(deployment: Deployment) -> list[Stays]:
+    """What stays of a person who is forgotten, in a word each."""
+    kinds: list[Stays] = ["time", "traces"]
+    scopes_of_routes = deployment.routes.values()
+    if any(scope.claim for scope in scopes_of_routes):
+        kinds.append("groups")
     if deployment.memory.is_shared:
-        stays.append("shared")
-    return stays
+        kinds.append("shared")
+    return kinds
 
 
 async def forget(
@@ -116,88 +122,107 @@ async def forget(
     (`memories`, `journal`, ...).
     """
     counts = Counter[str]()
-    stopped = set[str]()
-    going = set[str]()
+    cancelled_runs = set[str]()
+    busy_threads = set[str]()
     deadline = time.monotonic() + STOP_SECONDS
     # Also the namespace of the default MEMORY_SCOPE, which the deployment may have had before.
-    default = scopes.person().namespace(actor, deployment.default_assistant)
-    files = {default}
-    for _ in range(_PASSES):
+    default_namespace = scopes.person().namespace(actor, deployment.default_assistant)
+    memory_namespaces = {default_namespace}
+    for _ in range(_MAX_PASSES):
         await journal.forget(store, actor)
         await stop_embedding(actor)
-        going = await _stop_runs(client, actor, stopped, deadline)
-        if counts["runs"] != len(stopped):
-            counts["runs"] = len(stopped)
+        busy_threads = await _stop_runs(client, actor, cancelled_runs, deadline)
+        if counts["runs"] != len(cancelled_runs):
+            counts["runs"] = len(cancelled_runs)
             await journal.forget(store, actor)  # a run may have begun after the first
         await asyncio.sleep(FORGET_GRACE_SECONDS)
-        counts["threads"] += await _delete_threads(client, actor, going)
+        counts["threads"] += await _delete_threads(client, actor, busy_threads)
         memories = await requests.memories_of(store, actor, deployment)
-        files.update(memories)
+        memory_namespaces.update(memories)
         offers = OffersOfPerson(store, actor, deployment)
         await offers.withdraw_all()
-        for namespace in namespaces.namespaces_of(actor, sorted(files)):
+        for namespace in namespaces.namespaces_of(actor, sorted(memory_namespaces)):
             kind = namespace[0]
             counts[kind] += await _delete_items(store, namespace)
         # Also of what was written meanwhile.
         memories = await requests.memories_of(store, actor, deployment)
-        files.update(memories)
-        if await _has_nothing(store, client, actor, files):
+        memory_namespaces.update(memories)
+        if await _has_nothing(store, client, actor, memory_namespaces):
             return +counts
-    why = "Something of yours came back each time."
-    if going:
-        why = f"Runs of yours could not be stopped yet: {', '.join(going)}."
-    raise HTTPException(503, f"{why} All else is deleted; call again.")
+    reason = "Something of yours came back each time."
+    if busy_threads:
+        listed_threads = ", ".join(busy_threads)
+        reason = f"Runs of yours could not be stopped yet: {listed_threads}."
+    raise HTTPException(503, f"{reason} All else is deleted; call again.")
 
 
 async def _has_nothing(
     store: BaseStore,
     client: LangGraphClient,
     actor: identity.Actor,
-    files: Collection[Namespace],
+    memory_namespaces: Collection[Namespace],
 ) -> bool:
-    """Whether nothing of a person is left, with their files in these namespaces."""
+    """Whether nothing of a person is left: no item of the store, and no thread."""
     searches = list[SearchOp]()
-    for namespace in namespaces.namespaces_of(actor, sorted(files)):
-        searches.append(SearchOp(namespace, limit=1))
-    if any(await store.abatch(searches)):
+    for namespace in namespaces.namespaces_of(actor, sorted(memory_namespaces)):
+        search = SearchOp(namespace, limit=1)
+        searches.append(search)
+    results = await store.abatch(searches)
+    if any(results):
         return False
-    return not await _own(client, actor)
+    thread_ids = await _thread_ids(client, actor)
+    return not thread_ids
 
 
 async def _stop_runs(
-    client: LangGraphClient, actor: identity.Actor, stopped: set[str], deadline: float
+    client: LangGraphClient, actor: identity.Actor, cancelled_runs: set[str], deadline: float
 ) -> set[str]:
-    """Cancel all runs and wait until they have ended.
+    """Cancel all runs of a person, and wait until they have ended, or until the deadline.
 
-    Adds their ids to `stopped`; returns the threads in which one goes on.
+    Adds their ids to `cancelled_runs`. Returns the threads in which one goes on.
     """
     while True:
-        busy = await _own(client, actor, status="busy")
-        going = busy
-        if platform.runs_going is not None:
-            counted = [thread_id for thread_id, runs in platform.runs_going.items() if runs > 0]
-            going = await _own(client, actor, ids=counted) if counted else set()
-        for thread_id in busy | going:
-            await cancel_runs(client, thread_id, stopped)
+        listed_as_busy = await _thread_ids(client, actor, status="busy")
+        busy_threads = await _threads_with_runs(client, actor, listed_as_busy)
+        for thread_id in listed_as_busy | busy_threads:
+            await cancel_runs(client, thread_id, cancelled_runs)
         is_too_late = time.monotonic() > deadline
-        if not going or is_too_late:
-            return going
+        if not busy_threads or is_too_late:
+            return busy_threads
         await asyncio.sleep(0.05)
 
 
-async def _own(client: LangGraphClient, actor: identity.Actor, **wanted: Any) -> set[str]:
+async def _threads_with_runs(
+    client: LangGraphClient, actor: identity.Actor, listed_as_busy: set[str]
+) -> set[str]:
+    """The person's threads in which a run goes on: those that the platform lists as busy.
+
+    A server that counts its runs itself (`platform.runs_going`) knows better.
+    """
+    if platform.runs_going is None:
+        return listed_as_busy
+    everybodys = [thread_id for thread_id, runs in platform.runs_going.items() if runs > 0]
+    if not everybodys:
+        return set()
+    return await _thread_ids(client, actor, ids=everybodys)
+
+
+async def _thread_ids(client: LangGraphClient, actor: identity.Actor, **query: Any) -> set[str]:
+    """Ids of the person's threads that fit the query, at most `_MAX_IDS`."""
     threads = await client.threads.search(
-        **wanted, metadata=asdict(actor), limit=_IDS, select=["thread_id"]
+        **query, metadata=asdict(actor), limit=_MAX_IDS, select=["thread_id"]
     )
     return {str(thread["thread_id"]) for thread in threads}
 
 
-async def _delete_threads(client: LangGraphClient, actor: identity.Actor, going: set[str]) -> int:
-    """Delete all threads but these, with their runs and checkpoints; returns their number."""
+async def _delete_threads(
+    client: LangGraphClient, actor: identity.Actor, busy_threads: set[str]
+) -> int:
+    """Delete all threads but the busy ones, with their runs and checkpoints; returns their number."""
     deleted = 0
     while True:
-        own = await _own(client, actor)
-        thread_ids = sorted(own - going)[:_DELETED]
+        all_ids = await _thread_ids(client, actor)
+        thread_ids = sorted(all_ids - busy_threads)[:_MAX_DELETED]
         if not thread_ids:
             return deleted
         answer = await client.threads.prune(thread_ids)
@@ -211,7 +236,7 @@ async def _delete_items(store: BaseStore, namespace: Namespace) -> int:
     """Delete all items of a namespace; returns their number."""
     deleted = 0
     while True:
-        items = await store.asearch(namespace, limit=_DELETED)
+        items = await store.asearch(namespace, limit=_MAX_DELETED)
         if not items:
             return deleted
         deletions = [PutOp(item.namespace, item.key, None) for item in items]

@@ -13,7 +13,7 @@ from lasting_memory.memory.proposals import rules_of
 
 router = requests.memory_router(IS_ON, requests.IN_TURN)
 # What is compared for one answer with proposals, as `journal.comparison_cost` counts it: about a second.
-_MOST_WORK = 1_500_000
+_MAX_WORK = 1_500_000
 
 
 @router.get("/memory/proposals")
@@ -24,14 +24,14 @@ async def list_proposals(caller: Caller, query: MemoryQuery) -> Proposals:
     decided.
     """
     memory = caller.memory
-    shown, more = await memory.shown_proposals(_MOST_WORK)
-    decided = list[ProposalOutcome]()
+    shown, more = await memory.shown_proposals(_MAX_WORK)
+    outcomes = list[ProposalOutcome]()
     for proposal in await memory.proposals():
         if rules_of(proposal.kind).shows_decisions and proposal.decided:
-            outcome = ProposalOutcome.model_validate(proposal.outcome())
-            decided.append(outcome)
+            outcome = proposal.outcome()
+            outcomes.append(ProposalOutcome.model_validate(outcome))
     proposals = [Proposal.model_validate(proposal) for proposal in shown]
-    return Proposals(proposals=proposals, more=more, decided=decided)
+    return Proposals(proposals=proposals, more=more, decided=outcomes)
 
 
 class ChosenLine(Sent):
@@ -74,17 +74,19 @@ async def decide_proposal(
     it was decided already.
     """
     caller.check_own()
+    chosen_by_path = body.lines or {}
     lines = dict[str, dict[int, str | None]]()
-    for path, chosen in (body.lines or {}).items():
-        lines[path] = {line.line: line.text for line in chosen}
-    refused = await caller.memory.decide(
+    for path, chosen_lines in chosen_by_path.items():
+        lines[path] = {line.line: line.text for line in chosen_lines}
+    error_by_path = await caller.memory.decide(
         proposal_id, accept=body.accept, paths=body.files, lines=lines
     )
+    errors = list(error_by_path.values())
     return DecidedProposal(
         id=proposal_id,
         accepted=body.accept,
-        refused={path: str(error) for path, error in refused.items()},
-        notes=_notes([*refused.values()]),
+        refused={path: str(error) for path, error in error_by_path.items()},
+        notes=_notes(errors),
     )
 
 
@@ -95,6 +97,6 @@ def _notes(errors: list[ValueError]) -> list[Note]:
         kind = getattr(error, "kind", "")
         if not kind:
             return []
-        note = Note.model_validate(consolidation.note(kind))
-        notes.append(note)
+        note = consolidation.note(kind)
+        notes.append(Note.model_validate(note))
     return notes

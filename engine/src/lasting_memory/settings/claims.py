@@ -35,16 +35,24 @@ def is_peoples_own(path: str) -> bool:
 
     Such a claim proves nothing.
     """
-    return not _PEOPLES_OWN.isdisjoint(re.split("[./:]", path.casefold()))
+    names = re.split("[./:]", path.casefold())
+    return any(name in _PEOPLES_OWN for name in names)
 
 
 def is_scope(text: str) -> bool:
-    return "openid" in text.split() and text.isascii() and text.isprintable()
+    """Whether a text lists scopes, `openid` among them, as a request can carry it."""
+    if not text.isascii() or not text.isprintable():
+        return False
+    return "openid" in text.split()
 
 
 def is_providers(path: str) -> bool:
+    """Whether only the provider writes the claim at this path, as far as its name tells."""
     return not is_peoples_own(path)
 
 
 def names_person(path: str) -> bool:
-    return path not in _OF_THE_TOKEN and not is_peoples_own(path)
+    """Whether the claim at this path may name a person: it is neither the token's nor self-written."""
+    if path in _OF_THE_TOKEN:
+        return False
+    return not is_peoples_own(path)

@@ -44,8 +44,10 @@ def given_token() -> str:
 
 
 def dev_address() -> str:
-    """The address at which `make dev` last started a server."""
-    return DEV_ADDRESS.read_text("utf-8") if DEV_ADDRESS.exists() else "http://127.0.0.1:2024"
+    """The address at which `make dev` last started a server, or its default one."""
+    if not DEV_ADDRESS.exists():
+        return "http://127.0.0.1:2024"
+    return DEV_ADDRESS.read_text("utf-8")
 
 
 def check_server(url: str) -> None:
@@ -53,8 +55,10 @@ def check_server(url: str) -> None:
 
     It asks once, where the SDK's client would try six times.
     """
+    timeout = httpx.Timeout(60, connect=5)
     try:
-        httpx.get(f"{url}/ok", timeout=httpx.Timeout(60, connect=5), trust_env=False).json()
+        answer = httpx.get(f"{url}/ok", timeout=timeout, trust_env=False)
+        answer.json()
     except (httpx.HTTPError, httpx.InvalidURL, ValueError):
         raise SettingsError(
             f"No deployment answers at {url}; start one with `make dev`, or name another with --url."
@@ -63,7 +67,9 @@ def check_server(url: str) -> None:
 
 def unanswered(error: httpx.TransportError | httpx.HTTPStatusError) -> str:
     """What a server answered to a command, or that it did not, in one line."""
+    url = error.request.url
     if isinstance(error, httpx.HTTPStatusError):
         response = error.response
-        return f"{error.request.url} answered {response.status_code}: {response.text[:300]}"
-    return f"{error.request.url} does not answer: {error!r}"
+        text = response.text[:300]
+        return f"{url} answered {response.status_code}: {text}"
+    return f"{url} does not answer: {error!r}"

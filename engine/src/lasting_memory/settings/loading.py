@@ -61,9 +61,11 @@ def _values_of_dev_server(environ: Mapping[str, str], host: str) -> dict[str, An
 
 def _fault(error: ValidationError) -> str:
     """The first value that cannot be used, and what to use, in one line. It shows no secret."""
-    detail = error.errors(include_url=False)[0]
+    details = error.errors(include_url=False)
+    detail = details[0]
     name = str(detail["loc"][0])
-    field = cast("Any", Settings).__pydantic_fields__[name]
+    all_fields = cast("Any", Settings).__pydantic_fields__
+    field = all_fields[name]
     variable = field.title or name.upper()
     fix = field.description
     if not fix:

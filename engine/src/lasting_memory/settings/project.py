@@ -43,7 +43,9 @@ def object_of(value: object, where: str, example: str) -> dict[str, Any]:
 
 def http_of(served: str | None) -> dict[str, Any]:
     """The `http` block that the platform hands to its server in LANGGRAPH_HTTP."""
-    block = json_of(served, "LANGGRAPH_HTTP") if served else None
+    block = None
+    if served:
+        block = json_of(served, "LANGGRAPH_HTTP")
     return object_of(block, "LANGGRAPH_HTTP", _HTTP)
 
 
@@ -76,9 +78,14 @@ def registered_graphs(folder: Path) -> tuple[str, ...]:
     """
     served = os.environ.get("LANGSERVE_GRAPHS")
     if served:
-        return tuple(object_of(json_of(served, "LANGSERVE_GRAPHS"), "LANGSERVE_GRAPHS", _GRAPHS))
-    graphs = project_config(folder).get("graphs")
-    return tuple(object_of(graphs, f"{folder / 'langgraph.json'}: graphs", _GRAPHS))
+        where = "LANGSERVE_GRAPHS"
+        graphs = json_of(served, where)
+    else:
+        path = folder / "langgraph.json"
+        where = f"{path}: graphs"
+        config = project_config(folder)
+        graphs = config.get("graphs")
+    return tuple(object_of(graphs, where, _GRAPHS))
 
 
 def served_http(folder: Path) -> dict[str, Any]:
@@ -94,7 +101,8 @@ def served_http(folder: Path) -> dict[str, Any]:
 
 def project_http(folder: Path) -> dict[str, Any]:
     """The `http` block of langgraph.json; an empty one if it has none. Raises as `project_config`."""
-    return block_of(project_config(folder), "http", folder)
+    config = project_config(folder)
+    return block_of(config, "http", folder)
 
 
 def block_of(config: Mapping[str, Any], name: str, folder: Path = Path()) -> dict[str, Any]:
@@ -102,4 +110,7 @@ def block_of(config: Mapping[str, Any], name: str, folder: Path = Path()) -> dic
 
     Raises `SettingsError` for what is no object.
     """
-    return object_of(config.get(name), f"{folder / 'langgraph.json'}: {name}", _BLOCKS[name])
+    path = folder / "langgraph.json"
+    block = config.get(name)
+    example = _BLOCKS[name]
+    return object_of(block, f"{path}: {name}", example)

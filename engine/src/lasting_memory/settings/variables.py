@@ -36,7 +36,8 @@ def _fires(cron: str) -> bool:
 
 def listed(text: str) -> list[str]:
     """The values of a setting that lists them with commas."""
-    return [part.strip() for part in text.split(",") if part.strip()]
+    values = [part.strip() for part in text.split(",")]
+    return [value for value in values if value]
 
 
 # A description says what to use in place of a bad value. Fields with `repr=False` hold secrets, and
@@ -204,7 +205,9 @@ class Settings:
         """
         if self.accepts_dev_tokens:
             return "dev"
-        return "provider" if self.auth_client_id else "token"
+        if self.auth_client_id:
+            return "provider"
+        return "token"
 
     @property
     def page_issuer(self) -> str | None:
@@ -216,8 +219,11 @@ class Settings:
 
     @property
     def page_origin(self) -> str | None:
-        """The origin of `page_issuer`."""
-        return origin_of(self.page_issuer) if self.page_issuer else None
+        """The origin of `page_issuer`; None without one."""
+        issuer = self.page_issuer
+        if issuer is None:
+            return None
+        return origin_of(issuer)
 
     @property
     def uses_jwt(self) -> bool:

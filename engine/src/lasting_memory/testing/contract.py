@@ -85,13 +85,16 @@ class Scripted(BaseChatModel):
 
     def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
         self.shown.append(messages)
-        script = self.script.pop(0) if self.script else []
-        calls = list[Any]()
-        for name, args in script:
-            call_id = uuid.uuid4().hex
-            calls.append({"name": name, "args": args, "id": call_id, "type": "tool_call"})
-        text = "" if calls else "done"
-        message = AIMessage(text, tool_calls=calls)
+        message = AIMessage("done")
+        scripted_calls: list[Call] = []
+        if self.script:
+            scripted_calls = self.script.pop(0)
+        if scripted_calls:
+            tool_calls = list[Any]()
+            for name, args in scripted_calls:
+                call_id = uuid.uuid4().hex
+                tool_calls.append({"name": name, "args": args, "id": call_id, "type": "tool_call"})
+            message = AIMessage("", tool_calls=tool_calls)
         generation = ChatGeneration(message=message)
         return ChatResult(generations=[generation])
 
@@ -120,19 +123,23 @@ class World:
         self.deployment = deployment
         self.model = Scripted(script=[], shown=[], tools={})
         self.store = InMemoryStore()
-        graph = build_agent(deployment, self.model)
-        self.graph = graph.copy()
-        self.graph.store = self.store
-        self.graph.checkpointer = InMemorySaver()
+        agent = build_agent(deployment, self.model)
+        graph = agent.copy()
+        graph.store = self.store
+        graph.checkpointer = InMemorySaver()
+        self.graph = graph
         policies = namespaces.policies(ALICE.org_id)
         self.put(policies, "/rule.md", f"# Rule\n\n- {RULE}\n")
         if deployment.has_memory:
             memory = self.memory(ALICE)
-            self.put(memory, "/preferences.md", f"- {SECRET}\n")
-            self.put(memory, self.shown_key(), f"- {SECRET}\n")
+            secret_file = f"- {SECRET}\n"
+            self.put(memory, "/preferences.md", secret_file)
+            self.put(memory, self.shown_key(), secret_file)
 
     def memory(self, actor: Actor) -> tuple[str, ...]:
-        return self.deployment.memory.namespace(actor, self.deployment.default_assistant)
+        """The namespace of a person's memory."""
+        deployment = self.deployment
+        return deployment.memory.namespace(actor, deployment.default_assistant)
 
     def shown_key(self) -> str:
         """A file of memory that prompts show, as the store names it."""
@@ -146,18 +153,21 @@ class World:
 
     async def turn(self, actor: Actor, *script: Sequence[Call], **state: Any) -> Scripted:
         """One message of a person in a new conversation, after which the model makes these calls."""
-        self.model.shown.clear()
-        self.model.script.clear()
+        model = self.model
+        model.shown.clear()
+        model.script.clear()
         for calls in script:
-            self.model.script.append(list(calls))
-        config: RunnableConfig = {"configurable": {"thread_id": uuid.uuid4().hex}}
+            model.script.append(list(calls))
+        thread_id = uuid.uuid4().hex
+        config: RunnableConfig = {"configurable": {"thread_id": thread_id}}
         context = Context(actor.user_id, actor.org_id)
         message = {"role": "user", "content": "go on"}
+        run_input = {"messages": [message], **state}
         try:
-            await self.graph.ainvoke({"messages": [message], **state}, config, context=context)
+            await self.graph.ainvoke(run_input, config, context=context)
         except SettingsError as error:  # a part is missing, of which the run itself says so
             raise AssertionError(str(error)) from None
-        return self.model
+        return model
 
     async def subagents(self) -> list[str]:
         """The names under which the agent delegates; none if it does not."""
@@ -171,18 +181,20 @@ class World:
         """Calls by which the agent's own tools would write these paths."""
         calls = list[Call]()
         for path in paths:
-            by_name = {
-                "write_file": {"file_path": path, "content": FORGED},
-                "edit_file": {"file_path": path, "old_string": RULE, "new_string": FORGED},
-                "append_memory": {"path": path, "text": FORGED},
-                "delete": {"file_path": path},
-            }
-            for name, args in by_name.items():
-                if name in self.model.tools:
-                    calls.append((name, args))
+            possible_calls: list[Call] = [
+                ("write_file", {"file_path": path, "content": FORGED}),
+                ("edit_file", {"file_path": path, "old_string": RULE, "new_string": FORGED}),
+                ("append_memory", {"path": path, "text": FORGED}),
+                ("delete", {"file_path": path}),
+            ]
+            for call in possible_calls:
+                tool_name, _ = call
+                if tool_name in self.model.tools:
+                    calls.append(call)
         return calls
 
     def items(self, root: str) -> Contents:
+        """The contents of all files below a root of namespaces, by namespace and key."""
         contents = Contents()
         for item in self.store.search((root,), limit=1_000):
             place = (item.namespace, item.key)
@@ -228,31 +240,36 @@ class Contract:
             ("ls", {"path": "/memories/"}),
             ("search_memories", {"query": SECRET}),
         ]
-        own = await world.turn(ALICE, reads)
-        assert SECRET in own.prompts()[0], (
+        model = await world.turn(ALICE, reads)
+        assert SECRET in model.prompts()[0], (
             f"{path} is not in its own person's prompt; build the agent with middleware(d)."
         )
-        assert SECRET in own.answers(), (
+        assert SECRET in model.answers(), (
             "a person's own files cannot be read; build the agent with file_system(d)."
         )
-        others = [EVE] if self.deployment.memory.is_shared else [BOB, EVE]
-        for other in others:
-            model = await world.turn(other, reads)
+        strangers = [EVE]
+        if not self.deployment.memory.is_shared:
+            strangers.append(BOB)
+        for stranger in strangers:
+            model = await world.turn(stranger, reads)
+            answers = model.answers()
             # An answer may repeat what was looked for.
-            answers = model.answers().replace(f"'{SECRET}'", "")
-            seen = "\n".join([*model.prompts(), answers])
-            assert SECRET not in seen, other
+            answers = answers.replace(f"'{SECRET}'", "")
+            shown_texts = [*model.prompts(), answers]
+            assert SECRET not in "\n".join(shown_texts), stranger
 
     async def test_no_tool_and_no_spelling_of_a_path_writes_a_policy(self, world: World) -> None:
         names = await world.subagents()
         before = world.items("policies")
-        await world.turn(ALICE, world.writes(POLICIES))
+        writes = world.writes(POLICIES)
+        await world.turn(ALICE, writes)
         assert world.items("policies") == before, (
             "the agent wrote a policy; give it **file_system(d) as it is."
         )
         for name in names:
             task = ("task", {"description": "go on", "subagent_type": name})
-            await world.turn(ALICE, [task], world.writes(POLICIES))
+            writes = world.writes(POLICIES)
+            await world.turn(ALICE, [task], writes)
             assert world.items("policies") == before, (
                 f"the subagent {name!r} wrote a policy; give it by subagents(d, ...)."
             )
@@ -260,15 +277,18 @@ class Contract:
     async def test_a_forged_path_reaches_nobody_else_s_memory(self, world: World) -> None:
         self.needs_memory()
         await world.turn(ALICE)
-        await world.turn(ALICE, world.writes(OTHERS))
-        kept = world.items("memories")
-        written = {namespace for namespace, _ in kept}
-        assert written == {world.memory(ALICE)}
-        for _, key in kept:
+        writes = world.writes(OTHERS)
+        await world.turn(ALICE, writes)
+        places = world.items("memories").keys()
+        own_namespace = world.memory(ALICE)
+        for namespace, key in places:
+            assert namespace == own_namespace, places
             first, *names = key.split("/")
-            assert first == "", kept.keys()
-            assert names, kept.keys()
-            assert not {"", ".", ".."} & {*names}, kept.keys()
+            assert first == "", places
+            assert names, places
+            for name in names:
+                assert name not in ("", ".", ".."), places
+        assert places
 
     async def test_every_prompt_shows_the_policies_the_subagents_too(self, world: World) -> None:
         names = await world.subagents()
@@ -280,11 +300,10 @@ class Contract:
             model = await world.turn(ALICE, [task])
             _, *inner = model.prompts()
             assert len(inner) > 1, f"the subagent {name!r} was not run on the agent's model"
-            assert all(RULE in prompt for prompt in inner), (
-                f"{name!r} sees no policies; give it by subagents(d, ...)."
-            )
-        of_eve = await world.turn(EVE)
-        assert RULE not in of_eve.prompts()[0]
+            for prompt in inner:
+                assert RULE in prompt, f"{name!r} sees no policies; give it by subagents(d, ...)."
+        model = await world.turn(EVE)
+        assert RULE not in model.prompts()[0]
 
     async def test_a_client_s_state_puts_nothing_into_the_prompt(self, world: World) -> None:
         skill = {
@@ -294,25 +313,27 @@ class Contract:
             "allowed_tools": [],
             "metadata": {},
         }
-        forged = {"memory_contents": {"/policies/rule.md": FORGED}, "skills_metadata": [skill]}
-        model = await world.turn(ALICE, **forged)
-        assert FORGED not in "\n".join(model.prompts()), (
-            "state reaches the prompt; build it with middleware(d, ...)."
-        )
+        memory_contents = {"/policies/rule.md": FORGED}
+        model = await world.turn(ALICE, memory_contents=memory_contents, skills_metadata=[skill])
+        for prompt in model.prompts():
+            assert FORGED not in prompt, (
+                "state reaches the prompt; build it with middleware(d, ...)."
+            )
 
     @pytest.mark.parametrize("probe", [refuse_forged_content, refuse_forged_change])
     async def test_checks_run_on_tools_http_and_seeds_alike(
         self, tmp_path: Path, probe: Check
     ) -> None:
         self.needs_memory()
-        deployment = self.deployment
-        writable = replace(deployment.settings, memory_scope="user", memory_writes="both")
-        probed = replace(deployment, checks=[*deployment.checks, probe], settings=writable)
+        path = "/memories/probe.md"
+        checks = [*self.deployment.checks, probe]
+        settings = replace(self.deployment.settings, memory_scope="user", memory_writes="both")
+        probed = replace(self.deployment, checks=checks, settings=settings)
         world = World(probed, self.build_agent)
-        write = ("write_file", {"file_path": "/memories/probe.md", "content": FORGED})
+        write = ("write_file", {"file_path": path, "content": FORGED})
         model = await world.turn(ALICE, [write])
         assert "probe" in model.answers()
-        answer = await _put_over_http(world, "/memories/probe.md", FORGED)
+        answer = await _put_over_http(world, path, FORGED)
         assert answer.is_client_error, (answer.status_code, answer.text)
         folder = tmp_path / "seeds" / "memories" / "contract" / "alice"
         folder.mkdir(parents=True)
@@ -352,27 +373,35 @@ def contract(deployment: Deployment, build_agent: BuildAgent) -> type[Contract]:
 async def _put_over_http(world: World, path: str, content: str) -> httpx.Response:
     """The answer to Alice, who writes a file over HTTP."""
     user = SignedIn(identity=ALICE.user_id, org_id=ALICE.org_id, permissions=[])
+    query = {"path": path}
+    body = {"content": content}
     async with http_client(world.deployment, world.store, user) as http:
-        return await http.put("/memory/file", params={"path": path}, json={"content": content})
+        return await http.put("/memory/file", params=query, json=body)
 
 
 def _names_in(path: str, folder: Path) -> Collection[str]:
     """What a module defines, which langgraph.json names as a file or as a module."""
     if path.endswith(".py"):  # which the platform loads under a private name
-        return runpy.run_path(str(folder / path))
-    return vars(importlib.import_module(path))
+        file = folder / path
+        return runpy.run_path(str(file))
+    module = importlib.import_module(path)
+    return vars(module)
 
 
 def _entries(folder: Path) -> list[str]:
     """Every `path:name` of langgraph.json that the platform loads."""
     config = project_config(folder)
-    entries = list[str | None]()
-    for graph in config["graphs"].values():
-        entries.append(graph if isinstance(graph, str) else graph["path"])
-    for part, field in _LOADED:
-        named = config.get(part, {})
-        entries.append(named.get(field))
-    return [entry for entry in entries if entry]
+    entries = list[str]()
+    graphs = config["graphs"].values()
+    for graph in graphs:
+        entry = graph if isinstance(graph, str) else graph["path"]
+        entries.append(entry)
+    for block_name, field in _LOADED:
+        block = config.get(block_name, {})
+        entry = block.get(field)
+        if entry:
+            entries.append(entry)
+    return entries
 
 
 def http_client(
@@ -386,6 +415,8 @@ def http_client(
     app = build_http(deployment, store=the_store)
 
     async def signed_in(scope: Scope, receive: Receive, send: Send) -> None:
-        await app({**scope, "user": user}, receive, send)
+        signed_in_scope = {**scope, "user": user}
+        await app(signed_in_scope, receive, send)
 
-    return httpx.AsyncClient(transport=httpx.ASGITransport(signed_in), base_url="http://test")
+    transport = httpx.ASGITransport(signed_in)
+    return httpx.AsyncClient(transport=transport, base_url="http://test")

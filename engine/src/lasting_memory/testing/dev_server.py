@@ -94,16 +94,17 @@ class DevServer:
         self._env = dict(env or {})
         self._config = dict(config or {})
         self._options = tuple(options)
-        # Bound but never listening: keeps the port from others, while SO_REUSEADDR lets the server
-        # bind it as well.
-        self._reservation = socket.socket()
-        self._reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._reservation.bind(("127.0.0.1", 0))
-        _, port = self._reservation.getsockname()
-        self.port: int = port
-        self.url = f"http://127.0.0.1:{port}"
         self._process: multiprocessing.process.BaseProcess | None = None
         self._clients = list[httpx.AsyncClient]()
+        # Bound but never listening: keeps the port from others, while SO_REUSEADDR lets the server
+        # bind it as well.
+        reservation = socket.socket()
+        reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reservation.bind(("127.0.0.1", 0))
+        _, port = reservation.getsockname()
+        self._reservation = reservation
+        self.port: int = port
+        self.url = f"http://127.0.0.1:{port}"
 
     def __enter__(self) -> Self:
         try:
@@ -140,21 +141,23 @@ class DevServer:
         START_SECONDS.
         """
         command, env = self.command()
-        process = _FORKS.Process(
-            target=self._serve, args=(self.folder, command, env, queue_seconds)
-        )
+        arguments = (self.folder, command, env, queue_seconds)
+        process = _FORKS.Process(target=self._serve, args=arguments)
         self._process = process
         process.start()
         deadline = time.monotonic() + START_SECONDS
         while not self.answers():
             code = process.exitcode
-            is_too_late = time.monotonic() > deadline
-            if is_too_late or code is not None:
+            failure = ""
+            if code is not None:
+                failure = f"exited with {code}"
+            elif time.monotonic() > deadline:
+                failure = f"not up after {START_SECONDS} s"
+            if failure:
                 self.kill()
                 last_lines = self.log.splitlines()[-40:]
                 tail = "\n".join(last_lines)
-                state = f"not up after {START_SECONDS} s" if code is None else f"exited with {code}"
-                raise RuntimeError(f"langgraph dev {state}:\n{tail}")
+                raise RuntimeError(f"langgraph dev {failure}:\n{tail}")
             time.sleep(0.1)
 
     def stop(self) -> None:
@@ -196,17 +199,20 @@ class DevServer:
         and the environment.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        project = _project_config(self.project, self._config)
-        plain_config = self.folder / "langgraph.json"
-        plain_config.write_text(json.dumps(project, indent=2))
+        config = _project_config(self.project, self._config)
+        plain_path = self.folder / "langgraph.json"
+        plain_text = json.dumps(config, indent=2)
+        plain_path.write_text(plain_text)
         if not self._plain:
-            project = configuration(project, postgres=False)
-        config = self.folder / ".dev.json"
-        config.write_text(json.dumps(project))
-        command = ["dev", "--config", str(config), "--port", str(self.port)]
+            config = configuration(config, postgres=False)
+        config_path = self.folder / ".dev.json"
+        config_text = json.dumps(config)
+        config_path.write_text(config_text)
+        command = ["dev", "--config", str(config_path), "--port", str(self.port)]
         command += ["--no-browser", "--no-reload", "--n-jobs-per-worker", "10"]
         command += self._options
-        return command, environment(self._env, self.project)
+        env = environment(self._env, self.project)
+        return command, env
 
     def answers(self) -> bool:
         """Whether the server is up."""
@@ -217,6 +223,9 @@ class DevServer:
         return answer.status_code == 200
 
     def _end(self, signum: signal.Signals) -> None:
+        """Send the server's process group a signal, and wait for its end; SIGKILL after
+        STOP_SECONDS.
+        """
         process = self._process
         self._process = None
         if process is None or process.pid is None:
@@ -284,6 +293,7 @@ def _run_looking(seconds: float, run: Callable[..., None], *args: Any, **options
 
 
 def _project_config(project: Path, overrides: Mapping[str, Any]) -> Any:
+    """The project's langgraph.json with these overrides, and absolute paths."""
     config = project_config(project)
     config.pop("env", None)
     config["dependencies"] = [str(project)]
@@ -291,12 +301,14 @@ def _project_config(project: Path, overrides: Mapping[str, Any]) -> Any:
     return _absolute(merged, project)
 
 
-def _merged(base: Any, over: Any) -> Any:
-    if not isinstance(base, Mapping) or not isinstance(over, Mapping):
-        return over
+def _merged(base: Any, override: Any) -> Any:
+    """Two values of JSON as one: objects are merged field by field, any other value is replaced."""
+    if not isinstance(base, Mapping) or not isinstance(override, Mapping):
+        return override
     merged = dict(base)
-    for key, value in over.items():
-        merged[key] = _merged(base.get(key), value)
+    for key, value in override.items():
+        base_value = base.get(key)
+        merged[key] = _merged(base_value, value)
     return merged
 
 
@@ -321,7 +333,8 @@ def environment(extra: Mapping[str, str], project: Path = PROJECT) -> dict[str, 
     for name, value in os.environ.items():
         if not name.startswith(_DROPPED_PREFIXES):
             environ[name] = value
-    path = str(project)
-    if environ.get("PYTHONPATH"):
-        path = f"{path}{os.pathsep}{environ['PYTHONPATH']}"
-    return {**environ, **_SERVER_ENV, "PYTHONPATH": path, **extra}
+    import_path = str(project)
+    own_import_path = environ.get("PYTHONPATH")
+    if own_import_path:
+        import_path = f"{import_path}{os.pathsep}{own_import_path}"
+    return {**environ, **_SERVER_ENV, "PYTHONPATH": import_path, **extra}

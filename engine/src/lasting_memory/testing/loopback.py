@@ -39,8 +39,8 @@ class QuietHandler(BaseHTTPRequestHandler):
     """Reads bodies, sends answers, and prints nothing."""
 
     def body(self) -> bytes:
-        length = int(self.headers.get("Content-Length") or 0)
-        return self.rfile.read(length)
+        length = self.headers.get("Content-Length") or 0
+        return self.rfile.read(int(length))
 
     def send(self, status: int, data: bytes, **headers: str) -> None:
         """An answer in JSON, with these headers, in whose names `_` stands for `-`."""
@@ -52,7 +52,8 @@ class QuietHandler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", content_type)
         for name, value in headers.items():
-            self.send_header(name.replace("_", "-"), value)
+            header = name.replace("_", "-")
+            self.send_header(header, value)
         self.end_headers()
 
     def log_message(self, *_: Any) -> None:
@@ -87,11 +88,13 @@ class _LangSmith(QuietHandler):
 
     def do_GET(self) -> None:
         kind = self._kind
-        known = self.server.posted.get(kind, [])
+        posted = self.server.posted.get(kind, [])
         status = 404 if kind == "examples" else 200
-        answer: Any = known[0] if known else {}
+        answer: Any = {}
         if kind == "datasets":
-            answer = known
+            answer = posted
+        elif posted:
+            answer = posted[0]
         data = json.dumps(answer)
         self.send(status, data.encode())
 
@@ -102,17 +105,17 @@ class _LangSmith(QuietHandler):
             self.server.traces.append(body)
             self.send(202, b"{}")
             return
-        made = {"id": str(uuid.uuid4())}
-        made |= json.loads(body)
-        made |= {
+        entry = {"id": str(uuid.uuid4())}
+        entry |= json.loads(body)
+        entry |= {
             "created_at": _NOW,
             "modified_at": _NOW,
             "start_time": _NOW,
             "tenant_id": str(uuid.uuid4()),
         }
         posted = self.server.posted.setdefault(self._kind, [])
-        posted.append(made)
-        data = json.dumps(made)
+        posted.append(entry)
+        data = json.dumps(entry)
         self.send(200, data.encode())
 
     def do_PATCH(self) -> None:

@@ -114,8 +114,9 @@ class Person:
         text = f"call {uuid.uuid4()}"
         replies = [[call] for call in calls]
         self.model.script(text, *replies, [Text("done")])
-        thread_id = thread or await self.thread()
-        values = await self.turn(thread_id, text, **kwargs)
+        if not thread:
+            thread = await self.thread()
+        values = await self.turn(thread, text, **kwargs)
         results = list[str]()
         is_of_turn = False
         for message in values["messages"]:
@@ -150,7 +151,9 @@ class Person:
 
     async def listed(self, what: str) -> list[dict[str, Any]]:
         """Their `files`, `proposals` or `consolidations`."""
-        route = "/memory" if what == "files" else f"/memory/{what}"
+        route = f"/memory/{what}"
+        if what == "files":
+            route = "/memory"
         answer: Any = await self.http.get(route)
         listed: list[dict[str, Any]] = answer[what]
         return listed

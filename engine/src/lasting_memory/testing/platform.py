@@ -101,7 +101,9 @@ class Platform:
         """A conversation that changes now: a new one, or the one with this id."""
         actor = Actor(user, org)
         now = self.now.isoformat()
-        return self.put(actor, thread_id or self.next_id(), now, assistant=assistant)
+        if not thread_id:
+            thread_id = self.next_id()
+        return self.put(actor, thread_id, now, assistant=assistant)
 
     def remove(self, thread_id: str) -> None:
         """As if its owner had deleted it."""
@@ -128,22 +130,28 @@ class Platform:
     ) -> list[Thread]:
         assert limit <= 1_000, "the platform refuses more"
         await self.called("threads.search", metadata=metadata, ids=ids, limit=limit, offset=offset)
+        descending = sort_order == "desc"
         if ids is not None:
             candidates = self._with_ids(ids)
-        elif (sort_by, sort_order) == ("updated_at", "desc"):
+        elif sort_by == "updated_at" and descending:
             candidates = self._newest_first()
         else:
-            candidates = self._sorted(sort_by, descending=sort_order == "desc")
+            candidates = self._sorted(sort_by, descending=descending)
         matching = _matching(candidates, metadata or {}, status)
         page = list(islice(matching, offset, offset + limit))
         if not select or "values" in select:
             for thread in page:
-                self.messages += len(thread["values"]["messages"])
-        results = [_with_fields(thread, select or [*thread]) for thread in page]
+                messages = thread["values"]["messages"]
+                self.messages += len(messages)
+        results = list[Thread]()
+        for thread in page:
+            fields = select or list(thread)
+            results.append({field: thread[field] for field in fields})
         if self.after:
             await self.after("threads.search")
         if self.as_json:
-            results = json.loads(json.dumps(results))
+            text = json.dumps(results)
+            results = json.loads(text)
         return results
 
     def _with_ids(self, ids: Sequence[str]) -> Iterable[Thread]:
@@ -201,10 +209,6 @@ def _matching(
             yield thread
 
 
-def _with_fields(thread: Thread, fields: Sequence[str]) -> Thread:
-    return {field: thread[field] for field in fields}
-
-
 class Runs:
     """Its runs, by the thread they are of. One may begin when its `created_at` has come, as the
     platform counts it.
@@ -245,10 +249,12 @@ class Runs:
         **_: Any,
     ) -> list[Run]:
         await self._platform.called("runs.list", thread_id=thread_id)
-        if thread_id not in self.kept and thread_id not in self._platform.kept:
+        has_runs = thread_id in self.kept
+        if not has_runs and thread_id not in self._platform.kept:
             raise _not_found()
-        newest_first = _with_status(self.kept[thread_id], status)[::-1]
-        page = newest_first[offset : offset + limit]
+        runs = _with_status(self.kept[thread_id], status)
+        runs.reverse()
+        page = runs[offset : offset + limit]
         return [dict(run) for run in page]
 
     async def create(
@@ -261,18 +267,21 @@ class Runs:
         **options: Any,
     ) -> Run:
         platform = self._platform
-        given = {
+        request = {
             "assistant": assistant,
             "multitask_strategy": multitask_strategy,
             "after_seconds": after_seconds,
             **options,
         }
-        await platform.called("runs.create", thread_id=thread_id, **given)
+        await platform.called("runs.create", thread_id=thread_id, **request)
         if thread_id not in platform.kept:  # it takes the run's metadata
             context = options["context"]
             owner = Actor(context["user_id"], context["org_id"])
-            thread = platform.put(owner, thread_id, platform.now.isoformat())
-            thread["metadata"] |= {**options["metadata"], "graph_id": assistant}
+            now = platform.now.isoformat()
+            thread = platform.put(owner, thread_id, now)
+            metadata = thread["metadata"]
+            metadata.update(options["metadata"])
+            metadata["graph_id"] = assistant
         runs = self.kept[thread_id]
         if multitask_strategy == "rollback":
             _roll_back(runs)
@@ -282,7 +291,7 @@ class Runs:
             "thread_id": thread_id,
             "status": "pending",
             "created_at": begins.isoformat(),
-            **given,
+            **request,
         }
         runs.append(run)
         return dict(run)
@@ -295,15 +304,18 @@ def _with_status(runs: Sequence[Run], status: str | None) -> list[Run]:
 
 def _roll_back(runs: list[Run]) -> None:
     """Takes out the runs that wait, and cancels the one that runs."""
-    left = list[Run]()
+    remaining = list[Run]()
     for run in runs:
-        if run["status"] == "running":
-            left.append({**run, "status": "error"})
-        elif run["status"] != "pending":
-            left.append(run)
-    runs[:] = left
+        status = run["status"]
+        if status == "running":
+            cancelled = {**run, "status": "error"}
+            remaining.append(cancelled)
+        elif status != "pending":
+            remaining.append(run)
+    runs[:] = remaining
 
 
 def _not_found() -> NotFoundError:
-    response = httpx.Response(404, request=httpx.Request("GET", "http://platform"))
+    request = httpx.Request("GET", "http://platform")
+    response = httpx.Response(404, request=request)
     return NotFoundError("not found", response=response, body=None)

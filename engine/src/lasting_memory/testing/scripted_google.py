@@ -11,7 +11,8 @@ def stream_generate_content(said: Said, body: Body) -> list[bytes]:
     """
     if said.blocked:
         feedback = {"blockReason": said.blocked}
-        return sse({"promptFeedback": feedback, "usageMetadata": _USAGE, "modelVersion": "m"})
+        blocked = {"promptFeedback": feedback, "usageMetadata": _USAGE, "modelVersion": "m"}
+        return sse(blocked)
     chunks = list[Body]()
     if said.thought:
         thought = {"text": said.thought, "thought": True}
@@ -22,10 +23,13 @@ def stream_generate_content(said: Said, body: Body) -> list[bytes]:
         function_call = {"name": call.name, "args": call.args}
         chunks.append(_chunk({"functionCall": function_call}))
     ending = {"index": 0, "finishReason": said.ending or "STOP"}
-    chunks.append({"candidates": [ending], "usageMetadata": _USAGE, "modelVersion": "m"})
+    last_chunk = {"candidates": [ending], "usageMetadata": _USAGE, "modelVersion": "m"}
+    chunks.append(last_chunk)
     return sse(*chunks)
 
 
 def _chunk(part: Body) -> Body:
+    """An event with a part of the answer."""
     content = {"role": "model", "parts": [part]}
-    return {"candidates": [{"index": 0, "content": content}], "modelVersion": "m"}
+    candidate = {"index": 0, "content": content}
+    return {"candidates": [candidate], "modelVersion": "m"}

@@ -11,19 +11,25 @@ _USAGE = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
 
 def completions(said: Said, body: Body) -> list[bytes]:
     """An answer of Chat Completions, streamed or not."""
-    ending = said.ending or ("tool_calls" if said.call else "stop")
+    ending = said.ending
+    if not ending:
+        ending = "tool_calls" if said.call else "stop"
     if not body.get("stream"):
-        answer = json.dumps(_completion(said, ending))
+        completion = _completion(said, ending)
+        answer = json.dumps(completion)
         return [answer.encode()]
     head = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
     chunks = list[Body]()
     for delta in _deltas(said):
         choice: Body = {"index": 0, "delta": delta, "finish_reason": None}
-        chunks.append({**head, "choices": [choice]})
-    end = {"index": 0, "delta": {}, "finish_reason": ending}
-    chunks.append({**head, "choices": [end]})
-    chunks.append({**head, "choices": [], "usage": _USAGE})
-    return [*sse(*chunks), b"data: [DONE]\n\n"]
+        chunk = {**head, "choices": [choice]}
+        chunks.append(chunk)
+    last_choice = {"index": 0, "delta": {}, "finish_reason": ending}
+    last_chunk = {**head, "choices": [last_choice]}
+    usage_chunk = {**head, "choices": [], "usage": _USAGE}
+    chunks += [last_chunk, usage_chunk]
+    parts = sse(*chunks)
+    return [*parts, b"data: [DONE]\n\n"]
 
 
 def _deltas(said: Said) -> list[Body]:
@@ -33,14 +39,17 @@ def _deltas(said: Said) -> list[Body]:
         # As vLLM, llama.cpp and DeepSeek send it.
         deltas.append({"reasoning_content": said.thought})
     deltas += [{"content": word} for word in said.words]
-    deltas += [{"refusal": part} for part in _halves(said.refusal)]
-    for number, call in enumerate(_function_calls(said)):
+    refusal_parts = _halves(said.refusal)
+    deltas += [{"refusal": part} for part in refusal_parts]
+    calls = _function_calls(said)
+    for number, call in enumerate(calls):
         numbered = {"index": number, **call}
         deltas.append({"tool_calls": [numbered]})
     return deltas
 
 
 def _completion(said: Said, ending: str) -> Body:
+    """An answer that is not streamed."""
     message: Body = {
         "role": "assistant",
         "content": "".join(said.words) or None,
@@ -83,8 +92,11 @@ def responses(said: Said, body: Body) -> list[bytes]:
     }
     events: list[Body] = [{"type": "response.created", "response": response}]
     output = _add_output(events, said)
-    status = "incomplete" if said.ending else "completed"
-    details = {"reason": said.ending} if said.ending else None
+    status = "completed"
+    details = None
+    if said.ending:
+        status = "incomplete"
+        details = {"reason": said.ending}
     token_details = {"cached_tokens": 0, "reasoning_tokens": 0}
     usage = {
         "input_tokens": 3,
@@ -125,25 +137,29 @@ def _add_output(events: list[Body], said: Said) -> list[Body]:
 
 
 def _add_message(events: list[Body], index: int, said: Said) -> Body:
+    """Adds the events of a text. Returns its item, as do the functions below."""
     item = _add_message_item(events, index)
-    at = {"item_id": item["id"], "output_index": index, "content_index": 0}
+    place = {"item_id": item["id"], "output_index": index, "content_index": 0}
     for word in said.words:
         delta = {"type": "response.output_text.delta", "delta": word, "logprobs": []}
-        events.append({**delta, **at})
+        delta.update(place)
+        events.append(delta)
     text = "".join(said.words)
     done = {"type": "response.output_text.done", "text": text, "logprobs": []}
-    events.append({**done, **at})
+    done.update(place)
+    events.append(done)
     content = {"type": "output_text", "text": text, "annotations": []}
     return {**item, "status": "completed", "content": [content]}
 
 
 def _add_refusal(events: list[Body], index: int, refusal: str) -> Body:
     item = _add_message_item(events, index)
-    at = {"item_id": item["id"], "output_index": index, "content_index": 0}
+    place = {"item_id": item["id"], "output_index": index, "content_index": 0}
     for part in _halves(refusal):
-        delta = {"type": "response.refusal.delta", "delta": part}
-        events.append({**delta, **at})
-    events.append({"type": "response.refusal.done", "refusal": refusal, **at})
+        delta = {"type": "response.refusal.delta", "delta": part, **place}
+        events.append(delta)
+    done = {"type": "response.refusal.done", "refusal": refusal, **place}
+    events.append(done)
     content = {"type": "refusal", "refusal": refusal}
     return {**item, "status": "completed", "content": [content]}
 
@@ -156,12 +172,13 @@ def _add_message_item(events: list[Body], index: int) -> Body:
 def _add_reasoning(events: list[Body], index: int, thought: str) -> Body:
     reasoning = {"type": "reasoning", "id": f"rs_{index}", "summary": []}
     item = _add_item(events, index, reasoning)
-    at = {"item_id": item["id"], "output_index": index, "summary_index": 0}
+    place = {"item_id": item["id"], "output_index": index, "summary_index": 0}
     empty = {"type": "summary_text", "text": ""}
     part = {"type": "summary_text", "text": thought}
-    events.append({"type": "response.reasoning_summary_part.added", "part": empty, **at})
-    events.append({"type": "response.reasoning_summary_text.delta", "delta": thought, **at})
-    events.append({"type": "response.reasoning_summary_part.done", "part": part, **at})
+    added = {"type": "response.reasoning_summary_part.added", "part": empty, **place}
+    delta = {"type": "response.reasoning_summary_text.delta", "delta": thought, **place}
+    done = {"type": "response.reasoning_summary_part.done", "part": part, **place}
+    events += [added, delta, done]
     return {**item, "status": "completed", "summary": [part]}
 
 
@@ -173,18 +190,22 @@ def _add_call(events: list[Body], index: int, called: ToolCall, arguments: str) 
         "name": called.name,
     }
     item = _add_item(events, index, {**call, "arguments": ""})
-    delta = {"type": "response.function_call_arguments.delta", "delta": arguments}
-    events.append({**delta, "item_id": item["id"], "output_index": index})
+    delta: Body = {"type": "response.function_call_arguments.delta", "delta": arguments}
+    delta["item_id"] = item["id"]
+    delta["output_index"] = index
+    events.append(delta)
     return {**item, "status": "completed", "arguments": arguments}
 
 
 def _add_item(events: list[Body], index: int, item: Body) -> Body:
     item = {**item, "status": "in_progress"}
-    events.append({"type": "response.output_item.added", "output_index": index, "item": item})
+    event = {"type": "response.output_item.added", "output_index": index, "item": item}
+    events.append(event)
     return item
 
 
 def _halves(text: str) -> list[str]:
+    """A text in two pieces, without empty ones."""
     middle = len(text) // 2
     halves = (text[:middle], text[middle:])
     return [half for half in halves if half]

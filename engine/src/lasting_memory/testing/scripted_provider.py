@@ -98,7 +98,9 @@ class ScriptedProvider(LoopbackServer):
             refused = self.refuse(body)
             if refused:
                 return refused
-            said = self.answers.popleft() if self.answers else self.usual
+            said = self.usual
+            if self.answers:
+                said = self.answers.popleft()
         return self.speak(said, body)
 
 
@@ -126,8 +128,10 @@ def sse(*events: Body) -> list[bytes]:
     """Server-sent events, with names where they have a type."""
     parts = list[bytes]()
     for event in events:
-        name = f"event: {event['type']}\n" if "type" in event else ""
         data = json.dumps(event)
-        part = f"{name}data: {data}\n\n"
+        part = f"data: {data}\n\n"
+        if "type" in event:
+            name = event["type"]
+            part = f"event: {name}\n{part}"
         parts.append(part.encode())
     return parts

@@ -51,13 +51,15 @@ class WrappedStore(BaseStore):
         batches = itertools.count()
         self.has_failed = False
 
-        def count(_: list[Op]) -> None:
+        def fail_late_batches(_: list[Op]) -> None:
             number = next(batches)
-            if number >= after and (times is None or number < after + times):
+            is_early = number < after
+            is_over = times is not None and number >= after + times
+            if not is_early and not is_over:
                 self.has_failed = True
                 raise error or OSError("the store failed")
 
-        self.before = count
+        self.before = fail_late_batches
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         ops = list(ops)
@@ -70,14 +72,17 @@ class WrappedStore(BaseStore):
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         ops = list(ops)
-        await _told(self.before, ops)
+        await _call_hook(self.before, ops)
         results = await self.inner.abatch(ops)
-        await _told(self.after, ops)
+        await _call_hook(self.after, ops)
         return results
 
 
-async def _told(hook: Hook | None, ops: list[Op]) -> None:
-    waiting = hook(ops) if hook else None
+async def _call_hook(hook: Hook | None, ops: list[Op]) -> None:
+    """Call a hook, if there is one, and await what it returns, if it has to be."""
+    if hook is None:
+        return
+    waiting = hook(ops)
     if waiting is not None:
         await waiting
 
