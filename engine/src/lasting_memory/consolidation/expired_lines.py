@@ -23,8 +23,8 @@ from lasting_memory.memory.ends import (
     numbers_over,
     without_lines,
 )
-from lasting_memory.memory.restored_lines import dropped_lines, new_dated_lines, with_lines_restored
 from lasting_memory.memory.proposals import Changed, changes
+from lasting_memory.memory.restored_lines import dropped_lines, new_dated_lines, with_lines_restored
 
 # Why a tidy takes a line out, in the word for which the page has a sentence.
 OVER = "over"

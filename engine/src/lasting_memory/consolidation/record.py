@@ -28,9 +28,6 @@ _LOGGED = ("run_id", "conversations", "model_calls", "input_tokens", "output_tok
 _NOTED_LINES = 5
 _NOTE_CHARS = 120
 
-# What a run works on: new conversations, all of memory, a text that its person brought, or all
-# conversations again.
-BatchKind = Literal["conversations", "tidy", "bring", "dream"]
 # done; proposed: the person decides; undone: its changes were refused.
 RunStatus = Literal["running", "done", "proposed", "undone", "failed"]
 

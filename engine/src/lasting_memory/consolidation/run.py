@@ -16,7 +16,7 @@ always proposed, and say nothing that stands neither in it nor in memory.
 import json
 import logging
 import random
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Annotated, Any, NotRequired
 
@@ -49,7 +49,7 @@ from lasting_memory.consolidation.no_batch import (
 from lasting_memory.consolidation.old_conversations import delete_old
 from lasting_memory.consolidation.owners import owner_for
 from lasting_memory.consolidation.reading import read
-from lasting_memory.consolidation.record import BatchKind, Record, now
+from lasting_memory.consolidation.record import Record, now
 from lasting_memory.consolidation.schedule import Trigger, start
 from lasting_memory.consolidation.slots import TURN_SECONDS, Slots
 from lasting_memory.consolidation.sweeping import sweep_counted

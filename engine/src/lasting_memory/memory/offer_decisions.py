@@ -36,7 +36,7 @@ from lasting_memory.memory.offers import (
 )
 from lasting_memory.memory.one_fact import wording
 from lasting_memory.memory.proposals import DecidedError
-from lasting_memory.memory.sources import always
+from lasting_memory.memory.sources import vouch_new_as
 from lasting_memory.memory.stored_files import deletions, read_file
 from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import namespaces
@@ -207,8 +207,8 @@ async def _is_author_forgotten(store: BaseStore, open_offer: OpenOffer) -> bool:
     it deletes their item.
     """
     began = Began(open_offer.author, open_offer.own_offer.at)
-    ended = await journal.ended(store, began)
-    return ended.all_of_it
+    deleted = await journal.read_deleted(store, began)
+    return deleted.everything
 
 
 async def _accept(
@@ -251,7 +251,7 @@ async def _put_line(store: BaseStore, deployment: Deployment, open_offer: OpenOf
     route = folder.route.removesuffix("/")
     # Without a time: the file is the group's, and stays when its author is forgotten.
     files = Folder(deployment, store, folder.files, route, author)
-    vouch = always(source)
+    vouch = vouch_new_as(source)
     await files.change(ACCEPTED_KEY, with_line, vouch=vouch)
 
 
