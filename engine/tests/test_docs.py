@@ -57,6 +57,24 @@ def test_the_architecture_has_the_floors_that_import_contracts_hold() -> None:
     assert rows == [layer.split(" | ") for layer in layers]
 
 
+def test_every_file_that_a_change_touches_is_there() -> None:
+    text = (ENGINE / "docs/architecture.md").read_text("utf-8")
+    _, _, behind = text.partition("## What a change touches")
+    section, _, _ = behind.partition("\n## ")
+    package = ENGINE / "src/lasting_memory"
+    folders = (package, package / "http/static", ENGINE)
+    of_template = {
+        "deployment.py",
+        "texts/<tag>.json",
+        "tests/languages/<tag>.yaml",
+        ".env.example",
+    }
+    named = set(re.findall(r"`([\w./<>-]+\.\w+|[\w./-]+/)`", section)) - of_template
+    missing = [name for name in named if not any((base / name).exists() for base in folders)]
+    assert len(named) > 40
+    assert missing == []
+
+
 def test_every_relative_link_within_the_engine_points_to_a_file() -> None:
     """What is outside is the template's, and a fork's may be anything."""
     for document in [*ENGINE.glob("*.md"), *(ENGINE / "docs").glob("**/*.md")]:
