@@ -89,7 +89,8 @@ class Evidence:
         if self._is_in_foreign_text(stems):
             return Source.UNCONFIRMED
         is_doubted = _takes_up_any(stems, doubted_lines)
-        if self._is_said(statement, in_order=is_doubted or self.has_unread):
+        in_order = is_doubted or self.has_unread
+        if self._is_said(statement, in_order=in_order):
             # A text that was not looked at may say it, too.
             return Source.INFERRED if self._is_cut else Source.CONFIRMED
         return Source.UNCONFIRMED if is_doubted else Source.INFERRED
@@ -206,7 +207,8 @@ class Evidence:
             room -= len(beginning)
             passages = _passages_in(beginning, self._language)
             stems = frozenset[str]().union(*passages)
-            compared.append(_ForeignText(stems, passages))
+            foreign_text = _ForeignText(stems, passages)
+            compared.append(foreign_text)
         return compared
 
     @cached_property
@@ -299,7 +301,8 @@ def _repeats(message: Statement, line: Statement) -> bool:
         return False
     last_start = len(message.order) - count
     for start in range(last_start + 1):
-        part = message.order[start : start + count]
+        end = start + count
+        part = message.order[start:end]
         if all(map(_is_same, line_words, part)):
             return True
     return False

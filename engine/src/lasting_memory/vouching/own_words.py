@@ -244,9 +244,10 @@ def parts_of(message: str) -> MessageParts:
     """What of a message's text its person wrote themselves, and what not. In linear time."""
     foreign_texts = list[str]()
     if len(message) > _MOST_CHARS:
-        foreign_texts.append(message[_HEAD_CHARS:])
-        beginning = message[:_HEAD_CHARS]
-        message, _, _ = beginning.partition("\n")
+        rest = message[_HEAD_CHARS:]
+        foreign_texts.append(rest)
+        head = message[:_HEAD_CHARS]
+        message, _, _ = head.partition("\n")
     text = _with_plain_marks(message)
     is_letter = _has(_SIGNS_OFF, text)
     if is_letter or _has(_INSTRUCTION_MARKS, text):
@@ -509,11 +510,11 @@ def _until_handed_over(paragraph: str) -> tuple[str, str | None]:
     below the first line. None if they hand over none.
     """
     for match in _COLON.finditer(paragraph):
-        before = paragraph[: match.start()]
+        start, end = match.span()
+        before = paragraph[:start]
         sentences = _SENTENCE.findall(before)
         if sentences and _hands_over(sentences[-1]):
-            after = paragraph[match.end() :]
-            return before, after
+            return before, paragraph[end:]
     first_line, line_break, rest = paragraph.partition("\n")
     if line_break and _hands_over_next_line(first_line):
         return first_line, rest

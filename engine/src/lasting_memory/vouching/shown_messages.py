@@ -96,7 +96,9 @@ class ShownMessages:
                 foreign_texts.append(attached)
             else:
                 foreign_texts += _foreign_texts_of(message, calls, own_memory=own_memory)
-        evidence = evidence_of(filter(None, said), filter(None, foreign_texts))
+        own_messages = filter(None, said)
+        others = filter(None, foreign_texts)
+        evidence = evidence_of(own_messages, others)
         has_unread = any(map(_has_unread, all_messages))
         return replace(evidence, has_unread=has_unread)
 
