@@ -409,7 +409,7 @@ class Memory:
             proposal = existing_proposal(known, proposal_id)
             with_lines = lines.keys()
             named = with_lines if paths is None else paths
-            wanted = proposal.wanted(named, with_lines)
+            wanted = proposal.changes_to_decide(named, with_lines)
             answer = _Accepted({}, {})
             if accept:
                 answer = await self._accept(proposal, wanted, lines)

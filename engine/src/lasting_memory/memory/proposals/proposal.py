@@ -1,7 +1,8 @@
 """A proposal: changes that wait for their person, and what is stored of them.
 
 A change is undecided until its person accepts or declines it; then its path is decided. Of what they
-decline the proposal keeps the text, so that it is not proposed again.
+decline the proposal keeps the text, so that it is not proposed again. An entry is what a line says
+without its marks, or a value of a JSON file.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -33,7 +34,7 @@ REWORDED = "reworded"
 Json = dict[str, Any]
 # What a table says of an entry.
 Value = TypeVar("Value")
-# By path and line, why a line goes.
+# By path and line, why a change takes the line out: a word, or the sentence of a model.
 Reasons = dict[str, dict[str, str]]
 # By path and entry, the conversations that an entry is from, as their places in `threads`.
 Origins = dict[str, dict[str, list[int]]]
@@ -141,7 +142,8 @@ class Proposal:
     def without_threads(self, gone: AbstractSet[str]) -> "Proposal":
         """The proposal without what came of these conversations, which were deleted. Blocks.
 
-        What a line in other words would take out stays: they may be gone with these.
+        A line that goes since another one says it in other words stays in memory then: the other one
+        may be of these conversations.
         """
         staying = list[str]()
         for thread_id in self.threads:
@@ -166,7 +168,9 @@ class Proposal:
         )
 
     def _entries_from(self, gone: AbstractSet[str]) -> dict[str, set[str]]:
-        """The entries that came of one of these conversations, by path; no path without any."""
+        """The entries that came of one of these conversations, by path. A path without any is left
+        out.
+        """
         places_gone = set[int]()
         for place, thread_id in enumerate(self.threads):
             if thread_id in gone:
@@ -181,7 +185,9 @@ class Proposal:
         return lost
 
     def _origins_in(self, staying: Sequence[str], lost: Mapping[str, Collection[str]]) -> Origins:
-        """The origins of what is not lost, as places in the conversations that stay."""
+        """The origins of the entries that are not lost. Their places are those in `staying`, the
+        conversations that stay.
+        """
         new_places = {thread_id: place for place, thread_id in enumerate(staying)}
         remaining = _without_entries(self.origins, lost)
         origins: Origins = {}
@@ -207,11 +213,14 @@ class Proposal:
         lost_here = lost.get(change.path, ())
         return change.without_entries(lost_here, reworded)
 
-    def wanted(self, paths: Collection[str], with_lines: Collection[str]) -> list[Changed]:
+    def changes_to_decide(
+        self, paths: Collection[str], paths_with_lines: Collection[str]
+    ) -> list[Changed]:
         """The undecided changes of these files, given by path; all, if none is named.
 
-        `with_lines` are files of which lines were chosen. Raises `DecidedError` if one was decided
-        already, and `UnknownProposalError` if this does not change one.
+        `paths_with_lines` are the files of which lines were chosen. Raises `DecidedError` if a named
+        file was decided already, or everything was, and `UnknownProposalError` if the proposal does
+        not change a file.
         """
         named = set(paths)
         was_decided = not named.isdisjoint(self.decided)
@@ -223,7 +232,7 @@ class Proposal:
             if is_wanted:
                 wanted.append(change)
         wanted_paths = {change.path for change in wanted}
-        needed = named.union(with_lines)
+        needed = named.union(paths_with_lines)
         unknown = needed - wanted_paths
         if unknown:
             path = min(unknown)[:80]
@@ -346,8 +355,8 @@ class Proposal:
         return "accepted" if self.accepted else "declined"
 
     def after_decisions(self, seen: "Proposal | None", at: str) -> "Proposal":
-        """What this changes beyond the one that it goes on from, as a proposal of its own: the
-        person decided about that one at this time.
+        """A proposal of its own with what this one changes beyond `seen`, the one that it goes on
+        from, about which the person decided at this time. None: it goes on from none.
         """
         seen_changes = seen.changes if seen else []
         changes = _changes_beyond(self.changes, seen_changes)
