@@ -298,8 +298,8 @@ async def _take_own_line_out(
 
 
 async def _changes_something(store: BaseStore, own_offer: Offer, change: Change) -> bool:
-    """Whether a change of the file from which a line was offered changes something. True where what
-    is stored is no file: the write says so.
+    """Whether a change of the file from which a line was offered changes something. False if there
+    is no file. True if what is stored is no file: the write refuses it.
     """
     try:
         present = await read_file(store, own_offer.memory, own_offer.key)

@@ -138,14 +138,18 @@ class GroupOffer:
     """
 
     id: str
-    author: str
+    author: str  # the id of the user
     text: str
-    day: str  # ISO, UTC
+    day: str  # when it was offered, ISO, UTC
     decided: Literal["", Decision] = ""  # "" while it waits
     unconfirmed: bool = False  # whether nobody vouched for it: offering it does not confirm it
 
     def is_over(self) -> bool:
-        """Whether the day until which it held, when it was offered, has passed in UTC."""
+        """Whether the day until which the line holds has passed in UTC since it was offered.
+
+        A day that had passed before is no end: the text only tells of it. A line without an end is
+        not over.
+        """
         end = end_of(self.text)
         if end is None:
             return False
@@ -284,8 +288,10 @@ class _Counted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OffersOfPerson:
-    """A person's offers, for a run or a request that began at a time; None: nobody can be forgotten
-    meanwhile.
+    """What one person offers, and may do with their offers.
+
+    `began` is when the run or the request began that does it: it writes nothing if its person was
+    forgotten since then. None: nobody can be forgotten meanwhile.
     """
 
     store: BaseStore
@@ -345,9 +351,9 @@ class OffersOfPerson:
         return offers_in(items)
 
     async def prepare(self, folder: GroupFolder, own_line: OwnLine) -> Offer:
-        """Keep an offer for the person to confirm. Nothing crosses.
+        """Keep an offer for the person to confirm, and return it. Nothing crosses.
 
-        The same one is kept once. Raises `RefusedWrite` for what may not be offered, and if too many
+        The same text for the same group is kept once. Raises `RefusedWrite` for what may not be offered, and if too many
         wait for the person.
         """
         await self._check(folder, own_line)
@@ -368,7 +374,8 @@ class OffersOfPerson:
             return offer
 
     async def offer(self, folder: GroupFolder, own_line: OwnLine, *, keep: bool) -> Offer:
-        """Offer a line to a group. The person has confirmed the text and the group.
+        """Offer a line to a group, and return the offer. The person has confirmed the text and the
+        group.
 
         With `keep` their own line stays when it is accepted. The same text is offered once: the open
         offer is returned. Raises `RefusedWrite` for what may not be offered, and if too many wait for
@@ -433,7 +440,7 @@ class OffersOfPerson:
             raise _too_many(folder)
 
     async def withdraw(self, offer_id: str) -> Offer:
-        """Withdraw an open offer, or drop a prepared one.
+        """Withdraw an open offer, or drop a prepared one. Returns it as it was.
 
         Raises `UnknownOfferError` if the person has no such offer, and `DecidedError` if it was
         decided.
@@ -449,7 +456,7 @@ class OffersOfPerson:
             return offer
 
     async def _undecided(self, offer_id: str) -> Offer:
-        """The offer with this id. Raises as `withdraw`."""
+        """The prepared or open offer with this id. Raises as `withdraw`."""
         for offer in await self.all():
             if offer.id != offer_id:
                 continue

@@ -30,7 +30,8 @@ def dropped_lines(
     or a new line in other words has its day. `elsewhere` are new dated lines of other texts, which
     count as new lines of this one.
     """
-    new_lines = [*new_dated_lines(before, after), *elsewhere]
+    new_lines = new_dated_lines(before, after)
+    new_lines += elsewhere
     lines_after = [*dated_lines(after), *new_lines]
     present_keys = {line.key for line in lines_after}
     new_days = {line.day for line in new_lines}

@@ -63,8 +63,10 @@ class _Accepted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The memory files of a person, for a run or a request that began at a time; None: nobody can
-    be forgotten meanwhile.
+    """The memory files of a person, and the proposals to change them.
+
+    `began` is when the run or the request began that uses it: it writes nothing if its person was
+    forgotten since then. None: nobody can be forgotten meanwhile.
     """
 
     store: BaseStore
@@ -504,7 +506,8 @@ def _vouch_for(change: Changed, author: Author, sources: Sources | None) -> Vouc
     known: Mapping[str, Source] = {}
     if sources is not None:
         known = sources.get(change.path, {})
-    return noted(known, vouch_of(author))
+    otherwise = vouch_of(author)
+    return noted(known, otherwise)
 
 
 def _not_refused(changes: Iterable[Changed], refused: Collection[str]) -> list[Changed]:
@@ -518,12 +521,16 @@ def _not_refused(changes: Iterable[Changed], refused: Collection[str]) -> list[C
 
 def _additions_first(changes: Iterable[Changed]) -> list[Changed]:
     """The changes that change something, sorted by how much shorter they make their file."""
-    made = [change for change in changes if change.changes_something()]
+    made = list[Changed]()
+    for change in changes:
+        if change.changes_something():
+            made.append(change)
     made.sort(key=_removed_chars)
     return made
 
 
 def _removed_chars(change: Changed) -> int:
+    """How much shorter a change makes its text; below 0 if it makes it longer."""
     return len(change.before) - len(change.after)
 
 
@@ -538,7 +545,9 @@ def _exported(change: Changed) -> Json:
 
 
 async def _close(place: Namespace, proposal: Proposal) -> PutOp:
-    """The operation that leaves of a proposal only what was decided about it."""
+    """The operation that leaves of a proposal only what was decided about it, or deletes one about
+    which nothing was.
+    """
     if proposal.decided or proposal.declined:
         return await put_proposal(place, replace(proposal, changes=[]))
     return PutOp(place, proposal.id, None)
