@@ -136,7 +136,7 @@ async def decide_offer(
         folder,
         offer_id,
         accept=body.accept,
-        came=caller.began.at,
+        requested_at=caller.began.at,
     )
     _audit(caller, "accepted" if body.accept else "declined", folder, offer_id)
     path = folder.accepted_path if body.accept else None

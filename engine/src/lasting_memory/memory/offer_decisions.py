@@ -70,7 +70,8 @@ class _Undecided(NamedTuple):
 
     def read_own_item(self) -> GetOp:
         """The operation that reads the author's own item."""
-        author = Actor(self.group_offer.author, self.folder.org_id)
+        user_id = self.group_offer.author
+        author = Actor(user_id, self.folder.org_id)
         place = namespaces.offers(author)
         return GetOp(place, self.group_offer.id)
 
@@ -109,7 +110,8 @@ async def open_offers(
         if open_offer:
             opened.append(open_offer)
         else:
-            deletions_of_others.append(offer.delete())
+            deletion = offer.delete()
+            deletions_of_others.append(deletion)
     await store.abatch(deletions_of_others)
     opened.sort(key=_age)
     return opened
@@ -117,7 +119,8 @@ async def open_offers(
 
 def _age(open_offer: OpenOffer) -> tuple[str, str]:
     """By which open offers are sorted, oldest first."""
-    return open_offer.own_offer.at, open_offer.group_offer.id
+    at = open_offer.own_offer.at
+    return at, open_offer.group_offer.id
 
 
 async def _undecided_in(
@@ -129,8 +132,11 @@ async def _undecided_in(
         for item in await journal.all_items(store, place):
             group_offer = group_offer_in(item)
             folder = folder_of(deployment, item.namespace)
-            if group_offer and folder and not group_offer.decided:
-                undecided.append(_Undecided(group_offer, folder))
+            if folder is None or group_offer is None:
+                continue
+            if not group_offer.decided:
+                offer = _Undecided(group_offer, folder)
+                undecided.append(offer)
     return undecided
 
 
@@ -147,7 +153,8 @@ async def folder_of_offer(
     for place in places:
         for item in await store.asearch(place, filter=filters, limit=1):
             folder = folder_of(deployment, item.namespace)
-            if folder and item.key == offer_id:
+            is_offer = item.key == offer_id
+            if folder and is_offer:
                 return folder
     raise UnknownOfferError(offer_id)
 
@@ -159,11 +166,11 @@ async def decide_offer(
     offer_id: str,
     *,
     accept: bool,
-    came: str,
+    requested_at: str,
 ) -> GroupOffer:
     """Accept or decline an offer to a group. Returns the offer as it was.
 
-    `came` is the time of the request, in ISO format, UTC. An accepted line is put at the end of
+    `requested_at` is the time of the request, in ISO format, UTC. An accepted line is put at the end of
     `folder.accepted_path`. If its author wants so, it goes from their own memory.
 
     Raises `UnknownOfferError` for one that does not count any more, `DecidedError` if it was decided,
@@ -181,9 +188,9 @@ async def decide_offer(
             raise DecidedError(f"The offer {start!r} was {group_offer.decided} already.")
         open_offer = await _opened(store, folder, group_offer)
         if accept:
-            await _accept(store, deployment, open_offer, came)
+            await _accept(store, deployment, open_offer, requested_at)
         decision: Decision = "accepted" if accept else "declined"
-        await _note_decision(store, open_offer, decision, came)
+        await _note_decision(store, open_offer, decision, requested_at)
         return group_offer
 
 
@@ -195,8 +202,10 @@ async def _opened(store: BaseStore, folder: GroupFolder, group_offer: GroupOffer
     get = undecided.read_own_item()
     (own_item,) = await store.abatch([get])
     open_offer = undecided.opened(own_item)
-    if open_offer and not await _is_author_forgotten(store, open_offer):
-        return open_offer
+    if open_offer:
+        is_forgotten = await _is_author_forgotten(store, open_offer)
+        if not is_forgotten:
+            return open_offer
     deletion = undecided.delete()
     await store.abatch([deletion])
     raise UnknownOfferError(group_offer.id)
@@ -212,7 +221,7 @@ async def _is_author_forgotten(store: BaseStore, open_offer: OpenOffer) -> bool:
 
 
 async def _accept(
-    store: BaseStore, deployment: Deployment, open_offer: OpenOffer, came: str
+    store: BaseStore, deployment: Deployment, open_offer: OpenOffer, requested_at: str
 ) -> None:
     """Put an offered line into the group's file, and out of its author's if they want so. Raises
     `RefusedWrite` if the line is over, or the file cannot take it.
@@ -224,7 +233,7 @@ async def _accept(
         )
     await _put_line(store, deployment, open_offer)
     if not open_offer.own_offer.keep:
-        await _take_own_line_out(store, deployment, open_offer, came)
+        await _take_own_line_out(store, deployment, open_offer, requested_at)
 
 
 async def _put_line(store: BaseStore, deployment: Deployment, open_offer: OpenOffer) -> None:
@@ -256,7 +265,7 @@ async def _put_line(store: BaseStore, deployment: Deployment, open_offer: OpenOf
 
 
 async def _take_own_line_out(
-    store: BaseStore, deployment: Deployment, open_offer: OpenOffer, came: str
+    store: BaseStore, deployment: Deployment, open_offer: OpenOffer, requested_at: str
 ) -> None:
     """Take the line out of its author's own file, as they decided when they offered it.
 
@@ -280,7 +289,7 @@ async def _take_own_line_out(
         return
     actor = open_offer.author
     author = Author("person", actor.user_id)
-    began = Began(actor, came)
+    began = Began(actor, requested_at)
     files = Folder(deployment, store, own_offer.memory, "/memories", author, began)
     try:
         await files.change(own_offer.key, without_line, bounded=False)
@@ -289,35 +298,43 @@ async def _take_own_line_out(
 
 
 async def _changes_something(store: BaseStore, own_offer: Offer, change: Change) -> bool:
-    """Whether a change of the file from which a line was offered changes something. True where what
-    is stored is no file: the write says so.
+    """Whether a change of the file from which a line was offered changes something. False if there
+    is no file. True if what is stored is no file: the write refuses it.
     """
     try:
         present = await read_file(store, own_offer.memory, own_offer.key)
     except RefusedWrite:
         return True
-    after = change(present)
-    if present is None or after is None:
+    changed = change(present)
+    if present is None or changed is None:
         return False
-    return after["content"] != present["content"]
+    content = present["content"]
+    return changed["content"] != content
 
 
 async def _note_decision(
-    store: BaseStore, open_offer: OpenOffer, decision: Decision, came: str
+    store: BaseStore, open_offer: OpenOffer, decision: Decision, requested_at: str
 ) -> None:
-    """Note the decision in both items. The group's keeps neither text nor author. Of a person who
-    was forgotten meanwhile nothing is noted.
+    """Note the decision in both items. The group's keeps neither text nor author. An author who was
+    forgotten meanwhile has no item.
     """
-    place = namespaces.group_offers(open_offer.folder.files)
-    decided = open_offer.group_offer.after_decision(decision)
-    group_op = put_group_offer(place, decided)
+    await _note_for_group(store, open_offer, decision)
+    author = open_offer.author
+    own_offer = replace(open_offer.own_offer, status=decision)
+    own_op = put_offer(author, own_offer)
+    began = Began(author, requested_at)
+    await journal.put_unless_forgotten(store, [own_op], began, quotes_facts=True)
+
+
+async def _note_for_group(store: BaseStore, open_offer: OpenOffer, decision: Decision) -> None:
+    """Note the decision in the group's item, and delete the oldest decided ones."""
+    files = open_offer.folder.files
+    place = namespaces.group_offers(files)
+    group_offer = open_offer.group_offer.after_decision(decision)
+    op = put_group_offer(place, group_offer)
     old = await _old_decisions(store, place)
     old_ops = deletions(old)
-    await store.abatch([group_op, *old_ops])
-    own_offer = replace(open_offer.own_offer, status=decision)
-    own_op = put_offer(open_offer.author, own_offer)
-    began = Began(open_offer.author, came)
-    await journal.put_unless_forgotten(store, [own_op], began, quotes_facts=True)
+    await store.abatch([op, *old_ops])
 
 
 async def _old_decisions(store: BaseStore, place: Namespace) -> list[Item]:
@@ -325,7 +342,7 @@ async def _old_decisions(store: BaseStore, place: Namespace) -> list[Item]:
     decided = list[Item]()
     for item in await journal.all_items(store, place):
         group_offer = group_offer_in(item)
-        if group_offer is not None and group_offer.decided:
+        if group_offer and group_offer.decided:
             decided.append(item)
     decided.sort(key=lambda item: item.updated_at)
     return decided[:-_DECIDED_KEPT]

@@ -59,12 +59,18 @@ def check_offer_text(text: str) -> None:
 
 def _has_hidden(text: str) -> bool:
     """Whether a text has characters that people do not see, and that no script needs."""
-    return bool(_JOINED_ROW.search(text)) or any(map(_is_hidden, text))
+    if _JOINED_ROW.search(text):
+        return True
+    return any(map(_is_hidden, text))
 
 
 def _is_hidden(character: str) -> bool:
+    """Whether people do not see a character. A tab or a joiner is not hidden."""
     if character == "\t" or character in _JOINERS:
         return False
-    if character in _BLANK or any(ord(character) in unseen for unseen in _UNSEEN):
+    if character in _BLANK:
+        return True
+    code_point = ord(character)
+    if any(code_point in unseen for unseen in _UNSEEN):
         return True
     return unicodedata.category(character) in _INVISIBLE_CATEGORIES

@@ -107,6 +107,11 @@ class Offer:
         files = namespaces.group_files(author.org_id, self.claim, self.group)
         return namespaces.group_offers(files)
 
+    def read_group_item(self, author: Actor) -> GetOp:
+        """The operation that reads the group's item."""
+        place = self.place(author)
+        return GetOp(place, self.id)
+
     def delete_group_item(self, author: Actor) -> PutOp:
         """The operation that deletes the group's item."""
         place = self.place(author)
@@ -114,8 +119,9 @@ class Offer:
 
     def is_for(self, folder: GroupFolder) -> bool:
         """Whether this is an offer to the group of a folder."""
-        group = (self.claim, self.group)
-        return group == (folder.claim, folder.group)
+        if self.claim != folder.claim:
+            return False
+        return self.group == folder.group
 
     def is_proved(self) -> bool:
         """Whether the author's membership was proved lately."""
@@ -132,14 +138,18 @@ class GroupOffer:
     """
 
     id: str
-    author: str
+    author: str  # the id of the user
     text: str
-    day: str  # ISO, UTC
+    day: str  # when it was offered, ISO, UTC
     decided: Literal["", Decision] = ""  # "" while it waits
     unconfirmed: bool = False  # whether nobody vouched for it: offering it does not confirm it
 
     def is_over(self) -> bool:
-        """Whether the day until which it held, when it was offered, has passed in UTC."""
+        """Whether the day until which the line holds has passed in UTC since it was offered.
+
+        A day that had passed before is no end: the text only tells of it. A line without an end is
+        not over.
+        """
         end = end_of(self.text)
         if end is None:
             return False
@@ -278,8 +288,10 @@ class _Counted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OffersOfPerson:
-    """A person's offers, for a run or a request that began at a time; None: nobody can be forgotten
-    meanwhile.
+    """What one person offers, and may do with their offers.
+
+    `began` is when the run or the request began that does it: it writes nothing if its person was
+    forgotten since then. None: nobody can be forgotten meanwhile.
     """
 
     store: BaseStore
@@ -320,8 +332,8 @@ class OffersOfPerson:
         opened = _with_status(offers, "open")
         gets = list[GetOp]()
         for offer in opened:
-            place = offer.place(self.author)
-            gets.append(GetOp(place, offer.id))
+            get = offer.read_group_item(self.author)
+            gets.append(get)
         items = await self.store.abatch(gets)
         group_offers = dict[str, GroupOffer | None]()
         for offer, item in zip(opened, items, strict=True):
@@ -339,9 +351,9 @@ class OffersOfPerson:
         return offers_in(items)
 
     async def prepare(self, folder: GroupFolder, own_line: OwnLine) -> Offer:
-        """Keep an offer for the person to confirm. Nothing crosses.
+        """Keep an offer for the person to confirm, and return it. Nothing crosses.
 
-        The same one is kept once. Raises `RefusedWrite` for what may not be offered, and if too many
+        The same text for the same group is kept once. Raises `RefusedWrite` for what may not be offered, and if too many
         wait for the person.
         """
         await self._check(folder, own_line)
@@ -362,7 +374,8 @@ class OffersOfPerson:
             return offer
 
     async def offer(self, folder: GroupFolder, own_line: OwnLine, *, keep: bool) -> Offer:
-        """Offer a line to a group. The person has confirmed the text and the group.
+        """Offer a line to a group, and return the offer. The person has confirmed the text and the
+        group.
 
         With `keep` their own line stays when it is accepted. The same text is offered once: the open
         offer is returned. Raises `RefusedWrite` for what may not be offered, and if too many wait for
@@ -384,7 +397,8 @@ class OffersOfPerson:
             own_op = put_offer(self.author, offer)
             group_op = put_group_offer(place, group_offer)
             replaced = _replaced(counted.counting, folder, own_line)
-            deletions = self._deletions(counted.stale + replaced)
+            needless = counted.stale + replaced
+            deletions = self._deletions(needless)
             await self._put([own_op, group_op, *deletions])
             await self._take_back_if_too_many(folder, offer)
             return offer
@@ -403,8 +417,9 @@ class OffersOfPerson:
     def _open_to(self, folder: GroupFolder, offers: Iterable[Offer]) -> list[Offer]:
         """Those of these offers that wait for a group."""
         group = folder.files[-1]
+        opened = _with_status(offers, "open")
         waiting = list[Offer]()
-        for offer in _with_status(offers, "open"):
+        for offer in opened:
             place = offer.place(self.author)
             if place[-1] == group:
                 waiting.append(offer)
@@ -416,14 +431,16 @@ class OffersOfPerson:
         """
         counting = await self.all()
         opened = self._open_to(folder, counting)
-        may_wait = {other.id for other in opened[:MAX_OPEN]}
-        is_full = len(may_wait) == MAX_OPEN
-        if is_full and offer.id not in may_wait:
+        oldest = opened[:MAX_OPEN]
+        if len(oldest) < MAX_OPEN:
+            return
+        may_wait = {other.id for other in oldest}
+        if offer.id not in may_wait:
             await self._delete([offer])
             raise _too_many(folder)
 
     async def withdraw(self, offer_id: str) -> Offer:
-        """Withdraw an open offer, or drop a prepared one.
+        """Withdraw an open offer, or drop a prepared one. Returns it as it was.
 
         Raises `UnknownOfferError` if the person has no such offer, and `DecidedError` if it was
         decided.
@@ -439,7 +456,7 @@ class OffersOfPerson:
             return offer
 
     async def _undecided(self, offer_id: str) -> Offer:
-        """The offer with this id. Raises as `withdraw`."""
+        """The prepared or open offer with this id. Raises as `withdraw`."""
         for offer in await self.all():
             if offer.id != offer_id:
                 continue
@@ -477,13 +494,16 @@ class OffersOfPerson:
                 await self._note_proof(offer, _iso(now))
 
     async def _note_proof(self, offer: Offer, at: str) -> None:
-        """Note in an own item when membership was proved, unless somebody changed it meanwhile."""
+        """Note in an own item when membership was proved, unless the item was changed meanwhile."""
+        place = self._place
         async with lock_of("offer", offer.id):
-            item = await self.store.aget(self._place, offer.id)
-            if offers_in([item]) == [offer]:
-                proved = replace(offer, proved_at=at)
-                op = put_offer(self.author, proved)
-                await journal.put_unless_forgotten(self.store, [op], self.began)
+            item = await self.store.aget(place, offer.id)
+            present = offers_in([item])
+            if present != [offer]:
+                return
+            proved = replace(offer, proved_at=at)
+            op = put_offer(self.author, proved)
+            await journal.put_unless_forgotten(self.store, [op], self.began)
 
     async def erase(self, fact: Fact, *, dry_run: bool = False) -> int:
         """Delete the offers that say a fact, prepared, open or decided. Returns their number.
@@ -586,9 +606,10 @@ def _new_offer(folder: GroupFolder, own_line: OwnLine, status: Status, *, keep: 
 def _replaced(offers: Sequence[Offer], folder: GroupFolder, own_line: OwnLine) -> list[Offer]:
     """Those of these offers that a new one takes the place of, and the oldest decided ones."""
     prepared = _with_status(offers, "prepared")
+    same = _same(prepared, folder, own_line)
     decided = _with_status(offers, *_DECIDED)
     oldest = decided[:-_DECIDED_KEPT]
-    return _same(prepared, folder, own_line) + oldest
+    return same + oldest
 
 
 def _with_status(offers: Iterable[Offer], *statuses: Status) -> list[Offer]:

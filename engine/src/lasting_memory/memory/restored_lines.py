@@ -1,61 +1,72 @@
 """Lines that are over stay where a text is written anew without them: whoever wrote it was not shown
-them.
+them, and did not decide that they go.
+
+A line is over once the day until which it holds has passed (`ends.py`). A dated line is one that has
+such a day. Functions here say which lines a change of a text drops, and put such lines back.
 """
 
-from collections.abc import Collection, Iterable, Sequence
-from datetime import date
+from collections.abc import Collection, Sequence
 
 from lasting_memory.memory import journal
 from lasting_memory.memory.ends import DatedLine, dated_lines
 
 
 def new_dated_lines(before: str, after: str) -> list[DatedLine]:
-    """The lines with an end that a change of a text brings. Blocks."""
-    known = _keys_of(dated_lines(before))
-    return [line for line in dated_lines(after) if line.key not in known]
-
-
-def _keys_of(lines: Iterable[DatedLine]) -> set[str]:
-    return {line.key for line in lines}
+    """The dated lines that a change of a text adds. Blocks."""
+    keys_before = {line.key for line in dated_lines(before)}
+    new_lines = list[DatedLine]()
+    for line in dated_lines(after):
+        if line.key not in keys_before:
+            new_lines.append(line)
+    return new_lines
 
 
 def dropped_lines(
     before: str, after: str, over: Collection[int], elsewhere: Sequence[DatedLine] = ()
 ) -> set[int]:
-    """Those of the lines that are over, given by their numbers, that a change of a text drops.
-    Blocks.
+    """The numbers of the lines of the old text that are over and that a change drops. Blocks.
 
-    A line is there while the new text, or a new line elsewhere, says it; in other words, if it has
-    its day.
+    `over` are the numbers of all lines that are over. A line is not dropped if the new text has it,
+    or a new line in other words has its day. `elsewhere` are new dated lines of other texts, which
+    count as new lines of this one.
     """
-    present = _keys_of(dated_lines(after)) | _keys_of(elsewhere)
-    days_of_new = set[date]()
-    for line in [*new_dated_lines(before, after), *elsewhere]:
-        days_of_new.add(line.day)
-    gone = set[int]()
+    new_lines = new_dated_lines(before, after)
+    new_lines += elsewhere
+    lines_after = [*dated_lines(after), *new_lines]
+    present_keys = {line.key for line in lines_after}
+    new_days = {line.day for line in new_lines}
+    dropped = set[int]()
     for line in dated_lines(before):
-        is_said = line.key in present or line.day in days_of_new
-        if line.number in over and not is_said:
-            gone.add(line.number)
-    return gone
+        if line.number not in over:
+            continue
+        is_present = line.key in present_keys
+        is_in_other_words = line.day in new_days
+        if not is_present and not is_in_other_words:
+            dropped.add(line.number)
+    return dropped
 
 
 def with_lines_restored(before: str, after: str, numbers: Collection[int]) -> str:
-    """The new text with these lines of the one before, each where it stood. Blocks."""
+    """The new text with these lines of the old one, given by their numbers, each where it stood.
+    Blocks.
+    """
     if not numbers:
         return after
     old = before.split("\n")
     new = after.split("\n") if after else []
     result = list[str]()
-    place = 0
+    copied = 0  # lines of the old text that are in the result, or were taken out
     for edit in journal.edits(old, new):
-        result += old[place : edit.old_start]
+        unchanged = old[copied : edit.old_start]
+        result += unchanged
         for number in range(edit.old_start, edit.old_end):
             if number in numbers:
                 result.append(old[number])
         result += edit.put_in(new)
-        place = edit.old_end
-    result += old[place:]
+        copied = edit.old_end
+    result += old[copied:]
     text = "\n".join(result)
-    needs_break = before.endswith("\n") and not text.endswith("\n")
-    return f"{text}\n" if needs_break else text
+    ended_in_break = before.endswith("\n")
+    if ended_in_break and not text.endswith("\n"):
+        return f"{text}\n"
+    return text

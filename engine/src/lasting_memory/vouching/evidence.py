@@ -30,7 +30,7 @@ _TELLING_WORDS = 3
 # A heading with no more words only names a subject.
 _HEADING_WORDS = 2
 # A line with more words is never found word after word: looking for it would take long.
-_MOST_REPEATED = 200
+_MOST_WORDS_IN_ORDER = 200
 # Characters of all texts from elsewhere that are looked at. If there are more, nothing is confirmed.
 _MOST_CHARS = 1_000_000
 # Characters of a text that tell its language.
@@ -89,7 +89,8 @@ class Evidence:
         if self._is_in_foreign_text(stems):
             return Source.UNCONFIRMED
         is_doubted = _takes_up_any(stems, doubted_lines)
-        if self._is_said(statement, in_order=is_doubted or self.has_unread):
+        in_order = is_doubted or self.has_unread
+        if self._is_said(statement, in_order=in_order):
             # A text that was not looked at may say it, too.
             return Source.INFERRED if self._is_cut else Source.CONFIRMED
         return Source.UNCONFIRMED if is_doubted else Source.INFERRED
@@ -102,7 +103,7 @@ class Evidence:
         """Whether one message of the person's has all words of a line, with `in_order` one after the
         other.
         """
-        says = _repeats if in_order else _has_all_words
+        says = _has_in_order if in_order else _has_all_words
         return any(says(message, statement) for message in self._own_statements)
 
     def vouch(self, memory: Mapping[str, Source] = MappingProxyType({})) -> Vouch:
@@ -206,7 +207,8 @@ class Evidence:
             room -= len(beginning)
             passages = _passages_in(beginning, self._language)
             stems = frozenset[str]().union(*passages)
-            compared.append(_ForeignText(stems, passages))
+            foreign_text = _ForeignText(stems, passages)
+            compared.append(foreign_text)
         return compared
 
     @cached_property
@@ -288,18 +290,20 @@ def _has_all_words(message: Statement, line: Statement) -> bool:
     return True
 
 
-def _repeats(message: Statement, line: Statement) -> bool:
+def _has_in_order(message: Statement, line: Statement) -> bool:
     """Whether the words of a line stand in a message one after the other.
 
-    A message that only has them somewhere says little of a line that was there before it.
+    A line that memory had before the message needs that: by chance many messages have its words
+    somewhere.
     """
     line_words = line.order
     count = len(line_words)
-    if count == 0 or count > _MOST_REPEATED:
+    if count == 0 or count > _MOST_WORDS_IN_ORDER:
         return False
     last_start = len(message.order) - count
     for start in range(last_start + 1):
-        part = message.order[start : start + count]
+        end = start + count
+        part = message.order[start:end]
         if all(map(_is_same, line_words, part)):
             return True
     return False

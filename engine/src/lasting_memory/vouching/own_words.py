@@ -5,6 +5,9 @@ The person's own sentences are what is left once all such texts are taken out. A
 is a foreign text: it is somebody else's, and vouches for nothing. A person hands over a text with words
 like "translate this:". A line announces a text if it ends so that a text must follow, in whichever
 words. Of what follows such a line nobody knows whose it is: it is neither own nor foreign.
+
+Functions here take a text and the list `foreign_texts`. They return the text without what is foreign,
+and add that to the list. In place of quoted lines the text has the sign `_QUOTED`.
 """
 
 # ruff: noqa: RUF001  # quotation marks of all languages are meant
@@ -244,9 +247,10 @@ def parts_of(message: str) -> MessageParts:
     """What of a message's text its person wrote themselves, and what not. In linear time."""
     foreign_texts = list[str]()
     if len(message) > _MOST_CHARS:
-        foreign_texts.append(message[_HEAD_CHARS:])
-        beginning = message[:_HEAD_CHARS]
-        message, _, _ = beginning.partition("\n")
+        rest = message[_HEAD_CHARS:]
+        foreign_texts.append(rest)
+        head = message[:_HEAD_CHARS]
+        message, _, _ = head.partition("\n")
     text = _with_plain_marks(message)
     is_letter = _has(_SIGNS_OFF, text)
     if is_letter or _has(_INSTRUCTION_MARKS, text):
@@ -281,7 +285,9 @@ def _has(pattern: regex.Pattern[str], text: str) -> bool:
 
 
 def _with_plain_marks(message: str) -> str:
-    """A message without invisible characters, in which signs that look alike are one sign."""
+    """A message without invisible characters, with one sign for those that look alike, such as the
+    forms of a quotation mark.
+    """
     with_line_feeds = message.replace("\r\n", "\n")
     return visible(with_line_feeds).translate(_LOOKS)
 
@@ -307,17 +313,18 @@ def _states(sentence: str) -> bool:
     return not is_question or _has(_REMEMBER, sentence)
 
 
-# Each of these takes a part out of a text and adds it to `foreign_texts`. They return the rest.
-
-
 def _without_matches(text: str, pattern: regex.Pattern[str], foreign_texts: list[str]) -> str:
+    """The text with a line break in place of each match, which is foreign."""
     matches = pattern.finditer(text)
     foreign_texts += [match[0] for match in matches]
     return str(pattern.sub("\n", text))
 
 
 def _before_match(text: str, pattern: regex.Pattern[str], foreign_texts: list[str]) -> str:
-    """The text before the first match of a pattern. What follows is foreign."""
+    """The text before the first match of a pattern; the whole text if nothing matches.
+
+    The match and what follows are foreign, unless quoted lines follow it (`_add_brought`).
+    """
     match = pattern.search(text)
     if match is None:
         return text
@@ -331,6 +338,7 @@ def _before_match(text: str, pattern: regex.Pattern[str], foreign_texts: list[st
 
 
 def _is_quoted_by_line(text: str) -> bool:
+    """Whether a text begins with quoted lines."""
     return text.lstrip().startswith(_QUOTED)
 
 
@@ -381,6 +389,7 @@ def _without_markup(text: str, foreign_texts: list[str]) -> str:
 
 
 def _without_part(text: str, start: int, end: int, foreign_texts: list[str]) -> str:
+    """The text with a line break in place of the part between two places, which is foreign."""
     part = text[start:end]
     foreign_texts.append(part)
     before = text[:start]
@@ -412,6 +421,7 @@ def _without_quotations(text: str, foreign_texts: list[str]) -> str:
     """
 
     def replaced(match: regex.Match[str]) -> str:
+        # The marks of a name are set aside, so that they open no other quotation.
         quotation = match[1]
         words = pieces(quotation)
         if len(words) <= _QUOTED_WORDS:
@@ -447,10 +457,11 @@ def _end_of_single_quotations(text: str) -> int:
 
 
 def _own_paragraphs(text: str, foreign_texts: list[str]) -> list[str]:
-    """The paragraphs that a person wrote, up to the first text that they pasted or forwarded.
+    """The paragraphs that a person wrote, or the beginnings of these, up to the first text that they
+    pasted, handed over or announced.
 
-    What is not among them is added to `foreign_texts`, but for what stands below quoted lines
-    (`_add_brought`) or below a line that announces it (`_end_of_announcement`).
+    What is not among them is foreign, but for what stands below quoted lines (`_add_brought`) or below
+    a line that announces it.
     """
     own_paragraphs = list[str]()
     is_long = length_of(text) > LONG_MESSAGE
@@ -466,14 +477,14 @@ def _own_paragraphs(text: str, foreign_texts: list[str]) -> list[str]:
             _add_foreign(paragraph, foreign_texts)
             continue
         following = paragraphs[number + 1 :]
-        own, brought = _until_handed_over(paragraph)
-        announced_at = _end_of_announcement(own)
-        own_paragraphs.append(own[:announced_at])
-        if brought is not None:
-            brought_text = _joined([brought, *following])
+        own, handed_over = _until_handed_over(paragraph)
+        own_end = _end_of_announcement(own)  # None: all of it is the person's
+        own_paragraphs.append(own[:own_end])
+        if handed_over is not None:
+            brought_text = _joined([handed_over, *following])
             _add_brought(brought_text, foreign_texts)
             break
-        if announced_at is not None:
+        if own_end is not None:
             break
         if _is_line_that_hands_over(paragraph):
             next_text = _joined(following)
@@ -505,15 +516,15 @@ def _is_log(paragraph: str) -> bool:
 
 
 def _until_handed_over(paragraph: str) -> tuple[str, str | None]:
-    """What a person says of a text that they hand over, and that text. It stands behind a colon, or
-    below the first line. None if they hand over none.
+    """What a person says before a text that they hand over, and that text, which stands behind a
+    colon or below the first line. The whole paragraph and None if they hand over none.
     """
     for match in _COLON.finditer(paragraph):
-        before = paragraph[: match.start()]
+        start, end = match.span()
+        before = paragraph[:start]
         sentences = _SENTENCE.findall(before)
         if sentences and _hands_over(sentences[-1]):
-            after = paragraph[match.end() :]
-            return before, after
+            return before, paragraph[end:]
     first_line, line_break, rest = paragraph.partition("\n")
     if line_break and _hands_over_next_line(first_line):
         return first_line, rest
@@ -521,7 +532,7 @@ def _until_handed_over(paragraph: str) -> tuple[str, str | None]:
 
 
 def _end_of_announcement(paragraph: str) -> int | None:
-    """Where the line ends that announces a text; None if no line does."""
+    """Where the first line ends that announces a text; None if no line does."""
     end = -1
     for line in paragraph.split("\n"):
         end += 1 + len(line)

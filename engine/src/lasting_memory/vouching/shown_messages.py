@@ -96,7 +96,9 @@ class ShownMessages:
                 foreign_texts.append(attached)
             else:
                 foreign_texts += _foreign_texts_of(message, calls, own_memory=own_memory)
-        evidence = evidence_of(filter(None, said), filter(None, foreign_texts))
+        own_messages = filter(None, said)
+        others = filter(None, foreign_texts)
+        evidence = evidence_of(own_messages, others)
         has_unread = any(map(_has_unread, all_messages))
         return replace(evidence, has_unread=has_unread)
 
@@ -168,11 +170,13 @@ def _is_of_person(message: object) -> bool:
 
 
 def _name_of(message: object) -> str:
+    """The name that a message has; "" if it has none."""
     name = getattr(message, "name", None)
     return str(name or "")
 
 
 def _fields_of(message: object) -> Mapping[str, Any]:
+    """The fields of a message; none of what is no message."""
     return message.model_dump() if isinstance(message, BaseMessage) else {}
 
 
@@ -180,10 +184,10 @@ def _attached_text(message: Mapping[str, Any]) -> str:
     """The texts of files that came with a message; "" if none came."""
     content = message.get("content")
     whole = recall.message_text(content)
-    own = own_text(message, files=False)
-    if whole == own:
+    typed = own_text(message, files=False)
+    if whole == typed:
         return ""
-    return whole.replace(own, "\n") if own else whole
+    return whole.replace(typed, "\n") if typed else whole
 
 
 def _calls_in(messages: Sequence[object]) -> dict[str, ToolCall]:
@@ -200,8 +204,10 @@ def _calls_in(messages: Sequence[object]) -> dict[str, ToolCall]:
 def _foreign_texts_of(
     message: object, calls: Mapping[str, ToolCall], *, own_memory: bool
 ) -> list[str]:
-    """What a message says that is not the person's word. What an assistant says is its own, and no
-    text; what its provider has searched is in the same message.
+    """The foreign texts in a message that is not the person's word; none if it has none.
+
+    What an assistant says is no foreign text: it is what the lines are compared for. What the
+    assistant's provider has found for it is in the same message.
     """
     if not isinstance(message, BaseMessage):
         return []
@@ -216,7 +222,7 @@ def _foreign_texts_of(
     if call is not None:
         name = call["name"]
         arguments = call["args"]
-    if _repeats(name, arguments, own_memory=own_memory):
+    if _is_echo(name, arguments, own_memory=own_memory):
         return []
     texts = [text]
     if isinstance(message.artifact, str):
@@ -225,11 +231,13 @@ def _foreign_texts_of(
 
 
 def _provider_results(message: AIMessage) -> list[str]:
-    """What the provider of a model has found for it, as in a search of its own."""
+    """What the provider of a model has found for it, as in a search of its own: blocks with results,
+    and quotations in other blocks, each as JSON.
+    """
     results = list[str]()
     for block in _blocks_of(message):
-        kind = str(block.get("type"))
-        if "result" in kind or "search" in kind:
+        block_type = str(block.get("type"))
+        if "result" in block_type or "search" in block_type:
             text = _json_text(block)
             results.append(text)
             continue
@@ -262,8 +270,11 @@ def _has_unread(message: object) -> bool:
     return False
 
 
-def _repeats(name: str, arguments: object, *, own_memory: bool) -> bool:
-    """Whether the result of a tool has only what the model gave it, or the person's own memory."""
+def _is_echo(name: str, arguments: object, *, own_memory: bool) -> bool:
+    """Whether the result of a tool has only what the model gave it, or the person's own memory.
+
+    Without `own_memory` that memory counts as a foreign text, too.
+    """
     if name in _ECHOES:
         return own_memory or name != "search_memories"
     return own_memory and _reads_memory(name, arguments)

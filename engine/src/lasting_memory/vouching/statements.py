@@ -110,9 +110,10 @@ def statement_of(text: str, language: str) -> Statement:
 def _words_of(clause: _Clause, names: Collection[str]) -> list[Word]:
     """The words of a clause. `names` are those of its text, in lower case."""
     clause_words = list[Word]()
-    for term in clause.terms:
-        is_name = term.spelled in names
-        word = Word(term.stem, term.spelled, clause.is_negated, is_name)
+    is_negated = clause.is_negated
+    for stem, spelled in clause.terms:
+        is_name = spelled in names
+        word = Word(stem, spelled, is_negated, is_name)
         clause_words.append(word)
     return clause_words
 

@@ -1,11 +1,15 @@
-"""A person's memory files, and the proposals that wait for them to decide."""
+"""A person's memory files, and the proposals that wait for them to decide.
+
+To apply changes is to make them at once, as revisions of the files. To propose them is to have them
+wait until their person accepts or declines them.
+"""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Any
+from typing import NamedTuple
 from uuid import uuid4
 
 from deepagents.backends.protocol import FileData
@@ -19,9 +23,10 @@ from lasting_memory.memory.journal import Began, Change
 from lasting_memory.memory.one_fact import Fact
 from lasting_memory.memory.proposals.changes import Changed, Sources, added_sources
 from lasting_memory.memory.proposals.proposal import (
+    Json,
     Proposal,
     all_proposals,
-    found,
+    existing_proposal,
     put_proposal,
     with_id,
 )
@@ -49,10 +54,19 @@ def files_in(items: Iterable[Item]) -> dict[str, FileData]:
     return files
 
 
+class _Accepted(NamedTuple):
+    """What became of changes that were accepted, by path: the texts, and why some were not made."""
+
+    taken: dict[str, str]
+    refused: dict[str, ValueError]
+
+
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The memory files of a person, for a run or a request that began at a time; None: nobody can
-    be forgotten meanwhile.
+    """The memory files of a person, and the proposals to change them.
+
+    `began` is when the run or the request began that uses it: it writes nothing if its person was
+    forgotten since then. None: nobody can be forgotten meanwhile.
     """
 
     store: BaseStore
@@ -75,20 +89,22 @@ class Memory:
         skip: bool = False,
         sources: Sources | None = None,
     ) -> dict[str, FileData]:
-        """The files with these changes. Raises `ValueError` for one that cannot be made; with
-        `skip` leaves it out. Blocks.
+        """The files with these changes. Nothing is stored. Raises `ValueError` for a change that
+        cannot be made; with `skip` leaves it out. Blocks.
         """
         result = dict(files)
         for change in changes:
+            key = change.key
+            before = result.get(key)
             try:
-                after = self._checked(change, result.get(change.key), author, sources)
+                after = self._checked(change, before, author, sources)
             except ValueError:
                 if skip:
                     continue
                 raise
-            result.pop(change.key, None)
+            result.pop(key, None)
             if after is not None:
-                result[change.key] = after
+                result[key] = after
         return result
 
     def _checked(
@@ -98,7 +114,9 @@ class Memory:
         author: Author,
         sources: Sources | None,
     ) -> FileData | None:
-        """A file with a change. Raises `ValueError` if it cannot be made. Blocks."""
+        """A file with a change; None if it is deleted. Raises `ValueError` if the change cannot be
+        made. Blocks.
+        """
         after = change.merged(before)
         vouch = _vouch_for(change, author, sources)
         check_write(self.deployment, change.path, before, after, author, vouch=vouch)
@@ -116,11 +134,11 @@ class Memory:
         `files` are the present ones. None: they are read. `sources` say who vouches for what is
         new.
         """
-        before = files
-        if before is None:
-            before = await self.read()
-        after = await platform.in_thread(self.applied, before, changes, author, sources=sources)
-        _check_room(before, after, self.deployment.limits)
+        if files is None:
+            files = await self.read()
+        after = await platform.in_thread(self.applied, files, changes, author, sources=sources)
+        limits = self.deployment.limits
+        _check_room(files, after, limits)
 
     async def apply(
         self,
@@ -138,8 +156,10 @@ class Memory:
         folder = Folder(self.deployment, self.store, self.files, "/memories", author, self.began)
         refused = dict[str, ValueError]()
         for change in _additions_first(changes):
+            written: Mapping[str, str] = {}
             try:
-                written = ends.times_at(change.after, written_at) if written_at else {}
+                if written_at:
+                    written = ends.times_at(change.after, written_at)
                 vouch = _vouch_for(change, author, sources)
                 await folder.change(
                     change.key, change.merged, bounded=False, written=written, vouch=vouch
@@ -159,43 +179,55 @@ class Memory:
 
     def own_proposals(self, proposals: Iterable[Proposal]) -> list[Proposal]:
         """Those of a person's proposals that are of this memory."""
-        return [proposal for proposal in proposals if proposal.memory == self.files[-1]]
+        memory = self.files[-1]
+        own_proposals = list[Proposal]()
+        for proposal in proposals:
+            if proposal.memory == memory:
+                own_proposals.append(proposal)
+        return own_proposals
 
-    async def shown_proposals(
-        self, most_work: int | None = None
-    ) -> tuple[list[dict[str, Any]], int]:
+    async def shown_proposals(self, most_work: int | None = None) -> tuple[list[Json], int]:
         """The undecided ones as their person sees them, oldest first, and the number of further
         ones, which are left out.
 
-        None is left out without `most_work`: what is compared for all but the first, as
-        `journal.comparison_cost` counts it.
+        `most_work` is how much is compared at most, as `journal.comparison_cost` counts it. The first one is
+        always shown. Without `most_work` none is left out.
         """
-        known = await self.proposals()
-        undecided = [proposal for proposal in known if proposal.changes]
-        shown = list[dict[str, Any]]()
+        undecided = await self._undecided()
+        shown = list[Json]()
         spent = 0
-        for number, proposal in enumerate(undecided):
+        for proposal in undecided:
             if most_work is not None:
                 spent += await platform.in_thread(proposal.work)
-                if number and spent > most_work:
-                    return shown, len(undecided) - number
+                is_too_much = spent > most_work
+                if shown and is_too_much:
+                    break
             as_seen = await platform.in_thread(proposal.shown)
             shown.append(as_seen)
-        return shown, 0
+        left_out = len(undecided) - len(shown)
+        return shown, left_out
+
+    async def _undecided(self) -> list[Proposal]:
+        undecided = list[Proposal]()
+        for proposal in await self.proposals():
+            if proposal.changes:
+                undecided.append(proposal)
+        return undecided
 
     async def exported_proposals(
         self,
-    ) -> tuple[list[dict[str, Any]], dict[str, list[dict[str, Any]]]]:
+    ) -> tuple[list[Json], dict[str, list[Json]]]:
         """The undecided ones as their person sees them; and by their ids the whole changes, which
         make them again.
         """
-        exported = list[dict[str, Any]]()
-        changes_of = dict[str, list[dict[str, Any]]]()
-        for proposal in await self.proposals():
-            if proposal.changes:
-                shown = await platform.in_thread(proposal.shown)
-                exported.append(shown)
-                changes_of[proposal.id] = [_exported(change) for change in proposal.changes]
+        undecided = await self._undecided()
+        exported = list[Json]()
+        changes_of = dict[str, list[Json]]()
+        for proposal in undecided:
+            shown = await platform.in_thread(proposal.shown)
+            exported.append(shown)
+            changes = map(_exported, proposal.changes)
+            changes_of[proposal.id] = list(changes)
         return exported, changes_of
 
     async def propose(self, proposal: Proposal) -> None:
@@ -203,19 +235,24 @@ class Memory:
         fact deleted for good.
         """
         op = await put_proposal(self._place, proposal)
-        await journal.put_or_refuse(self.store, [op], self.began)
+        await self._put([op])
+
+    async def _put(self, ops: Sequence[PutOp]) -> None:
+        """Raises `RefusedWrite` if the person was forgotten since this began, or a fact deleted."""
+        await journal.put_or_refuse(self.store, ops, self.began)
 
     async def erase(self, fact: Fact, *, dry_run: bool = False) -> int:
         """Take a fact out of the proposals and of what was declined. Returns how many had it. With
         `dry_run` it only counts.
         """
-        erased = 0
+        count = 0
         for listed in await self.proposals():
-            async with lock_of("deciding", listed.id):
-                has_fact = await self._erase_in(listed.id, fact, dry_run=dry_run)
+            proposal_id = listed.id
+            async with lock_of("deciding", proposal_id):
+                has_fact = await self._erase_in(proposal_id, fact, dry_run=dry_run)
             if has_fact:
-                erased += 1
-        return erased
+                count += 1
+        return count
 
     async def _erase_in(self, proposal_id: str, fact: Fact, *, dry_run: bool) -> bool:
         """Take a fact out of one proposal. Returns whether it had the fact."""
@@ -251,15 +288,17 @@ class Memory:
             present = with_id(known, proposal.id)
             undecided = present.changes if present else None
             undecided_when_seen = seen.changes if seen else None
-            if undecided != undecided_when_seen:
-                now = datetime.now(UTC).isoformat()
-                proposal = proposal.after_decisions(seen, now)
-            ops = [await put_proposal(self._place, proposal)]
+            was_decided = undecided != undecided_when_seen
+            if was_decided:
+                proposal = proposal.after_decisions(seen, _present_time())
+            op = await put_proposal(self._place, proposal)
+            ops = [op]
             for old_id in older:
                 old = with_id(known, old_id)
                 if old is not None and old.changes:
-                    ops.append(await _close(self._place, old))
-            await journal.put_or_refuse(self.store, ops, self.began)
+                    op = await _close(self._place, old)
+                    ops.append(op)
+            await self._put(ops)
 
     async def propose_write(
         self, key: str, change: Change, author: Author, vouch: Vouch | None = None
@@ -269,7 +308,8 @@ class Memory:
 
         Raises `ValueError` if `change` refuses it, or too much waits already. Nothing was proposed.
         """
-        proposal_id = f"{author.run_id or uuid4().hex}-{author.kind}"
+        run_id = author.run_id or uuid4().hex
+        proposal_id = f"{run_id}-{author.kind}"
         limits = self.deployment.limits
         async with lock_of("deciding", proposal_id):
             known = await self.proposals()
@@ -277,8 +317,8 @@ class Memory:
             if proposal is None:
                 proposal = self._new_proposal(proposal_id, author)
             _check_number(known, proposal)
-            otherwise = vouch or vouch_of(author)
-            proposal = await self._with_write(proposal, key, change, author, otherwise)
+            who_vouches = vouch or vouch_of(author)
+            proposal = await self._with_write(proposal, key, change, author, who_vouches)
             if not proposal.fits(limits):
                 raise RefusedWrite(
                     f"More than {limits.max_files} files or {limits.max_bytes:,} bytes would wait."
@@ -289,24 +329,28 @@ class Memory:
         self, proposal: Proposal, key: str, change: Change, author: Author, vouch: Vouch
     ) -> Proposal:
         """A proposal with one more change of a text. Raises as `_changed`."""
-        waiting = [earlier for earlier in proposal.changes if earlier.key == key]
+        waiting = list[Changed]()
+        for earlier in proposal.changes:
+            if earlier.key == key:
+                waiting.append(earlier)
         changed = await self._changed(key, waiting, change, author)
         if changed is None:
             return proposal.with_change(key, None, {})
-        known = proposal.sources.get(changed.path, {})
-        who_vouches = vouch_new_by(known, vouch)
+        sources = proposal.sources.get(changed.path, {})
+        who_vouches = vouch_new_by(sources, vouch)
         added = await platform.in_thread(added_sources, changed, who_vouches)
         return proposal.with_change(key, changed, added)
 
     def _new_proposal(self, proposal_id: str, author: Author) -> Proposal:
         """An agent's proposal, still without changes."""
+        threads = [author.thread_id] if author.thread_id else []
         return Proposal(
             id=proposal_id,
-            at=datetime.now(UTC).isoformat(),
+            at=_present_time(),
             memory=self.files[-1],
             author=author,
             changes=[],
-            threads=[author.thread_id] if author.thread_id else [],
+            threads=threads,
             kind="agent",
         )
 
@@ -320,24 +364,27 @@ class Memory:
         """
         present = await read_file(self.store, self.files, key)
         files = {key: present} if present else {}
-        then = await platform.in_thread(self.applied, files, waiting, author)
-        after = change(then.get(key))
-        for file in (present, after):
-            if file and file["encoding"] != "utf-8":
+        with_waiting = await platform.in_thread(self.applied, files, waiting, author)
+        file = with_waiting.get(key)
+        after = change(file)
+        for either in (present, after):
+            if either and either["encoding"] != "utf-8":
                 raise RefusedWrite(
                     f"{key} is not text, so a change of it cannot wait for the person."
                 )
+        # None where there is no file: an empty one is another text.
         before_text = present["content"] if present else None
         after_text = after["content"] if after else None
         if before_text == after_text:
             return None
-        return Changed(key, before_text or "", after_text or "", deleted=after is None)
+        is_deleted = after is None
+        return Changed(key, before_text or "", after_text or "", is_deleted)
 
     def _now(self) -> str:
         """When the request came, or the present time, in ISO format, UTC."""
         if self.began is not None:
             return self.began.at
-        return datetime.now(UTC).isoformat()
+        return _present_time()
 
     async def decide(
         self,
@@ -361,57 +408,66 @@ class Memory:
         # Two tabs of one person, or a run that proposes more.
         async with lock_of("deciding", proposal_id):
             known = await self.proposals()
-            proposal = found(known, proposal_id)
+            proposal = existing_proposal(known, proposal_id)
             with_lines = lines.keys()
             named = with_lines if paths is None else paths
-            wanted = proposal.wanted(named, with_lines)
-            taken = dict[str, str]()
-            refused = dict[str, ValueError]()
+            wanted = proposal.changes_to_decide(named, with_lines)
+            answer = _Accepted({}, {})
             if accept:
-                taken, refused = await self._accept(proposal, wanted, lines)
-            over = [change for change in wanted if change.path not in refused]
-            decided = proposal.decided_about(over, taken, self._now(), accepted=accept)
+                answer = await self._accept(proposal, wanted, lines)
+            settled = _not_refused(wanted, answer.refused)
+            at = self._now()
+            decided = proposal.decided_about(settled, answer.taken, at, accepted=accept)
             await self.propose(decided)
             await self._drop_decided(known)
-            return refused
+            return answer.refused
 
     async def _accept(
         self,
         proposal: Proposal,
         wanted: Sequence[Changed],
         lines: Mapping[str, Mapping[int, str | None]],
-    ) -> tuple[dict[str, str], dict[str, ValueError]]:
+    ) -> _Accepted:
         """Make these changes of a proposal, of some files only these lines. What the person edited
-        is a revision of their own.
-
-        Returns by path the texts that were accepted, and why some were not made. Raises
-        `RefusedWrite` if the present files cannot take them all.
+        is a revision of their own. Raises `RefusedWrite` if the present files cannot take them all.
         """
-        own_changes = list[Changed]()
-        edits = list[Changed]()
-        whole_changes = list[Changed]()
+        as_proposed = list[Changed]()
+        all_edits = list[Changed]()
+        with_edits = list[Changed]()
         taken = dict[str, str]()
         for change in wanted:
-            own, edited = change.only(lines.get(change.path))
-            own_changes.append(own)
-            edits.append(edited)
-            whole_changes.append(replace(own, after=edited.after))
-            taken[change.path] = edited.after
-        await self.check(whole_changes, proposal.author)
+            chosen = lines.get(change.path)
+            proposed, edits = change.only(chosen)
+            as_proposed.append(proposed)
+            all_edits.append(edits)
+            text = edits.after
+            both = replace(proposed, after=text)
+            with_edits.append(both)
+            taken[change.path] = text
+        await self.check(with_edits, proposal.author)
         refused = await self.apply(
-            own_changes, proposal.author, proposal.sources, written_at=proposal.at
+            as_proposed, proposal.author, proposal.sources, written_at=proposal.at
         )
         person = Author("person", self.actor.user_id)
-        edits_of_made = [edit for edit in edits if edit.path not in refused]
+        edits_of_made = _not_refused(all_edits, refused)
         refused_edits = await self.apply(edits_of_made, person)
-        return taken, refused | refused_edits
+        return _Accepted(taken, refused | refused_edits)
 
     async def _drop_decided(self, known: Sequence[Proposal]) -> None:
         """Delete the oldest of these that were decided before."""
-        decided = [proposal for proposal in known if not proposal.changes]
+        decided = list[Proposal]()
+        for proposal in known:
+            if not proposal.changes:
+                decided.append(proposal)
         oldest = decided[:-_DECIDED_KEPT]
-        ops = [PutOp(self._place, proposal.id, None) for proposal in oldest]
-        await self.store.abatch(ops)
+        place = self._place
+        deletions = [PutOp(place, proposal.id, None) for proposal in oldest]
+        await self.store.abatch(deletions)
+
+
+def _present_time() -> str:
+    now = datetime.now(UTC)
+    return now.isoformat()
 
 
 def _check_room(
@@ -421,19 +477,25 @@ def _check_room(
     not grow.
     """
     size = _size(after)
-    most_bytes = max(limits.max_bytes, _size(before))
-    most_files = max(limits.max_files, len(before))
-    if size > most_bytes or len(after) > most_files:
-        count = f"{len(after)} files of {limits.max_files}"
-        room = f"{size:,} bytes of {limits.max_bytes:,}"
-        raise RefusedWrite(f"{count}, {room}; shorten it.", kind="memory_full")
+    count = len(after)
+    size_before = _size(before)
+    count_before = len(before)
+    most_bytes = max(limits.max_bytes, size_before)
+    most_files = max(limits.max_files, count_before)
+    if size <= most_bytes and count <= most_files:
+        return
+    files = f"{count} files of {limits.max_files}"
+    most = limits.max_bytes
+    room = f"{size:,} bytes of {most:,}"
+    raise RefusedWrite(f"{files}, {room}; shorten it.", kind="memory_full")
 
 
 def _check_number(known: Iterable[Proposal], proposal: Proposal) -> None:
     """Raises `RefusedWrite` if too many others of these proposals are undecided."""
     undecided = 0
     for other in known:
-        if other.changes and other.id != proposal.id:
+        is_other = other.id != proposal.id
+        if is_other and other.changes:
             undecided += 1
     if undecided >= MAX_PROPOSALS:
         raise RefusedWrite(_TOO_MANY)
@@ -444,23 +506,36 @@ def _vouch_for(change: Changed, author: Author, sources: Sources | None) -> Vouc
     known: Mapping[str, Source] = {}
     if sources is not None:
         known = sources.get(change.path, {})
-    return vouch_new_by(known, vouch_of(author))
+    otherwise = vouch_of(author)
+    return vouch_new_by(known, otherwise)
+
+
+def _not_refused(changes: Iterable[Changed], refused: Collection[str]) -> list[Changed]:
+    """Those of these changes whose path is not among the refused ones."""
+    made = list[Changed]()
+    for change in changes:
+        if change.path not in refused:
+            made.append(change)
+    return made
 
 
 def _additions_first(changes: Iterable[Changed]) -> list[Changed]:
     """The changes that change something, sorted by how much shorter they make their file."""
     made = list[Changed]()
     for change in changes:
-        if change.deleted or change.before != change.after:
+        if change.changes_something():
             made.append(change)
-    return sorted(made, key=_removed_chars)
+    made.sort(key=_removed_chars)
+    return made
 
 
 def _removed_chars(change: Changed) -> int:
+    """How much shorter a change makes its text; below 0 if it makes it longer."""
     return len(change.before) - len(change.after)
 
 
-def _exported(change: Changed) -> dict[str, Any]:
+def _exported(change: Changed) -> Json:
+    """The whole change, as an export has it."""
     return {
         "path": change.path,
         "before": change.before,
@@ -470,7 +545,9 @@ def _exported(change: Changed) -> dict[str, Any]:
 
 
 async def _close(place: Namespace, proposal: Proposal) -> PutOp:
-    """The operation that leaves of a proposal only what was decided about it."""
+    """The operation that leaves of a proposal only what was decided about it, or deletes one about
+    which nothing was.
+    """
     if proposal.decided or proposal.declined:
         return await put_proposal(place, replace(proposal, changes=[]))
     return PutOp(place, proposal.id, None)
@@ -480,5 +557,6 @@ def _size(files: Mapping[str, FileData]) -> int:
     """The bytes of all files together."""
     size = 0
     for file in files.values():
-        size += len(file["content"].encode())
+        content = file["content"].encode()
+        size += len(content)
     return size

@@ -1,4 +1,9 @@
-"""A proposal: changes that wait for their person, and what is stored of them."""
+"""A proposal: changes that wait for their person, and what is stored of them.
+
+A change is undecided until its person accepts or declines it; then its path is decided. Of what they
+decline the proposal keeps the text, so that it is not proposed again. An entry is what a line says
+without its marks, or a value of a JSON file.
+"""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -7,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 
 from langgraph.store.base import BaseStore, Item, PutOp
-from pydantic import SkipValidation, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from lasting_memory import platform
 from lasting_memory.deployment import Limits, Source
@@ -25,8 +30,14 @@ from lasting_memory.platform import lock_of
 
 # Why a line goes that another one says in other words, in the word for which the page has a sentence.
 REWORDED = "reworded"
-# What is known of an entry.
-Known = TypeVar("Known")
+# What a person is shown, or an export has.
+Json = dict[str, Any]
+# What a table says of an entry.
+Value = TypeVar("Value")
+# By path and line, why a change takes the line out: a word, or the sentence of a model.
+Reasons = dict[str, dict[str, str]]
+# By path and entry, the conversations that an entry is from, as their places in `threads`.
+Origins = dict[str, dict[str, list[int]]]
 
 
 class UnknownProposalError(RefusedWrite):
@@ -60,27 +71,31 @@ class Proposal:
     changes: list[Changed]  # the undecided ones
     threads: list[str]
     decided: list[str] = field(default_factory=list)  # paths
-    accepted: list[str] = field(
-        default_factory=list
-    )  # those of them of which the person took something
+    # Those of the decided paths of which the person took something.
+    accepted: list[str] = field(default_factory=list)
     declined: list[Declined] = field(default_factory=list)
-    # Not checked when it is read: a proposal of a kind that only a newer version has can be erased.
-    kind: SkipValidation[ProposalKind] = "conversations"
-    reasons: dict[str, dict[str, str]] = field(
-        default_factory=dict
-    )  # why a line goes, by path and line
+    # A `ProposalKind`. One that only a newer version knows can be read and erased all the same.
+    kind: str = "conversations"
+    reasons: Reasons = field(default_factory=dict)
     # Who vouches for what it adds, by path and entry. To accept it does not raise that.
     sources: dict[str, dict[str, Source]] = field(default_factory=dict)
-    # Of a dream: the conversations that an entry is from, as their places in `threads`, by path and
-    # entry.
-    origins: dict[str, dict[str, list[int]]] = field(default_factory=dict)
+    # Of a dream, which is made of many conversations.
+    origins: Origins = field(default_factory=dict)
+
+    def is_empty(self) -> bool:
+        """Whether nothing waits, and nothing is known of a decision."""
+        has_something = self.changes or self.decided or self.declined
+        return not has_something
 
     def fits(self, limits: Limits) -> bool:
         """Whether its changes are no more than a memory may hold."""
+        if len(self.changes) > limits.max_files:
+            return False
         size = 0
         for change in self.changes:
-            size += len(change.after.encode())
-        return len(self.changes) <= limits.max_files and size <= limits.max_bytes
+            content = change.after.encode()
+            size += len(content)
+        return size <= limits.max_bytes
 
     def work(self) -> int:
         """How much is compared to show it, as `journal.comparison_cost` counts it. Blocks."""
@@ -95,47 +110,55 @@ class Proposal:
         changes = list[Changed]()
         for change in self.changes:
             cleaned = change.without(fact)
-            if cleaned.deleted or cleaned.before != cleaned.after:
+            if cleaned.changes_something():
                 changes.append(cleaned)
         declined = list[Declined]()
-        for each in self.declined:
-            cleaned = each.change.without(fact)
+        for change, at in self.declined:
+            cleaned = change.without(fact)
             if cleaned.after:
-                declined.append(Declined(cleaned, each.at))
+                declined.append(Declined(cleaned, at))
         return replace(
             self,
             changes=changes,
             declined=declined,
             reasons=self._reasons_without(fact),
-            sources=_entries_without(self.sources, fact),
-            origins=_entries_without(self.origins, fact),
+            sources=_without_fact(self.sources, fact),
+            origins=_without_fact(self.origins, fact),
         )
 
-    def _reasons_without(self, fact: Fact) -> dict[str, dict[str, str]]:
-        """A reason that quotes the fact is "", and that of a line that says it goes."""
-        reasons = dict[str, dict[str, str]]()
+    def _reasons_without(self, fact: Fact) -> Reasons:
+        """The reasons, without those of lines that say the fact. A reason that quotes it is ""."""
+        reasons: Reasons = {}
         for path, by_line in self.reasons.items():
-            reasons[path] = {}
-            for line, why in by_line.items():
-                if not fact.is_in(line):
-                    reasons[path][line] = "" if fact.is_quoted(why) else why
+            cleaned = dict[str, str]()
+            for line, reason in by_line.items():
+                if fact.is_in(line):
+                    continue
+                quotes_fact = fact.is_quoted(reason)
+                cleaned[line] = "" if quotes_fact else reason
+            reasons[path] = cleaned
         return reasons
 
     def without_threads(self, gone: AbstractSet[str]) -> "Proposal":
         """The proposal without what came of these conversations, which were deleted. Blocks.
 
-        What a line in other words would take out stays: they may be gone with these.
+        A line that goes since another one says it in other words stays in memory then: the other one
+        may be of these conversations.
         """
-        staying = [thread_id for thread_id in self.threads if thread_id not in gone]
+        staying = list[str]()
+        for thread_id in self.threads:
+            if thread_id not in gone:
+                staying.append(thread_id)
         if len(staying) == len(self.threads):
             return self
         lost = self._entries_from(gone)
         changes = list[Changed]()
         for change in self.changes:
-            of_path = lost.get(change.path, set())
-            left = self._change_without(change, of_path) if lost else change
-            if left.deleted or left.before != left.after:
-                changes.append(left)
+            remaining = change
+            if lost:
+                remaining = self._change_without(change, lost)
+            if remaining.changes_something():
+                changes.append(remaining)
         return replace(
             self,
             changes=changes,
@@ -145,48 +168,75 @@ class Proposal:
         )
 
     def _entries_from(self, gone: AbstractSet[str]) -> dict[str, set[str]]:
-        """The entries that came of one of these conversations, by path; no path without any."""
+        """The entries that came of one of these conversations, by path. A path without any is left
+        out.
+        """
+        places_gone = set[int]()
+        for place, thread_id in enumerate(self.threads):
+            if thread_id in gone:
+                places_gone.add(place)
         lost = dict[str, set[str]]()
         for path, by_entry in self.origins.items():
             for entry, places in by_entry.items():
-                of_entry = {self.threads[place] for place in places}
-                if not gone.isdisjoint(of_entry):
-                    lost.setdefault(path, set()).add(entry)
+                is_lost = not places_gone.isdisjoint(places)
+                if is_lost:
+                    of_path = lost.setdefault(path, set())
+                    of_path.add(entry)
         return lost
 
-    def _origins_in(
-        self, staying: Sequence[str], lost: Mapping[str, Collection[str]]
-    ) -> dict[str, dict[str, list[int]]]:
-        """The origins of what is not lost, as places in the conversations that stay."""
-        numbers = {thread_id: number for number, thread_id in enumerate(staying)}
-        origins = dict[str, dict[str, list[int]]]()
-        for path, by_entry in _without_entries(self.origins, lost).items():
-            origins[path] = {}
+    def _origins_in(self, staying: Sequence[str], lost: Mapping[str, Collection[str]]) -> Origins:
+        """The origins of the entries that are not lost. Their places are those in `staying`, the
+        conversations that stay.
+        """
+        new_places = {thread_id: place for place, thread_id in enumerate(staying)}
+        remaining = _without_entries(self.origins, lost)
+        origins: Origins = {}
+        for path, by_entry in remaining.items():
+            of_path = dict[str, list[int]]()
             for entry, places in by_entry.items():
-                origins[path][entry] = [numbers[self.threads[place]] for place in places]
+                of_entry = list[int]()
+                for place in places:
+                    thread_id = self.threads[place]
+                    new_place = new_places[thread_id]
+                    of_entry.append(new_place)
+                of_path[entry] = of_entry
+            origins[path] = of_path
         return origins
 
-    def _change_without(self, change: Changed, lost: Collection[str]) -> Changed:
+    def _change_without(self, change: Changed, lost: Mapping[str, Collection[str]]) -> Changed:
+        """A change without what is lost of its file. `lost` are entries by path."""
+        reworded = set[str]()
         reasons = self.reasons.get(change.path, {})
-        reworded = {line for line, why in reasons.items() if why == REWORDED}
-        return change.without_entries(lost, reworded)
+        for line, reason in reasons.items():
+            if reason == REWORDED:
+                reworded.add(line)
+        lost_here = lost.get(change.path, ())
+        return change.without_entries(lost_here, reworded)
 
-    def wanted(self, paths: Collection[str], with_lines: Collection[str]) -> list[Changed]:
+    def changes_to_decide(
+        self, paths: Collection[str], paths_with_lines: Collection[str]
+    ) -> list[Changed]:
         """The undecided changes of these files, given by path; all, if none is named.
 
-        `with_lines` are files of which lines were chosen. Raises `DecidedError` if one was decided
-        already, and `UnknownProposalError` if this does not change one.
+        `paths_with_lines` are the files of which lines were chosen. Raises `DecidedError` if a named
+        file was decided already, or everything was, and `UnknownProposalError` if the proposal does
+        not change a file.
         """
         named = set(paths)
-        if not self.changes or not named.isdisjoint(self.decided):
+        was_decided = not named.isdisjoint(self.decided)
+        if was_decided or not self.changes:
             raise DecidedError(f"Proposal {self.id}, or one of these files, was decided already.")
-        wanted = self.changes.copy()
-        if named:
-            wanted = [change for change in self.changes if change.path in named]
-        known = {change.path for change in wanted}
-        unknown = named.union(with_lines) - known
+        wanted = list[Changed]()
+        for change in self.changes:
+            is_wanted = change.path in named or not named
+            if is_wanted:
+                wanted.append(change)
+        wanted_paths = {change.path for change in wanted}
+        needed = named.union(paths_with_lines)
+        unknown = needed - wanted_paths
         if unknown:
-            raise UnknownProposalError(f"Proposal {self.id} changes no file {min(unknown)[:80]!r}.")
+            path = min(unknown)[:80]
+            raise UnknownProposalError(f"Proposal {self.id} changes no file {path!r}.")
         return wanted
 
     def decided_about(
@@ -197,18 +247,21 @@ class Proposal:
         `taken` is what became of accepted files, by path; what it lacks of a change was declined,
         at this time.
         """
-        paths_decided = set(self.decided)
+        paths = {change.path for change in changes}
+        paths_decided = paths.union(self.decided)
         paths_accepted = set(self.accepted)
+        if accepted:
+            paths_accepted |= paths
         declined = self.declined.copy()
         for change in changes:
-            paths_decided.add(change.path)
-            if accepted:
-                paths_accepted.add(change.path)
             text = taken.get(change.path, change.before)
             rest = change.beyond(text)
             if rest.after:
                 declined.append(Declined(rest, at))
-        undecided = [change for change in self.changes if change not in changes]
+        undecided = list[Changed]()
+        for change in self.changes:
+            if change not in changes:
+                undecided.append(change)
         return replace(
             self,
             changes=undecided,
@@ -224,13 +277,16 @@ class Proposal:
         says who vouches for its new entries.
         """
         path = f"/memories{key}"
-        changes = [change for change in self.changes if change.key != key]
+        changes = list[Changed]()
+        for change in self.changes:
+            if change.key != key:
+                changes.append(change)
         sources = self.sources.copy()
         sources.pop(path, None)
         if changed:
             changes.append(changed)
-            if added:
-                sources[path] = dict(added)
+        if changed and added:
+            sources[path] = dict(added)
         return replace(
             self,
             sources=sources,
@@ -239,48 +295,55 @@ class Proposal:
             accepted=_without_path(self.accepted, path),
         )
 
-    def shown(self) -> dict[str, Any]:
+    def shown(self) -> Json:
         """As its person sees it: changes as diffs, and as lines with their numbers. Blocks."""
-        lines = dict[str, list[dict[str, Any]]]()
+        lines = dict[str, list[Json]]()
         unconfirmed = dict[str, list[int]]()
         for change in self.changes:
             lines[change.path] = self._shown_lines(change)
             numbers = self._unconfirmed_lines(change)
             if numbers:
                 unconfirmed[change.path] = numbers
-        return {
+        shown: Json = {
             "id": self.id,
             "at": self.at,
             "kind": self.kind,
             "threads": self.threads,
             "files": diffs(self.changes),
             "lines": lines,
-            **({"unconfirmed": unconfirmed} if unconfirmed else {}),
         }
-
-    def _shown_lines(self, change: Changed) -> list[dict[str, Any]]:
-        reasons = self.reasons.get(change.path, {})
-        shown = list[dict[str, Any]]()
-        for number, (sign, text) in enumerate(change.lines()):
-            reason = reasons.get(text.strip(), "")
-            shown.append({"line": number, "sign": sign, "text": text, "reason": reason})
+        if unconfirmed:
+            shown["unconfirmed"] = unconfirmed
         return shown
+
+    def _shown_lines(self, change: Changed) -> list[Json]:
+        """The changed lines of a file, each with its number and why it goes."""
+        reasons = self.reasons.get(change.path, {})
+        shown_lines = list[Json]()
+        for number, (sign, text) in enumerate(change.lines()):
+            said = text.strip()
+            reason = reasons.get(said, "")
+            shown_lines.append({"line": number, "sign": sign, "text": text, "reason": reason})
+        return shown_lines
 
     def _unconfirmed_lines(self, change: Changed) -> list[int]:
         """The numbers of the lines that a change puts in and nobody vouches for."""
         sources = self.sources.get(change.path, {})
         numbers = list[int]()
-        for number, (sign, text) in enumerate(change.lines()):
-            source = sources.get(entry_of(text))
-            if sign == "+" and source is Source.UNCONFIRMED:
+        for number, line in enumerate(change.lines()):
+            if line.sign == "-":
+                continue
+            entry = entry_of(line.text)
+            if sources.get(entry) is Source.UNCONFIRMED:
                 numbers.append(number)
         return numbers
 
-    def outcome(self) -> dict[str, Any]:
+    def outcome(self) -> Json:
         """What became of the files that are decided."""
         files = dict[str, str]()
         for path in self.decided:
-            files[path] = "accepted" if path in self.accepted else "declined"
+            is_accepted = path in self.accepted
+            files[path] = "accepted" if is_accepted else "declined"
         return {"id": self.id, "at": self.at, "threads": self.threads, "files": files}
 
     def status(self) -> str:
@@ -292,36 +355,44 @@ class Proposal:
         return "accepted" if self.accepted else "declined"
 
     def after_decisions(self, seen: "Proposal | None", at: str) -> "Proposal":
-        """What this changes beyond the one that it goes on from, as a proposal of its own: the
-        person decided about that one at this time.
+        """A proposal of its own with what this one changes beyond `seen`, the one that it goes on
+        from, about which the person decided at this time. None: it goes on from none.
         """
-        changes = _changes_beyond(self.changes, seen.changes if seen else [])
+        seen_changes = seen.changes if seen else []
+        changes = _changes_beyond(self.changes, seen_changes)
         own_id = f"{self.id}-{at}"
-        return replace(self, id=own_id, at=at, changes=changes, decided=[], declined=[])
+        undecided = replace(self, changes=changes, decided=[], declined=[])
+        return replace(undecided, id=own_id, at=at)
 
 
-def _entries_without(
-    by_path: Mapping[str, Mapping[str, Known]], fact: Fact
-) -> dict[str, dict[str, Known]]:
-    """What is known of entries, by path and entry, but of those that say a fact."""
-    found = dict[str, dict[str, Known]]()
+def _without_fact(
+    by_path: Mapping[str, Mapping[str, Value]], fact: Fact
+) -> dict[str, dict[str, Value]]:
+    """A table by path and entry, without the entries that say a fact."""
+    saying = dict[str, set[str]]()
     for path, by_entry in by_path.items():
-        found[path] = {}
-        for entry, known in by_entry.items():
-            if not fact.is_in(text_of(entry)):
-                found[path][entry] = known
-    return found
+        saying_here = set[str]()
+        for entry in by_entry:
+            text = text_of(entry)
+            if fact.is_in(text):
+                saying_here.add(entry)
+        saying[path] = saying_here
+    return _without_entries(by_path, saying)
 
 
 def _without_entries(
-    by_path: Mapping[str, Mapping[str, Known]], lost: Mapping[str, Collection[str]]
-) -> dict[str, dict[str, Known]]:
-    """What is known of entries, by path and entry, but of those that are lost."""
-    found = dict[str, dict[str, Known]]()
+    by_path: Mapping[str, Mapping[str, Value]], lost: Mapping[str, Collection[str]]
+) -> dict[str, dict[str, Value]]:
+    """A table by path and entry, without the entries that are lost, which are given by path."""
+    remaining = dict[str, dict[str, Value]]()
     for path, by_entry in by_path.items():
-        of_path = lost.get(path, ())
-        found[path] = {entry: known for entry, known in by_entry.items() if entry not in of_path}
-    return found
+        lost_here = lost.get(path, ())
+        remaining_here = dict[str, Value]()
+        for entry, value in by_entry.items():
+            if entry not in lost_here:
+                remaining_here[entry] = value
+        remaining[path] = remaining_here
+    return remaining
 
 
 def _without_path(paths: Iterable[str], path: str) -> list[str]:
@@ -330,12 +401,13 @@ def _without_path(paths: Iterable[str], path: str) -> list[str]:
 
 def _changes_beyond(changes: Sequence[Changed], earlier: Sequence[Changed]) -> list[Changed]:
     """What these changes change beyond the earlier ones, which they contain."""
-    known = {change.key: change.after for change in earlier}
+    earlier_texts = {change.key: change.after for change in earlier}
     beyond = list[Changed]()
     for change in changes:
-        before = known.get(change.key, change.before)
+        before = earlier_texts.get(change.key, change.before)
         if before != change.after:
-            beyond.append(replace(change, before=before))
+            further = replace(change, before=before)
+            beyond.append(further)
     return beyond
 
 
@@ -347,7 +419,8 @@ _PROPOSALS = TypeAdapter(Proposal)
 
 async def put_proposal(place: Namespace, proposal: Proposal) -> PutOp:
     """The operation that puts a proposal into a person's namespace of proposals."""
-    value = await platform.in_thread(_PROPOSALS.dump_python, proposal, mode="json")
+    dump = _PROPOSALS.dump_python
+    value = await platform.in_thread(dump, proposal, mode="json")
     return PutOp(place, proposal.id, value, index=False)
 
 
@@ -355,7 +428,8 @@ async def all_proposals(store: BaseStore, actor: Actor) -> list[Proposal]:
     """A person's proposals in all their memories, with those that were decided, oldest first. A
     damaged one is left out.
     """
-    items = await journal.all_items(store, namespaces.proposals(actor))
+    place = namespaces.proposals(actor)
+    items = await journal.all_items(store, place)
     return await proposals_in(items)
 
 
@@ -370,27 +444,29 @@ async def drop_threads(store: BaseStore, actor: Actor, gone: Collection[str]) ->
         if ids.isdisjoint(touched.threads):
             continue
         async with lock_of("deciding", touched.id):
-            proposal = with_id(await all_proposals(store, actor), touched.id)
+            present = await all_proposals(store, actor)
+            proposal = with_id(present, touched.id)
             if proposal is None or not proposal.changes:
                 continue
             if not rules_of(proposal.kind).ends_with_conversations:
                 continue
-            left = await platform.in_thread(proposal.without_threads, ids)
-            is_anything_left = bool(left.changes or left.decided or left.declined)
-            op = PutOp(place, proposal.id, None)
-            if is_anything_left:
-                op = await put_proposal(place, left)
+            remaining = await platform.in_thread(proposal.without_threads, ids)
+            if remaining.is_empty():
+                op = PutOp(place, proposal.id, None)
+            else:
+                op = await put_proposal(place, remaining)
             await journal.put_unless_forgotten(store, [op], began)
 
 
 async def proposals_in(items: Iterable[Item]) -> list[Proposal]:
     """The proposals in a person's items, oldest first. A damaged one is left out."""
-    known = list[Proposal]()
+    proposals = list[Proposal]()
     for item in items:
         with suppress(ValidationError):
             proposal = await platform.in_thread(_PROPOSALS.validate_python, item.value)
-            known.append(proposal)
-    return sorted(known, key=lambda proposal: proposal.at)
+            proposals.append(proposal)
+    proposals.sort(key=lambda proposal: proposal.at)
+    return proposals
 
 
 def with_id(proposals: Iterable[Proposal], proposal_id: str) -> Proposal | None:
@@ -401,11 +477,12 @@ def with_id(proposals: Iterable[Proposal], proposal_id: str) -> Proposal | None:
     return None
 
 
-def found(proposals: Iterable[Proposal], proposal_id: str) -> Proposal:
+def existing_proposal(proposals: Iterable[Proposal], proposal_id: str) -> Proposal:
     """The proposal of this id. Raises `UnknownProposalError`."""
     proposal = with_id(proposals, proposal_id)
     if proposal is None:
+        start = proposal_id[:40]
         raise UnknownProposalError(
-            f"There is no proposal {proposal_id[:40]!r}; GET /memory/proposals lists them."
+            f"There is no proposal {start!r}; GET /memory/proposals lists them."
         )
     return proposal

@@ -52,4 +52,6 @@ def is_proposal_kind(name: object) -> TypeGuard[ProposalKind]:
 
 def rules_of(kind: str) -> KindRules:
     """What a kind needs. A stored kind that no row names, as of a newer version, needs nothing."""
-    return KIND_RULES[kind] if is_proposal_kind(kind) else KindRules()
+    if is_proposal_kind(kind):
+        return KIND_RULES[kind]
+    return KindRules()
