@@ -81,7 +81,7 @@ def comparable(text: str) -> str:
     """A text in lower case and normal form, with ASCII's digits and without invisible characters."""
     if text.isascii():
         return text.lower()
-    low = normalized(visible(text)).casefold()
+    low = normalized(text.translate(_INVISIBLE)).casefold()
     one_i = low.replace("i\u0307", "i").replace("\u0131", "i")
     ascii_digits = _DIGIT.sub(_ascii_digit, one_i)
     return str(_APOSTROPHE.sub("", ascii_digits))
@@ -227,10 +227,8 @@ def _pairs(run: str) -> Iterator[Term]:
     """The terms of a run: each two neighbouring clusters; and each ideograph and each letter with
     marks, for a single one can be a word.
     """
-    clusters = list[str]()
-    for cluster in _CLUSTER.findall(run):
-        shortened = cluster[:_MAX_WORD_CHARS]
-        clusters.append(shortened)
+    whole_clusters = _CLUSTER.findall(run)
+    clusters = [cluster[:_MAX_WORD_CHARS] for cluster in whole_clusters]
     for first, second in pairwise(clusters):
         pair = first + second
         yield Term(pair, pair)
