@@ -9,6 +9,9 @@ Both take a text in lower case and in the normal form NFKC, so that full-width l
 and half-width Katakana are the usual letters, and all decimal digits are ASCII's. Byte order marks,
 soft hyphens, joiners and other invisible characters are nothing. Dotted and dotless i are one
 letter, because a capital I does not tell which one it is.
+
+A run is a piece of writing without spaces, such as Chinese or Thai. A cluster is what people see as
+one letter: the letter and its marks. To fold a letter is to take its plain form, as a search does.
 """
 
 import re
@@ -78,14 +81,16 @@ def comparable(text: str) -> str:
     """A text in lower case and normal form, with ASCII's digits and without invisible characters."""
     if text.isascii():
         return text.lower()
-    text = (
-        normalized(text.translate(_INVISIBLE))
-        .casefold()
-        .replace("i\u0307", "i")
-        .replace("\u0131", "i")
-    )
-    text = _DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), text)
-    return str(_APOSTROPHE.sub("", text))
+    low = normalized(text.translate(_INVISIBLE)).casefold()
+    one_i = low.replace("i\u0307", "i").replace("\u0131", "i")
+    ascii_digits = _DIGIT.sub(_ascii_digit, one_i)
+    return str(_APOSTROPHE.sub("", ascii_digits))
+
+
+def _ascii_digit(match: regex.Match[str]) -> str:
+    """The digit of ASCII for one of another script."""
+    value = unicodedata.decimal(match[0])
+    return str(value)
 
 
 def words(text: str) -> list[str]:
@@ -101,23 +106,24 @@ def words(text: str) -> list[str]:
 
 
 def spelled_words(text: str) -> list[str]:
-    """The words of a text in order, in their own capitals."""
-    visible = text.translate(_INVISIBLE)
-    return list(_WORD.findall(normalized(visible)))
+    """The words of a text in order, with capitals as the text has them."""
+    normal = normalized(visible(text))
+    return list(_WORD.findall(normal))
 
 
 def pieces(text: str) -> list[str]:
-    """The words of a text as in `words`; of writing without spaces its characters."""
+    """The words of a text as in `words`, in order; of writing without spaces each cluster."""
+    low = comparable(text)
     found = list[str]()
-    for term in _TERM.finditer(comparable(text)):
-        piece = _CLUSTER if term["run"] else _WORD
-        found += piece.findall(term[0])
+    for match in _TERM.finditer(low):
+        pattern = _CLUSTER if match["run"] else _WORD
+        found += pattern.findall(match[0])
     return found
 
 
 class Term(NamedTuple):
-    """What a search compares; the word as it is spelled; and its characters that a search takes for
-    others, in order.
+    """A word of a search: the text that is compared, the word as it is spelled, and those of its
+    characters that are folded, in order.
     """
 
     text: str
@@ -140,17 +146,17 @@ def search_terms(text: str) -> list[Term]:
 
 
 def ascii_terms(low: str) -> list[str]:
-    """The texts of `search_terms` of an ASCII text in lower case, which is most of all text.
+    """The texts of `search_terms`, of an ASCII text in lower case, which is most of all text.
     Quicker.
     """
     is_plain = not _SPECIAL.search(low)
     pattern = _PLAIN_TERM if is_plain else _ASCII_TERM
-    found: list[str] = pattern.findall(low)
-    longest = max(map(len, found), default=0)
+    whole_terms: list[str] = pattern.findall(low)
+    longest = max(map(len, whole_terms), default=0)
     if is_plain and longest <= _MAX_WORD_CHARS:
-        return found
+        return whole_terms
     terms = list[str]()
-    for word in found:
+    for word in whole_terms:
         short = word[:_MAX_WORD_CHARS]
         if "." in short:
             parts = short.split(".")
@@ -179,16 +185,21 @@ _WIDE = regex.compile(f"[{_HAN}{_KANA_AND_HANGUL}]")
 
 
 def folded(text: str) -> str:
-    """A text in lower case as a search compares it. A character may become none or two of them."""
+    """A text in lower case with folded letters, as a search compares it. A character may become
+    none or two.
+    """
     if text.isascii():
         return text.lower()
-    return comparable(text).translate(_FOLDED)
+    low = comparable(text)
+    return low.translate(_FOLDED)
 
 
 def _terms(text: str) -> Iterator[Term]:
+    """The terms of a text that `comparable` has made (`search_terms`)."""
     for match in _TERM.finditer(text):
-        if match["run"]:
-            yield from _pairs(match["run"])
+        run = match["run"]
+        if run:
+            yield from _pairs(run)
             continue
         spelled = match[0][:_MAX_WORD_CHARS]
         if match["pointed"]:
@@ -198,35 +209,38 @@ def _terms(text: str) -> Iterator[Term]:
         if spelled.isascii():
             yield Term(spelled, spelled)
             continue
-        term = spelled.translate(_FOLDED)
-        if term:
-            yield Term(term, spelled, _accents_of(spelled, term))
+        folded_word = spelled.translate(_FOLDED)
+        if folded_word:
+            accents = _accents_of(spelled, folded_word)
+            yield Term(folded_word, spelled, accents)
 
 
-def _accents_of(spelled: str, term: str) -> str:
-    """The characters of a word that a search takes for others."""
-    if term == spelled:
+def _accents_of(spelled: str, folded_word: str) -> str:
+    """The characters of a word that are folded; "" if none is."""
+    if folded_word == spelled:
         return ""
-    return "".join(char for char in spelled if ord(char) in _FOLDED)
+    accents = [char for char in spelled if ord(char) in _FOLDED]
+    return "".join(accents)
 
 
 def _pairs(run: str) -> Iterator[Term]:
-    """Each two neighbouring characters; and each ideograph and each letter with marks, for a single
-    one can be a word.
+    """The terms of a run: each two neighbouring clusters; and each ideograph and each letter with
+    marks, for a single one can be a word.
     """
-    characters = [cluster[:_MAX_WORD_CHARS] for cluster in _CLUSTER.findall(run)]
-    for first, second in pairwise(characters):
+    whole_clusters = _CLUSTER.findall(run)
+    clusters = [cluster[:_MAX_WORD_CHARS] for cluster in whole_clusters]
+    for first, second in pairwise(clusters):
         pair = first + second
         yield Term(pair, pair)
-    is_alone = len(characters) == 1
-    for character in characters:
-        has_marks = len(character) > 1
-        if is_alone or has_marks or _IS_HAN.match(character):
-            yield Term(character, character)
+    is_alone = len(clusters) == 1
+    for cluster in clusters:
+        has_marks = len(cluster) > 1
+        if is_alone or has_marks or _IS_HAN.match(cluster):
+            yield Term(cluster, cluster)
 
 
 def _folds() -> dict[int, str | None]:
-    """What each character is in a search; None for nothing."""
+    """The plain form of each character that is folded, by its code; None for one that is left out."""
     folds = dict[int, str | None]()
     for block in (
         range(0xC0, 0x250),
@@ -235,8 +249,9 @@ def _folds() -> dict[int, str | None]:
         range(0x1F00, 0x2000),
     ):
         for code in block:
-            base = unicodedata.normalize("NFD", chr(code))[0]
-            if base != chr(code) and base.isalpha():
+            letter = chr(code)
+            base = unicodedata.normalize("NFD", letter)[0]
+            if base != letter and base.isalpha():
                 folds[code] = base
     folds |= dict.fromkeys(range(0x300, 0x370))  # accents that no letter is composed with
     # Strokes, and letters that are two.
@@ -258,13 +273,17 @@ def _folds() -> dict[int, str | None]:
         range(0x64B, 0x660),
         range(0x6D6, 0x6EE),
     ):
-        folds |= dict.fromkeys(code for code in points if unicodedata.category(chr(code)) == "Mn")
+        for code in points:
+            is_mark = unicodedata.category(chr(code)) == "Mn"
+            if is_mark:
+                folds[code] = None
     folds |= {0x670: None, 0x640: None}
     # Alef with hamza, madda or wasla; ya as Persian and at the end of a word; Persian's and Urdu's
     # kaf and ha.
     folds |= dict.fromkeys(map(ord, "\u0622\u0623\u0625\u0671"), "\u0627")
     folds |= dict.fromkeys(map(ord, "\u0649\u06cc\u06d2"), "\u064a")
-    folds |= {0x6A9: "\u0643"} | dict.fromkeys(map(ord, "\u06c1\u06be\u0629\u06c0"), "\u0647")
+    folds |= dict.fromkeys(map(ord, "\u06c1\u06be\u0629\u06c0"), "\u0647")
+    folds |= {0x6A9: "\u0643"}
     return folds
 
 

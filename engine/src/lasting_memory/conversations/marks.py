@@ -32,7 +32,7 @@ setting: ContextVar[Collection[str]] = ContextVar("setting", default=())
 
 @contextmanager
 def may_set(*names: str) -> Iterator[None]:
-    """Allow this task's own calls to set this metadata meanwhile."""
+    """Within this context, this task's own calls may set metadata of these names."""
     token = setting.set(names)
     try:
         yield
@@ -52,24 +52,28 @@ def is_imported(thread: Mapping[str, Any]) -> bool:
 
 def stays_out(thread: Mapping[str, Any]) -> bool:
     """Whether a thread, read with its metadata, is never consolidated."""
-    return any(_has_mark(thread, mark) for mark in (TEMPORARY, IMPORTED, HELD_WHILE_PAUSED))
+    marks = (TEMPORARY, IMPORTED, HELD_WHILE_PAUSED)
+    return any(_has_mark(thread, mark) for mark in marks)
 
 
 def _has_mark(holder: Mapping[str, Any], mark: str) -> bool:
     """Whether the metadata of a thread, or of a run's config, has a mark."""
-    return bool((holder.get("metadata") or {}).get(mark))
+    metadata = holder.get("metadata") or {}
+    return bool(metadata.get(mark))
 
 
 async def keep_out(thread_id: str, metadata: Mapping[str, Any] | None) -> None:
-    """Mark a thread, so that consolidation skips what was said during the pause.
+    """Marks a thread, so that consolidation skips what was said during the pause.
 
-    `metadata` is the thread's own, or a run's.
+    `metadata` is the thread's own, or a run's. A thread that has the mark is left as it is.
     """
     if metadata and metadata.get(HELD_WHILE_PAUSED):
         return
-    # The thread of a stateless run may be gone.
+    mark = {HELD_WHILE_PAUSED: True}
+    client = get_client()
+    # The thread of a stateless run may be deleted already.
     with may_set(HELD_WHILE_PAUSED), suppress(NotFoundError):
-        await get_client().threads.update(thread_id, metadata={HELD_WHILE_PAUSED: True})
+        await client.threads.update(thread_id, metadata=mark)
 
 
 def in_temporary_conversation() -> bool:

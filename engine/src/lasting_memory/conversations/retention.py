@@ -21,11 +21,13 @@ _FIELDS: list[Any] = ["thread_id", "updated_at", "status", "metadata"]
 async def delete_temporary(
     client: LangGraphClient, hours: float, actor: identity.Actor | None = None
 ) -> None:
-    """Delete temporary conversations, the actor's or all, so many hours after their last turn."""
+    """Deletes temporary conversations, the actor's or all, so many hours after their last turn."""
     metadata: dict[str, Any] = {TEMPORARY: True}
     if actor:
         metadata |= asdict(actor)
-    await delete_idle(client, metadata, before=datetime.now(UTC) - timedelta(hours=hours))
+    now = datetime.now(UTC)
+    before = now - timedelta(hours=hours)
+    await delete_idle(client, metadata, before=before)
 
 
 async def delete_idle(
@@ -35,34 +37,43 @@ async def delete_idle(
     spared: Callable[[list[Any]], Awaitable[Collection[str]]] | None = None,
     store: BaseStore | None = None,
 ) -> list[Any]:
-    """Delete the idle threads with this metadata that have not changed since then. Returns them.
+    """Deletes the idle threads with this metadata that have not changed since `before`. Returns
+    those that it deleted.
 
-    `spared` gives the ids of those, of a page, that stay for now. With a `store`, what their runs
-    still try to write is refused: one may go on although its thread is called idle, or begin at
-    this moment.
+    `spared` takes a page of threads and gives the ids of those that stay for now. With a `store`,
+    what the threads' runs still try to write is refused: one may go on although its thread is
+    called idle, or begin at this moment.
     """
     deleted = list[Any]()
-    number_left = 0
+    # These come first in the next search, because they are the oldest.
+    staying_count = 0
     while True:
-        old = await _old_threads(client, metadata, before, skip=number_left)
-        stays = await spared(old) if spared else ()
-        goes = list[Any]()
-        for thread in old:
-            if thread["status"] != "busy" and thread["thread_id"] not in stays:
-                goes.append(thread)
+        page = await _old_threads(client, metadata, before, skip=staying_count)
+        spared_ids: Collection[str] = ()
+        if spared:
+            spared_ids = await spared(page)
+        due = list[Any]()
+        for thread in page:
+            is_busy = thread["status"] == "busy"
+            is_spared = thread["thread_id"] in spared_ids
+            if not is_busy and not is_spared:
+                due.append(thread)
         if store is not None:
-            await note_deleted(store, goes)
-        deleted_now = await _delete(client, goes)
+            await note_deleted(store, due)
+        deleted_now = await _delete(client, due)
         deleted += deleted_now
-        number_left += len(old) - len(deleted_now)
-        if len(old) < _PAGE:
+        staying_count += len(page) - len(deleted_now)
+        is_last_page = len(page) < _PAGE
+        if is_last_page:
             return deleted
 
 
 async def _old_threads(
     client: LangGraphClient, metadata: Mapping[str, Any], before: datetime, *, skip: int
 ) -> list[Any]:
-    """A page of the threads that have not changed since then, oldest first."""
+    """A page of the threads with this metadata that have not changed since `before`, oldest first,
+    after the first `skip` threads.
+    """
     page: list[Any] = await client.threads.search(
         metadata=dict(metadata),
         limit=_PAGE,
@@ -71,15 +82,21 @@ async def _old_threads(
         sort_order="asc",
         select=_FIELDS,
     )
-    return [thread for thread in page if datetime.fromisoformat(str(thread["updated_at"])) < before]
+    old = list[Any]()
+    for thread in page:
+        updated_at = str(thread["updated_at"])
+        if datetime.fromisoformat(updated_at) < before:
+            old.append(thread)
+    return old
 
 
 async def _delete(client: LangGraphClient, threads: Iterable[Any]) -> list[Any]:
-    """Delete these threads. Returns those that it deleted."""
+    """Deletes these threads. Returns those that it deleted: others continue, or deleted, the rest."""
     deleted = list[Any]()
     for thread in threads:
         # Another request may have deleted it, or continue it.
+        thread_id = str(thread["thread_id"])
         with suppress(ConflictError, NotFoundError):
-            await client.threads.delete(str(thread["thread_id"]))
+            await client.threads.delete(thread_id)
             deleted.append(thread)
     return deleted

@@ -1,8 +1,11 @@
-"""Stops the runs of conversations that are deleted, and refuses what these runs still write."""
+"""Stops the runs of conversations that are deleted, and refuses what these runs still write.
+
+A run ends after it is cancelled, or waits in its thread's queue, from which it can be taken. Where
+the platform counts the runs under way (`platform.runs_going`), that count says what has ended.
+"""
 
 import asyncio
 import time
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
@@ -28,43 +31,60 @@ _UNENDED: tuple[RunStatus, ...] = ("pending", "running")
 
 
 def slices(ids: Iterable[str]) -> Iterator[list[str]]:
-    """The ids in lists of as many as one search takes."""
-    in_order = sorted(ids)
-    for start in range(0, len(in_order), _IDS):
-        yield in_order[start : start + _IDS]
+    """The ids, sorted, in lists of as many as one search takes."""
+    sorted_ids = sorted(ids)
+    for start in range(0, len(sorted_ids), _IDS):
+        end = start + _IDS
+        yield sorted_ids[start:end]
 
 
 async def cancel_runs(client: LangGraphClient, thread_id: str, stopped: set[str]) -> None:
-    """Cancel what runs or waits on a thread, but the runs in `stopped`.
+    """Cancels the runs of a thread that are under way or queued, but those in `stopped`.
 
     The ids of the runs that it cancels are added to `stopped`.
     """
-    run_ids = set[str]()
+    unended = set[str]()
     with suppress(NotFoundError):  # the thread, or the last of its runs, ended meanwhile
         for status in _UNENDED:
-            for run in await client.runs.list(thread_id, limit=_RUNS, status=status):
-                run_ids.add(str(run["run_id"]))
-        run_ids -= stopped
-        if run_ids:
-            await client.runs.cancel_many(thread_id=thread_id, run_ids=[*run_ids])
-            stopped |= run_ids
+            runs = await client.runs.list(thread_id, limit=_RUNS, status=status)
+            for run in runs:
+                run_id = str(run["run_id"])
+                unended.add(run_id)
+        unended -= stopped
+        if unended:
+            run_ids = list(unended)
+            await client.runs.cancel_many(thread_id=thread_id, run_ids=run_ids)
+            stopped |= unended
 
 
 async def stop_runs(client: LangGraphClient, thread_ids: Collection[str]) -> None:
-    """Cancel the runs of these threads, and wait until they have ended, for at most `STOP_SECONDS`."""
+    """Cancels the runs of these threads, and waits until they have ended, for at most
+    `STOP_SECONDS`.
+    """
     stopped = set[str]()
     deadline = time.monotonic() + STOP_SECONDS
     while True:
         busy = await _busy(client, thread_ids)
-        going = busy
-        # What only waited has ended once it is cancelled, whatever the thread's status.
+        running = busy
+        # What was only queued has ended once it is cancelled, whatever the thread's status.
         if platform.runs_going is not None:
-            going = {thread_id for thread_id in thread_ids if platform.runs_going[thread_id] > 0}
-        for thread_id in busy | going:
+            running = _counted_as_running(thread_ids, platform.runs_going)
+        for thread_id in busy | running:
             await cancel_runs(client, thread_id, stopped)
-        if not going or time.monotonic() > deadline:
+        is_late = time.monotonic() > deadline
+        if is_late or not running:
             return
         await asyncio.sleep(_LOOK_SECONDS)
+
+
+def _counted_as_running(thread_ids: Iterable[str], run_counts: Mapping[str, int]) -> set[str]:
+    """Those of these threads that have a run under way, by the number of such runs of each."""
+    running = set[str]()
+    for thread_id in thread_ids:
+        run_count = run_counts.get(thread_id, 0)
+        if run_count > 0:
+            running.add(thread_id)
+    return running
 
 
 async def _busy(client: LangGraphClient, thread_ids: Collection[str]) -> set[str]:
@@ -77,12 +97,14 @@ async def _busy(client: LangGraphClient, thread_ids: Collection[str]) -> set[str
         threads = await client.threads.search(
             ids=ids, status="busy", limit=len(ids), select=["thread_id"]
         )
-        busy |= {str(thread["thread_id"]) for thread in threads}
+        for thread in threads:
+            thread_id = str(thread["thread_id"])
+            busy.add(thread_id)
     return busy
 
 
 async def stop_run(client: LangGraphClient, thread_id: str, run_id: str) -> None:
-    """Cancel one run, and wait until it has ended, for at most `STOP_SECONDS`.
+    """Cancels one run, and waits until it has ended, for at most `STOP_SECONDS`.
 
     Other runs of its thread go on.
     """
@@ -107,28 +129,35 @@ async def _goes_on(client: LangGraphClient, thread_id: str, run_id: str) -> bool
 
 
 async def note_deleted(store: BaseStore, threads: Iterable[Mapping[str, Any]]) -> None:
-    """Have what the runs of these threads still try to write refused.
+    """Notes that these threads are deleted, so that what their runs still try to write is refused.
 
     The threads are read with their ids and metadata.
     """
-    for owner, thread_ids in ids_by_owner(threads).items():
+    by_owner = ids_by_owner(threads)
+    for owner, thread_ids in by_owner.items():
         await journal.note_deleted(store, owner, thread_ids)
 
 
 def ids_by_owner(threads: Iterable[Mapping[str, Any]]) -> dict[identity.Actor, list[str]]:
-    """The ids of these threads, which are read with their metadata, by their owners."""
-    ids = defaultdict[identity.Actor, list[str]](list)
+    """The ids of these threads by their owners, without threads that have no owner.
+
+    The threads are read with their ids and metadata.
+    """
+    by_owner = dict[identity.Actor, list[str]]()
     for thread in threads:
         owner = _owner_of(thread)
-        if owner:
-            ids[owner].append(str(thread["thread_id"]))
-    return ids
+        if owner is None:
+            continue
+        thread_id = str(thread["thread_id"])
+        thread_ids = by_owner.setdefault(owner, [])
+        thread_ids.append(thread_id)
+    return by_owner
 
 
 async def note_deleted_run(store: BaseStore, thread: Mapping[str, Any], run_id: str) -> None:
-    """Have what a run of this thread still tries to write refused.
+    """Notes that a run of this thread is deleted, so that what it still tries to write is refused.
 
-    The thread is read with its metadata.
+    The thread is read with its metadata. Does nothing for one without an owner.
     """
     owner = _owner_of(thread)
     if owner:
@@ -138,7 +167,9 @@ async def note_deleted_run(store: BaseStore, thread: Mapping[str, Any], run_id: 
 def _owner_of(thread: Mapping[str, Any]) -> identity.Actor | None:
     """The owner in a thread's metadata; None for a thread without one, which has no memory."""
     metadata = thread["metadata"] or {}
-    owner = identity.Actor(str(metadata.get("user_id") or ""), str(metadata.get("org_id") or ""))
+    user_id = metadata.get("user_id") or ""
+    org_id = metadata.get("org_id") or ""
+    owner = identity.Actor(str(user_id), str(org_id))
     try:
         identity.check_person(owner)
     except identity.IdentityError:

@@ -35,9 +35,13 @@ def title_of(messages: Iterable[Mapping[str, Any]]) -> str:
         if message.get("type") != "human":
             continue
         text = own_text(message, files=False)
-        title = _shortened(text) or _shortened(", ".join(file_names(message)))
+        title = _shortened(text)
         if title:
             return title
+        names = ", ".join(file_names(message))
+        title_of_files = _shortened(names)
+        if title_of_files:
+            return title_of_files
     return ""
 
 
@@ -45,19 +49,24 @@ def _shortened(text: str) -> str:
     """A text in one line of at most `TITLE_CHARS`, of characters that people see and every store
     keeps.
     """
+    # No store keeps half a character.
     storable = text.encode(errors="replace").decode()
-    printed = _CONTROLS.sub(" ", visible(storable[:_READ_CHARS]))
-    line = " ".join(printed.split())
+    beginning = visible(storable[:_READ_CHARS])
+    printed = _CONTROLS.sub(" ", beginning)
+    words = printed.split()
+    line = " ".join(words)
     if len(line) <= TITLE_CHARS:
         return line
-    return f"{line[: TITLE_CHARS - 1].rstrip()}…"
+    chars = TITLE_CHARS - 1  # one for the ellipsis
+    shortened = line[:chars].rstrip()
+    return f"{shortened}…"
 
 
 async def set_title(thread_id: str, title: str) -> None:
-    """Give a thread its title, unless a person gave it one.
+    """Gives a thread its title, unless a person gave it one.
 
-    A run does that while it goes on, so no other date changes. A failure is for the log: a
-    conversation without a title goes on.
+    A run does that while it goes on, so no other date changes. A failure is logged: a conversation
+    without a title goes on. Nothing is done for a thread that is deleted.
     """
     try:
         # As nobody: it is the run's own thread, and who may do that was decided when the run was
@@ -70,10 +79,17 @@ async def set_title(thread_id: str, title: str) -> None:
 
 
 async def _set_title(thread_id: str, title: str) -> None:
+    """Sets a thread's title, unless it has one that a person gave it. Lets errors through."""
     client = get_client()
-    threads = await client.threads.search(ids=[thread_id], limit=1, select=["metadata"])
+    ids = [thread_id]
+    threads = await client.threads.search(ids=ids, limit=1, select=["metadata"])
     if not threads:
         return
     metadata = threads[0]["metadata"] or {}
-    if metadata.get(TITLE) in (None, metadata.get(MADE_TITLE)):
-        await client.threads.update(thread_id, metadata={TITLE: title, MADE_TITLE: title})
+    present_title = metadata.get(TITLE)
+    made_title = metadata.get(MADE_TITLE)
+    has_own_title = present_title is not None and present_title != made_title
+    if has_own_title:
+        return
+    titles = {TITLE: title, MADE_TITLE: title}
+    await client.threads.update(thread_id, metadata=titles)

@@ -1,4 +1,8 @@
-"""The offline model's consolidation: facts of conversations become lines of memory."""
+"""The offline model's consolidation: facts of conversations become lines of memory.
+
+The model is called again after each of its tool calls, with the results of all so far. A fact is
+what a sentence of the person tells (`phrases.py`).
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,32 +33,44 @@ def consolidate(prompt: str, results: Sequence[str]) -> AIMessage:
         return message_of([call])
     if len(results) > 1:
         return message_of(["Done."])
-    text, *_ = _AFTER_CONVERSATIONS.split(results[0])
-    if text.startswith("## /memories/"):
-        calls = [_edit(path, old, new) for path, old, new in _without_doubles(text)]
-    else:
-        calls = _additions(prompt, text)
+    first_result = results[0]
+    text, *_ = _AFTER_CONVERSATIONS.split(first_result)
+    is_memory = text.startswith("## /memories/")
+    calls = _edits(text) if is_memory else _additions(prompt, text)
     if not calls:
         return message_of(["Done."])
     return message_of(calls)
 
 
-def _edit(path: str, old: str, new: str) -> ToolCall:
-    return tool_call("edit_file", file_path=path, old_string=old, new_string=new)
+def _edits(memory: str) -> list[ToolCall]:
+    """The calls that take repeated lines out of memory, one for each file that has some."""
+    calls = list[ToolCall]()
+    for path, old, new in _without_doubles(memory):
+        call = tool_call("edit_file", file_path=path, old_string=old, new_string=new)
+        calls.append(call)
+    return calls
 
 
 def _additions(prompt: str, text: str) -> list[ToolCall]:
-    """The call that adds the lines that memory lacks; none if it lacks none."""
-    known = {_compared(line.text) for line in remembered_lines(prompt)}
-    added = dict[str, str]()
-    for line in _facts_in(text):
-        compared = _compared(line)
+    """The call that adds the facts in a text that memory lacks; none if it lacks none.
+
+    The prompt shows what is in memory.
+    """
+    remembered = set[str]()
+    for remembered_line in remembered_lines(prompt):
+        words = _comparable(remembered_line.text)
+        remembered.add(words)
+    new_lines = dict[str, str]()
+    for fact in _facts_in(text):
+        words = _comparable(fact)
+        if words in remembered:
+            continue
         # With a credential in it, the whole write would be refused.
-        if compared not in known and not find_credential(line):
-            added[compared] = f"- {line}"
-    if not added:
+        if not find_credential(fact):
+            new_lines[words] = f"- {fact}"
+    if not new_lines:
         return []
-    lines = "\n".join(added.values())
+    lines = "\n".join(new_lines.values())
     call = tool_call("append_memory", path=FILE, text=lines)
     return [call]
 
@@ -71,33 +87,47 @@ def _facts_in(text: str) -> list[str]:
 
 
 def _told_facts(messages: Iterable[str]) -> list[str]:
-    """What a person told in these messages and did not take back."""
+    """What a person told in these messages and did not take back in a later one."""
     facts = list[str]()
     for message in messages:
         for act in acts_of(message):
             if act.kind == "forget":
-                about = plain(act.about)
-                facts = [fact for fact in facts if about not in plain(fact)]
+                facts = _without(facts, act.about)
             elif act.kind in _TELLING:
                 facts.append(act.about)
     return facts
 
 
-def _compared(line: str) -> str:
-    """What is equal for lines of the same words."""
+def _without(facts: Iterable[str], about: str) -> list[str]:
+    """The facts that do not have all these words in a row."""
+    words = plain(about)
+    others = list[str]()
+    for fact in facts:
+        if words not in plain(fact):
+            others.append(fact)
+    return others
+
+
+def _comparable(line: str) -> str:
+    """A line's words, which are equal for lines of the same words; the line if it has no words."""
     words = plain(line).strip()
     return words or line
 
 
 def _without_doubles(memory: str) -> Iterator[tuple[str, str, str]]:
-    """Path, old and new text of each file with lines that stood before in the same words."""
+    """Path, old and new text of each file with lines whose words stood before, in it or another one.
+
+    Headings, comments and empty lines stay.
+    """
     seen = set[str]()
     for path, text in files_of(memory):
         lines = list[str]()
         for line in text.split("\n"):
             words = plain(line)
-            is_form = line.startswith(("#", "[")) or not words.strip()
-            if is_form or words not in seen:
+            has_words = bool(words.strip())
+            is_form = line.startswith(("#", "["))
+            is_repeated = has_words and words in seen
+            if is_form or not is_repeated:
                 lines.append(line)
             seen.add(words)
         new = "\n".join(lines)

@@ -1,7 +1,13 @@
-"""The offline model's side of a conversation."""
+"""The offline model's side of a conversation: what it answers to a sentence, and which tools it
+calls.
+
+An act is what a sentence of the person asks for (`phrases.py`). A reply is a text of `phrases.yaml`,
+by its name. A remembered line is a line of memory as the prompt shows it.
+"""
 
 import re
 from collections.abc import Collection, Mapping
+from itertools import islice
 from typing import Any
 
 from langchain_core.messages import ToolCall
@@ -36,7 +42,10 @@ _REASON_CHARS = 300
 
 
 class Turn:
-    """One message of a person: what is said to it, and the tool calls that it takes."""
+    """The answer to one message of a person: texts and tool calls.
+
+    It knows the prompt, the names of the tools that there are, and the language of the message.
+    """
 
     def __init__(self, prompt: str, tools: Collection[str], language: str) -> None:
         self._prompt = prompt
@@ -45,17 +54,19 @@ class Turn:
         self.remembered = list(remembered_lines(prompt))
 
     def _reply(self, name: str, about: str = "", date: str = "") -> str:
+        """The reply of this name, in the language of the message."""
         return reply(name, self._language, about, date)
 
     def answer(self, act: Act) -> str | ToolCall:
-        """What is said to a sentence, or the call that it takes."""
+        """The answer to what a sentence asks for: a text, or a tool call."""
         match act.kind:
             case "remember" | "name":
                 return self._remember(act)
             case "forget":
                 return self._forget(act.about)
             case "recall" | "about":
-                return tool_call(_SEARCHES[act.kind], query=act.about)
+                search = _SEARCHES[act.kind]
+                return tool_call(search, query=act.about)
             case "known" | "policies" | "skills":
                 return self._show(act.kind)
             case "ask":
@@ -63,44 +74,50 @@ class Turn:
         return self._reply(act.kind)
 
     def _show(self, kind: str) -> str:
+        """A list of what the prompt has of this kind: "known" (memory), "policies" or "skills"."""
         if kind == "known":
             listed = as_list(self.remembered)
         else:
             block = block_of(self._prompt, kind)
-            entries = re.findall(_ENTRIES[kind], block)
+            pattern = _ENTRIES[kind]
+            entries = re.findall(pattern, block)
             listed = "\n".join(entries)
-        name = kind if listed else f"no_{kind}"
-        return self._reply(name, listed)
+        if not listed:
+            return self._reply(f"no_{kind}")
+        return self._reply(kind, listed)
 
     def _answer_question(self, question: str) -> str:
         """The remembered lines that have at least half of the question's words."""
         asked = subject_words(question)
+        least = len(asked) / 2
         matching = list[RememberedLine]()
         for line in self.remembered:
-            shared = asked & subject_words(line.text)
-            if asked and 2 * len(shared) >= len(asked):
+            words = subject_words(line.text)
+            shared = asked & words
+            if shared and len(shared) >= least:
                 matching.append(line)
-        name = "ask" if matching else "unknown"
-        return self._reply(name, as_list(matching))
+        if not matching:
+            return self._reply("unknown")
+        return self._reply("ask", as_list(matching))
 
     def _remember(self, act: Act) -> str | ToolCall:
-        about = act.about
-        if act.kind == "name" and "save_profile" in self._tools:
-            profile = {"name": name_in(about)}
+        """The call that writes a fact, or a name, into memory; or why there is none."""
+        fact = act.about
+        tells_name = act.kind == "name"
+        if tells_name and "save_profile" in self._tools:
+            profile = {"name": name_in(fact)}
             return tool_call("save_profile", profile=profile)
         if "append_memory" not in self._tools:
             return self._reply("read_only")
-        known = [plain(line.text) for line in self.remembered]
-        if plain(about) in known:
-            return self._reply("already", about)
-        return tool_call("append_memory", path=FILE, text=f"- {about}")
+        words = plain(fact)
+        for line in self.remembered:
+            if plain(line.text) == words:
+                return self._reply("already", fact)
+        return tool_call("append_memory", path=FILE, text=f"- {fact}")
 
     def _forget(self, about: str) -> str | ToolCall:
         """The call that removes the one line, or the one field, that is meant; or a question back."""
-        meant = list[RememberedLine]()
-        if subject_words(about):
-            words = plain(about)
-            meant = [line for line in self.remembered if words in plain(line.text)]
+        meant = self._lines_about(about)
         if not meant:
             return self._reply("not_known", about)
         if len(meant) > 1:
@@ -110,20 +127,33 @@ class Turn:
             "edit_file", file_path=line.path, old_string=line.old, new_string=line.without
         )
 
-    def report(self, call: Mapping[str, Any], result: str) -> str:
-        """What is said once a tool has answered.
+    def _lines_about(self, about: str) -> list[RememberedLine]:
+        """The remembered lines with all these words in a row; none for words without a subject."""
+        lines = list[RememberedLine]()
+        if not subject_words(about):
+            return lines
+        words = plain(about)
+        for line in self.remembered:
+            if words in plain(line.text):
+                lines.append(line)
+        return lines
 
-        Nothing is said to be written that was refused.
+    def report(self, call: Mapping[str, Any], result: str) -> str:
+        """The reply to the result of a tool call.
+
+        It says that something was written only if it was.
         """
         match call:
             case {"name": "search_past_conversations", "args": {"query": query}}:
-                return self._recalled(query, result) or self._reply("no_recall", query)
+                recalled = self._recalled(query, result)
+                return recalled or self._reply("no_recall", query)
             case {"name": "search_memories"}:
                 return f"{self._reply('about')}\n\n{result}"
         if not result.startswith(_WRITTEN):
-            kind = _kind_of_refusal(result)
-            reason = result.removeprefix("Error: ")[:_REASON_CHARS]
-            return self._reply(kind, reason or "...")
+            name = _reply_to_refusal(result)
+            reason = result.removeprefix("Error: ")
+            shortened = reason[:_REASON_CHARS]
+            return self._reply(name, shortened or "...")
         args = call["args"]
         match args:
             case {"profile": {"name": name}}:
@@ -135,24 +165,27 @@ class Turn:
         return self._reply("forgotten", forgotten)
 
     def _recalled(self, query: str, result: str) -> str:
-        """What the person said about it in the conversations found, but questions."""
+        """What the person said about it in the conversations found, but questions; "" for nothing."""
         asked = subject_words(query)
         day = ""
         days_by_text = dict[str, str]()
-        for began, words in _DAY_OR_WORDS.findall(result):
-            day = began or day
+        for day_of_conversation, words in _DAY_OR_WORDS.findall(result):
+            day = day_of_conversation or day
             if asked & subject_words(words):
                 text = words.rstrip(".")
                 days_by_text.setdefault(text, day)
-        texts = list(days_by_text)
         replies = list[str]()
-        for text in texts[:_MOST_RECALLED]:
-            said = self._reply("recall", text, days_by_text[text])
-            replies.append(said)
+        texts_and_days = islice(days_by_text.items(), _MOST_RECALLED)
+        for text, day_of_text in texts_and_days:
+            reply_to_text = self._reply("recall", text, day_of_text)
+            replies.append(reply_to_text)
         return "\n\n".join(replies)
 
 
-def _kind_of_refusal(result: str) -> str:
+def _reply_to_refusal(result: str) -> str:
+    """The name of the reply to the result of a tool that did not write."""
     if PAUSED in result:
         return "paused"
-    return "waits" if WAITS in result else "refused"
+    if WAITS in result:
+        return "waits"
+    return "refused"

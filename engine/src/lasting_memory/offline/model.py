@@ -1,4 +1,9 @@
-"""The chat model itself: it tells a conversation from a consolidation, and answers."""
+"""The chat model itself: it tells a conversation from a consolidation, and answers.
+
+The question is the last message of the person. What follows it are the model's own answers, and the
+results of the tools that these called. An act is what a sentence of the question asks for
+(`phrases.py`).
+"""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
@@ -39,21 +44,22 @@ class OfflineModel(BaseChatModel):
 def answer(messages: Sequence[BaseMessage], tools: Collection[str]) -> AIMessage:
     """The next message of a conversation, or of a consolidation. `tools` are their names."""
     prompt = _prompt_of(messages)
-    asked = _place_of_last_question(messages)
-    results = _results(messages[asked:])
+    place = _place_of_question(messages)
+    results = _results(messages[place:])
     if "search_recent_conversations" in tools:
         texts = list(results.values())
         return consolidate(prompt, texts)
     question: dict[str, Any] | None = None
     text = ""
-    if asked < len(messages):
-        question = messages[asked].model_dump()
+    if place < len(messages):
+        question = messages[place].model_dump()
         text = message_text(own_content(question))
     turn = Turn(prompt, tools, language_of(text))
-    answers = [message for message in messages if isinstance(message, AIMessage)]
+    answers = _answers(messages)
     is_answered = isinstance(messages[-1], AIMessage)
     if results and not is_answered:
-        reports = _reports(turn, answers[-1], results)
+        last_answer = answers[-1]
+        reports = _reports(turn, last_answer, results)
         return message_of(reports)
     if is_answered:
         question = None
@@ -65,6 +71,7 @@ def answer(messages: Sequence[BaseMessage], tools: Collection[str]) -> AIMessage
 
 
 def _prompt_of(messages: Sequence[BaseMessage]) -> str:
+    """The text of all system messages."""
     texts = list[str]()
     for message in messages:
         if isinstance(message, SystemMessage):
@@ -72,16 +79,21 @@ def _prompt_of(messages: Sequence[BaseMessage]) -> str:
     return "\n".join(texts)
 
 
+def _answers(messages: Sequence[BaseMessage]) -> list[AIMessage]:
+    """The model's own messages, in order."""
+    return [message for message in messages if isinstance(message, AIMessage)]
+
+
 def _reports(turn: Turn, answer: AIMessage, results: Mapping[str, str]) -> Iterator[str]:
-    """What is said of each call of an answer, by the results of tools."""
+    """A reply to the result of each tool call of an answer. `results` are texts by the calls' ids."""
     for call in answer.tool_calls:
         call_id = str(call["id"])
         result = results.get(call_id, "")
         yield turn.report(call, result)
 
 
-def _place_of_last_question(messages: Sequence[BaseMessage]) -> int:
-    """The index of the person's last message; behind the last one if there is none."""
+def _place_of_question(messages: Sequence[BaseMessage]) -> int:
+    """The index of the person's last message; the number of messages if there is none."""
     for place in reversed(range(len(messages))):
         message = messages[place]
         if isinstance(message, HumanMessage):
@@ -99,9 +111,9 @@ def _results(messages: Sequence[BaseMessage]) -> dict[str, str]:
 
 
 def _acts(prompt: str, question: Mapping[str, Any] | None, text: str) -> list[Act]:
-    """What a person's message asks for. `text` is what they wrote in it.
+    """What a person's message asks for, in order. `text` is what they wrote in it.
 
-    `question` is None where there is nothing to answer.
+    `question` is the message as a mapping; None where there is nothing to answer.
     """
     if question is None:
         return [Act("nothing")]
@@ -109,5 +121,7 @@ def _acts(prompt: str, question: Mapping[str, Any] | None, text: str) -> list[Ac
         return [Act("temporary")]
     if not has_attachments(question):
         return acts_of(text)
-    attached = [Act("attached")]
-    return attached + acts_of(text) if text else attached
+    acts = [Act("attached")]
+    if text:
+        acts += acts_of(text)
+    return acts

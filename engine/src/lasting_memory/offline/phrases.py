@@ -1,4 +1,8 @@
-"""What a sentence of a person asks for, by the patterns of `phrases.yaml`."""
+"""What a sentence of a person asks for, by the patterns of `phrases.yaml`; and the replies in it.
+
+An act is what a sentence asks for. Its kind is a name in `phrases.yaml`, such as "remember", or one
+of "too_long" and "not_understood". The lead of a sentence is a beginning such as "please".
+"""
 
 import re
 from pathlib import Path
@@ -41,44 +45,57 @@ _STOP_WORDS = frozenset(_PHRASES["stop"].split())
 _FRAMING = [_with_apostrophes(pattern) for pattern in _PHRASES["framing"]]
 
 
-def _patterns_by_act() -> dict[str, list[re.Pattern[str]]]:
+def _patterns_by_kind() -> dict[str, list[re.Pattern[str]]]:
+    """The patterns of sentences, by the kind of their act, in the order in which they are tried."""
     slots = _PHRASES["slots"]
-    by_act = dict[str, list[re.Pattern[str]]]()
-    for kind, patterns in _PHRASES["hear"].items():
-        compiled = list[re.Pattern[str]]()
+    patterns_of_kinds = _PHRASES["hear"]
+    by_kind = dict[str, list[re.Pattern[str]]]()
+    for kind, patterns in patterns_of_kinds.items():
+        by_kind[kind] = []
         for pattern in patterns:
             filled = pattern.format(**slots)
-            compiled.append(_with_apostrophes(filled))
-        by_act[kind] = compiled
-    return by_act
+            compiled = _with_apostrophes(filled)
+            by_kind[kind].append(compiled)
+    return by_kind
 
 
-_PATTERNS = _patterns_by_act()
+_PATTERNS = _patterns_by_kind()
 
 
 def language_of(text: str) -> str:
-    """ "de" for a text with German words, else "en"."""
+    """The language of a reply to a text: "de" for a text with German words, else "en"."""
     beginning = text[:MAX_CHARS]
-    return "de" if _GERMAN.search(beginning) else "en"
+    if _GERMAN.search(beginning):
+        return "de"
+    return "en"
 
 
 def reply(name: str, language: str, about: str = "", date: str = "") -> str:
-    """The answer of this name in `phrases.yaml`, with its places filled."""
-    answers = _PHRASES["answers"][name]
-    answer = str(answers[language])
+    """The reply of this name in `phrases.yaml`, in a language ("de" or "en"), with its places filled
+    in.
+    """
+    answers = _PHRASES["answers"]
+    by_language = answers[name]
+    answer = str(by_language[language])
     return answer.format(said=about, date=date)
 
 
 def acts_of(text: str) -> list[Act]:
-    """What each sentence of a message asks for, in order."""
+    """What each sentence of a message asks for, in order. It is one act at least."""
     if len(text) > MAX_CHARS:
         return [Act("too_long")]
     sentence_a_line = _SENTENCE_END.sub("\n", text)
-    acts = [_act_of(sentence) for sentence in lines_of(sentence_a_line)]
+    acts = list[Act]()
+    for sentence in lines_of(sentence_a_line):
+        act = _act_of(sentence)
+        acts.append(act)
     return acts or [Act("not_understood")]
 
 
 def _act_of(sentence: str) -> Act:
+    """What a sentence asks for: the first kind of which a pattern matches the sentence without its
+    end, the same without its lead, or the whole sentence.
+    """
     bare = sentence.rstrip(".!?\u2026 ")
     without_lead = _LEAD.sub("", bare)
     forms = dict.fromkeys((bare, without_lead, sentence))
@@ -93,7 +110,9 @@ def _act_of(sentence: str) -> Act:
 
 
 def name_in(sentence: str) -> str:
-    """The name that a sentence of the kind "name" tells. Raises `ValueError` for another one."""
+    """The name that a sentence of the kind "name" tells. Raises `ValueError` for any other
+    sentence.
+    """
     for pattern in _PATTERNS["name"]:
         match = pattern.fullmatch(sentence)
         if match:
@@ -125,8 +144,10 @@ def plain(text: str) -> str:
 def subject_words(text: str) -> set[str]:
     """The words that a text is about, by their beginnings."""
     stems = set[str]()
-    for word in plain(text).split():
-        if len(word) > 1 and word not in _STOP_WORDS:
-            stem = word[:_STEM_CHARS]
-            stems.add(stem)
+    for word in words(text):
+        is_letter = len(word) == 1
+        if is_letter or word in _STOP_WORDS:
+            continue
+        stem = word[:_STEM_CHARS]
+        stems.add(stem)
     return stems

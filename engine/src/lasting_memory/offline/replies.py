@@ -8,12 +8,13 @@ from langchain_core.messages import AIMessage, ToolCall
 
 
 def tool_call(tool: str, **args: Any) -> ToolCall:
-    """A call of a tool with these arguments."""
-    return ToolCall(name=tool, args=args, id=f"offline-{uuid4()}", type="tool_call")
+    """A call of the tool of this name with these arguments, with an id of its own."""
+    call_id = f"offline-{uuid4()}"
+    return ToolCall(name=tool, args=args, id=call_id, type="tool_call")
 
 
 def message_of(parts: Iterable[str | ToolCall]) -> AIMessage:
-    """One message of texts, each of them once, and calls."""
+    """One message of texts, each of them once, with a blank line between them, and tool calls."""
     texts = dict[str, None]()
     calls = list[ToolCall]()
     for part in parts:

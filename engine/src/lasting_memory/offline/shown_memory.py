@@ -1,4 +1,8 @@
-"""Reads the prompt as the offline model sees it: its blocks, and the lines of memory in them."""
+"""Reads the prompt as the offline model sees it: its blocks, and the lines of memory in them.
+
+A block stands between `<name>` and `</name>`. The block `memory` has files, each below a heading
+with its path. One of them, the profile, is a JSON object.
+"""
 
 import json
 import re
@@ -24,41 +28,53 @@ class RememberedLine(NamedTuple):
 
 
 def block_of(prompt: str, name: str) -> str:
-    """A block of the prompt; empty if it has none."""
-    match = re.search(rf"(?s)<{name}>(.*?)</{name}>", prompt)
+    """The text of the first block of this name in the prompt; "" if it has none."""
+    pattern = rf"(?s)<{name}>(.*?)</{name}>"
+    match = re.search(pattern, prompt)
     if match is None:
         return ""
     return match[1]
 
 
 def remembered_lines(prompt: str) -> Iterator[RememberedLine]:
-    """The lines of the files in the memory block; of the profile, its fields."""
+    """The lines of the files in the block `memory`; of the profile, its fields."""
     memory = block_of(prompt, "memory")
     for path, text in files_of(memory):
-        is_object = text.startswith("{") and text.endswith("}")
-        if path == PROFILE_PATH and is_object:
+        if path == PROFILE_PATH and _is_object(text):
             yield from _profile_lines(path, text)
             continue
         for line in LINE.finditer(text):
-            yield RememberedLine(line[1], path, old=line[0], without="")
+            whole_line = line[0]
+            line_text = line[1]
+            yield RememberedLine(line_text, path, old=whole_line, without="")
+
+
+def _is_object(text: str) -> bool:
+    """Whether a text looks like a JSON object: it may be cut off."""
+    return text.startswith("{") and text.endswith("}")
 
 
 def _profile_lines(path: str, text: str) -> Iterator[RememberedLine]:
+    """The fields of a profile that have a value, each as a line. To take one out is to make it
+    null. Raises `ValueError` for a text that is no JSON.
+    """
     fields = json.loads(text)
     for name, value in fields.items():
         if value is None:
             continue
         written = json.dumps(value, ensure_ascii=False)
+        line = f"My {name} is {value}"
         old = f'"{name}": {written}'
         without = f'"{name}": null'
-        yield RememberedLine(f"My {name} is {value}", path, old, without)
+        yield RememberedLine(line, path, old, without)
 
 
 def files_of(block: str) -> Iterator[tuple[str, str]]:
-    """The files of a block: path and text."""
-    _, *parts = _FILE_TITLE.split(block)
-    paths = parts[::2]
-    texts = parts[1::2]
+    """The files of a block, in order: path and text."""
+    # A path and a text in turn, after what stands before the first path.
+    _, *paths_and_texts = _FILE_TITLE.split(block)
+    paths = paths_and_texts[::2]
+    texts = paths_and_texts[1::2]
     for path, text in zip(paths, texts, strict=True):
         yield path, text.strip()
 

@@ -3,8 +3,8 @@ configuration.
 
 `MEMORY_POSTGRES_URI` is its address; without one an embedded server starts, with its data in
 `.postgres/` of the working folder. Every start creates and migrates the tables. The platform loads
-this file once for the store and once for the checkpointer, so each has a pool. A Postgres that is
-away fails requests and runs; once it is back, so are they.
+this file once for the store and once for the checkpointer, so each has a pool of connections. While
+the Postgres cannot be reached, requests and runs fail; afterwards they work again.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ import subprocess
 import time
 import warnings
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import replace
@@ -75,16 +75,21 @@ class Store(AsyncPostgresStore):
             self.embeddings = _Embedded(self._embed)
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """Embeds the texts of all operations, person by person, and then carries them out."""
         ops = list(ops)
         if self._embed is None:
             return await super().abatch(ops)
-        texts = defaultdict[str, list[str]](list)
+        texts_of_owners = defaultdict[str, list[str]](list)
         for op in ops:
-            texts[_owner_of(op)] += self._texts_of(op)
-        embedded = await asyncio.gather(
-            *(self._vectors(owner, some) for owner, some in texts.items() if some)
-        )
-        vectors = {text: vector for some in embedded for text, vector in some.items()}
+            owner = _owner_of(op)
+            texts_of_owners[owner] += self._texts_of(op)
+        embeddings = list[Awaitable[dict[str, list[float]]]]()
+        for owner, texts in texts_of_owners.items():
+            if texts:
+                embeddings.append(self._vectors(owner, texts))
+        vectors = dict[str, list[float]]()
+        for vectors_of_owner in await asyncio.gather(*embeddings):
+            vectors |= vectors_of_owner
         token = _VECTORS.set(vectors)
         try:
             return await super().abatch(ops)
@@ -92,26 +97,40 @@ class Store(AsyncPostgresStore):
             _VECTORS.reset(token)
 
     def _texts_of(self, op: Op) -> list[str]:
-        """The texts that the library embeds for an operation."""
+        """The texts that the library embeds for an operation: of a search its query, of a write the
+        fields that are indexed.
+        """
         if isinstance(op, SearchOp):
             return [op.query] if op.query else []
-        if (
-            not isinstance(op, PutOp)
-            or op.value is None
-            or op.index is False
-            or self.index_config is None
-        ):
+        if not isinstance(op, PutOp) or self.index_config is None:
+            return []
+        is_unindexed = op.index is False
+        # A deletion has no value.
+        if op.value is None or is_unindexed:
+            return []
+        texts = list[str]()
+        for path in self._paths_of(op):
+            texts += get_text_at_path(op.value, path)
+        return texts
+
+    def _paths_of(self, op: PutOp) -> list[Any]:
+        """The paths of the fields of an operation that are indexed: its own, or else the store's."""
+        if op.index:
+            return [tokenize_path(path) for path in op.index]
+        if op.index is not None:
             return []
         config: Any = self.index_config
-        fields = [path for _, path in config["__tokenized_fields"]]
-        paths = fields if op.index is None else [tokenize_path(path) for path in op.index]
-        return [text for path in paths for text in get_text_at_path(op.value, path)]
+        return [path for _, path in config["__tokenized_fields"]]
 
     async def _vectors(self, owner: str, texts: Sequence[str]) -> dict[str, list[float]]:
-        """The vectors of these texts of somebody's, once it is their turn."""
+        """The vectors of these texts of one owner's, by text.
+
+        `EMBEDDINGS_AT_ONCE` calls for one owner are under way at most; the others wait.
+        """
         distinct = list(dict.fromkeys(texts))
-        turn = self._turns.setdefault(owner, asyncio.Semaphore(EMBEDDINGS_AT_ONCE))
-        async with turn:
+        new_turns = asyncio.Semaphore(EMBEDDINGS_AT_ONCE)
+        turns = self._turns.setdefault(owner, new_turns)
+        async with turns:
             assert self._embed is not None  # noqa: S101  # for the type checker: `abatch` has looked
             vectors = await self._embed.aembed_documents(distinct)
         return dict(zip(distinct, vectors, strict=True))
@@ -122,7 +141,9 @@ _VECTORS: ContextVar[Mapping[str, list[float]]] = ContextVar("vectors", default=
 
 
 class _Embedded(Embeddings):
-    """What the library embeds with: it looks up the vectors of the batch that is being carried out."""
+    """The embeddings that the library uses: they look up the vectors of the batch that is being
+    carried out.
+    """
 
     def __init__(self, embed: Embeddings) -> None:
         self._embed = embed
@@ -140,11 +161,16 @@ class _Embedded(Embeddings):
 
 def _owner_of(op: Op) -> str:
     """Whose an operation is: the end of its namespace's label, the same for a person with whichever
-    assistant.
+    assistant. "" for a namespace without a label.
     """
-    namespace: Any = getattr(op, "namespace", None) or getattr(op, "namespace_prefix", ())
-    label = namespace[1] if len(namespace) > 1 else ""
-    return ":".join(label.split(":")[-2:])
+    namespace: Any = getattr(op, "namespace", None)
+    if not namespace:
+        namespace = getattr(op, "namespace_prefix", ())
+    if len(namespace) < 2:  # noqa: PLR2004  # the kind, and whose it is
+        return ""
+    parts = namespace[1].split(":")
+    org_and_user = parts[-2:]
+    return ":".join(org_and_user)
 
 
 class Checkpointer(AsyncPostgresSaver):
@@ -153,7 +179,7 @@ class Checkpointer(AsyncPostgresSaver):
     """
 
     async def adelete_for_person(self, user_id: str, org_id: str) -> int:
-        """Delete the conversations whose runs are all this person's. Returns their number.
+        """Deletes the conversations whose runs are all this person's. Returns their number.
 
         The list of threads may lack them: this server's own list can be lost, and another server's
         is not visible.
@@ -162,12 +188,13 @@ class Checkpointer(AsyncPostgresSaver):
             HAVING bool_and(metadata->>'user_id' = %s AND metadata->>'org_id' = %s)"""
         async with self._cursor() as cursor:
             await cursor.execute(threads, (user_id, org_id))
-            thread_ids = [str(row["thread_id"]) for row in await cursor.fetchall()]
+            rows = await cursor.fetchall()
+        thread_ids = [str(row["thread_id"]) for row in rows]
         await self.aprune(thread_ids, strategy="delete")
         return len(thread_ids)
 
     async def adelete_run(self, thread_id: str, run_id: str) -> None:
-        """Delete the checkpoints of a run in a thread that its caller may change
+        """Deletes the checkpoints of a run in a thread that its caller may change
         (`http/in_memory_runtime.py` calls this).
         """
         key = "thread_id, checkpoint_ns, checkpoint_id"
@@ -202,11 +229,14 @@ def open_store(
 
 
 def stop_embedded(folder: Path) -> None:
-    """Stop the embedded server, if it runs: a development server that reloads code ends without
-    doing so.
+    """Stops the embedded server whose data is in `.postgres/` of this folder, if it runs: a
+    development server that reloads code ends without doing so.
     """
-    if (folder / FOLDER / "postmaster.pid").exists():
-        _server_of(folder / FOLDER).stop()
+    data_folder = folder / FOLDER
+    process_file = data_folder / "postmaster.pid"
+    if process_file.exists():
+        server = _server_of(data_folder)
+        server.stop()
 
 
 def platform_index() -> PostgresIndexConfig | None:
@@ -219,14 +249,23 @@ def platform_index() -> PostgresIndexConfig | None:
     from langgraph_api.config import STORE_CONFIG  # type: ignore[import-untyped]  # noqa: PLC0415
     from langgraph_api.graph import resolve_embeddings  # type: ignore[import-untyped]  # noqa: PLC0415
 
-    index: PostgresIndexConfig | None = (STORE_CONFIG or {}).get("index")
-    return {**index, "embed": resolve_embeddings(index)} if index else None
+    config = STORE_CONFIG or {}
+    index: PostgresIndexConfig | None = config.get("index")
+    if not index:
+        return None
+    embeddings = resolve_embeddings(index)
+    return {**index, "embed": embeddings}
 
 
 @asynccontextmanager
 async def _open(
     settings: Settings, build: Callable[[Connection | Pool], Opened]
 ) -> AsyncIterator[Opened]:
+    """A pool of connections, and what `build` makes of it: the store, or the checkpointer.
+
+    Creates the tables before. Without an address it starts the embedded server. Raises
+    `SettingsError` if the Postgres cannot be used.
+    """
     # No variable here may hold the address as text: a traceback can show variables.
     if not settings.memory_postgres_uri:
         settings = replace(settings, memory_postgres_uri=await platform.in_thread(embedded_address))
@@ -234,12 +273,11 @@ async def _open(
         await _set_up(settings, build)
     except (psycopg.Error, OSError) as error:
         # Of an address that cannot be parsed the error quotes pieces.
-        unread = isinstance(error, psycopg.ProgrammingError) and not error.sqlstate
-        reason = (
-            "percent-encode what is special in it (@ as %40)"
-            if unread
-            else " ".join(str(error).split())[:300]
-        )
+        is_unreadable = isinstance(error, psycopg.ProgrammingError) and not error.sqlstate
+        reason = "percent-encode what is special in it (@ as %40)"
+        if not is_unreadable:
+            words = str(error).split()
+            reason = " ".join(words)[:300]
         raise SettingsError(
             f"MEMORY_POSTGRES_URI names no Postgres that can be used: {reason}"
         ) from None
@@ -257,7 +295,7 @@ async def _open(
 
 
 async def _set_up(settings: Settings, build: Callable[[Connection | Pool], Opened]) -> None:
-    """Create the tables, one server at a time. Raises `SettingsError` if another server does so for
+    """Creates the tables, one server at a time. Raises `SettingsError` if another server does so for
     too long.
     """
     address = settings.memory_postgres_uri or ""
@@ -276,8 +314,8 @@ async def _set_up(settings: Settings, build: Callable[[Connection | Pool], Opene
 
 @asynccontextmanager
 async def _only_one_that_sets_up(address: str) -> AsyncIterator[None]:
-    """Hold the lock of setting up, in a transaction: a pooler may keep a session and its locks.
-    Raises `TimeoutError`.
+    """Holds the lock of setting up within this context, in a transaction: a pooler may keep a
+    session and its locks. Raises `TimeoutError` if another server holds it for `_SETUP_SECONDS`.
 
     The lock is polled: a statement that waits in Postgres holds a snapshot, for which `CREATE INDEX
     CONCURRENTLY`, one of the migrations, would wait in turn. A transaction between two statements
@@ -289,8 +327,10 @@ async def _only_one_that_sets_up(address: str) -> AsyncIterator[None]:
     async with await Connection.connect(address, **_OPTIONS) as connection:
         while time.monotonic() < deadline:
             async with connection.transaction():
-                answer = await connection.execute(lock.encode())
-                if await answer.fetchone() == {"mine": True}:
+                cursor = await connection.execute(lock.encode())
+                row = await cursor.fetchone()
+                is_mine = row == {"mine": True}
+                if is_mine:
                     yield
                     return
             await asyncio.sleep(0.1)
@@ -303,7 +343,8 @@ def embedded_address() -> str:
     """
     folder = Path(FOLDER).absolute()
     try:
-        return str(_server_of(folder).get_uri())
+        server = _server_of(folder)
+        return str(server.get_uri())
     except (OSError, RuntimeError, subprocess.SubprocessError) as error:
         raise SettingsError(
             f"The embedded Postgres did not start ({type(error).__name__}); see {folder / 'log'}."
@@ -311,12 +352,20 @@ def embedded_address() -> str:
 
 
 def database_in(address: str, name: str) -> str:
-    """The address of another database of an embedded server, which is made unless it is there."""
+    """The address of another database of an embedded server, which is made unless it is there.
+
+    `address` is that of one of the server's databases.
+    """
     with psycopg.connect(address, autocommit=True) as connection:
-        found = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name])
-        if found.fetchone() is None:
-            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
-    return urlsplit(address)._replace(path=f"/{name}").geturl()
+        query = "SELECT 1 FROM pg_database WHERE datname = %s"
+        cursor = connection.execute(query, [name])
+        exists = cursor.fetchone() is not None
+        if not exists:
+            creation = sql.SQL("CREATE DATABASE {}")
+            identifier = sql.Identifier(name)
+            connection.execute(creation.format(identifier))
+    url = urlsplit(address)
+    return url._replace(path=f"/{name}").geturl()
 
 
 def _server_of(folder: Path) -> Any:

@@ -1,4 +1,10 @@
-"""The cases of `cases.yaml` and `searches.yaml`, and what it means that one is met. No model, no server."""
+"""The cases of `cases.yaml` and `searches.yaml`, and what it means that one is met. No model, no server.
+
+A case has conversations, and expectations (`Check`) about the files of memory afterwards. Files are
+texts by path. A place is a path, a folder (with a slash at its end), or what the agent did: `answer`
+or `searches`. Patterns are regular expressions, in which `{today}` and `{thread:0}` stand for the
+day and the thread ids of a run. Lines are those of files without headings and comments.
+"""
 
 from __future__ import annotations
 
@@ -59,12 +65,23 @@ def filled(text: str, threads: Sequence[Thread]) -> str:
     return text.replace("{today}", today)
 
 
-def _given(model: BaseModel, *kinds: str) -> list[str]:
-    return [kind for kind in kinds if getattr(model, kind) is not None]
+def _kinds_of(model: BaseModel, *kinds: str) -> list[str]:
+    """Those of these fields that have a value."""
+    present = list[str]()
+    for kind in kinds:
+        if getattr(model, kind) is not None:
+            present.append(kind)
+    return present
 
 
 class Check(BaseModel):
-    """One expectation. Exactly one of its kinds is given."""
+    """One expectation about a place. It has exactly one kind:
+
+    - `has`: a line matches this pattern; `lacks`: none does; `once`: exactly one does.
+    - `replaced`: no line matches this pattern, but as the past, and one matches the pattern `by`.
+    - `field`: a field of the profile matches the pattern `is`.
+    - `same`: it says what it said before; `gone`: it says nothing.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -81,10 +98,13 @@ class Check(BaseModel):
 
     @model_validator(mode="after")
     def _one_kind(self) -> Check:
-        kinds = _given(self, "has", "lacks", "once", "replaced", "field", "same", "gone")
-        lacks_by = bool(self.replaced) != bool(self.by)
-        lacks_is = bool(self.field) != bool(self.value)
-        if len(kinds) != 1 or lacks_by or lacks_is:
+        kinds = _kinds_of(self, "has", "lacks", "once", "replaced", "field", "same", "gone")
+        replaces = bool(self.replaced)
+        names_field = bool(self.field)
+        has_by = bool(self.by)
+        has_value = bool(self.value)
+        is_complete = replaces == has_by and names_field == has_value
+        if len(kinds) != 1 or not is_complete:
             raise ValueError(
                 f"an expectation about {self.place} has {kinds or 'no kind'}; give one, with `by` or `is` if it needs it"
             )
@@ -101,7 +121,9 @@ class Check(BaseModel):
             now: the files after.
             threads: the conversations, for `{today}` and `{thread:0}` in patterns.
         """
-        wrong = self._wrong_lines(now, threads) or self._wrong_file(start, now)
+        wrong = self._wrong_lines(now, threads)
+        if not wrong:
+            wrong = self._wrong_file(start, now)
         if not wrong:
             return None
         return f"{self.place}: {wrong}"
@@ -109,19 +131,21 @@ class Check(BaseModel):
     def _wrong_lines(self, now: Files, threads: Sequence[Thread]) -> str:
         """What is wrong with the lines that match a pattern; "" if nothing is."""
         lines = _lines(now, self.place)
-        if self.has is not None and not _matching(self.has, lines, threads):
-            return f"nothing matches {self.has!r}"
+        if self.has is not None:
+            matches = _matching(self.has, lines, threads)
+            if not matches:
+                return f"nothing matches {self.has!r}"
         if self.lacks is not None:
-            names = [
-                path for path in now if path.startswith(self.place)
-            ]  # they tell something, too
-            matches = _matching(self.lacks, [*lines, *names], threads)
+            # The names of files tell something, too.
+            names = [path for path in now if path.startswith(self.place)]
+            matches = _matching(self.lacks, lines + names, threads)
             if matches:
                 return f"{matches[0]!r} matches {self.lacks!r}"
         if self.once is not None:
-            times = len(_matching(self.once, lines, threads))
-            if times != 1:
-                return f"{times} lines match {self.once!r}, not one"
+            matches = _matching(self.once, lines, threads)
+            count = len(matches)
+            if count != 1:
+                return f"{count} lines match {self.once!r}, not one"
         if self.replaced is not None:
             return self._still_held(self.replaced, lines, threads)
         return ""
@@ -132,31 +156,40 @@ class Check(BaseModel):
         if self.field is not None:
             profile = _profile(now)
             known = profile.get(self.field, "")
-            if not re.fullmatch(self.value, known, re.IGNORECASE):
+            match = re.fullmatch(self.value, known, re.IGNORECASE)
+            if match is None:
                 return f"{self.field} is {known!r}, not {self.value!r}"
         if self.gone and lines:
             return f"{lines[0]!r} is still there"
         if self.same:
-            before = _lines(start, self.place)
-            if sorted(lines) != sorted(before):
+            earlier_lines = _lines(start, self.place)
+            if sorted(lines) != sorted(earlier_lines):
                 return f"it says {lines}"
         return ""
 
     def _still_held(self, replaced: str, lines: list[str], threads: Sequence[Thread]) -> str:
-        """What is wrong with lines of which some should have replaced others; "" if nothing is."""
-        new = _matching(self.by, lines, threads)
+        """What is wrong with the lines if what matches `replaced` should have been replaced by what
+        matches `by`; "" if nothing is.
+        """
+        new_lines = _matching(self.by, lines, threads)
         for line in _matching(replaced, lines, threads):
-            is_past = re.search(_PAST, line, re.IGNORECASE)
-            if line not in new and not is_past:
+            if line in new_lines:
+                continue
+            past_word = re.search(_PAST, line, re.IGNORECASE)
+            if past_word is None:
                 return f"{line!r} stands as if it still held"
-        if not new:
+        if not new_lines:
             return f"nothing matches {self.by!r}"
         return ""
 
 
 class Act(BaseModel):
-    """What the person does, or lets happen, once `after` conversations have ended. Exactly one of
-    its kinds is given.
+    """What the person does, or lets happen, once `after` conversations have ended. It has exactly
+    one kind:
+
+    - `write` a file with `text`, `undo` its last change, or `delete` it, each by its path.
+    - `propose`: consolidation proposes its changes; `decline`: the person declines these.
+    - `say`: these turns, in the conversation number `thread`.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -173,9 +206,10 @@ class Act(BaseModel):
 
     @model_validator(mode="after")
     def _one_kind(self) -> Act:
-        kinds = _given(self, "write", "undo", "delete", "propose", "decline", "say")
-        lacks_text = bool(self.write) != bool(self.text)
-        if len(kinds) != 1 or lacks_text:
+        kinds = _kinds_of(self, "write", "undo", "delete", "propose", "decline", "say")
+        writes = bool(self.write)
+        has_text = bool(self.text)
+        if len(kinds) != 1 or writes != has_text:
             raise ValueError(
                 f"what a person does after {self.after} conversations is {kinds or 'nothing'}; give one kind"
             )
@@ -183,7 +217,11 @@ class Act(BaseModel):
 
 
 class Case(BaseModel):
-    """Conversations, and what should be remembered afterwards."""
+    """Conversations, and what should be remembered afterwards.
+
+    `memory` has the files before, `person` what the person does meanwhile, `right` the files that a
+    good answer changes.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -201,11 +239,12 @@ class Case(BaseModel):
     @model_validator(mode="after")
     def _has_an_answer_if_it_asks(self) -> Case:
         places = {check.place for check in self.expect}
-        expects_answer = not places.isdisjoint({"answer", "searches"})
+        expects_answer = "answer" in places or "searches" in places
         if expects_answer and not self.question:
             raise ValueError(f"{self.name} expects an answer; give it a question")
         is_imported = self.category == "imported"
-        if bool(self.brought) != is_imported:
+        has_brought = bool(self.brought)
+        if has_brought != is_imported:
             raise ValueError(
                 f"{self.name} is of the category {self.category}; give `brought` to the category imported alone"
             )
@@ -234,40 +273,49 @@ class Case(BaseModel):
         A file without text is deleted. To undo twice is to do it again.
         """
         files = dict(self.memory)
-        earlier = dict[str, str]()
+        earlier_texts = dict[str, str]()
         for act in self.person:
             path = act.write or act.undo or act.delete
             if not path:
                 continue
+            text = ""
             if act.write:
                 text = act.text
             elif act.undo:
-                text = earlier.get(path, "")
-            else:
-                text = ""
-            earlier[path] = files.get(path, "")
+                text = earlier_texts.get(path, "")
+            earlier_texts[path] = files.get(path, "")
             files[path] = text
-        return {path: text for path, text in files.items() if text}
+        return _with_text(files)
 
     def answer(self, threads: Sequence[Thread]) -> dict[str, str]:
         """The files as a good answer leaves them."""
         files = self.start()
         for path, text in self.right.items():
             files[path] = filled(text, threads)
-        return {path: text for path, text in files.items() if text}
+        return _with_text(files)
 
     def messages(self) -> list[list[dict[str, str]]]:
         """The conversations as the platform takes messages."""
         return [messages(turns) for turns in self.conversations]
 
 
+def _with_text(files: Files) -> dict[str, str]:
+    """The files that have a text."""
+    present = dict[str, str]()
+    for path, text in files.items():
+        if text:
+            present[path] = text
+    return present
+
+
 def messages(turns: Turns) -> list[dict[str, str]]:
     """Turns as the platform takes messages."""
-    said = list[dict[str, str]]()
+    listed = list[dict[str, str]]()
     for turn in turns:
         for role, text in turn.items():
-            said.append({"role": role, "content": text})
-    return said
+            message = {"role": role, "content": text}
+            listed.append(message)
+    return listed
 
 
 def load_cases(*paths: Path) -> list[Case]:
@@ -285,27 +333,34 @@ def load_cases(*paths: Path) -> list[Case]:
 
 
 def _matching(pattern: str, lines: Sequence[str], threads: Sequence[Thread]) -> list[str]:
-    """The lines in which a pattern is found. It may have `{today}` and `{thread:0}`."""
+    """The lines in which a pattern is found, in either case of letters."""
     whole_pattern = filled(pattern, threads)
     expression = re.compile(whole_pattern, re.IGNORECASE)
-    return [line for line in lines if expression.search(line)]
+    matching = list[str]()
+    for line in lines:
+        if expression.search(line):
+            matching.append(line)
+    return matching
 
 
 def _lines(files: Files, place: str) -> list[str]:
-    """What a file says, or all files of a folder: lines without headings and comments."""
+    """The lines of the file at a place, or of all files of a folder."""
     lines = list[str]()
+    is_folder = place.endswith("/")
     for path, text in sorted(files.items()):
-        is_within = place.endswith("/") and path.startswith(place)
+        is_within = is_folder and path.startswith(place)
         if path != place and not is_within:
             continue
-        for raw in shown(text).splitlines():
-            line = raw.strip()
+        shown_text = shown(text)
+        for whole_line in shown_text.splitlines():
+            line = whole_line.strip()
             if line and not line.startswith("#"):
                 lines.append(line)
     return lines
 
 
 def _profile(files: Files) -> dict[str, str]:
+    """The fields of the profile as texts; none if there is no profile, or it cannot be read."""
     text = files.get("/memories/profile.json") or "{}"
     try:
         profile = json.loads(text)
@@ -313,4 +368,7 @@ def _profile(files: Files) -> dict[str, str]:
         return {}
     if not isinstance(profile, dict):
         return {}
-    return {name: str(value) for name, value in profile.items()}
+    fields = dict[str, str]()
+    for name, value in profile.items():
+        fields[name] = str(value)
+    return fields

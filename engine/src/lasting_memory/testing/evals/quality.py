@@ -3,6 +3,10 @@ experiment in LangSmith.
 
 A case's memory goes into the store, its conversations into threads, between them what the person
 does over HTTP, as the page would; then consolidation over all of it, and the files back.
+
+`Person` is a client of the server's HTTP API: `made` sends a request and returns its JSON, `listed`
+the entries of a list. The operator is a client who may write to any namespace of the store. Every
+request raises an error if the server refuses it.
 """
 
 import asyncio
@@ -55,7 +59,8 @@ async def run_case(server: DevServer, case: Case) -> Outcome:
         RuntimeError: the run failed; with the end of the server's log, because the platform masks
         why.
     """
-    org = f"eval-{uuid.uuid4().hex[:12]}"
+    run_name = uuid.uuid4().hex[:12]
+    org = f"eval-{run_name}"
     person = server.person(PERSON, org, seconds=_SECONDS)
     operator = server.person("", headers=OPERATOR, seconds=_SECONDS)
     memory = _memory_of(server, org)
@@ -65,36 +70,41 @@ async def run_case(server: DevServer, case: Case) -> Outcome:
     if case.category == "tidy":
         await _tidy(server, person)
     elif case.brought:
-        await person.made("POST", "/memory/bring", {"text": case.brought})
-        await _accept(person)
-    found = dict[str, str]()
+        body = {"text": case.brought}
+        await person.made("POST", "/memory/bring", body)
+        await _decide(person, accept=True)
+    answer_files = dict[str, str]()
     if case.question:
-        found = await _ask(person, case.question)
+        answer_files = await _ask(person, case.question)
     else:
         await _consolidate(server, person)
-    files = await _files_in(operator, memory)
+    memory_files = await _files_in(operator, memory)
+    files = memory_files | answer_files
     cost = await _cost_of(person)
-    return Outcome(files | found, threads, cost, sizes)
+    return Outcome(files, threads, cost, sizes)
 
 
 async def _sizes_of(person: Person) -> dict[str, int]:
-    """How many tokens the agent's prompt and tools have."""
-    shown = await person.made("GET", "/memory/prompt")
+    """How many tokens the agent's prompt and tools have: `prompt_tokens` and `tools_tokens`."""
+    prompt = await person.made("GET", "/memory/prompt")
     prompt_tokens = 0
-    for block in shown["blocks"]:
+    for block in prompt["blocks"]:
         prompt_tokens += block["tokens"]
-    return {"prompt_tokens": prompt_tokens, "tools_tokens": shown["tools_tokens"]}
+    tools_tokens = prompt["tools_tokens"]
+    return {"prompt_tokens": prompt_tokens, "tools_tokens": tools_tokens}
 
 
 def _memory_of(server: DevServer, org: str) -> list[str]:
     """The namespace of the person's memory, as the store's API takes it."""
     deployment = Deployment(server.project, Settings())
     actor = identity.Actor(PERSON, org)
-    return list(deployment.memory.namespace(actor, deployment.default_assistant))
+    assistant = deployment.default_assistant
+    namespace = deployment.memory.namespace(actor, assistant)
+    return list(namespace)
 
 
 async def _put_files(operator: Person, case: Case, org: str, memory: list[str]) -> None:
-    """Store the memory of a case, and its policies."""
+    """Stores the memory of a case, and its policies, if it has some."""
     for path, text in case.memory.items():
         key = path.removeprefix("/memories")
         await _put_file(operator, memory, key, text)
@@ -104,30 +114,40 @@ async def _put_files(operator: Person, case: Case, org: str, memory: list[str]) 
 
 
 async def _put_file(operator: Person, namespace: list[str], key: str, text: str) -> None:
-    item = {"namespace": namespace, "key": key, "value": create_file_data(text)}
+    """Stores a text as the file of this key."""
+    value = create_file_data(text)
+    item = {"namespace": namespace, "key": key, "value": value}
     await operator.made("PUT", "/store/items", item)
 
 
 async def _hold_conversations(
     server: DevServer, operator: Person, person: Person, case: Case
 ) -> list[Thread]:
-    """Store the conversations of a case, with what the person does before, between and after them."""
-    conversations = case.messages()
+    """Stores the conversations of a case, in order, and does what the person does before, between
+    and after them. Returns the conversations' threads.
+    """
     threads = list[Thread]()
-    for number in range(len(conversations) + 1):
-        if number > 0:
-            thread = await _hold(operator, person, conversations[number - 1])
-            threads.append(thread)
-        for act in case.person:
-            if act.after == number:
-                await _do(server, operator, person, act, threads)
+    await _do_all(server, operator, person, case, threads)
+    for conversation in case.messages():
+        thread = await _hold(operator, person, conversation)
+        threads.append(thread)
+        await _do_all(server, operator, person, case, threads)
     return threads
 
 
-async def _hold(operator: Person, person: Person, said: Any) -> Thread:
-    """Store a conversation."""
+async def _do_all(
+    server: DevServer, operator: Person, person: Person, case: Case, threads: list[Thread]
+) -> None:
+    """Does what the person of a case does after so many conversations as there are threads."""
+    for act in case.person:
+        if act.after == len(threads):
+            await _do(server, operator, person, act, threads)
+
+
+async def _hold(operator: Person, person: Person, conversation: Any) -> Thread:
+    """Stores a conversation, which is a list of messages. Returns its thread."""
     thread_id = await person.thread(graph_id="agent")
-    await _say(operator, person, thread_id, said)
+    await _say(operator, person, thread_id, conversation)
     thread = await person.made("GET", f"/threads/{thread_id}")
     updated_at = str(thread["updated_at"])
     return Thread(thread_id, updated_at[:10])
@@ -135,12 +155,13 @@ async def _hold(operator: Person, person: Person, said: Any) -> Thread:
 
 async def _files_in(operator: Person, memory: list[str]) -> dict[str, str]:
     """The files of a memory, by path."""
-    wanted = {"namespace_prefix": memory, "limit": DEFAULTS.max_files}
-    found = await operator.made("POST", "/store/items/search", wanted)
+    search = {"namespace_prefix": memory, "limit": DEFAULTS.max_files}
+    results = await operator.made("POST", "/store/items/search", search)
     files = dict[str, str]()
-    for item in found["items"]:
-        path = f"/memories{item['key']}"
-        files[path] = str(item["value"].get("content", ""))
+    for item in results["items"]:
+        key = item["key"]
+        content = item["value"].get("content", "")
+        files[f"/memories{key}"] = str(content)
     return files
 
 
@@ -154,46 +175,54 @@ async def _cost_of(person: Person) -> dict[str, int]:
 
 
 async def _ask(person: Person, question: str) -> dict[str, str]:
-    """What the agent answers in a new conversation, and a line for each look at past ones, with its
-    arguments.
+    """Asks the agent in a new conversation. Returns as files its `answer`, and `searches`: a line
+    for each look at past conversations, with its arguments.
     """
     thread_id = await person.thread(graph_id="agent")
     values = await person.turn(thread_id, question)
-    said = values["messages"]
+    thread_messages = values["messages"]
     searches = list[str]()
-    for message in said:
+    for message in thread_messages:
         for call in message.get("tool_calls") or []:
             name = call["name"]
-            if name in _LOOKS:
-                arguments = json.dumps(call["args"], ensure_ascii=False)
-                searches.append(f"{name} {arguments}")
-    last = said[-1]
-    answer = message_text(last["content"])
-    return {"answer": answer, "searches": "\n".join(searches)}
+            if name not in _LOOKS:
+                continue
+            arguments = json.dumps(call["args"], ensure_ascii=False)
+            searches.append(f"{name} {arguments}")
+    last_message = thread_messages[-1]
+    answer = message_text(last_message["content"])
+    search_lines = "\n".join(searches)
+    return {"answer": answer, "searches": search_lines}
 
 
 async def _tidy(server: DevServer, person: Person) -> None:
-    """Have memory tidied, and accept what that proposes."""
+    """Has memory tidied, and accepts what that proposes.
+
+    Raises `RuntimeError` if it failed, `TimeoutError` if it takes too long.
+    """
     await person.made("POST", "/memory/consolidate", tidy="true")
     async with asyncio.timeout(_SECONDS):
-        done = await person.listed("consolidations")
-        while not done:
+        records = await person.listed("consolidations")
+        while not records:
             await asyncio.sleep(1)
-            done = await person.listed("consolidations")
-    if done[0]["status"] == "failed":
-        raise _failed(server, done[0]["reason"])
-    await _accept(person)
+            records = await person.listed("consolidations")
+    record = records[0]
+    if record["status"] == "failed":
+        raise _failed(server, record["reason"])
+    await _decide(person, accept=True)
 
 
-async def _accept(person: Person, *, accept: bool = True) -> None:
-    """Decide about whatever is proposed."""
+async def _decide(person: Person, *, accept: bool) -> None:
+    """Accepts, or else declines, whatever is proposed."""
     decision = {"accept": accept}
     for proposal in await person.listed("proposals"):
-        route = f"/memory/proposals/{proposal['id']}"
+        proposal_id = proposal["id"]
+        route = f"/memory/proposals/{proposal_id}"
         await person.made("POST", route, decision)
 
 
 async def _consolidate(server: DevServer, person: Person) -> None:
+    """Consolidates a person's conversations. Raises `RuntimeError` if that failed."""
     thread_id = await person.thread()
     values = await person.turn(thread_id, "", "consolidation_agent", raise_error=False)
     if "__error__" in values:
@@ -201,7 +230,9 @@ async def _consolidate(server: DevServer, person: Person) -> None:
 
 
 def _failed(server: DevServer, reason: object) -> RuntimeError:
-    last_lines = server.log.splitlines()[-_LOG_LINES:]
+    """The error for a consolidation that failed, with the end of the server's log."""
+    lines = server.log.splitlines()
+    last_lines = lines[-_LOG_LINES:]
     log = "\n".join(last_lines)
     return RuntimeError(f"Consolidation failed ({reason}). The end of the server's log:\n{log}")
 
@@ -209,7 +240,7 @@ def _failed(server: DevServer, reason: object) -> RuntimeError:
 async def _do(
     server: DevServer, operator: Person, person: Person, act: Act, threads: list[Thread]
 ) -> None:
-    """What a person does, by the routes that the page calls. Raises if one of them refuses."""
+    """Does what a person does, by the routes that the page calls."""
     if act.write:
         await person.write(act.write, act.text)
     elif act.delete:
@@ -221,33 +252,36 @@ async def _do(
         await _consolidate(server, person)
         await person.control(review=False)
     elif act.decline:
-        await _accept(person, accept=False)
+        await _decide(person, accept=False)
     elif act.say:
-        thread_id = threads[act.thread].thread_id
-        await _say(operator, person, thread_id, messages(act.say))
+        thread = threads[act.thread]
+        further_messages = messages(act.say)
+        await _say(operator, person, thread.thread_id, further_messages)
 
 
 async def _undo(person: Person, path: str) -> None:
-    """Make a file again what it was before its last change."""
+    """Makes a file again what it was before its last change."""
     history = await person.made("GET", "/memory/history", path=path)
-    _, before = history["revisions"][:2]
-    wanted = {"path": path, "revision": before["revision"]}
-    await person.made("POST", "/memory/undo", wanted)
+    revisions = history["revisions"]
+    earlier = revisions[1]  # the newest comes first
+    body = {"path": path, "revision": earlier["revision"]}
+    await person.made("POST", "/memory/undo", body)
 
 
-async def _say(operator: Person, person: Person, thread_id: str, said: Any) -> None:
-    """Turns of a conversation with the agent. They reach it in a run, which stops before it calls a
-    model.
+async def _say(operator: Person, person: Person, thread_id: str, new_messages: Any) -> None:
+    """Adds messages to a conversation with the agent. They reach it in a run, which stops before it
+    calls a model.
     """
+    thread_route = f"/threads/{thread_id}"
     run = {
         "assistant_id": "agent",
-        "input": {"messages": said},
+        "input": {"messages": new_messages},
         "interrupt_before": "*",
         "context": {"user_id": PERSON, "org_id": person.org},
     }
     end = {"values": None, "as_node": "__end__"}
-    await operator.made("POST", f"/threads/{thread_id}/runs/wait", run)
-    await person.made("POST", f"/threads/{thread_id}/state", end)
+    await operator.made("POST", f"{thread_route}/runs/wait", run)
+    await person.made("POST", f"{thread_route}/state", end)
 
 
 REPORTED = (
@@ -257,19 +291,27 @@ REPORTED = (
 
 
 def judged(*files: Path) -> list[Any]:
-    """Parameters for a test: the engine's cases, and those of further files. Raises
-    `ValidationError` for one that is none.
+    """Parameters for a test of each case: the engine's cases, and those of further files.
+
+    Raises `ValidationError` for a case that is not well-formed.
     """
     cases = load_cases()
     for path in files:
         cases += load_cases(path)
-    marks = [pytest.mark.langsmith] if REPORTED else []
-    return [pytest.param(case, id=case.name, marks=marks) for case in cases]
+    marks = list[pytest.MarkDecorator]()
+    if REPORTED:
+        marks.append(pytest.mark.langsmith)
+    parameters = list[Any]()
+    for case in cases:
+        parameter = pytest.param(case, id=case.name, marks=marks)
+        parameters.append(parameter)
+    return parameters
 
 
 async def judge(server: DevServer, case: Case) -> None:
-    """Consolidate a case's conversations. Raises `AssertionError` with the files if they are not as
-    the case says.
+    """Runs a case, and notes its result for the summary and for LangSmith.
+
+    Raises `AssertionError` with the files if they are not as the case says.
     """
     result = Result(name=case.name, category=case.category)
     try:
@@ -289,12 +331,11 @@ async def judge(server: DevServer, case: Case) -> None:
 
 
 def report(case: Case, outcome: Outcome, problems: list[str]) -> None:
-    """Log a case to LangSmith: what went in, what came out, and the share of expectations met, by
+    """Logs a case to LangSmith: what went in, what came out, and the share of expectations met, by
     category.
     """
-    inputs = case.model_dump(
-        include={"name", "category", "conversations", "memory", "person", "policies"}
-    )
+    fields = {"name", "category", "conversations", "memory", "person", "policies"}
+    inputs = case.model_dump(include=fields)
     run = get_current_run_tree()
     if run:
         # Without the test's own arguments, which differ from run to run and would make another
@@ -303,8 +344,10 @@ def report(case: Case, outcome: Outcome, problems: list[str]) -> None:
     t.log_inputs(inputs)
     expected = list[dict[str, Any]]()
     for check in case.expect:
-        expected.append(check.model_dump(by_alias=True, exclude_defaults=True))
+        dumped = check.model_dump(by_alias=True, exclude_defaults=True)
+        expected.append(dumped)
     t.log_reference_outputs({"expect": expected})
     t.log_outputs({"files": outcome.files, "problems": problems})
-    missed = len(problems) / len(case.expect)
-    t.log_feedback(key=case.category, score=1 - missed)
+    missed_share = len(problems) / len(case.expect)
+    score = 1 - missed_share
+    t.log_feedback(key=case.category, score=score)

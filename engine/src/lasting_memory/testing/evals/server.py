@@ -2,7 +2,8 @@
 environment or `.env` names. And what `make eval` says at its end: what passed by kind, what it
 cost, and what changed since the last run of these cases.
 
-A fork's `evals/conftest.py` imports `pytest_configure` and the two fixtures.
+A fork's `evals/conftest.py` imports `pytest_configure` and the two fixtures. A result says how a case
+ended. The last results are in a file of the project; a case's earlier result is the one there.
 """
 
 import json
@@ -45,14 +46,16 @@ def table(now: Iterable[Result], last: Mapping[str, Result]) -> list[str]:
     """The summary in lines. `last` are the last results of cases by name; only those that ran now,
     too, are compared.
     """
-    results = sorted(now, key=lambda result: result.name)
+    results = sorted(now, key=_name_of)
     lines = [_line("kind", "passed", "last run", "calls", "tokens in", "tokens out")]
-    for kind, shown in _KINDS.items():
+    for kind, title in _KINDS.items():
         of_kind = [result for result in results if result.category == kind]
         if of_kind:
-            lines.append(_summary(shown, of_kind, last))
+            line = _summary(title, of_kind, last)
+            lines.append(line)
     if results:
-        lines.append(_summary("all", results, last))
+        line = _summary("all", results, last)
+        lines.append(line)
     lines += _changes(results, last)
     prompt = 0
     tools = 0
@@ -66,9 +69,16 @@ def table(now: Iterable[Result], last: Mapping[str, Result]) -> list[str]:
     return lines
 
 
-def _summary(shown: str, results: list[Result], last: Mapping[str, Result]) -> str:
-    """The line of a kind of cases: what passed now and the last time, and what it cost."""
-    before = list[Result]()
+def _name_of(result: Result) -> str:
+    return result.name
+
+
+def _summary(title: str, results: list[Result], last: Mapping[str, Result]) -> str:
+    """The line of a kind of cases: what passed now and the last time, and what it cost.
+
+    `last` are the last results by name.
+    """
+    earlier_results = list[Result]()
     calls = 0
     tokens_in = 0
     tokens_out = 0
@@ -77,41 +87,55 @@ def _summary(shown: str, results: list[Result], last: Mapping[str, Result]) -> s
         tokens_in += result.input_tokens
         tokens_out += result.output_tokens
         if result.name in last:
-            before.append(last[result.name])
-    costs = (f"{calls:,}", f"{tokens_in:,}", f"{tokens_out:,}")
-    return _line(shown, _passed(results), _passed(before), *costs)
+            earlier_result = last[result.name]
+            earlier_results.append(earlier_result)
+    passed = _passed(results)
+    passed_earlier = _passed(earlier_results)
+    return _line(title, passed, passed_earlier, f"{calls:,}", f"{tokens_in:,}", f"{tokens_out:,}")
 
 
 def _changes(results: list[Result], last: Mapping[str, Result]) -> list[str]:
-    """Which cases pass or fail now and did not the last time, and when that was."""
-    passes_now = list[str]()
-    fails_now = list[str]()
-    last_runs = list[tuple[str, str]]()
+    """Lines that say which cases pass or fail now and did not the last time, and when that was.
+
+    There are none if no case has an earlier result. `last` are the last results by name.
+    """
+    passing = list[str]()
+    failing = list[str]()
+    last_time_and_model = ("", "")
+    has_earlier_result = False
     for result in results:
-        before = last.get(result.name)
-        if before is None:
+        earlier_result = last.get(result.name)
+        if earlier_result is None:
             continue
-        last_runs.append((before.at, before.model))
-        if result.passed == before.passed:
+        has_earlier_result = True
+        time_and_model = (earlier_result.at, earlier_result.model)
+        last_time_and_model = max(last_time_and_model, time_and_model)
+        if result.passed == earlier_result.passed:
             continue
         if result.passed:
-            passes_now.append(f"passes now: {result.name}")
+            passing.append(f"passes now: {result.name}")
         else:
-            fails_now.append(f"fails now: {result.name}")
-    if not last_runs:
+            failing.append(f"fails now: {result.name}")
+    if not has_earlier_result:
         return []
-    when, model = max(last_runs)
-    return [*passes_now, *fails_now, f"last run: {when}, {model}"]
+    at, model = last_time_and_model
+    last_run = f"last run: {at}, {model}"
+    return [*passing, *failing, last_run]
 
 
 def _passed(results: list[Result]) -> str:
+    """How many of these cases passed; "-" if there are none."""
     if not results:
         return "-"
-    passed = sum(result.passed for result in results)
+    passed = 0
+    for result in results:
+        if result.passed:
+            passed += 1
     return f"{passed} of {len(results)}"
 
 
 def _line(first: str, *others: str) -> str:
+    """A line of the table, from the texts of its columns."""
     line = f"{first:<14}"
     for other in others:
         line += f"{other:>13}"
@@ -123,8 +147,9 @@ class Summary:
     end.
     """
 
-    def __init__(self, kept: Path, model: str) -> None:
-        self._kept = kept
+    def __init__(self, file: Path, model: str) -> None:
+        """`file` has the last results, `model` is the one that is judged."""
+        self._file = file
         self._model = model
         self._item: pytest.Item | None = None
         self._results: list[Result] = []
@@ -133,42 +158,55 @@ class Summary:
         self._item = item
 
     def note(self, result: Result) -> None:
-        """Note how the case of the test that is going ended."""
+        """Notes how the case of the running test ended, in the test's report, which the process
+        that shows the summary reads. Does nothing outside of tests.
+        """
         if self._item is None:
             return
         now = datetime.now(UTC).isoformat(timespec="minutes")
-        stamped = result.model_copy(update={"model": self._model, "at": now})
-        self._item.user_properties.append((_PROPERTY, stamped.model_dump_json()))
+        details = {"model": self._model, "at": now}
+        stamped = result.model_copy(update=details)
+        text = stamped.model_dump_json()
+        self._item.user_properties.append((_PROPERTY, text))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when != "call":
             return
         for name, value in report.user_properties:
             if name == _PROPERTY:
-                self._results.append(Result.model_validate_json(str(value)))
+                result = Result.model_validate_json(str(value))
+                self._results.append(result)
 
     def pytest_terminal_summary(self, terminalreporter: Any, config: pytest.Config) -> None:
         # A worker of xdist has results of its own cases only, and keeps none: the last run's would
         # be gone before they are compared.
-        if not self._results or hasattr(config, "workerinput"):
+        is_worker = hasattr(config, "workerinput")
+        if is_worker or not self._results:
             return
         last = self._last()
         terminalreporter.section("what the model remembers")
         for line in table(self._results, last):
             terminalreporter.write_line(line)
-        kept = dict(last)
+        by_name = dict(last)
         for result in self._results:
-            kept[result.name] = result
-        dumped = [result.model_dump() for result in kept.values()]
+            by_name[result.name] = result
+        dumped = list[dict[str, Any]]()
+        for result in by_name.values():
+            dumped.append(result.model_dump())
         text = json.dumps(dumped, indent=1)
-        self._kept.write_text(text, "utf-8")
+        self._file.write_text(text, "utf-8")
 
     def _last(self) -> dict[str, Result]:
+        """The last results by name; none on the first run, or after one of an engine with other
+        kinds of cases.
+        """
+        adapter = TypeAdapter(list[Result])
         try:
-            known = TypeAdapter(list[Result]).validate_json(self._kept.read_bytes())
-        except (OSError, ValidationError):  # the first run, or one of an engine with other kinds
-            known = []
-        return {result.name: result for result in known}
+            text = self._file.read_bytes()
+            results = adapter.validate_json(text)
+        except (OSError, ValidationError):
+            return {}
+        return {result.name: result for result in results}
 
 
 PROJECT = Path.cwd()
@@ -191,22 +229,26 @@ def server_env(environ: Mapping[str, str] = ENVIRON) -> dict[str, str]:
     """The environment of the server: everything given but the deployment's settings, of which only
     the models count.
     """
-    kept = dict[str, str]()
+    server_environ = dict[str, str]()
     for name, value in environ.items():
-        is_model = name in MODELS and bool(value)
-        is_setting = name in VARIABLES or name.startswith(_DROPPED)
-        if is_model or not is_setting:
-            kept[name] = value
-    kept["CONSOLIDATE_AFTER_SECONDS"] = "0"
-    return kept
+        is_setting = name in VARIABLES
+        is_dropped = is_setting or name.startswith(_DROPPED)
+        names_model = name in MODELS and value != ""
+        if names_model or not is_dropped:
+            server_environ[name] = value
+    server_environ["CONSOLIDATE_AFTER_SECONDS"] = "0"
+    return server_environ
 
 
 @pytest.fixture(scope="session")
 def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
-    if not any(ENVIRON.get(name) for name in MODELS):
+    """`langgraph dev` for all tests; they are skipped if no model is set."""
+    has_model = any(ENVIRON.get(name) for name in MODELS)
+    if not has_model:
         pytest.skip(NO_MODEL)
     folder = tmp_path_factory.mktemp("server")
-    with DevServer(folder, env=server_env(), project=PROJECT) as server:
+    env = server_env()
+    with DevServer(folder, env=env, project=PROJECT) as server:
         yield server
 
 
@@ -218,7 +260,7 @@ async def server(shared_server: DevServer) -> AsyncIterator[DevServer]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Show and keep results. LangSmith's plugin reads the process environment, and reports nothing
+    """Shows and keeps results. LangSmith's plugin reads the process environment, and reports nothing
     while tracing is off.
     """
     config.pluginmanager.register(SUMMARY)
