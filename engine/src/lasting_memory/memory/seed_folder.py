@@ -76,7 +76,8 @@ class _Reader:
         self._skip_others()
         if "policies" in parts:
             self._read_policies()
-        if "skills" in parts and "/skills/" in self._deployment.routes:
+        has_skills = "/skills/" in self._deployment.routes
+        if has_skills and "skills" in parts:
             self._read_skills()
         if "memories" in parts and self._deployment.has_memory:
             self._read_memories()
@@ -106,7 +107,10 @@ class _Reader:
         """The skills of each assistant: all have the same ones."""
         root = self._seeds / "skills"
         self._skip_files_in(root, f"a skill is a folder with a {SKILL_FILE}")
-        places = [namespaces.skills(agent) for agent in self._agents]
+        places = list[Namespace]()
+        for agent in self._agents:
+            place = namespaces.skills(agent)
+            places.append(place)
         files: Files = {}
         for folder in self._folders(root):
             files |= self._read_skill(folder, places)
@@ -176,7 +180,9 @@ class _Reader:
     def _first_files(self) -> Files:
         """What every new memory gets."""
         files: Files = {}
-        for path in self._result_or_refusal(first_files, self._deployment.folder) or []:
+        folder = self._deployment.folder
+        paths = self._result_or_refusal(first_files, folder)
+        for path in paths or []:
             key = f"/{path.name}"
             value = self._read_file(path, f"/memories{key}")
             if value is not None:
@@ -248,7 +254,8 @@ class _Reader:
         Keys begin with `prefix`. In the `places` a file that cannot be seeded is left alone.
         """
         files: Files = {}
-        for path in self._result_or_refusal(all_files, folder) or []:
+        paths = self._result_or_refusal(all_files, folder)
+        for path in paths or []:
             path_below = path.relative_to(folder).as_posix()
             if not path.name.endswith(needed_suffix):
                 self._skip(f"{path} is skipped: the name of a policy ends in {needed_suffix}.")
