@@ -16,11 +16,11 @@ from lasting_memory.deployment import Deployment
 from lasting_memory.memory import validation
 from lasting_memory.memory.seeded import (
     SeedError,
-    all_files,
     check_quota,
-    entries,
+    files_below,
     first_files,
-    folders,
+    folders_in,
+    paths_in,
     seed_value,
 )
 from lasting_memory.people import namespaces
@@ -87,7 +87,7 @@ class _Reader:
 
     def _skip_others(self) -> None:
         """Note what stands in `seeds/` beside the folders that are read, and its program."""
-        for path in self._entries(self._seeds):
+        for path in self._paths_in(self._seeds):
             is_read = path.name in ("skills", "memories")
             if is_read or path.suffix == ".py":
                 continue
@@ -112,7 +112,7 @@ class _Reader:
             place = namespaces.skills(agent)
             places.append(place)
         files: Files = {}
-        for folder in self._folders(root):
+        for folder in self._folders_in(root):
             files |= self._read_skill(folder, places)
         for place in places:
             self._result.files[place] = files
@@ -135,7 +135,7 @@ class _Reader:
     def _check_skill_file(self, folder: Path) -> None:
         """Note the folder of a skill without a SKILL.md."""
         similar_names = list[str]()
-        for path in self._entries(folder):
+        for path in self._paths_in(folder):
             if path.name == SKILL_FILE:
                 return
             if path.name.casefold() == SKILL_FILE.casefold():
@@ -194,7 +194,7 @@ class _Reader:
         whose claim is "red".
         """
         root = self._seeds / "memories" / "_groups"
-        for folder in self._folders(root):
+        for folder in self._folders_in(root):
             route = f"/{folder.name}"
             scope = self._deployment.routes.get(f"{route}/")
             if scope is None or not scope.claim:
@@ -224,7 +224,7 @@ class _Reader:
         """
         named_folders = list[tuple[str, Path]]()
         folder_of = dict[str, Path]()
-        for folder in self._folders(path):
+        for folder in self._folders_in(path):
             try:
                 name = unquote(folder.name, errors="strict")
                 label(name)
@@ -254,7 +254,7 @@ class _Reader:
         Keys begin with `prefix`. In the `places` a file that cannot be seeded is left alone.
         """
         files: Files = {}
-        paths = self._result_or_refusal(all_files, folder)
+        paths = self._result_or_refusal(files_below, folder)
         for path in paths or []:
             path_below = path.relative_to(folder).as_posix()
             if not path.name.endswith(needed_suffix):
@@ -288,13 +288,13 @@ class _Reader:
             self._fault(str(error))
             return None
 
-    def _entries(self, folder: Path) -> list[Path]:
+    def _paths_in(self, folder: Path) -> list[Path]:
         """The files and folders in a folder; none if one of them is refused."""
-        return self._result_or_refusal(entries, folder) or []
+        return self._result_or_refusal(paths_in, folder) or []
 
-    def _folders(self, folder: Path) -> list[Path]:
+    def _folders_in(self, folder: Path) -> list[Path]:
         """The folders in a folder; none if something in it is refused."""
-        return self._result_or_refusal(folders, folder) or []
+        return self._result_or_refusal(folders_in, folder) or []
 
     # --- What is wrong
 
@@ -313,19 +313,23 @@ class _Reader:
 
     def _skip_files_in(self, folder: Path, fix: str) -> None:
         """Note the files of a folder in which only folders are looked at."""
-        for path in self._entries(folder):
+        for path in self._paths_in(folder):
             if path.is_file():
                 self._skip(f"{path} is skipped: {fix}.")
 
     def _refuse(self, reason: str) -> None:
+        """Note why nothing of the folder may be written."""
         if reason not in self._result.refused:
             self._result.refused.append(reason)
 
     def _fault(self, reason: str) -> None:
+        """Note a file that cannot be seeded."""
         self._result.faults.append(reason)
 
     def _skip(self, reason: str) -> None:
+        """Note a file that nobody would look for."""
         self._result.skipped.append(reason)
 
     def _leave_alone(self, place: Namespace, *keys: str) -> None:
+        """Note keys of which the deployment keeps what it has."""
         self._result.left_alone[place].update(keys)

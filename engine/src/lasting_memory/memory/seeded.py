@@ -27,7 +27,7 @@ class SeedError(SettingsError):
     """A file or folder that cannot be seeded. The message is one line that names it and the fault."""
 
 
-def entries(folder: Path) -> list[Path]:
+def paths_in(folder: Path) -> list[Path]:
     """The files and folders in a folder, by name; none if it is not there. Hidden ones are nobody's
     seeds.
 
@@ -56,21 +56,21 @@ def _refuse_link(path: Path) -> None:
         raise SeedError(f"{path} is a link; put what it leads to in its place, or move it away.")
 
 
-def all_files(folder: Path) -> list[Path]:
-    """The files in a folder and in the folders below it. Raises as `entries`."""
+def files_below(folder: Path) -> list[Path]:
+    """The files in a folder and in the folders below it. Raises as `paths_in`."""
     files = list[Path]()
-    for path in entries(folder):
+    for path in paths_in(folder):
         if path.is_dir():
-            files += all_files(path)
+            files += files_below(path)
         else:
             files.append(path)
     return files
 
 
-def folders(path: Path) -> list[Path]:
-    """The folders in a folder, but those whose names begin with an underscore. Raises as `entries`."""
+def folders_in(path: Path) -> list[Path]:
+    """The folders in a folder, but those whose names begin with an underscore. Raises as `paths_in`."""
     below = list[Path]()
-    for folder in entries(path):
+    for folder in paths_in(path):
         has_underscore = folder.name.startswith("_")
         if folder.is_dir() and not has_underscore:
             below.append(folder)
@@ -81,16 +81,16 @@ def shared_seeds(deployment: Deployment) -> list[str]:
     """Which of "policies" and "skills" this folder has files of, for `python -m seeds` to put into
     a deployment.
 
-    Raises as `entries`.
+    Raises as `paths_in`.
     """
     parts = list[str]()
     policy_files = list[Path]()
-    for organization in folders(deployment.folder / "policies"):
-        policy_files += all_files(organization)
+    for organization in folders_in(deployment.folder / "policies"):
+        policy_files += files_below(organization)
     if any(path.suffix == ".md" for path in policy_files):
         parts.append("policies")
     skills = deployment.folder / "seeds" / "skills"
-    has_skills = "/skills/" in deployment.routes and folders(skills)
+    has_skills = "/skills/" in deployment.routes and folders_in(skills)
     if has_skills:
         parts.append("skills")
     return parts
@@ -169,11 +169,11 @@ _starting: dict[Path, Mapping[str, str]] = {}
 
 
 def first_files(folder: Path) -> list[Path]:
-    """The files that every new memory gets: those in `seeds/memories/` itself. Raises as `entries`."""
+    """The files that every new memory gets: those in `seeds/memories/` itself. Raises as `paths_in`."""
     seeds = folder / "seeds"
     _refuse_link(seeds)
     files = list[Path]()
-    for path in entries(seeds / "memories"):
+    for path in paths_in(seeds / "memories"):
         if path.is_file() and "." in path.name:
             files.append(path)
     return files

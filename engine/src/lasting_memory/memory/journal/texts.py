@@ -227,7 +227,7 @@ def merge(path: str, base: str | None, ours: str | None, theirs: str | None) -> 
 
     A change beats a deletion; of one line changed twice, both stay; JSON merges by its fields.
     """
-    if theirs in (base, ours):
+    if theirs in (base, ours):  # they changed nothing, or the same
         return ours
     if ours in (base, None):
         return theirs
@@ -305,11 +305,13 @@ def _merged_lines(base: str, ours: str, theirs: str) -> str:
         is_blank = not line.strip()  # blank lines stay, whoever added them
         if line not in base_counts and not is_blank:
             our_new_lines.add(line)
+    # Without what both added: our lines have it.
     only_theirs = list[str]()
     for line in their_lines:
         if line not in our_new_lines:
             only_theirs.append(line)
     lines_of_both = _both_changes(base_lines, only_theirs, our_lines)
+    # What they deleted goes wherever it stands, unless we added it once more.
     deleted_by_them = base_counts.keys() - set(their_lines)
     deleted = deleted_by_them - our_additions.keys()
     merged = list[str]()
