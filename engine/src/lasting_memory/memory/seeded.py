@@ -1,5 +1,9 @@
-"""Files of this folder that a deployment puts into its store, read and checked before anything is
+"""Files of a deployment's folder that it puts into its store, read and checked before anything is
 written.
+
+`policies/` has the policies of organizations, and `seeds/` has skills and first memories. First
+files are those with which a new memory starts: the files of `seeds/memories/` itself, which all new
+memories get, and what the deployment's function `first_files` gives one person.
 """
 
 import base64
@@ -23,7 +27,7 @@ class SeedError(SettingsError):
     """A file or folder that cannot be seeded. The message is one line that names it and the fault."""
 
 
-def entries(folder: Path) -> list[Path]:
+def paths_in(folder: Path) -> list[Path]:
     """The files and folders in a folder, by name; none if it is not there. Hidden ones are nobody's
     seeds.
 
@@ -33,54 +37,63 @@ def entries(folder: Path) -> list[Path]:
     _refuse_link(folder)
     if not folder.is_dir():
         return []
-    found = []
+    paths = list[Path]()
     for path in sorted(folder.iterdir()):
-        if path.name.startswith(".") or path.name in _NOBODYS:
+        is_hidden = path.name.startswith(".")
+        if is_hidden or path.name in _NOBODYS:
             continue
         _refuse_link(path)
-        if not (path.is_dir() or path.is_file()):
+        is_file_or_folder = path.is_file() or path.is_dir()
+        if not is_file_or_folder:
             raise SeedError(f"{path} is neither a file nor a folder; move it away.")
-        found.append(path)
-    return found
+        paths.append(path)
+    return paths
 
 
 def _refuse_link(path: Path) -> None:
+    """Raises `SeedError` for a link."""
     if path.is_symlink():
         raise SeedError(f"{path} is a link; put what it leads to in its place, or move it away.")
 
 
-def all_files(folder: Path) -> list[Path]:
-    """The files in a folder and in the folders below it. Raises as `entries`."""
+def files_below(folder: Path) -> list[Path]:
+    """The files in a folder and in the folders below it. Raises as `paths_in`."""
     files = list[Path]()
-    for path in entries(folder):
-        files += all_files(path) if path.is_dir() else [path]
+    for path in paths_in(folder):
+        if path.is_dir():
+            files += files_below(path)
+        else:
+            files.append(path)
     return files
 
 
-def folders(path: Path) -> list[Path]:
-    """The folders in a folder, but those whose names begin with an underscore. Raises as `entries`."""
-    found = list[Path]()
-    for folder in entries(path):
-        if folder.is_dir() and not folder.name.startswith("_"):
-            found.append(folder)
-    return found
+def folders_in(path: Path) -> list[Path]:
+    """The folders in a folder, but those whose names begin with an underscore. Raises as `paths_in`."""
+    below = list[Path]()
+    for folder in paths_in(path):
+        has_underscore = folder.name.startswith("_")
+        if folder.is_dir() and not has_underscore:
+            below.append(folder)
+    return below
 
 
 def shared_seeds(deployment: Deployment) -> list[str]:
     """Which of "policies" and "skills" this folder has files of, for `python -m seeds` to put into
     a deployment.
 
-    Raises as `entries`.
+    Raises as `paths_in`.
     """
-    found = list[str]()
-    policies = list[Path]()
-    for organization in folders(deployment.folder / "policies"):
-        policies += all_files(organization)
-    if any(path.suffix == ".md" for path in policies):
-        found.append("policies")
-    if "/skills/" in deployment.routes and folders(deployment.folder / "seeds" / "skills"):
-        found.append("skills")
-    return found
+    parts = list[str]()
+    policy_files = list[Path]()
+    for organization in folders_in(deployment.folder / "policies"):
+        policy_files += files_below(organization)
+    if any(path.suffix == ".md" for path in policy_files):
+        parts.append("policies")
+    skills = deployment.folder / "seeds" / "skills"
+    has_skills = "/skills/" in deployment.routes and folders_in(skills)
+    if has_skills:
+        parts.append("skills")
+    return parts
 
 
 def seed_value(path: Path, target: str, deployment: Deployment) -> dict[str, Any]:
@@ -99,14 +112,22 @@ def seed_value(path: Path, target: str, deployment: Deployment) -> dict[str, Any
         else:
             validation.check_path(target)
             check = validation.check_file if is_of_skill else validation.before_write
-            check(deployment, target, value["content"], Author("seed"), value["encoding"])
+            check(
+                deployment,
+                target,
+                content=value["content"],
+                author=Author("seed"),
+                encoding=value["encoding"],
+            )
     except validation.RefusedWrite as error:
         raise SeedError(f"{path} cannot be seeded. {error}") from None
     return value
 
 
 def _value(path: Path, *, is_text: bool) -> dict[str, Any]:
-    """A file's content, checked for nothing but that it can be read."""
+    """A file as the store's value, checked for nothing but that it can be read. Raises `SeedError`
+    for one that cannot, and with `is_text` for one that is no UTF-8.
+    """
     try:
         raw = path.read_bytes()
     except OSError as error:
@@ -122,15 +143,19 @@ def _value(path: Path, *, is_text: bool) -> dict[str, Any]:
 
 
 def check_quota(source: object, contents: list[str], limits: Limits) -> None:
-    """Raise `SeedError` for more than the memory of one person may hold."""
+    """Raise `SeedError` for more files, with these contents, than the memory of one person may hold.
+    `source` is what the error names: where they come from.
+    """
     size = 0
     for content in contents:
         size += len(content.encode())
-    if len(contents) > limits.max_files or size > limits.max_bytes:
-        most = f"{limits.max_files} files and {limits.max_bytes:,} bytes are the limit"
-        raise SeedError(
-            f"{source} has {len(contents)} files with {size:,} bytes for one person, and {most}; seed fewer."
-        )
+    count = len(contents)
+    if count <= limits.max_files and size <= limits.max_bytes:
+        return
+    most = f"{limits.max_files} files and {limits.max_bytes:,} bytes are the limit"
+    raise SeedError(
+        f"{source} has {count} files with {size:,} bytes for one person, and {most}; seed fewer."
+    )
 
 
 # --- What a new memory starts with
@@ -138,18 +163,20 @@ def check_quota(source: object, contents: list[str], limits: Limits) -> None:
 # Seconds that a deployment's function of first files may take.
 FIRST_FILES_SECONDS = 5.0
 
-# By a deployment's folder. What a run or a request needs was read when the graph was built.
+# What `starting_memory` gives, by a deployment's folder. What a run or a request needs was read when
+# the graph was built.
 _starting: dict[Path, Mapping[str, str]] = {}
 
 
 def first_files(folder: Path) -> list[Path]:
-    """The files that every new memory gets: those in `seeds/memories/` itself. Raises as `entries`."""
-    _refuse_link(folder / "seeds")
-    found = list[Path]()
-    for path in entries(folder / "seeds" / "memories"):
+    """The files that every new memory gets: those in `seeds/memories/` itself. Raises as `paths_in`."""
+    seeds = folder / "seeds"
+    _refuse_link(seeds)
+    files = list[Path]()
+    for path in paths_in(seeds / "memories"):
         if path.is_file() and "." in path.name:
-            found.append(path)
-    return found
+            files.append(path)
+    return files
 
 
 def load_starting_memory(deployment: Deployment) -> None:
@@ -166,7 +193,9 @@ def load_starting_memory(deployment: Deployment) -> None:
         key = f"/{path.name}"
         value = seed_value(path, f"/memories{key}", deployment)
         texts[key] = value["content"]
-    check_quota(folder / "seeds" / "memories", list(texts.values()), deployment.limits)
+    source = folder / "seeds" / "memories"
+    contents = list(texts.values())
+    check_quota(source, contents, deployment.limits)
     _starting[folder] = texts
 
 
@@ -174,34 +203,47 @@ def own_first_files(deployment: Deployment, actor: Actor) -> Mapping[str, str]:
     """What `Deployment.first_files` gives this person, by key. Raises `SeedError` for what may not
     be written. Blocks.
     """
-    given = deployment.first_files(actor) if deployment.first_files else {}
-    if not isinstance(given, Mapping):
+    returned = deployment.first_files(actor) if deployment.first_files else {}
+    if not isinstance(returned, Mapping):
         raise SeedError(
-            f"first_files returned {given!r:.80}; return texts by path, such as {{'/memories/preferences.md': ...}}."
+            f"first_files returned {returned!r:.80}; return texts by path, such as {{'/memories/preferences.md': ...}}."
         )
-    if len(given) > deployment.limits.max_files:
+    if len(returned) > deployment.limits.max_files:
         raise SeedError(
-            f"first_files returned {len(given):,} files; return {deployment.limits.max_files:,} at most."
+            f"first_files returned {len(returned):,} files; return {deployment.limits.max_files:,} at most."
         )
     texts = dict[str, str]()
-    for path, text in given.items():
-        is_text = isinstance(path, str) and isinstance(text, str)
-        if not is_text or not path.startswith("/memories/"):
-            raise SeedError(
-                f"first_files returned {path!r:.80}: {text!r:.80}; use paths under /memories/, and texts."
-            )
-        kept_text = plain(text)
+    for path, text in returned.items():
+        key = _key_of_first_file(path, text)
+        texts[key] = plain(text)
         try:
             validation.check_path(path)
-            validation.before_write(deployment, path, kept_text, Author("seed", actor.user_id))
+            validation.before_write(
+                deployment,
+                path,
+                content=texts[key],
+                author=Author("seed", actor.user_id),
+            )
         except validation.RefusedWrite as error:
             raise SeedError(
                 f"first_files returned a file that cannot be written. {error}"
             ) from None
-        texts[path.removeprefix("/memories")] = kept_text
     everything = {**starting_memory(deployment.folder), **texts}
-    check_quota("first_files", list(everything.values()), deployment.limits)
+    contents = list(everything.values())
+    check_quota("first_files", contents, deployment.limits)
     return texts
+
+
+def _key_of_first_file(path: object, text: object) -> str:
+    """The key of what `Deployment.first_files` gives for a path. Raises `SeedError` for what is no
+    path of memory, or no text.
+    """
+    is_text = isinstance(text, str)
+    if is_text and isinstance(path, str) and path.startswith("/memories/"):
+        return path.removeprefix("/memories")
+    raise SeedError(
+        f"first_files returned {path!r:.80}: {text!r:.80}; use paths under /memories/, and texts."
+    )
 
 
 def starting_memory(folder: Path) -> Mapping[str, str]:
@@ -212,10 +254,12 @@ def starting_memory(folder: Path) -> Mapping[str, str]:
     They are read once, and do not change while a process runs. Raises `SeedError` for what is no
     text.
     """
-    if folder not in _starting:
-        texts = dict[str, str]()
-        for path in first_files(folder):
-            value = _value(path, is_text=True)
-            texts[f"/{path.name}"] = value["content"]
-        _starting[folder] = texts
-    return _starting[folder]
+    if folder in _starting:
+        return _starting[folder]
+    texts = dict[str, str]()
+    for path in first_files(folder):
+        key = f"/{path.name}"
+        value = _value(path, is_text=True)
+        texts[key] = value["content"]
+    _starting[folder] = texts
+    return texts

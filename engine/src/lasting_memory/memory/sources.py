@@ -58,14 +58,14 @@ def entry_of(line: str) -> str:
 
 def text_of(entry: str) -> str:
     """What an entry says: a line, or the value of a JSON object without the name of its field."""
-    _, _, text = entry.rpartition(BETWEEN)
-    return text
+    parts = entry.rpartition(BETWEEN)
+    return parts[-1]
 
 
 def field_of(entry: str) -> str:
     """The names that lead to the value of an entry of a JSON object; "" for a line."""
-    names, _, _ = entry.rpartition(BETWEEN)
-    return names
+    parts = entry.rpartition(BETWEEN)
+    return parts[0]
 
 
 def entries(path: str, content: str) -> list[str]:
@@ -115,7 +115,9 @@ def _values(fields: Mapping[str, Any]) -> Iterator[_Value]:
     """The values in an object that are no objects, lists or null, in order. In linear time, at any
     depth.
     """
-    stack = [_Value(name, value) for name, value in fields.items()]
+    stack = list[_Value]()
+    for name, value in fields.items():
+        stack.append(_Value(name, value))
     stack.reverse()  # the last one is next
     while stack:
         names, value = stack.pop()
@@ -215,7 +217,8 @@ def shown_sources(path: str, content: str, signs: str) -> list[Source | None]:
 
 def _fields_in(line: str) -> list[str]:
     """The names of fields that a line of JSON has."""
-    return [json.loads(name) for name in _NAME.findall(line)]
+    quoted_names = _NAME.findall(line)
+    return [json.loads(name) for name in quoted_names]
 
 
 def field_sources(path: str, content: str, signs: str) -> dict[str, Source]:

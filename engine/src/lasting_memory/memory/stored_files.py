@@ -33,7 +33,9 @@ def stored_file(item: Item) -> FileData:
     """
     content = item.value.get("content")
     encoding = item.value.get("encoding", "utf-8")
-    if not isinstance(content, str) or encoding not in ("utf-8", "base64"):
+    if not isinstance(content, str):
+        raise NoFileError(item.key)
+    if encoding not in ("utf-8", "base64"):
         raise NoFileError(item.key)
     if UNKEPT.search(content):
         raise NoFileError(item.key)
@@ -54,7 +56,11 @@ async def read_file(store: BaseStore, files: Namespace, key: str) -> FileData | 
 
 def deletions(items: Iterable[Item]) -> list[PutOp]:
     """The operations that delete these items."""
-    return [PutOp(item.namespace, item.key, None) for item in items]
+    ops = list[PutOp]()
+    for item in items:
+        op = PutOp(item.namespace, item.key, None)
+        ops.append(op)
+    return ops
 
 
 def text_of(item: Item) -> str | None:
@@ -63,7 +69,9 @@ def text_of(item: Item) -> str | None:
         file = stored_file(item)
     except NoFileError:
         return None
-    return file["content"] if file["encoding"] == "utf-8" else None
+    if file["encoding"] != "utf-8":
+        return None
+    return file["content"]
 
 
 def file_bytes(file: FileData) -> bytes:
@@ -76,7 +84,8 @@ def file_bytes(file: FileData) -> bytes:
 def content_size(item: Item) -> int:
     """UTF-8 bytes of a file's content."""
     content = str(item.value.get("content", ""))
-    return len(content.encode(errors="replace"))
+    encoded = content.encode(errors="replace")
+    return len(encoded)
 
 
 def check_room(files: Sequence[Item], key: str, size: int, limits: Limits) -> None:
@@ -86,15 +95,16 @@ def check_room(files: Sequence[Item], key: str, size: int, limits: Limits) -> No
     has room for `max_files` and `max_bytes`. A file that shrinks always has room.
     """
     sizes = {item.key: content_size(item) for item in files}
-    before = sizes.pop(key, None)
-    if before is None and len(sizes) >= limits.max_files:
+    size_before = sizes.pop(key, None)
+    is_new = size_before is None
+    count = len(sizes)
+    if is_new and count >= limits.max_files:
         raise RefusedWrite(
-            f"There are {len(sizes)} files, and {limits.max_files} is the limit; "
-            "merge or delete some.",
+            f"There are {count} files, and {limits.max_files} is the limit; merge or delete some.",
             kind="memory_full",
         )
-    total = sum(sizes.values()) + size
-    grows = size > (before or 0)
+    total = size + sum(sizes.values())
+    grows = size > (size_before or 0)
     if grows and total > limits.max_bytes:
         raise RefusedWrite(
             f"All files would have {total:,} bytes of {limits.max_bytes:,}; "

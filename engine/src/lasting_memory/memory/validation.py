@@ -31,7 +31,7 @@ SKILL_PATH = re.compile(r"(?:/memories)?/skills/[^/]+/SKILL\.md")
 # could be sent them.
 UNKEPT = re.compile("[\x00\ud800-\udfff]")
 # Errors that a refusal names, and characters of a field's name in it.
-_ERRORS_TOLD = 5
+_ERRORS_NAMED = 5
 _FIELD_CHARS = 40
 logger = logging.getLogger(__name__)
 
@@ -231,7 +231,7 @@ def check_schema(path: str, content: str, schema: type[BaseModel]) -> None:
     except ValidationError as error:
         faults = list[str]()
         errors = error.errors(include_url=False, include_context=False, include_input=False)
-        for detail in errors[:_ERRORS_TOLD]:
+        for detail in errors[:_ERRORS_NAMED]:
             place = ".".join(map(str, detail["loc"]))
             field = place[:_FIELD_CHARS] or "it"
             faults.append(f"{field}: {detail['msg']}")

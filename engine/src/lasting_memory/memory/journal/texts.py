@@ -63,7 +63,8 @@ def edits(before: Sequence[str], after: Sequence[str]) -> list[Edit]:
         old_end = head + line.old_place
         new_end = head + line.new_place
         if old_start < old_end or new_start < new_end:
-            differences.append(Edit(old_start, old_end, new_start, new_end))
+            edit = Edit(old_start, old_end, new_start, new_end)
+            differences.append(edit)
         old_start = old_end + 1
         new_start = new_end + 1
     return differences
@@ -189,8 +190,10 @@ def _hunk(edit: Edit, old: Sequence[str], new: Sequence[str]) -> list[str]:
     added = edit.put_in(new)
     count_before = len(line_before)
     context = count_before + len(line_behind)
-    old_range = _range(edit.old_start - count_before, context + len(removed))
-    new_range = _range(edit.new_start - count_before, context + len(added))
+    old_first = edit.old_start - count_before
+    new_first = edit.new_start - count_before
+    old_range = _range(old_first, context + len(removed))
+    new_range = _range(new_first, context + len(added))
     lines = [f"@@ -{old_range} +{new_range} @@"]
     lines += _marked(" ", line_before)
     lines += _marked("-", removed)
@@ -224,7 +227,7 @@ def merge(path: str, base: str | None, ours: str | None, theirs: str | None) -> 
 
     A change beats a deletion; of one line changed twice, both stay; JSON merges by its fields.
     """
-    if theirs in (base, ours):
+    if theirs in (base, ours):  # they changed nothing, or the same
         return ours
     if ours in (base, None):
         return theirs
@@ -302,11 +305,19 @@ def _merged_lines(base: str, ours: str, theirs: str) -> str:
         is_blank = not line.strip()  # blank lines stay, whoever added them
         if line not in base_counts and not is_blank:
             our_new_lines.add(line)
-    only_theirs = [line for line in their_lines if line not in our_new_lines]
+    # Without what both added: our lines have it.
+    only_theirs = list[str]()
+    for line in their_lines:
+        if line not in our_new_lines:
+            only_theirs.append(line)
     lines_of_both = _both_changes(base_lines, only_theirs, our_lines)
+    # What they deleted goes wherever it stands, unless we added it once more.
     deleted_by_them = base_counts.keys() - set(their_lines)
     deleted = deleted_by_them - our_additions.keys()
-    merged = [line for line in lines_of_both if line not in deleted]
+    merged = list[str]()
+    for line in lines_of_both:
+        if line not in deleted:
+            merged.append(line)
     return "\n".join(merged)
 
 
@@ -363,7 +374,8 @@ def without_change(path: str, now: str | None, before: str | None, after: str | 
     content = _fields_without_change(path, now, before, after)
     if content is None:
         # Taking a change back is a merge that begins from what the change made.
-        content = merge(path, after or "", now, before or "") or ""
+        merged = merge(path, base=after or "", ours=now, theirs=before or "")
+        content = merged or ""
     is_empty = content.strip() in {"", "{}"}
     if before is None and is_empty:
         return None

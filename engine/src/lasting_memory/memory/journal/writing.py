@@ -2,8 +2,9 @@
 
 A change puts a revision, and makes the file a copy of it. Then it looks at the log, which is all
 revisions of the file, and merges what others put meanwhile. A tip is a revision that no other was
-made from: with one tip, of which the file is a copy, all is merged. What was put or deleted around
-the journal becomes a revision of its own, and is adopted by the next change.
+made from. The file shows the revision of which it is a copy: all is merged when there is one tip, and
+the file shows it. What was put or deleted around the journal becomes a revision of its own, and is
+adopted by the next change.
 
 Every look at the log also asks whether the writer may still write (`writers.py`). If not, its
 revisions are withdrawn.
@@ -66,6 +67,10 @@ _TRIMS = 25
 logger = logging.getLogger(__name__)
 
 
+# The path of a file, and its revisions, newest first.
+FileHistory = tuple[str, list[Revision]]
+
+
 class MovedError(Exception):
     """The file's revision is not the expected one."""
 
@@ -84,8 +89,8 @@ class JournaledFile(NamedTuple):
     heeds_erased: bool = True
 
     async def look(self, since: int = 0) -> tuple[Log, Revision | None]:
-        """Its revisions from a number on, and the one that it is a copy of: `NOTHING` if there is no
-        file, None if the file is no copy of a revision. Raises as `read`.
+        """Its revisions from a number on, and the one that it shows: `NOTHING` if there is no file,
+        None if the file is no copy of a revision. Raises as `read`.
         """
         revisions = SearchOp(
             namespaces.journal(self.files, self.path),
@@ -93,8 +98,7 @@ class JournaledFile(NamedTuple):
             limit=_ALL,
         )
         own_item = GetOp(self.files, self.path)
-        results, forgotten = await self.read(revisions, own_item)
-        items, item = results
+        (items, item), forgotten = await self.read(revisions, own_item)
         log = Log(items, forgotten)
         if item is None:
             return log, NOTHING
@@ -108,7 +112,7 @@ class JournaledFile(NamedTuple):
         return cast("Item | None", results[0])
 
     def revision_of(self, item: Item | None) -> Revision | None:
-        """The revision of which this item, the file's, is a copy; None if it is none."""
+        """The revision that this item, the file's, shows; None if it is no copy of a revision."""
         return revision_of_copy(self.files, self.path, item)
 
     async def read(self, *ops: Op) -> tuple[list[Any], str]:
@@ -180,7 +184,7 @@ async def change(
     await asyncio.sleep(0)
     # Nothing depends on the lock, but who waits for it has nothing to merge.
     async with lock_of(files, path):
-        start, after = await _made(file, make, expect, limits, bounded=bounded)
+        start, after = await _try_change(file, make, expect, limits, bounded=bounded)
         base = start.base
         written_before = await _written_before(file, base, after, written)
         mine = next_revision(
@@ -209,7 +213,7 @@ class _Start(NamedTuple):
     adopted: list[Revision]
 
 
-async def _made(
+async def _try_change(
     file: JournaledFile, make: Change, expect: str | None, limits: Limits, *, bounded: bool
 ) -> tuple[_Start, FileData | None]:
     """Where a change begins, and the new file that it makes; None for a deletion. Nothing of it is
@@ -218,8 +222,8 @@ async def _made(
     tries = 0
     while True:
         tries += 1
-        items, item = await _present(file, limits, bounded=bounded)
-        start = await _start(file, item)
+        items, item = await _read_present(file, limits, bounded=bounded)
+        start = await _find_start(file, item)
         if expect is not None and start.base.id != expect:
             if start.adopted:  # so that the history says to what it has moved
                 await publish(file, start.base, start.adopted)
@@ -238,7 +242,7 @@ async def _made(
             return start, after
 
 
-async def _present(
+async def _read_present(
     file: JournaledFile, limits: Limits, *, bounded: bool
 ) -> tuple[list[Item], Item | None]:
     """The files of the namespace if they are bounded together, else none; and the file's own item,
@@ -256,7 +260,7 @@ async def _present(
     return items, None
 
 
-async def _start(file: JournaledFile, item: Item | None) -> _Start:
+async def _find_start(file: JournaledFile, item: Item | None) -> _Start:
     """Where a change of a file begins. `item` is the file's as it was read."""
     base = file.revision_of(item)
     if base is not None:
@@ -290,12 +294,13 @@ async def _has_moved(file: JournaledFile, base: Revision, limits: Limits) -> boo
 async def _written_before(
     file: JournaledFile, base: Revision, after: FileData | None, known: Written
 ) -> dict[str, str]:
-    """When new lines of a file whose day has passed stood in this folder before: they are taken
-    back, or come from another file. Few changes have such a line.
+    """The times of new lines of a file whose day has passed: when they stood in this folder first.
+    They are taken back, or come from another file. Few changes have such a line.
     """
     if after is None or after["encoding"] != "utf-8":
         return {}
-    unknown = ends.lines_of_unknown_time(base.text(), after["content"], known)
+    text_before = base.text()
+    unknown = ends.lines_of_unknown_time(text_before, after["content"], known)
     if not unknown:
         return {}
     revisions = await file.folder_revisions()
@@ -339,11 +344,14 @@ async def publish(file: JournaledFile, base: Revision, mine: Sequence[Revision])
             log.by_id = {**known, **log.by_id}
             tips = log.tips()
             has_one_tip = len(tips) == 1
-            shown_id = shown.id if shown else None
-            if has_one_tip and tips[0].id in (newest.id, shown_id):
-                return tips[0]
+            if has_one_tip:
+                # The file shows what this writer put, or what it is read to show.
+                shown_id = shown.id if shown else None
+                is_shown = tips[0].id in (newest.id, shown_id)
+                if is_shown:
+                    return tips[0]
             if since and _lacks_parents(log, tips):
-                since = 0
+                since = 0  # all revisions, in the next round
                 continue
             # Every second time it waits, in which another writer may merge for all.
             is_turn_of_others = tries % 2 == 0
@@ -432,8 +440,9 @@ async def _delete_note_of_memory(file: JournaledFile) -> None:
     note = namespaces.noted(file.files)
     if note is None:
         return
+    journals = namespaces.journals(file.files)
     any_file = SearchOp(file.files, limit=1)
-    any_revision = SearchOp(namespaces.journals(file.files), limit=1)
+    any_revision = SearchOp(journals, limit=1)
     items_left = await file.store.abatch([any_file, any_revision])
     if not any(items_left):
         await file.store.adelete(*note)
@@ -473,20 +482,21 @@ async def _history(file: JournaledFile, limits: Limits) -> list[Revision]:
 
 
 def _is_unfinished(log: Log, shown: Revision, tips: Sequence[Revision]) -> bool:
-    """Whether a writer has left several tips, or a file that is a copy of an older revision. `shown`
-    is the revision of which the file is a copy.
+    """Whether a writer has left several tips, or a file that shows an older revision. `shown` is
+    `NOTHING` if there is no file.
     """
-    if shown.id and shown.id not in log.by_id:
+    is_there = shown.id != ""
+    if is_there and shown.id not in log.by_id:
         return False  # its revision is not there yet, is no longer kept, or cannot be read
     if len(tips) > 1:
         return True
     tip_ids = [tip.id for tip in tips]
-    return bool(shown.id) and shown.id not in tip_ids
+    return is_there and shown.id not in tip_ids
 
 
 async def renew_copy(file: JournaledFile) -> None:
-    """Make a file the copy of its newest revision, where it is the copy of an older one, or says
-    something else. Leaves a file alone that is no copy.
+    """Make a file the copy of its newest revision, where it shows an older one, or another text.
+    Leaves a file alone that is no copy.
     """
     item = await file.item()
     log, _ = await file.look()
@@ -501,15 +511,14 @@ async def renew_copy(file: JournaledFile) -> None:
 
 async def histories(
     store: BaseStore, files: Namespace, limits: Limits = DEFAULTS
-) -> list[tuple[str, list[Revision]]]:
-    """Path and revisions, newest first, of each file with a history, also of deleted ones. One
-    search reads them all.
-    """
-    items = await all_items(store, namespaces.journals(files))
+) -> list[FileHistory]:
+    """The history of each file that has one, also of deleted ones. One search reads them all."""
+    place = namespaces.journals(files)
+    items = await all_items(store, place)
     return histories_in(items, limits)
 
 
-def histories_in(items: Sequence[Item], limits: Limits) -> list[tuple[str, list[Revision]]]:
+def histories_in(items: Sequence[Item], limits: Limits) -> list[FileHistory]:
     """The histories, as `histories` gives them, in all items of the journals of a folder
     (`namespaces.journals`). An item without a path is left out.
     """
@@ -518,9 +527,9 @@ def histories_in(items: Sequence[Item], limits: Limits) -> list[tuple[str, list[
         path = item.value.get("path")
         if isinstance(path, str):
             logs[path].append(item)
-    histories = list[tuple[str, list[Revision]]]()
+    histories = list[FileHistory]()
     for path, log in logs.items():
         revisions = Log(log).history()
-        kept = revisions[: limits.revisions_kept]
-        histories.append((path, kept))
+        last_revisions = revisions[: limits.revisions_kept]
+        histories.append((path, last_revisions))
     return histories
