@@ -259,7 +259,7 @@ async def _read_memory(draft: Draft) -> str:
 async def _part_of(messages: Sequence[AnyMessage]) -> Part:
     """The part of a text that is the run's input.
 
-    Raises `NothingToDoError` if the input is anything else, such as that of a run that goes on.
+    Raises `NothingToDoError` if the input is anything else: the person has to send the text again.
     """
     if len(messages) != 1:
         raise NothingToDoError(INTERRUPTED)
@@ -319,10 +319,10 @@ async def _begin_reading(draft: Draft, part: Part, undecided: Sequence[Proposal]
     if proposals.of_text:
         earlier = proposals.of_text[-1]
     files = await memory.read()
-    proposals_below = [*proposals.others, *decided_before]
-    base = await _with_proposals(memory, files, proposals_below)
-    older = [proposal.id for proposal in proposals.of_other_texts]
-    draft.reading = Reading(part, base, earlier, older)
+    assumed = [*proposals.others, *decided_before]
+    base = await _with_proposals(memory, files, assumed)
+    older_ids = [proposal.id for proposal in proposals.of_other_texts]
+    draft.reading = Reading(part, base, earlier, older=older_ids)
     draft.base = base
     if earlier:
         draft.base = await _with_proposals(memory, base, [earlier])
