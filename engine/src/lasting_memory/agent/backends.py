@@ -257,8 +257,11 @@ class ScopedFiles(StoreBackend):
         return None
 
     def _if_vouched(self, path: str, change: Change, vouch: Vouch | None) -> Change:
-        """The change, which raises where nobody vouches for what it adds, and that may not stand in
-        memory: `RefusedWrite`, or `_UnconfirmedError` if it may wait for the person.
+        """The change, with a check of what it adds. In skills, and where the deployment has the
+        person decide, nothing may be added for which nobody vouches.
+
+        The check raises `_UnconfirmedError` if the change may wait for the person, and
+        `RefusedWrite` otherwise.
         """
         is_skill = self._agent_path(path).startswith("/memories/skills/")
         may_stand = not is_skill and self._deployment.unconfirmed != "propose"
@@ -266,7 +269,7 @@ class ScopedFiles(StoreBackend):
         if vouch is None or may_stand:
             return checked
 
-        def made(before: FileData | None) -> FileData | None:
+        def checked_change(before: FileData | None) -> FileData | None:
             after = checked(before)
             source = source_of_write(path, before, after, vouch)
             if source is not Source.UNCONFIRMED:
@@ -278,11 +281,11 @@ class ScopedFiles(StoreBackend):
                 "could accept it here."
             )
 
-        return made
+        return checked_change
 
     def _unless_refused(self, path: str, change: Change, vouch: Vouch | None) -> Change:
-        """The change, which raises `RefusedWrite` for what nobody vouches for, where the deployment
-        refuses that.
+        """The change, with a check of what a model or program adds: it raises `RefusedWrite` for
+        what nobody vouches for, where the deployment refuses that.
         """
         if self._deployment.unconfirmed != "refuse":
             return change
@@ -291,7 +294,7 @@ class ScopedFiles(StoreBackend):
             return change
         vouch_or_author = vouch or vouch_of(author)
 
-        def made(before: FileData | None) -> FileData | None:
+        def checked_change(before: FileData | None) -> FileData | None:
             after = change(before)
             source = source_of_write(path, before, after, vouch_or_author)
             if source is Source.UNCONFIRMED:
@@ -302,7 +305,7 @@ class ScopedFiles(StoreBackend):
                 )
             return after
 
-        return made
+        return checked_change
 
     async def adelete(self, file_path: str) -> protocol.DeleteResult:
         """Delete the file at a path, or all files of the folder. The result has an error if one was
@@ -451,6 +454,7 @@ def _not_found(path: str) -> str:
 
 
 def _write_result(path: str, error: str | None) -> protocol.WriteResult:
+    """The result of a write; with an error it has that alone."""
     if error:
         return protocol.WriteResult(error=error)
     return protocol.WriteResult(path=path)
@@ -486,7 +490,7 @@ class RouteFiles(ScopedFiles):
 
     @property
     def deployment(self) -> Deployment:
-        """Whose route it is."""
+        """The deployment to which the route belongs."""
         return self._deployment
 
     @property
@@ -527,6 +531,7 @@ class RouteFiles(ScopedFiles):
         return draft_store or super()._get_store()
 
     def _writer(self) -> tuple[Author, Began | None]:
+        """As `ScopedFiles._writer`, for this run."""
         caller = self._caller
         author = self._author_of(caller)
         began = journal.began_by(caller)
@@ -538,7 +543,9 @@ class RouteFiles(ScopedFiles):
         return caller.author(kind)
 
     async def _check(self, path: str) -> bool:
-        """As `ScopedFiles._check`: also raises `RefusedWrite` where this run may not write."""
+        """Whether a change of this path waits, because the person reviews what the agent writes.
+        Raises `RefusedWrite` where this run may not write.
+        """
         if self._get_namespace() == _EMPTY_NAMESPACE:
             raise self._not_available()
         await super()._check(path)
@@ -688,6 +695,7 @@ class RouteFiles(ScopedFiles):
         return self._is_memory and self._deployment.has_own_memory
 
     def _waits_unconfirmed(self) -> bool:
+        """As `ScopedFiles._waits_unconfirmed`: in a person's own memory."""
         # Where nobody decides about proposals, what waits would wait for ever.
         has_proposals = self._deployment.consolidation is not None
         return self._is_own_memory and has_proposals
@@ -717,6 +725,7 @@ class RouteFiles(ScopedFiles):
         return await platform.in_thread(vouch_by_shown)
 
     async def _propose(self, path: str, change: Change, vouch: Vouch | None) -> str:
+        """As `ScopedFiles._propose`: the change waits among the person's proposals."""
         folder = self._folder()
         actor = self._caller.actor
         memory = Memory(folder.store, actor, folder.namespace, self._deployment, folder.began)
