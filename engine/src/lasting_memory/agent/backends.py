@@ -1,8 +1,15 @@
 """The agent's filesystem: the owner of each path, who may write there, and with which files a new
 memory starts.
 
-Files are deepagents backends: in the store, and in a thread's state. Each checks every write
-itself. deepagents' `permissions` repeat the rules: they refuse earlier, with a clearer message.
+Files are deepagents backends: in the store (`ScopedFiles`, and `RouteFiles` in a run), and in a
+thread's state (`ThreadFiles`). Each checks every write itself. deepagents' `permissions` repeat the
+rules: they refuse earlier, with a clearer message.
+
+A *route* is a folder as the agent sees it, such as `/memories/`. A path within its namespace begins
+with a slash, too: `/topics/food.md`. A *change* makes a file's new content of the old one
+(`journal.Change`). A line of a file is *over* once the day with which it ends has passed
+(`memory/ends.py`). A change *waits* where its person decides about it first, and a *vouch* says who
+vouches for what it adds (`memory/sources.py`).
 """
 
 import asyncio
@@ -57,9 +64,10 @@ MAX_SCRATCH_BYTES = 4_194_304
 # Of a write that its person sees first.
 WAITS = "waits among their proposed changes"
 # What a temporary conversation sees as `/memories/`. The gate keeps it empty.
-_EMPTY = InMemoryStore()
+_EMPTY_STORE = InMemoryStore()
 # Where nothing ever is: no route's namespace begins so.
-_NOBODYS = ("nobody",)
+_EMPTY_NAMESPACE = ("nobody",)
+_PROFILE_KEY = PROFILE_PATH.removeprefix("/memories")
 
 
 class Over(NamedTuple):
@@ -76,13 +84,16 @@ class Over(NamedTuple):
         """A new text of the file with these lines where they stood, if it drops them. Blocks."""
         if before is None or not self.numbers:
             return content
-        # The file may have changed since its text was read.
         lines = self.text.split("\n")
-        over = {lines[number] for number in self.numbers}
-        present = before["content"].split("\n")
-        numbers = {number for number, line in enumerate(present) if line in over}
-        gone = restored_lines.dropped_lines(before["content"], content, numbers)
-        return restored_lines.with_lines_restored(before["content"], content, gone)
+        lines_over = {lines[number] for number in self.numbers}
+        # The file may have changed since its text was read: the lines may have other numbers.
+        present = before["content"]
+        present_numbers = set[int]()
+        for number, line in enumerate(present.split("\n")):
+            if line in lines_over:
+                present_numbers.add(number)
+        dropped = restored_lines.dropped_lines(present, content, present_numbers)
+        return restored_lines.with_lines_restored(present, content, dropped)
 
 
 class FileNotes(NamedTuple):
@@ -99,8 +110,8 @@ class ScopedFiles(StoreBackend):
     and the journal.
 
     A value that is no file gives an error result, because an exception would end the run; listings
-    and searches leave it out. Those of a run are `RouteFiles`, where `_check` asks who may write
-    and whether that waits for its person.
+    and searches leave it out. Here whoever calls may write, and nothing waits. The files of a run
+    are `RouteFiles`, which ask who may write, and what waits for its person.
     """
 
     def __init__(
@@ -120,10 +131,10 @@ class ScopedFiles(StoreBackend):
         self._began = began
 
     def _writer(self) -> tuple[Author, Began | None]:
-        """Who writes, and since when."""
+        """Who writes, and when the run or request that writes for them began."""
         return self._author, self._began
 
-    def _shown(self, path: str) -> str:
+    def _agent_path(self, path: str) -> str:
         """A path of this namespace as the agent sees it."""
         return f"{self._route}{path}"
 
@@ -131,11 +142,13 @@ class ScopedFiles(StoreBackend):
         """Whether a change of this path waits for its person. Raises `RefusedWrite` for one that
         may not be written.
         """
-        validation.check_path(path, self._shown(path))
+        validation.check_path(path, self._agent_path(path))
         return False
 
     async def _propose(self, path: str, change: Change, vouch: Vouch | None) -> str:
-        """Have a change wait. Returns what the agent is told. Raises `ValueError` as `arevise`."""
+        """Have a change wait for its person. Returns what the agent is told. Raises `ValueError` as
+        `arevise`.
+        """
         raise NotImplementedError
 
     async def _vouch(self) -> Vouch | None:
@@ -159,143 +172,195 @@ class ScopedFiles(StoreBackend):
     async def aread(
         self, file_path: str, offset: int = 0, limit: int = 2000
     ) -> protocol.ReadResult:
+        """Lines of a file, as deepagents reads them. The error for no file has the path that the
+        agent sees.
+        """
         result = await super().aread(file_path, offset, limit)
         if result.error == _not_found(file_path):
-            return protocol.ReadResult(error=_not_found(self._shown(file_path)))
+            error = _not_found(self._agent_path(file_path))
+            return protocol.ReadResult(error=error)
         return result
 
     async def awrite(self, file_path: str, content: str) -> protocol.WriteResult:
-        error = await self._adone(file_path, lambda _: FileData(content=content, encoding="utf-8"))
-        return protocol.WriteResult(error=error) if error else protocol.WriteResult(path=file_path)
+        """Replace a file. The result has an error if it was refused, or waits."""
+        file = FileData(content=content, encoding="utf-8")
+        error = await self._try_change(file_path, lambda _: file)
+        return _write_result(file_path, error)
 
     async def aedit(
         self, file_path: str, old_string: str, new_string: str, replace_all: bool = False
     ) -> protocol.EditResult:
+        """Replace a part of a file's text. The result has the number of replacements, or an error
+        if the edit was refused, or waits.
+        """
+        agent_path = self._agent_path(file_path)
         count = 0
 
         def change(before: FileData | None) -> FileData:
             nonlocal count
             if before is None:
-                raise RefusedWrite(_not_found(self._shown(file_path)))
+                raise RefusedWrite(_not_found(agent_path))
             if before["encoding"] == "base64":
                 raise RefusedWrite("Cannot edit binary files with text replacements.")
-            old = spelled_as_in(before["content"], plain(old_string))
+            content = before["content"]
+            old = spelled_as_in(content, plain(old_string))
             new = plain(new_string)
-            _check_replacement(
-                self._shown(file_path), before["content"], old, new, replace_all=replace_all
-            )
-            result = perform_string_replacement(before["content"], old, new, replace_all)
+            _check_replacement(agent_path, content, old, new, replace_all=replace_all)
+            result = perform_string_replacement(content, old, new, replace_all)
             if isinstance(result, str):
                 raise RefusedWrite(result.removeprefix("Error: "))
             text, count = result
             return FileData(content=text, encoding="utf-8")
 
-        error = await self._adone(file_path, change)
-        return (
-            protocol.EditResult(error=error)
-            if error
-            else protocol.EditResult(path=file_path, occurrences=count)
-        )
+        error = await self._try_change(file_path, change)
+        if error:
+            return protocol.EditResult(error=error)
+        return protocol.EditResult(path=file_path, occurrences=count)
 
     async def achange(self, path: str, change: Callable[[str], str]) -> str | None:
-        """Change a file's text, which is "" for a new file. Returns as `_adone`."""
+        """Change a file's text, which is "" for a new file. Returns None if it was changed, and
+        otherwise what the agent is told.
+        """
 
         def changed(before: FileData | None) -> FileData:
-            if before and before["encoding"] != "utf-8":
-                raise RefusedWrite(f"'{self._shown(path)}' is not text; choose another file.")
-            return FileData(content=change(before["content"] if before else ""), encoding="utf-8")
+            content = ""
+            if before:
+                content = before["content"]
+                if before["encoding"] != "utf-8":
+                    agent_path = self._agent_path(path)
+                    raise RefusedWrite(f"'{agent_path}' is not text; choose another file.")
+            text = change(content)
+            return FileData(content=text, encoding="utf-8")
 
-        return await self._adone(path, changed)
+        return await self._try_change(path, changed)
 
-    async def _adone(self, path: str, change: Change) -> str | None:
-        """Change a file. Returns the reason of a refusal, that it waits for its person, or None."""
+    async def _try_change(self, path: str, change: Change) -> str | None:
+        """Change a file, and return None; or return what the agent is told: why it is refused, or
+        that it waits for its person.
+        """
         try:
             waits = await self._check(path)
             vouch = await self._vouch()
             if waits:
-                return await self._propose(path, self._unless_refused(path, change, vouch), vouch)
+                checked = self._unless_refused(path, change, vouch)
+                return await self._propose(path, checked, vouch)
+            checked = self._if_vouched(path, change, vouch)
             try:
-                await self._put(path, self._if_vouched(path, change, vouch), vouch=vouch)
+                await self._put(path, checked, vouch=vouch)
             except _UnconfirmedError:
                 return await self._propose(path, change, vouch)
         except stored_files.NoFileError:
-            return f"Error: {stored_files.NoFileError(self._shown(path))}"
+            no_file = stored_files.NoFileError(self._agent_path(path))
+            return f"Error: {no_file}"
         except ValueError as error:
             return f"Error: {error}"
         return None
 
     def _if_vouched(self, path: str, change: Change, vouch: Vouch | None) -> Change:
-        """The change, which raises where nobody vouches for what it adds, and that may not stand in
-        memory: `RefusedWrite`, or `_UnconfirmedError` if it may wait for the person.
+        """The change, with a check of what it adds. In skills, and where the deployment has the
+        person decide, nothing may be added for which nobody vouches.
+
+        The check raises `_UnconfirmedError` if the change may wait for the person, and
+        `RefusedWrite` otherwise.
         """
-        is_skill = self._shown(path).startswith("/memories/skills/")
+        is_skill = self._agent_path(path).startswith("/memories/skills/")
+        may_stand = not is_skill and self._deployment.unconfirmed != "propose"
         checked = self._unless_refused(path, change, vouch)
-        if vouch is None or not (is_skill or self._deployment.unconfirmed == "propose"):
+        if vouch is None or may_stand:
             return checked
 
-        def made(before: FileData | None) -> FileData | None:
+        def checked_change(before: FileData | None) -> FileData | None:
             after = checked(before)
-            if source_of_write(path, before, after, vouch) is not Source.UNCONFIRMED:
+            source = source_of_write(path, before, after, vouch)
+            if source is not Source.UNCONFIRMED:
                 return after
             if self._waits_unconfirmed():
                 raise _UnconfirmedError
             raise RefusedWrite(
-                f"{self._shown(path)} was not written: a text from elsewhere says it, and nobody "
+                f"{self._agent_path(path)} was not written: a text from elsewhere says it, and nobody "
                 "could accept it here."
             )
 
-        return made
+        return checked_change
 
     def _unless_refused(self, path: str, change: Change, vouch: Vouch | None) -> Change:
-        """The change, which raises `RefusedWrite` for what nobody vouches for, if that is refused."""
-        who_vouches = vouch or vouch_of(self._writer()[0])
-        if self._deployment.unconfirmed != "refuse" or self._writer()[0].kind not in _OF_OTHERS:
+        """The change, with a check of what a model or program adds: it raises `RefusedWrite` for
+        what nobody vouches for, where the deployment refuses that.
+        """
+        if self._deployment.unconfirmed != "refuse":
             return change
+        author, _ = self._writer()
+        if author.kind not in _OF_OTHERS:
+            return change
+        vouch_or_author = vouch or vouch_of(author)
 
-        def made(before: FileData | None) -> FileData | None:
+        def checked_change(before: FileData | None) -> FileData | None:
             after = change(before)
-            if source_of_write(path, before, after, who_vouches) is Source.UNCONFIRMED:
+            source = source_of_write(path, before, after, vouch_or_author)
+            if source is Source.UNCONFIRMED:
                 raise RefusedWrite(
-                    f"{self._shown(path)} was not written: a text from elsewhere says it, and the "
+                    f"{self._agent_path(path)} was not written: a text from elsewhere says it, and the "
                     "person did not. Ask them.",
                     kind="unconfirmed",
                 )
             return after
 
-        return made
+        return checked_change
 
     async def adelete(self, file_path: str) -> protocol.DeleteResult:
-        """Delete the file at a path, or all files of the folder."""
-        base = file_path.rstrip("/")
+        """Delete the file at a path, or all files of the folder. The result has an error if one was
+        refused, or waits.
+        """
         try:
-            await self._check(file_path)
-            items = await journal.all_items(self._get_store(), self._get_namespace())
-            wanted = [item for item in items if item.key == base or item.key.startswith(f"{base}/")]
-            told = None if wanted else f"Error: {_not_found(self._shown(file_path))}"
-            for item in wanted:
-                if await self._check(item.key):
-                    told = await self._propose(item.key, lambda _: None, None)
-                else:
-                    await self._remove(item)
-        except ValueError as error:
-            told = f"Error: {error}"
-        return protocol.DeleteResult(error=told) if told else protocol.DeleteResult(path=file_path)
+            error = await self._delete_all(file_path)
+        except ValueError as refusal:
+            error = f"Error: {refusal}"
+        if error:
+            return protocol.DeleteResult(error=error)
+        return protocol.DeleteResult(path=file_path)
+
+    async def _delete_all(self, path: str) -> str | None:
+        """Delete the file at a path, or all files of the folder, and return None; or return what
+        the agent is told. Raises `ValueError` for a file that may not be deleted.
+        """
+        await self._check(path)
+        base = path.rstrip("/")
+        folder = f"{base}/"
+        items = await journal.all_items(self._get_store(), self._get_namespace())
+        answer: str | None = None
+        is_found = False
+        for item in items:
+            is_wanted = item.key == base or item.key.startswith(folder)
+            if not is_wanted:
+                continue
+            is_found = True
+            if await self._check(item.key):
+                answer = await self._propose(item.key, lambda _: None, None)
+            else:
+                await self._remove(item)
+        if not is_found:
+            not_found = _not_found(self._agent_path(path))
+            return f"Error: {not_found}"
+        return answer
 
     async def adownload_files(self, paths: list[str]) -> list[protocol.FileDownloadResponse]:
-        """All files in one batch. A bad value is an error of that file alone."""
+        """The bytes of these files, which are read in one batch. A bad value is an error of that
+        file alone.
+        """
         namespace = self._get_namespace()
+        gets = [GetOp(namespace, path) for path in paths]
+        items = await self._get_store().abatch(gets)
         responses = list[protocol.FileDownloadResponse]()
-        items = await self._get_store().abatch([GetOp(namespace, path) for path in paths])
         for path, item in zip(paths, items, strict=True):
-            response = protocol.FileDownloadResponse(
-                path=path, error=None if item else "file_not_found"
-            )
-            try:
-                response.content = (
-                    stored_files.file_bytes(self._file(item)) if isinstance(item, Item) else None
-                )
-            except ValueError as error:
-                response.error = str(error)
+            response = protocol.FileDownloadResponse(path=path)
+            if isinstance(item, Item):
+                try:
+                    file = self._file(item)
+                    response.content = stored_files.file_bytes(file)
+                except ValueError as error:
+                    response.error = str(error)
+            else:
+                response.error = "file_not_found"
             responses.append(response)
         return responses
 
@@ -331,13 +396,14 @@ class ScopedFiles(StoreBackend):
         return await folder.change(path, change, expect=expect, written=written, vouch=vouch)
 
     def _folder(self) -> Folder:
+        """The folder of these files, for a write."""
         author, began = self._writer()
-        return Folder(
-            self._deployment, self._get_store(), self._get_namespace(), self._route, author, began
-        )
+        store = self._get_store()
+        namespace = self._get_namespace()
+        return Folder(self._deployment, store, namespace, self._route, author, began)
 
     async def aremove(self, item: Item) -> None:
-        """Delete one item of the namespace, also one that is no file. Raises as `arevise`."""
+        """Delete one item of the namespace, even one that is no file. Raises as `arevise`."""
         await self._check(item.key)
         await self._remove(item)
 
@@ -357,17 +423,21 @@ class ScopedFiles(StoreBackend):
         try:
             return stored_files.stored_file(item)
         except stored_files.NoFileError:
-            raise stored_files.NoFileError(self._shown(item.key)) from None
+            raise stored_files.NoFileError(self._agent_path(item.key)) from None
 
     def _convert_store_item_to_file_data(self, store_item: Item) -> FileData:
+        """As `_file`, which deepagents calls by this name."""
         return self._file(store_item)
 
 
 def _over(deployment: Deployment, item: Item, profile: Item | None) -> Over:
-    """Which lines of a stored file are over. Blocks."""
-    day = ends.present_day(deployment, stored_files.text_of(profile) if profile else None)
-    numbers = ends.numbers_over(ends.ends_of_file(item, day))
-    return Over(stored_files.text_of(item) or "", numbers)
+    """Which lines of a stored file are over, by the time zone of a profile. Blocks."""
+    profile_text = stored_files.text_of(profile) if profile else None
+    day = ends.present_day(deployment, profile_text)
+    ends_of_file = ends.ends_of_file(item, day)
+    numbers = ends.numbers_over(ends_of_file)
+    text = stored_files.text_of(item) or ""
+    return Over(text, numbers)
 
 
 class _UnconfirmedError(ValueError):
@@ -379,14 +449,26 @@ _OF_OTHERS = frozenset({"agent", "subagent", "client"})
 
 
 def _not_found(path: str) -> str:
+    """The error for a path without a file, as deepagents words it."""
     return f"File '{path}' not found"
 
 
+def _write_result(path: str, error: str | None) -> protocol.WriteResult:
+    """The result of a write; with an error it has that alone."""
+    if error:
+        return protocol.WriteResult(error=error)
+    return protocol.WriteResult(path=path)
+
+
 def _check_replacement(path: str, content: str, old: str, new: str, *, replace_all: bool) -> None:
-    """Raise `RefusedWrite` for a replacement that could turn 256 KiB into gigabytes."""
-    times = content.count(old) if old and replace_all else 1
-    size = len(content) + times * (len(new) - len(old))
-    if size > max(validation.MAX_FILE_BYTES, len(content)):
+    """Raises `RefusedWrite` for a replacement that could turn 256 KiB into gigabytes."""
+    times = 1
+    if old and replace_all:
+        times = content.count(old)
+    growth = times * (len(new) - len(old))
+    size = len(content) + growth
+    most = max(validation.MAX_FILE_BYTES, len(content))
+    if size > most:
         raise RefusedWrite(
             f"{path} was not written: {size:,} characters, of {validation.MAX_FILE_BYTES:,} bytes at most; split it by topic."
         )
@@ -404,22 +486,28 @@ class RouteFiles(ScopedFiles):
         self._scope = deployment.scope(path)
         self._is_memory = path == "/memories/"
         self._drafts = drafts
+        self._is_consolidation = drafts is not None
 
     @property
     def deployment(self) -> Deployment:
-        """Whose route it is."""
+        """The deployment to which the route belongs."""
         return self._deployment
 
     @property
     def _caller(self) -> Caller:
+        """For whom this run acts."""
         return Caller.of_run(self._deployment)
 
     def _place(self, run: Runtime[Any]) -> Namespace:
-        return self._place_of(Caller.of_run(self._deployment, run))
+        """Where the files of a run are. Raises as `_place_of`."""
+        caller = Caller.of_run(self._deployment, run)
+        return self._place_of(caller)
 
     def _place_of(self, caller: Caller) -> Namespace:
         """Where the files of a caller are. Raises `NotAMemberError` for who has no such folder."""
-        claims = caller.claims if self._scope.claim else {}
+        claims: Mapping[str, str] = {}
+        if self._scope.claim:
+            claims = caller.claims
         return self._scope.namespace(caller.actor, caller.assistant, claims)
 
     def _get_namespace(self) -> Namespace:
@@ -429,65 +517,85 @@ class RouteFiles(ScopedFiles):
         try:
             return super()._get_namespace()
         except NotAMemberError:
-            return _NOBODYS
+            return _EMPTY_NAMESPACE
 
     def _get_store(self) -> BaseStore:
-        if self._is_memory and in_temporary_conversation():
-            return _EMPTY
-        return (
-            self._drafts() if self._is_memory and self._drafts else None
-        ) or super()._get_store()
+        """Where these files are: memory files of a temporary conversation nowhere, those of
+        consolidation in its draft, and all others in the store of the run.
+        """
+        if not self._is_memory:
+            return super()._get_store()
+        if in_temporary_conversation():
+            return _EMPTY_STORE
+        draft_store = self._drafts() if self._drafts else None
+        return draft_store or super()._get_store()
 
     def _writer(self) -> tuple[Author, Began | None]:
+        """As `ScopedFiles._writer`, for this run."""
         caller = self._caller
-        return caller.author(
-            _author_kind(consolidating=self._drafts is not None)
-        ), journal.began_of_caller(caller)
+        author = self._author_of(caller)
+        began = journal.began_of_caller(caller)
+        return author, began
+
+    def _author_of(self, caller: Caller) -> Author:
+        """The author of what this run writes for a caller."""
+        kind = _author_kind(is_consolidation=self._is_consolidation)
+        return caller.author(kind)
 
     async def _check(self, path: str) -> bool:
-        if self._get_namespace() == _NOBODYS:
+        """Whether a change of this path waits, because the person reviews what the agent writes.
+        Raises `RefusedWrite` where this run may not write.
+        """
+        if self._get_namespace() == _EMPTY_NAMESPACE:
             raise self._not_available()
         await super()._check(path)
         caller = self._caller
-        remembers = self._scope.remembers and not in_temporary_conversation()
-        wanted = (
-            await controls(self._get_store(), caller.actor, self._deployment)
-            if remembers
-            else Controls()
-        )
-        if reason := self._refusal(caller, wanted):
-            raise RefusedWrite(f"Permission denied for '{self._shown(path)}': {reason}")
-        return wanted.review_agent and self._is_memory and self._drafts is None
+        person_controls = Controls()
+        if self._scope.remembers and not in_temporary_conversation():
+            store = self._get_store()
+            person_controls = await controls(store, caller.actor, self._deployment)
+        reason = self._refusal(caller, person_controls)
+        if reason:
+            agent_path = self._agent_path(path)
+            raise RefusedWrite(f"Permission denied for '{agent_path}': {reason}")
+        is_agents_write = self._is_memory and not self._is_consolidation
+        return is_agents_write and person_controls.review_agent
 
     def _not_available(self) -> RefusedWrite:
-        return RefusedWrite(f"{self._route}/ is not available: {self._lacks_group()}")
+        """The error for who has no such folder."""
+        reason = self._why_no_folder()
+        return RefusedWrite(f"{self._route}/ is not available: {reason}")
 
-    def _lacks_group(self) -> str:
+    def _why_no_folder(self) -> str:
         """Why this run's person has no such folder."""
         claim = self._scope.claim
         if claim in self._caller.membership.claims:
             return f"the token that proved this person's claim {claim!r} has expired. A new message from them has a new token."
         return f"this person's token has no claim {claim!r}."
 
-    def _refusal(self, caller: Caller, wanted: Controls) -> str | None:
-        """Why this run may not write here, where its person wants this; None if it may."""
+    def _refusal(self, caller: Caller, person_controls: Controls) -> str | None:
+        """Why this run may not write here, as its person has set its controls; None if it may."""
         if self._scope.remembers and in_temporary_conversation():
             return "this is a temporary conversation, of which nothing is remembered."
-        if wanted.paused:
+        if person_controls.paused:
             return f"{PAUSED}: nothing is remembered until they resume it. Tell them so."
-        writes = self._scope.rule(self._deployment.settings, consolidating=self._drafts is not None)
-        if writes == "allow":
+        settings = self._deployment.settings
+        rule = self._scope.rule(settings, consolidating=self._is_consolidation)
+        if rule == "allow":
             return None
-        if writes == "deny":
+        if rule == "deny":
             return "it is read-only here."
         # A write that waits for approval continues in the run with which the operator resumed it. A
         # client's forged tool call, jump to the tools node or resume value stays the client's run.
-        return None if caller.is_operator else "an operator has to approve writing here."
+        if caller.is_operator:
+            return None
+        return "an operator has to approve writing here."
 
     def _folder(self) -> Folder:
+        """The folder of these files, for a write. Raises `RefusedWrite` for who has none."""
         # Who acts is looked up once: this is made at every write.
         caller = self._caller
-        author = caller.author(_author_kind(consolidating=self._drafts is not None))
+        author = self._author_of(caller)
         try:
             place = self._place_of(caller)
         except NotAMemberError:  # the token has expired since `_check`
@@ -497,7 +605,7 @@ class RouteFiles(ScopedFiles):
         return Folder(self._deployment, store, place, self._route, author, began)
 
     async def anotes(self, path: str) -> FileNotes:
-        """What a model that reads a file is told beside its text."""
+        """What a model that reads a file is told beside its text; of what is no text, nothing."""
         if not validation.is_plain(path):
             return FileNotes(Over(), [])
         item, profile = await self._file_and_profile(path)
@@ -513,22 +621,25 @@ class RouteFiles(ScopedFiles):
 
     async def aover(self, path: str) -> Over:
         """Which lines of a file are over; none of what is no text, and where nothing is remembered."""
-        if not (self._has_ends(path) and validation.is_plain(path)):
+        if not self._has_ends(path):
+            return Over()
+        if not validation.is_plain(path):
             return Over()
         item, profile = await self._file_and_profile(path)
         return await self._over_in(path, item, profile)
 
     def _has_ends(self, path: str) -> bool:
-        return self._deployment.ends and self._scope.remembers and ends.has_ends(path)
+        """Whether lines of a file can be over."""
+        if not self._deployment.ends or not self._scope.remembers:
+            return False
+        return ends.has_ends(path)
 
     async def _file_and_profile(self, path: str) -> tuple[Item | None, Item | None]:
+        """The items of a file and of the profile beside it; None for one that is not there."""
         namespace = self._get_namespace()
-        gets = [GetOp(namespace, path), GetOp(namespace, PROFILE_PATH.removeprefix("/memories"))]
+        gets = [GetOp(namespace, path), GetOp(namespace, _PROFILE_KEY)]
         item, profile = await self._get_store().abatch(gets)
-        return (
-            item if isinstance(item, Item) else None,
-            profile if isinstance(profile, Item) else None,
-        )
+        return _item_or_none(item), _item_or_none(profile)
 
     async def _over_in(self, path: str, item: Item | None, profile: Item | None) -> Over:
         """Which lines of a stored file are over."""
@@ -559,62 +670,87 @@ class RouteFiles(ScopedFiles):
             if file_path not in notes_by_path:
                 notes_by_path[file_path] = await self.anotes(file_path)
             notes = notes_by_path[file_path]
-            is_doubtful = bare_line(match["text"].strip()) in notes.unconfirmed
-            if match["line"] - 1 in notes.over.numbers:
+            # The note has what the line says, without its list marker.
+            statement = bare_line(match["text"].strip())
+            is_doubtful = statement in notes.unconfirmed
+            number = match["line"] - 1
+            if number in notes.over.numbers:
                 match["text"] += f"  {ends.OVER_MARK}"
             if is_doubtful:
                 match["text"] += f"  {UNCONFIRMED_MARK}"
         return result
 
     async def awrite(self, file_path: str, content: str) -> protocol.WriteResult:
-        """Replaces a file, but for its lines that are over: the model was not shown them."""
+        """As `ScopedFiles.awrite`, but lines that are over stay: the model was not shown them."""
         over = await self.aover(file_path)
 
         def change(before: FileData | None) -> FileData:
-            return FileData(content=over.kept_in(before, plain(content)), encoding="utf-8")
+            text = over.kept_in(before, plain(content))
+            return FileData(content=text, encoding="utf-8")
 
-        error = await self._adone(file_path, change)
-        return protocol.WriteResult(error=error) if error else protocol.WriteResult(path=file_path)
+        error = await self._try_change(file_path, change)
+        return _write_result(file_path, error)
+
+    @property
+    def _is_own_memory(self) -> bool:
+        """Whether these files are a person's own memory."""
+        return self._is_memory and self._deployment.has_own_memory
 
     def _waits_unconfirmed(self) -> bool:
+        """As `ScopedFiles._waits_unconfirmed`: in a person's own memory."""
         # Where nobody decides about proposals, what waits would wait for ever.
-        is_own = self._is_memory and self._deployment.has_own_memory
-        return is_own and self._deployment.consolidation is not None
+        has_proposals = self._deployment.consolidation is not None
+        return self._is_own_memory and has_proposals
 
     async def _vouch(self) -> Vouch | None:
-        """By what the run has shown: whether the person said it. A draft of consolidation is judged
-        as a whole; other files than a person's own memory are nobody's word.
+        """By what the run has shown: whether the person said it. None for a draft of consolidation,
+        which is judged as a whole, and for other files than a person's own memory, which are
+        nobody's word.
         """
         shown = messages_shown_now()
-        is_own = self._is_memory and self._deployment.has_own_memory
-        if not is_own or self._drafts is not None or shown is None:
+        if shown is None:
+            return None
+        if self._is_consolidation or not self._is_own_memory:
             return None
         caller = self._caller
         if caller.speaks_for_another:
             shown = shown.of_others()
-        items = await journal.all_items(self._get_store(), self._place_of(caller))
+        store = self._get_store()
+        place = self._place_of(caller)
+        items = await journal.all_items(store, place)
 
-        def read() -> Vouch:
-            return shown.evidence().vouch(sources_of_files(items))
+        def vouch_by_shown() -> Vouch:
+            sources = sources_of_files(items)
+            evidence = shown.evidence()
+            return evidence.vouch(sources)
 
-        return await platform.in_thread(read)
+        return await platform.in_thread(vouch_by_shown)
 
     async def _propose(self, path: str, change: Change, vouch: Vouch | None) -> str:
+        """As `ScopedFiles._propose`: the change waits among the person's proposals."""
         folder = self._folder()
-        memory = Memory(
-            folder.store, self._caller.actor, folder.namespace, self._deployment, folder.began
-        )
+        actor = self._caller.actor
+        memory = Memory(folder.store, actor, folder.namespace, self._deployment, folder.began)
         gated = folder.gated(path, change, vouch)
         await memory.propose_write(path, gated, folder.author, vouch)
         return f"/memories{path} was not changed: yours {WAITS} until they accept it. Tell them so, and do not write it again."
 
 
-def _author_kind(*, consolidating: bool) -> str:
-    """What of a run writes: the agent, a subagent of it, or consolidation."""
-    if consolidating:
+def _item_or_none(result: object) -> Item | None:
+    """The item that a read of the store found; None if it found none."""
+    if isinstance(result, Item):
+        return result
+    return None
+
+
+def _author_kind(*, is_consolidation: bool) -> str:
+    """What of the current run writes: the agent, a subagent of it, or consolidation."""
+    if is_consolidation:
         return "consolidation"
-    is_subagent = (get_config().get("configurable") or {}).get("ls_agent_type") == "subagent"
-    return "subagent" if is_subagent else "agent"
+    configurable = get_config().get("configurable") or {}
+    if configurable.get("ls_agent_type") == "subagent":
+        return "subagent"
+    return "agent"
 
 
 class ThreadFiles(StateBackend):
@@ -630,45 +766,56 @@ class ThreadFiles(StateBackend):
         self._routes = tuple(routes)
 
     def _read_files(self) -> dict[str, Any]:
+        """The files of the thread that the agent sees, by path, as deepagents keeps them."""
         files = super()._read_files()
         if not isinstance(files, Mapping):
             return {}
-        return {
-            path: _as_text(file)
-            for path, file in files.items()
-            if self._is_seen(path) and _is_file(file)
-        }
+        seen = dict[str, Any]()
+        for path, file in files.items():
+            if self._is_seen(path) and _is_file(file):
+                seen[path] = _as_text(file)
+        return seen
 
     def _is_seen(self, path: str) -> bool:
-        return not path.startswith(self._routes) and validation.is_plain(path)
+        """Whether the agent may see a file at this path here."""
+        is_of_other_backend = path.startswith(self._routes)
+        if is_of_other_backend:
+            return False
+        return validation.is_plain(path)
 
     def _send_files_update(self, update: dict[str, Any]) -> None:
         """Every write ends here. Raises `RefusedWrite` for a bad path, and for a file, or all, that
         grow too large.
         """
-        before = {path: _size(file) for path, file in super()._read_files().items()}
-        after = before | {path: _size(file) for path, file in update.items() if file is not None}
-        totals = [
-            sum(len(path) + size for path, size in sizes.items()) for sizes in (before, after)
-        ]
-        if totals[1] > max(MAX_SCRATCH_BYTES, totals[0]):
+        sizes_before = dict[str, int]()
+        for path, file in super()._read_files().items():
+            sizes_before[path] = _size(file)
+        sizes_after = dict(sizes_before)
+        for path, file in update.items():
+            if file is not None:
+                sizes_after[path] = _size(file)
+        total_before = _total(sizes_before)
+        total = _total(sizes_after)
+        # What a client's state has already may stay, however large.
+        if total > max(MAX_SCRATCH_BYTES, total_before):
             raise RefusedWrite(
-                f"This conversation's files would have {totals[1]:,} bytes of {MAX_SCRATCH_BYTES:,}; delete some."
+                f"This conversation's files would have {total:,} bytes of {MAX_SCRATCH_BYTES:,}; delete some."
             )
         for path in update:
             validation.check_path(path)
-            most = (
-                validation.MAX_INPUT_BYTES
-                if path.startswith(OFFLOADED)
-                else validation.MAX_FILE_BYTES
-            )
-            if (size := after.get(path, 0)) > max(most, before.get(path, 0)):
+            most = validation.MAX_FILE_BYTES
+            if path.startswith(OFFLOADED):
+                most = validation.MAX_INPUT_BYTES
+            size_before = sizes_before.get(path, 0)
+            size = sizes_after.get(path, 0)
+            if size > max(most, size_before):
                 raise RefusedWrite(
                     f"{path} was not written: {size:,} bytes, and a file may have {most:,}; split it."
                 )
         super()._send_files_update(update)
 
     def write(self, file_path: str, content: str) -> protocol.WriteResult:
+        """Write a new file, as deepagents does. The result has an error if it was refused."""
         try:
             return super().write(file_path, plain(content))
         except RefusedWrite as error:
@@ -677,14 +824,15 @@ class ThreadFiles(StateBackend):
     def edit(
         self, file_path: str, old_string: str, new_string: str, replace_all: bool = False
     ) -> protocol.EditResult:
+        """Replace a part of a file, as deepagents does. The result has an error if it was refused."""
         try:
             old = plain(old_string)
             new = plain(new_string)
-            if file := self._read_files().get(file_path):
-                old = spelled_as_in(file_data_to_string(file), old)
-                _check_replacement(
-                    file_path, file_data_to_string(file), old, new, replace_all=replace_all
-                )
+            file = self._read_files().get(file_path)
+            if file:
+                content = file_data_to_string(file)
+                old = spelled_as_in(content, old)
+                _check_replacement(file_path, content, old, new, replace_all=replace_all)
             return super().edit(file_path, old, new, replace_all)
         except RefusedWrite as error:
             return protocol.EditResult(error=f"Error: {error}")
@@ -698,25 +846,46 @@ def _is_file(file: object) -> bool:
         return False
     content = file.get("content")
     lines = content if isinstance(content, list) else [content]
-    times = [file.get(name) for name in ("created_at", "modified_at")]
-    return all(isinstance(line, str) for line in lines) and all(
-        isinstance(time, str | None) for time in times
-    )
+    for line in lines:
+        if not isinstance(line, str):
+            return False
+    for name in ("created_at", "modified_at"):
+        time = file.get(name)
+        if not isinstance(time, str | None):
+            return False
+    return True
 
 
 def _as_text(file: Any) -> Any:
-    """A file of thread state, its text plain."""
+    """A file of thread state with plain text; the same object if its text is plain, or it is none."""
     content = file["content"]
     if file.get("encoding", "utf-8") != "utf-8":
         return file
-    text = [plain(line) for line in content] if isinstance(content, list) else plain(content)
-    return file if text == content else {**file, "content": text}
+    if isinstance(content, list):
+        text: Any = [plain(line) for line in content]
+    else:
+        text = plain(content)
+    if text == content:
+        return file
+    return {**file, "content": text}
 
 
 def _size(file: object) -> int:
     """UTF-8 bytes of a file in thread state, which may be any value of a client's."""
-    content = file.get("content", "") if isinstance(file, Mapping) else file
-    return len((content if isinstance(content, str) else repr(content)).encode(errors="replace"))
+    content = file
+    if isinstance(file, Mapping):
+        content = file.get("content", "")
+    text = content if isinstance(content, str) else repr(content)
+    encoded = text.encode(errors="replace")
+    return len(encoded)
+
+
+def _total(sizes: Mapping[str, int]) -> int:
+    """The size of all files, with their paths."""
+    total = 0
+    for path, size in sizes.items():
+        total += len(path) + size
+    return total
 
 
 # --- Both together, and the rules
@@ -724,35 +893,40 @@ def _size(file: object) -> int:
 
 def build_backend(deployment: Deployment, drafts: StoreOverride | None = None) -> CompositeBackend:
     """The filesystem of `agent`, or, with the store of drafts, of `consolidation_agent`."""
-    routes: dict[str, BackendProtocol] = {
-        path: RouteFiles(deployment, path, drafts) for path in deployment.routes
-    }
-    return CompositeBackend(default=ThreadFiles(list(routes)), routes=routes)
+    routes = dict[str, BackendProtocol]()
+    for path in deployment.routes:
+        routes[path] = RouteFiles(deployment, path, drafts)
+    thread_files = ThreadFiles(list(routes))
+    return CompositeBackend(default=thread_files, routes=routes)
 
 
 def build_permissions(
     deployment: Deployment, *, consolidating: bool = False
 ) -> list[FilesystemPermission]:
     """The same rules for deepagents' file tools, which refuse a write or pause it for an operator."""
-    rules = {
-        path: deployment.scope(path).rule(deployment.settings, consolidating=consolidating)
-        for path in deployment.routes
-    }
-    return [
-        FilesystemPermission(operations=["write"], paths=[path.rstrip("/"), f"{path}**"], mode=mode)
-        for path, mode in rules.items()
-        if mode != "allow"
-    ]
+    permissions = list[FilesystemPermission]()
+    for path in deployment.routes:
+        scope = deployment.scope(path)
+        mode = scope.rule(deployment.settings, consolidating=consolidating)
+        if mode == "allow":
+            continue
+        paths = [path.rstrip("/"), f"{path}**"]
+        permission = FilesystemPermission(operations=["write"], paths=paths, mode=mode)
+        permissions.append(permission)
+    return permissions
 
 
 def interrupted_tools(deployment: Deployment) -> dict[str, bool | InterruptOnConfig]:
-    """The memory tools that pause for an operator, because they write shared memory."""
-    if not deployment.has_memory or deployment.memory.rule(deployment.settings) != "interrupt":
+    """The memory tools that pause for an operator, by name, because they write shared memory."""
+    if not deployment.has_memory:
         return {}
-    return {
-        name: InterruptOnConfig(allowed_decisions=["approve", "reject"])
-        for name in ("append_memory", "save_profile")
-    }
+    rule = deployment.memory.rule(deployment.settings)
+    if rule != "interrupt":
+        return {}
+    tools = dict[str, bool | InterruptOnConfig]()
+    for name in ("append_memory", "save_profile"):
+        tools[name] = InterruptOnConfig(allowed_decisions=["approve", "reject"])
+    return tools
 
 
 # --- What a new memory starts with
@@ -772,18 +946,14 @@ async def starting_files(
     author = Author("seed", actor.user_id)
     if deployment.memory.is_shared:
         author = Author("seed")
-    begun = [SearchOp(place, limit=1) for place in (own, namespaces.journals(own))]
-    if any(await store.abatch(begun)):
+    if await _has_begun(store, own):
         return {}
-    texts = await platform.in_thread(
-        starting_memory, deployment.folder
-    )  # without a graph it reads files the first time
+    # Without a graph it reads files the first time.
+    texts = await platform.in_thread(starting_memory, deployment.folder)
     try:
         async with asyncio.timeout(FIRST_FILES_SECONDS):
-            texts = {
-                **texts,
-                **await platform.in_thread_of_forks(own_first_files, deployment, actor),
-            }
+            own_texts = await platform.in_thread_of_forks(own_first_files, deployment, actor)
+        texts = {**texts, **own_texts}
     except (
         Exception
     ):  # a fork's function raises whatever it comes across; nobody loses a turn by it
@@ -791,8 +961,11 @@ async def starting_files(
             "first_files of this deployment failed; a new memory goes on without them for now."
         )
         return texts
-    folder = Folder(deployment, store, own, "/memories", author, journal.began_of_run(actor))
-    for key, text in texts.items() if write else ():
+    if not write:
+        return texts
+    began = journal.began_of_run(actor)
+    folder = Folder(deployment, store, own, "/memories", author, began)
+    for key, text in texts.items():
         try:
             await folder.change(key, _new(text), expect="", bounded=False)
         except (RefusedWrite, journal.MovedError) as error:  # moved: another run has written it
@@ -800,5 +973,15 @@ async def starting_files(
     return texts
 
 
+async def _has_begun(store: BaseStore, namespace: Namespace) -> bool:
+    """Whether a memory has files, or had some."""
+    searches = list[SearchOp]()
+    for place in (namespace, namespaces.journals(namespace)):
+        searches.append(SearchOp(place, limit=1))
+    results = await store.abatch(searches)
+    return any(results)
+
+
 def _new(text: str) -> Change:
+    """The change that makes a new file of a text."""
     return lambda _: create_file_data(text)

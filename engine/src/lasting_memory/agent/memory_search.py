@@ -1,6 +1,8 @@
 """Search of memory files: for tools, code and people alike.
 
-Files are found by words and, where the store has a semantic index, by meaning.
+Files are found by words and, where the store has a semantic index, by meaning. What is scored is a
+*passage*, a paragraph of a file, known by its number among the passages of all files. A file counts
+by its best passage. Lines that are over (`memory/ends.py`) are not searched.
 """
 
 import math
@@ -112,24 +114,28 @@ async def find_memories(
 async def search_files(
     store: BaseStore, namespace: Namespace, query: str, d: Deployment, limit: int = DEFAULT_FOUND
 ) -> list[FoundMemory]:
-    """The best files of a namespace, by the words of their passages (BM25).
+    """The best files of a namespace for a query, the best first, by the words of their passages
+    (BM25).
 
-    Where the store has a semantic index, their meaning counts, too.
+    Where the store has a semantic index, their meaning counts, too. `limit` is taken as 1 to 20.
     """
     similar = list[_Similar]()
     if platform.embedding_model(store):
         similar = await _similar_files(store, namespace, query)
     items = await store.asearch(namespace, limit=d.limits.max_files)
-    most = min(max(limit, 1), MAX_FOUND)
+    at_least_one = max(limit, 1)
+    most = min(at_least_one, MAX_FOUND)
     return await platform.in_thread(_search, d, query, items, similar, most)
 
 
 async def _similar_files(store: BaseStore, namespace: Namespace, query: str) -> list[_Similar]:
     """The files whose meaning is most like that of a query."""
     similar = list[_Similar]()
-    for item, is_near in await nearest(store, namespace, query, _NEAR):
+    nearest_items = await nearest(store, namespace, query, _NEAR)
+    for item, is_near in nearest_items:
         score = item.score or 0.0
-        similar.append(_Similar(item.key, score, is_near))
+        file = _Similar(item.key, score, is_near)
+        similar.append(file)
     return similar
 
 
@@ -140,34 +146,49 @@ def _search(
     similar: Sequence[_Similar],
     limit: int,
 ) -> list[FoundMemory]:
-    """The best of these files, without their lines that are over. Blocks."""
+    """The best of these files, at most `limit`, the best first. Blocks."""
     files = _files(d, items)
     passages = _passages(files)
     by_words = _scores_by_words(query, passages)
     by_meaning = _scores_by_meaning(similar, passages, by_words)
     scores = fused(by_words, by_meaning)
-    ranked = sorted(scores, key=scores.__getitem__, reverse=True)
+    best_first = sorted(scores, key=scores.__getitem__, reverse=True)
     found = dict[str, FoundMemory]()
-    for number in ranked:
-        file, passage = passages[number]
-        if file.key in found:
-            # A file is found once, by its best passage.
+    for number in best_first:
+        passage = passages[number]
+        key = passage.file.key
+        # A file is found once, by its best passage.
+        if key in found:
             continue
-        # Which part of a file is alike in meaning is not known: its beginning is shown.
-        text = file.current[:_TEXT_CHARS]
-        if number in by_words:
-            text = _shown(query, passage)
-        path = f"/memories{file.key}"
-        doubtful = unconfirmed_lines(file.key, file.text, file.signs)
-        unconfirmed = unconfirmed_in(text, doubtful)
-        found[file.key] = FoundMemory(path, text, _lines(query, file), unconfirmed)
+        has_words = number in by_words
+        found[key] = _found(query, passage, has_words=has_words)
         if len(found) == limit:
             break
     return list(found.values())
 
 
+def _found(query: str, passage: _Passage, *, has_words: bool) -> FoundMemory:
+    """A file that was found by this passage. Without words of the query it was found by meaning
+    alone.
+    """
+    file = passage.file
+    # Which part of a file is alike in meaning is not known: its beginning is shown.
+    text = file.current[:_TEXT_CHARS]
+    if has_words:
+        text = _best_part(query, passage.text)
+    doubtful = unconfirmed_lines(file.key, file.text, file.signs)
+    return FoundMemory(
+        path=f"/memories{file.key}",
+        text=text,
+        lines=_best_lines(query, file),
+        unconfirmed=unconfirmed_in(text, doubtful),
+    )
+
+
 def _files(d: Deployment, items: Sequence[Item]) -> list[_File]:
-    """The files of these items, by what is over today."""
+    """The files of these items. What is over today is judged in the time zone of the profile among
+    them.
+    """
     profile = None
     for item in items:
         if item.key == _PROFILE_KEY:
@@ -180,16 +201,20 @@ def _files(d: Deployment, items: Sequence[Item]) -> list[_File]:
         over = numbers_over(ends)
         current = without_lines(text, over)
         signs = signs_in(item.value)
-        files.append(_File(item.key, text, over, current, signs))
+        file = _File(item.key, text, over, current, signs)
+        files.append(file)
     return files
 
 
 def _scores_by_words(query: str, passages: Sequence[_Passage]) -> dict[int, float]:
-    """Scores of passages that share a word with the query, by their number.
+    """The scores of passages that share a word with the query, by their numbers.
 
     The words of a file's name are words of each of its passages.
     """
-    texts = [f"{file.key} {text}" for file, text in passages]
+    texts = list[str]()
+    for passage in passages:
+        key = passage.file.key
+        texts.append(f"{key} {passage.text}")
     ranked = rank(query, texts)
     return dict(ranked)
 
@@ -218,28 +243,33 @@ def _scores_by_meaning(
     best = _best_passages(passages, by_words)
     scores = dict[int, float]()
     for file in similar:
-        if file.key not in best:
+        number = best.get(file.key)
+        if number is None:
             continue
-        number = best[file.key]
-        if file.is_near or number in by_words:
+        shares_words = number in by_words
+        if file.is_near or shares_words:
             scores[number] = file.score
     return scores
 
 
 def _passages(files: Sequence[_File]) -> list[_Passage]:
     """The paragraphs of files. Where there are very many, the last ones of each file are one."""
-    paragraphs = 0
+    number_of_paragraphs = len(files)
     for file in files:
-        paragraphs += file.current.count("\n\n") + 1
+        blank_lines = file.current.count("\n\n")
+        number_of_paragraphs += blank_lines
     splits = -1  # at every blank line
-    if paragraphs > _MOST_PASSAGES:
+    if number_of_paragraphs > _MOST_PASSAGES:
         passages_of_file = _MOST_PASSAGES // len(files)
         splits = max(passages_of_file - 1, 1)
     passages = list[_Passage]()
     for file in files:
-        for part in file.current.split("\n\n", splits):
-            if part.strip():
-                passages.append(_Passage(file, part))
+        paragraphs = file.current.split("\n\n", splits)
+        for paragraph in paragraphs:
+            if not paragraph.strip():
+                continue
+            passage = _Passage(file, paragraph)
+            passages.append(passage)
     return passages
 
 
@@ -250,10 +280,14 @@ def _ranked_lines(query: str, lines: Sequence[str]) -> list[int]:
     """
     block_size = math.ceil(len(lines) / _MOST_LINES)
     if block_size <= 1:
-        return _places(query, lines)
+        return _ranked_places(query, lines)
     numbers = _numbers_in_best_blocks(query, lines, block_size)
-    near = [lines[number] for number in numbers]
-    return [numbers[place] for place in _places(query, near)]
+    lines_of_blocks = [lines[number] for number in numbers]
+    ranked = list[int]()
+    for place in _ranked_places(query, lines_of_blocks):
+        number = numbers[place]
+        ranked.append(number)
+    return ranked
 
 
 def _numbers_in_best_blocks(query: str, lines: Sequence[str], block_size: int) -> list[int]:
@@ -261,9 +295,11 @@ def _numbers_in_best_blocks(query: str, lines: Sequence[str], block_size: int) -
     starts = range(0, len(lines), block_size)
     blocks = list[str]()
     for start in starts:
-        block = lines[start : start + block_size]
-        blocks.append("\n".join(block))
-    best_blocks = _places(query, blocks)[:_LINES]
+        end = start + block_size
+        block = "\n".join(lines[start:end])
+        blocks.append(block)
+    ranked_blocks = _ranked_places(query, blocks)
+    best_blocks = ranked_blocks[:_LINES]
     numbers = list[int]()
     for place in best_blocks:
         start = starts[place]
@@ -272,31 +308,38 @@ def _numbers_in_best_blocks(query: str, lines: Sequence[str], block_size: int) -
     return numbers
 
 
-def _places(query: str, texts: Sequence[str]) -> list[int]:
+def _ranked_places(query: str, texts: Sequence[str]) -> list[int]:
     """The places of the texts that share a word with the query, the best first."""
-    return [place for place, _ in rank(query, texts)]
+    places = list[int]()
+    for place, _ in rank(query, texts):
+        places.append(place)
+    return places
 
 
-def _shown(query: str, passage: str) -> str:
+def _best_part(query: str, passage: str) -> str:
     """The beginning of a passage, or the part from its best line on where that is further down."""
-    passage = passage.strip("\n")
-    if len(passage) <= _TEXT_CHARS:
-        return passage
-    lines = passage.split("\n")
+    text = passage.strip("\n")
+    if len(text) <= _TEXT_CHARS:
+        return text
+    lines = text.split("\n")
     ranked = _ranked_lines(query, lines)
     start = 0
     if ranked:
-        lines_before = lines[: ranked[0]]
-        start = len("\n".join(lines_before))
-    if start <= _TEXT_CHARS // 2:
+        best_number = ranked[0]
+        text_before = "\n".join(lines[:best_number])
+        start = len(text_before)
+    # From the beginning, if the best line is in the first half of what is shown then.
+    half = _TEXT_CHARS // 2
+    if start <= half:
         start = 0
-    part = passage[start : start + _TEXT_CHARS]
+    end = start + _TEXT_CHARS
+    part = text[start:end]
     return part.strip("\n")
 
 
-def _lines(query: str, file: _File) -> tuple[tuple[int, str], ...]:
-    """The best lines of a file with words of the query, each with its number in it; none that is
-    over.
+def _best_lines(query: str, file: _File) -> tuple[tuple[int, str], ...]:
+    """The best lines of a file with words of the query, each with its number in it; no title, and
+    none that is over. () for JSON.
     """
     if file.key.endswith(".json"):
         return ()
@@ -304,14 +347,18 @@ def _lines(query: str, file: _File) -> tuple[tuple[int, str], ...]:
     numbers = list[int]()
     facts = list[str]()
     for number, line in enumerate(visible.split("\n")):
+        if number in file.over:
+            continue
         fact = line.strip()
         is_title = fact.startswith("#")
-        if fact and not is_title and number not in file.over:
+        if fact and not is_title:
             numbers.append(number)
             facts.append(fact)
     best = list[tuple[int, str]]()
-    for place in _ranked_lines(query, facts)[:_LINES]:
+    ranked = _ranked_lines(query, facts)
+    for place in ranked[:_LINES]:
         number = numbers[place]
-        fact = facts[place][:_LINE_CHARS]
-        best.append((number, fact))
+        fact = facts[place]
+        start = fact[:_LINE_CHARS]
+        best.append((number, start))
     return tuple(best)

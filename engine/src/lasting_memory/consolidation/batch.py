@@ -64,7 +64,9 @@ class Due:
     def transcript(
         self, rules: Consolidation = DEFAULT_CONSOLIDATION, zone: ZoneInfo = WORLDS
     ) -> str:
-        """The turns as the model reads them: a line each, under their days and the thread."""
+        """The turns as the model reads them: a line each, under their days in this time zone and
+        the thread's id. Of a turn that is longer than a batch, the beginning.
+        """
         max_chars = rules.batch_tokens * CHARS_PER_TOKEN
         talk = self.conversation
         lines = list[str]()

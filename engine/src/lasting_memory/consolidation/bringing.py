@@ -123,7 +123,9 @@ class Reading:
         await memory.propose_instead(proposal, self.older, earlier)
 
     def told(self, record: Record) -> dict[str, Any]:
-        """The record as JSON for the request that waits: it alone is told what was left out."""
+        """The record as JSON for the request that waits, which alone is told what was left out: by
+        reason under "left_out", and lines that the text does not say under "invented".
+        """
         left_out = dict(self.left_out)
         if record.status in {"failed", "undone"}:
             left_out["failed"] = [entry.text for entry in self.entries]

@@ -46,7 +46,9 @@ class TooManyStepsError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How an attempt ended: with the model's last answer, or why without one, in a sentence."""
+    """How an attempt ended: with the model's last answer, or why without one, in a sentence. One of
+    the three is set.
+    """
 
     answer: AnyMessage | None = None
     failure: str = ""  # what the provider gave is no answer
@@ -69,7 +71,7 @@ async def edit(editor: Editor, draft: Draft, refusal: str) -> Ending:
 
 
 async def last_answer(editor: Editor, messages: Sequence[AnyMessage]) -> AnyMessage:
-    """Run the editor on these messages. Returns its last one."""
+    """Run the editor on these messages. Returns its last message."""
     state = await editor.ainvoke({"messages": list(messages)})
     answers = state["messages"]
     last: AnyMessage = answers[-1]

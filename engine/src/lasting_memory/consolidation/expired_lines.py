@@ -114,7 +114,8 @@ class ExpiredLines:
         cleaned = dict[str, FileData]()
         for key, file in files.items():
             file_before = base.get(key)
-            moved_here = expired_anywhere - _stripped_lines(file_before)
+            lines_before = _stripped_lines(file_before)
+            moved_here = expired_anywhere - lines_before
             expired_here = expired.get(key, set())
             gone = expired_here | moved_here
             cleaned[key] = _without(file, gone)

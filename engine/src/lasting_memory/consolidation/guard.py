@@ -2,7 +2,7 @@
 their source.
 
 An *objection* refuses all changes of a batch. *Findings* are single lines that are left out of it,
-by path and words (`facts.py`).
+by path and key (`facts.py`). A batch's *source* are the files and texts that it may use.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -75,9 +75,11 @@ def objection(
 def _objection_to(
     change: Changed, after: Facts, given_up: Iterable[str], rules: Consolidation
 ) -> Objection | None:
-    """The reason to refuse one change; None if there is none.
+    """The reason to refuse one change: it is of a skill, adds what is no plain text, or loses too
+    many facts. None if there is none.
 
-    `after` has the facts of all files after the changes.
+    `after` has the facts of all files after the changes, and `given_up` the lines of this file that
+    the model named.
     """
     path = change.path
     if change.key.startswith("/skills/"):
@@ -212,7 +214,7 @@ def _names(line: str) -> set[str]:
 
 
 def without(changes: Sequence[Changed], findings: Collection[tuple[str, Key]]) -> list[Changed]:
-    """The changes without these lines, which are given by path and words.
+    """The changes without these lines, which are given by path and key.
 
     What such a line replaced stays. A JSON file with such a line changes in nothing. Blocks.
     """

@@ -2,9 +2,9 @@
 
 The verdict says what may be committed, what is left out, and why nothing may be committed. Single
 lines are left out: those that bring back what the person took back (*returning*), that say what
-stands nowhere in a draft's source (*invented*), that the deployment does not permit (*forbidden*),
-and for which nobody vouches (*doubtful*). All changes are refused if together they lose too many
-facts, or memory cannot take them.
+stands nowhere in the texts that a draft may use (*invented*; `Draft.source` are these texts), that
+the deployment does not permit (*forbidden*), and for which nobody vouches (*doubtful*). All changes
+are refused if together they lose too many facts, or memory cannot take them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -188,10 +188,10 @@ async def _judge_changes(draft: Draft) -> Verdict:
 
 
 def _changes_of(draft: Draft, edited: Mapping[str, FileData]) -> list[Changed]:
-    """What a draft changes. Blocks.
+    """What a draft changes of the files that it copied. Blocks.
 
-    A tidy that may remove something takes expired lines out, which it notes among the lines that
-    the draft gave up. Other runs leave them where they are.
+    A tidy that may remove something takes expired lines out, and notes them in `draft.given_up`.
+    Other runs leave them where they are.
     """
     may_remove = "remove" in draft.rules.may
     takes_out_over = rules_of(draft.record.kind).takes_out_over and may_remove
@@ -226,13 +226,15 @@ async def _present_memory(draft: Draft) -> _PresentMemory:
 
 
 def _judge_lines(draft: Draft, changed: Sequence[Changed], memory: _PresentMemory) -> Verdict:
-    """A verdict on the changes without the lines that are left out. Blocks."""
+    """A verdict on the changes without the lines that are left out: all of it but whether memory
+    can take them. Blocks.
+    """
     left_out = _LeftOut()
     left_out.returning = _returning(draft, changed, memory)
     left_out.invented = _invented(draft, changed)
-    not_sayable = {*left_out.returning, *left_out.invented}
-    sayable = guard.without(changed, not_sayable)
-    permitted, forbidden = permitted_part(sayable, draft.rules.may)
+    unwanted_lines = {*left_out.returning, *left_out.invented}
+    remaining = guard.without(changed, unwanted_lines)
+    permitted, forbidden = permitted_part(remaining, draft.rules.may)
     left_out.forbidden = forbidden
     sources = sources_of_changes(draft, permitted, memory.sources)
     refuses_doubtful = draft.deployment.unconfirmed == "refuse"
@@ -267,7 +269,9 @@ def _invented(draft: Draft, changed: Sequence[Changed]) -> Findings:
 
 
 def _verdict(draft: Draft, left_out: _LeftOut) -> Verdict:
-    """A verdict that says what is left out, and why, and nothing else. A reading notes it, too."""
+    """A verdict that says what is left out, and why, and nothing else. The reading of a text that
+    was brought notes it, too.
+    """
     permitted_verbs = verbs(draft.rules.may)
     sentences = list[str]()
     notes = list[Note]()
@@ -349,7 +353,9 @@ def _first(lines: Sequence[str]) -> str:
 
 
 def _note_for_reading(reading: Reading, left_out: _LeftOut, permitted_verbs: str) -> None:
-    """Note in a reading what its person is told of this attempt."""
+    """Note what the person who brought a text is told of this attempt, in place of what was noted
+    of the one before.
+    """
     returning = dict[Key, str]()
     for _, key in left_out.returning:
         returning[key] = " ".join(key)
@@ -404,7 +410,9 @@ async def _refusal_of_memory(
 
 
 def _unchanged_source(source: Sequence[TextFile], changed: Sequence[Changed]) -> list[TextFile]:
-    """The files of a source that have not changed. A text of no file has the path ""."""
+    """The files among the texts of a source that have not changed. A text of no file has the path
+    "".
+    """
     changed_paths = {change.path for change in changed}
     unchanged = list[TextFile]()
     for path, text in source:

@@ -105,9 +105,8 @@ NumberedLines = dict[int, str]
 
 
 class _Moved(NamedTuple):
-    """How often each moved line is still to be met: where it is taken out, and where it is put in.
-
-    Each place of a file counts down the lines that it meets.
+    """The moved lines that no place of a file has taken into account yet, and how often: where they
+    are taken out, and where they are put in.
     """
 
     taken_out: Counter[str]
@@ -155,7 +154,7 @@ def _permitted_text(
 ) -> tuple[str, list[ForbiddenChange]]:
     """The text of a file with what is permitted of its change, and what is not.
 
-    The moved lines that it has are counted down in `moved`.
+    Takes the moved lines that it has out of `moved`.
     """
     result = list[str]()
     forbidden = list[ForbiddenChange]()
@@ -183,8 +182,8 @@ class _JudgedPlace:
         self._put = place.put
         self._may = may
         # The numbers of the lines that are moved from here, and to here.
-        self._moved_away = _meet(moved.taken_out, self._taken)
-        self._moved_here = _meet(moved.put_in, self._put)
+        self._moved_away = _take_moved(moved.taken_out, self._taken)
+        self._moved_here = _take_moved(moved.put_in, self._put)
         # By the number of a line that is taken out, that of the line in its place.
         self._updates = self._find_updates()
         # What `permitted_lines` left out.
@@ -207,6 +206,7 @@ class _JudgedPlace:
         for number, line in enumerate(self._taken):
             update_number = self._updates.get(number)
             if update_number is not None:
+                # New lines before the update stay before it.
                 result += self._added(next_put, update_number)
                 update = self._put[update_number]
                 is_updated = self._check("update", update)
@@ -226,7 +226,8 @@ class _JudgedPlace:
         if number in self._moved_away:
             return False
         line = self._taken[number]
-        if not line.strip():
+        is_blank = not line.strip()
+        if is_blank:
             return True
         is_removed = self._check("remove", line)
         return not is_removed
@@ -258,8 +259,8 @@ class _JudgedPlace:
         return False
 
 
-def _meet(moved: Counter[str], lines: Sequence[str]) -> set[int]:
-    """The numbers of the lines that are moved, which it counts down in `moved`."""
+def _take_moved(moved: Counter[str], lines: Sequence[str]) -> set[int]:
+    """Take those of these lines that are moved out of `moved`. Returns their numbers."""
     numbers = set[int]()
     for number, raw_line in enumerate(lines):
         line = raw_line.strip()

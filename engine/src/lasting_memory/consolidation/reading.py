@@ -99,7 +99,10 @@ async def _read_files(
     """Give a draft the files that the model works on, of a dream also its conversations, and of a
     text that was brought the part that is read.
     """
-    undecided = [proposal for proposal in stored.memory.proposals if proposal.changes]
+    undecided = list[Proposal]()
+    for proposal in stored.memory.proposals:
+        if proposal.changes:
+            undecided.append(proposal)
     if draft.record.kind == "dream":
         # Its draft is what the model works on. Lines of old conversations may have expired by now.
         draft.expired = replace(stored.expired, written={})
@@ -129,7 +132,8 @@ def _expired_in(d: Deployment, items: Sequence[Item]) -> ExpiredLines:
     written = dict[str, Mapping[str, str]]()
     for item in items:
         # Of several files with this key the first counts.
-        if profile is None and item.key == _PROFILE_KEY:
+        is_profile = item.key == _PROFILE_KEY
+        if is_profile and profile is None:
             profile = text_of(item)
         times = ends.times_of_file(item)
         if times:
@@ -148,7 +152,9 @@ def _check_room(undecided: Sequence[Proposal]) -> None:
 async def _with_proposals(
     memory: Memory, files: Mapping[str, FileData], proposals: Sequence[Proposal]
 ) -> Mapping[str, FileData]:
-    """The files as they are once these proposals are accepted."""
+    """The files as they are once these proposals are accepted. A change that cannot be made any more
+    is left out.
+    """
     for proposal in proposals:
         files = await platform.in_thread(
             memory.applied, files, proposal.changes, proposal.author, skip=True
@@ -165,7 +171,7 @@ async def _choose_conversations(draft: Draft, marks: Marks, client: LangGraphCli
     Raises `NothingToDoError` if nothing is new, and notes in the store until when that holds.
     """
     memory = draft.memory
-    due, draft.reading_ops = await due_by(
+    due, reading_ops = await due_by(
         marks,
         memory.deployment,
         client.threads,
@@ -174,16 +180,18 @@ async def _choose_conversations(draft: Draft, marks: Marks, client: LangGraphCli
         began=memory.began,
         runs=client.runs,
     )
+    draft.reading_ops = reading_ops
     draft.shown = await platform.in_thread(batch, due, draft.rules.batch_tokens)
     if not draft.shown:
-        ops = draft.reading_ops
-        await journal.put_unless_forgotten(memory.store, ops, memory.began)
+        await journal.put_unless_forgotten(memory.store, reading_ops, memory.began)
         raise NothingToDoError(NOTHING_NEW)
     draft.more = _are_more_due(due, draft.shown)
 
 
 def _are_more_due(due: Sequence[Due], shown: Sequence[Due]) -> bool:
-    """Whether conversations are left for the next run, not counting those that were undone."""
+    """Whether conversations are left for the next run: more are due, not counting those that were
+    undone, than are shown whole.
+    """
     waiting = 0
     for item in due:
         if not item.position.undone:
@@ -259,7 +267,7 @@ async def _read_memory(draft: Draft) -> str:
 async def _part_of(messages: Sequence[AnyMessage]) -> Part:
     """The part of a text that is the run's input.
 
-    Raises `NothingToDoError` if the input is anything else, such as that of a run that goes on.
+    Raises `NothingToDoError` if the input is anything else: the person has to send the text again.
     """
     if len(messages) != 1:
         raise NothingToDoError(INTERRUPTED)
@@ -319,10 +327,10 @@ async def _begin_reading(draft: Draft, part: Part, undecided: Sequence[Proposal]
     if proposals.of_text:
         earlier = proposals.of_text[-1]
     files = await memory.read()
-    proposals_below = [*proposals.others, *decided_before]
-    base = await _with_proposals(memory, files, proposals_below)
-    older = [proposal.id for proposal in proposals.of_other_texts]
-    draft.reading = Reading(part, base, earlier, older)
+    assumed = [*proposals.others, *decided_before]
+    base = await _with_proposals(memory, files, assumed)
+    older_ids = [proposal.id for proposal in proposals.of_other_texts]
+    draft.reading = Reading(part, base, earlier, older=older_ids)
     draft.base = base
     if earlier:
         draft.base = await _with_proposals(memory, base, [earlier])

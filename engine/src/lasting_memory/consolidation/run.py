@@ -108,6 +108,9 @@ def build_consolidation_agent(
     editor = build_editor(d, model)
 
     async def consolidate(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
+        """One run: of a script, of an operator for everybody who is due, or of one person. Returns
+        the state with the run's answer.
+        """
         _check_limit()
         if not identity.on_server(runtime):
             return await _edit_for_script(editor, state["messages"])

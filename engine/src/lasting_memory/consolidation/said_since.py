@@ -20,10 +20,12 @@ _RUNS = 100
 async def said_since(
     client: LangGraphClient, thread_ids: Sequence[str], owned: Sequence[dict[str, str]], since: str
 ) -> list[Dated]:
-    """What the person said in these conversations after a time, in ISO format, UTC.
+    """What the person said in these conversations after the time `since`, each message with its
+    time. Times are in ISO format, UTC.
 
-    That is the last message of each run's input, as long as it is still in its conversation. Only
-    threads count that have one of the metadata in `owned`.
+    The messages are the last ones of each run's input, as long as they are still in their
+    conversation. Of a conversation the newest runs are read. Only threads count that have one of
+    the metadata in `owned`.
     """
     messages = list[Dated]()
     fields = ["thread_id", "values"]

@@ -139,9 +139,11 @@ def _lines_with(wanted: Collection[str], text: str) -> list[str]:
 
 
 async def confirm_lines_in_memory(draft: Draft) -> None:
-    """Confirm the unconfirmed lines of memory that the person said in a batch's conversations.
+    """Confirm the unconfirmed lines of memory that the person said in a batch's conversations. Their
+    files get a revision with the same text.
 
-    Raises `ValueError` as `Folder.change`.
+    A dry run confirms nothing, and neither does a text that was brought. Raises `ValueError` as
+    `Folder.change`.
     """
     if draft.record.dry_run or draft.reading:
         return
