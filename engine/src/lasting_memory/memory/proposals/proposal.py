@@ -20,7 +20,7 @@ from lasting_memory.memory import journal
 from lasting_memory.memory.journal import Began
 from lasting_memory.memory.one_fact import Fact
 from lasting_memory.memory.proposals.changes import Changed, diffs
-from lasting_memory.memory.proposals.proposal_kinds import ProposalKind, rules_of
+from lasting_memory.memory.proposals.proposal_kinds import rules_of
 from lasting_memory.memory.sources import entry_of, text_of
 from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import namespaces
