@@ -56,12 +56,12 @@ class ChangedThread(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NewTurns:
-    """What threads have that is new: those with new turns, and the present positions of those
-    without any, by id.
+    """What threads have that is new: their new turns, and the present positions of those without
+    any, by id.
     """
 
     due: list[Due] = field(default_factory=list)
-    nothing_new: Positions = field(default_factory=Positions)
+    without_new_turns: Positions = field(default_factory=Positions)
 
 
 # --- What is due
@@ -144,8 +144,8 @@ async def due_by(
         unread = unread[_READ_AT_ONCE:]
         positions = {item.thread_id: item.position for item in page}
         found = await read_new_turns(threads, owned, positions, kept_out)
-        if found.nothing_new:
-            await put_positions(store, owner.actor, found.nothing_new, began)
+        if found.without_new_turns:
+            await put_positions(store, owner.actor, found.without_new_turns, began)
         for item in found.due:
             due.append(item)
             tokens += item.tokens
@@ -196,7 +196,7 @@ def _new_turns(
                 new.append(turn)
         if not new:
             position = replace(position, updated_at=talk.updated_at, undone=0, failed=0)
-            found.nothing_new[talk.thread_id] = position
+            found.without_new_turns[talk.thread_id] = position
             continue
         part = replace(talk, turns=tuple(new))
         messages = _messages_of(thread)
