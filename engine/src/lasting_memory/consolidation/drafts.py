@@ -41,7 +41,7 @@ from lasting_memory.consolidation.stored_memory import StoredMemory
 from lasting_memory.consolidation.taken_back import (
     Dated,
     Differences,
-    Name,
+    LineKey,
     shown_lines,
     taken_back_by,
 )
@@ -195,8 +195,8 @@ class Draft:
         return await self._taken_back_by(end_differences, stored)
 
     async def _taken_back_by(
-        self, compare: Differences[Name], stored: StoredMemory
-    ) -> dict[Name, Dated]:
+        self, compare: Differences[LineKey], stored: StoredMemory
+    ) -> dict[LineKey, Dated]:
         """As `taken_back`, with one of the comparisons of lines."""
         declined = list[Declined]()
         for proposal in stored.proposals:

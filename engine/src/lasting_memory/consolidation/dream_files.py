@@ -140,11 +140,11 @@ def _origins_after(
 def _only_present(by_entry: Mapping[str, _Value], key: str, content: str) -> dict[str, _Value]:
     """What is known of a file's entries, without entries that this content of it does not have."""
     present = set(entries(key, content))
-    found = dict[str, _Value]()
+    of_present = dict[str, _Value]()
     for entry, value in by_entry.items():
         if entry in present:
-            found[entry] = value
-    return found
+            of_present[entry] = value
+    return of_present
 
 
 # --- What came of deleted conversations
@@ -195,12 +195,12 @@ def without_threads(stored: StoredDream, deleted_ids: Collection[str]) -> DreamU
 
 def _entries_from(file: DreamFile, thread_ids: set[str]) -> set[str]:
     """The entries of a file that have one of these conversations among their origins."""
-    found = set[str]()
+    entries_from = set[str]()
     for entry, origins in file.origins.items():
         if thread_ids.isdisjoint(origins):
             continue
-        found.add(entry)
-    return found
+        entries_from.add(entry)
+    return entries_from
 
 
 def _without_entries(key: str, file: DreamFile, dropped: set[str]) -> DreamFile | None:

@@ -63,13 +63,13 @@ async def unread_turns(
     kept_out: KeptOut,
 ) -> NewTurns:
     """What the owner's conversations with these positions, by id, have that is new."""
-    found = NewTurns()
+    new_turns = NewTurns()
     owned = owned_by(owner.actor, deployment.agents)
     for page in _pages(positions):
-        found_in_page = await read_new_turns(threads, owned, page, kept_out)
-        found.due.extend(found_in_page.due)
-        found.without_new_turns.update(found_in_page.without_new_turns)
-    return found
+        new_turns_of_page = await read_new_turns(threads, owned, page, kept_out)
+        new_turns.due.extend(new_turns_of_page.due)
+        new_turns.without_new_turns.update(new_turns_of_page.without_new_turns)
+    return new_turns
 
 
 def _pages(positions: Mapping[str, Position]) -> Iterator[Positions]:
@@ -190,8 +190,8 @@ async def estimate(
     tokens_said = 0
     messages = 0
     for page in _pages(unread):
-        found = await read_new_turns(threads, owned, page, kept_out)
-        for item in found.due:
+        new_turns = await read_new_turns(threads, owned, page, kept_out)
+        for item in new_turns.due:
             tokens_said += item.tokens
             messages += len(item.conversation.turns)
     rules = deployment.consolidation or DEFAULT_CONSOLIDATION

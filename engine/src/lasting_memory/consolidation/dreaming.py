@@ -123,12 +123,12 @@ async def _choose_conversations(
     while unread and not draft.shown:
         positions = dict(unread[:MOST_SHOWN])
         unread = unread[MOST_SHOWN:]
-        found = await unread_turns(
+        new_turns = await unread_turns(
             draft.deployment, client.threads, draft.owner, positions, kept_out
         )
-        loaded.without_new_turns.update(found.without_new_turns)
+        loaded.without_new_turns.update(new_turns.without_new_turns)
         max_tokens = draft.rules.batch_tokens
-        draft.shown = await platform.in_thread(batch, found.due, max_tokens)
+        draft.shown = await platform.in_thread(batch, new_turns.due, max_tokens)
 
 
 async def _put(draft: Draft, dream: Dream, update: DreamUpdate) -> None:
