@@ -70,8 +70,8 @@ class Spoken:
 def after_batch(
     stored: StoredDream, changed: Iterable[Changed], sources: Sources, spoken: Spoken
 ) -> tuple[FileUpdates, set[str]]:
-    """The files that a batch of conversations changes, and the ids of the conversations of which it
-    takes entries out. Blocks.
+    """The files that a batch of conversations changes, None for one that goes, and the ids of the
+    conversations of which it takes entries out. Blocks.
 
     `changed` are the changes of the dream's files; `sources` say who vouches for what is new.
     """

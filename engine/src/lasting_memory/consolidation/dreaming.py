@@ -352,7 +352,7 @@ async def _finish(draft: Draft, loaded: LoadedDream, client: LangGraphClient) ->
     stored = await read_stored_memory(draft.memory)
     proposals = stored.proposals
     await _check_room(draft, proposals)
-    result = await _result(draft, loaded, stored)
+    result = await _result_for_today(draft, loaded, stored)
     # A run that died may have proposed it.
     ids = [proposal.id for proposal in proposals]
     is_proposed = any(proposal_id.startswith(dream.proposal_id) for proposal_id in ids)
@@ -404,7 +404,7 @@ async def _check_room(draft: Draft, proposals: Sequence[Proposal]) -> None:
         raise NothingToDoError(NO_DREAM)
 
 
-async def _result(draft: Draft, loaded: LoadedDream, stored: StoredMemory) -> Result:
+async def _result_for_today(draft: Draft, loaded: LoadedDream, stored: StoredMemory) -> Result:
     """What the dream's files would change of today's memory, without lines that were taken back
     since the dream began.
     """

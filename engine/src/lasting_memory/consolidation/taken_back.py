@@ -247,7 +247,9 @@ class Comparison:
         return Facts(lines, self._language, self._rules)
 
     def returning(self, lines: Mapping[Key, str]) -> dict[Key, Dated]:
-        """Those of these new lines that bring back a line that is gone, each with that line."""
+        """Those of these new lines that bring back a line that is gone, each with that line: they have
+        enough of its words, and neither memory nor the person since says it so.
+        """
         new = self._facts(lines)
         returning_lines = dict[Key, Dated]()
         for key_gone, fact in self._facts_gone.words.items():
