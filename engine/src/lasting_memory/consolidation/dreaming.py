@@ -72,10 +72,11 @@ CAPPED = "The agreed number of tokens is used; what would change by then is prop
 
 
 async def choose(draft: Draft, marks: Marks, client: LangGraphClient) -> None:
-    """Fill a run's draft with the next batch of the dream, and with the dream's files. If nothing is left to read, or
-    the tokens are used, it proposes what the dream would change.
+    """Fill a run's draft with the next batch of the dream, and with the dream's files. If nothing is
+    left to read, or the tokens are used, it proposes what the dream would change, and ends it.
 
-    Raises `NothingToDoError` where there is no dream to go on with, or it ended with this.
+    Raises `NothingToDoError`, with the run's answer, where there is no dream to go on with, or
+    nothing more to read.
     """
     if not draft.deployment.has_dream:
         raise NothingToDoError(NO_DREAM)
@@ -340,8 +341,14 @@ async def _count_failure(draft: Draft, client: LangGraphClient) -> None:
 
 
 async def _finish(draft: Draft, loaded: LoadedDream, client: LangGraphClient) -> str:
-    """Propose what the dream's files would change of today's memory, and end the dream. Returns the
-    run's answer. Raises `NothingToDoError` where the dream is over by now, or has to wait.
+    """Propose what the dream's files would change of today's memory, and end the dream.
+
+    Returns the run's answer: `DONE` or `CAPPED`, or `SAME` if nothing would change. `NO_DREAM` where
+    it does not end: memory refuses the proposal, and the dream waits; or a conversation was deleted
+    meanwhile, and the dream goes on.
+
+    Raises `NothingToDoError` where the dream is over by now, or waits until the person has decided
+    about other proposals.
     """
     is_anything_left = bool(loaded.unread())
     dream = loaded.dream
@@ -356,12 +363,12 @@ async def _finish(draft: Draft, loaded: LoadedDream, client: LangGraphClient) ->
     # A run that died may have proposed it.
     ids = [proposal.id for proposal in proposals]
     is_proposed = any(proposal_id.startswith(dream.proposal_id) for proposal_id in ids)
+    if not is_proposed and not result.changed:
+        ended = replace(dream, status="ended", reason=reason or "same")
+        record = draft.record.ended("done")
+        await _end(draft, ended, record)
+        return SAME
     if not is_proposed:
-        if not result.changed:
-            ended = replace(dream, status="ended", reason=reason or "same")
-            record = draft.record.ended("done")
-            await _end(draft, ended, record)
-            return SAME
         is_proposed = await _propose(draft, dream, result, proposals)
     if not is_proposed:
         # The files stay, for the person to make room and go on.
