@@ -28,7 +28,7 @@ from lasting_memory.consolidation import (
     stop_dream,
 )
 from lasting_memory.consolidation import run as run_module
-from lasting_memory.consolidation.dream_draft import Spoken
+from lasting_memory.consolidation.dream_files import Spoken
 from lasting_memory.consolidation.dream_threads import CALL_TOKENS
 from lasting_memory.consolidation.dreaming import tokens_spent
 from lasting_memory.consolidation.dreams import Dream

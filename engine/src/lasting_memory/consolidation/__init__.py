@@ -21,8 +21,8 @@ read. `old_conversations.py` deletes what is too old. `brought/` reads the texts
 along, `bringing.py` says what becomes of them.
 
 A dream builds memory anew from all conversations: `dream_start.py` begins it, `dreams.py` stores how
-far it is and its draft, `dreaming.py` is its part of a run, `dream_threads.py` finds what it reads,
-`dream_draft.py` changes its draft, `dream_result.py` compares that with today's memory.
+far it is and its files, `dreaming.py` is its part of a run, `dream_threads.py` finds what it reads,
+`dream_files.py` changes its files, `dream_result.py` compares them with today's memory.
 """
 
 from lasting_memory.consolidation.batch import CHARS_PER_TOKEN
@@ -36,7 +36,7 @@ from lasting_memory.consolidation.brought import (
     proposal_id,
     read,
 )
-from lasting_memory.consolidation.dream_draft import drop_threads, erase_from_dream
+from lasting_memory.consolidation.dream_files import drop_threads, erase_from_dream
 from lasting_memory.consolidation.dream_start import (
     estimate_dream,
     go_on_with_dream,

@@ -45,49 +45,49 @@ def end_differences(change: Changed) -> tuple[DatedLines, DatedLines]:
 
 def _not_among(lines: DatedLines, others: DatedLines) -> DatedLines:
     """The lines that are not among the others."""
-    found = DatedLines()
-    for name, line in lines.items():
-        if name not in others:
-            found[name] = line
-    return found
+    not_among = DatedLines()
+    for dated_key, line in lines.items():
+        if dated_key not in others:
+            not_among[dated_key] = line
+    return not_among
 
 
 def ends_returning(
     changes: Iterable[Changed],
-    now: Mapping[str, str],
-    taken: Mapping[DatedKey, Dated],
-    said: Sequence[Dated],
+    present_texts: Mapping[str, str],
+    taken_lines: Mapping[DatedKey, Dated],
+    messages: Sequence[Dated],
     rules: Consolidation = DEFAULT_CONSOLIDATION,
 ) -> Findings:
-    """The new lines that bring back one of the lines with an end that were `taken` back, which the
+    """The new lines that bring back one of the lines with an end that were taken back, and that the
     person has not said again since. Memory has the fact with another end. Each finding names the
     line that it brings back.
 
-    `now` has the texts of the present files, by key; `said` what the person said since they first
-    took something back. Blocks.
+    `present_texts` has the texts of the present files, by key; `messages` what the person said since
+    they first took something back. Blocks.
     """
-    if not taken:
+    if not taken_lines:
         return {}
-    present = _dated_lines(now.values())
+    present = _dated_lines(present_texts.values())
     present_facts = dict[Key, str]()
-    for name, line in present.items():
-        present_facts[name.key] = line
+    for dated_key, line in present.items():
+        present_facts[dated_key.key] = line
     findings = Findings()
     for change in changes:
         _, added = end_differences(change)
         suspects = dict[Key, str]()
-        gone = dict[Key, Dated]()
-        for name, line in added.items():
-            if name not in taken:
+        gone_lines = dict[Key, Dated]()
+        for dated_key, line in added.items():
+            if dated_key not in taken_lines:
                 continue
-            is_in_memory = name in present
-            has_other_end = name.key in present_facts and not is_in_memory
+            is_in_memory = dated_key in present
+            has_other_end = dated_key.key in present_facts and not is_in_memory
             if has_other_end:
-                suspects[name.key] = line
-                gone[name.key] = taken[name]
+                suspects[dated_key.key] = line
+                gone_lines[dated_key.key] = taken_lines[dated_key]
         if not suspects:
             continue
-        comparison = Comparison(present_facts, gone, said, rules)
+        comparison = Comparison(present_facts, gone_lines, messages, rules)
         for key, line_gone in comparison.returning(suspects).items():
             finding = finding_of(line_gone)
             findings[change.path, key] = finding
@@ -100,6 +100,6 @@ def _dated_lines(texts: Iterable[str]) -> DatedLines:
     files = [("", text) for text in texts]
     for key, line in fact_lines(files):
         end = end_of(line)
-        name = DatedKey(key, end)
-        dated_lines.setdefault(name, line)
+        dated_key = DatedKey(key, end)
+        dated_lines.setdefault(dated_key, line)
     return dated_lines

@@ -96,7 +96,8 @@ async def _raise(draft: Draft, record: Record) -> None:
 async def _carry_out(
     draft: Draft, verdict: Verdict, record: Record, *, is_overtaken: bool
 ) -> _Outcome:
-    """Do with the changes what the verdict says. `record` is that of a run that ends well.
+    """Do with the changes what the verdict says. Returns what was done; the record and the positions
+    are not kept yet. `record` is that of a run that ends well.
 
     `is_overtaken`: another run has read one of the conversations meanwhile. A dry run changes
     nothing.

@@ -41,7 +41,7 @@ from lasting_memory.consolidation.stored_memory import StoredMemory
 from lasting_memory.consolidation.taken_back import (
     Dated,
     Differences,
-    Name,
+    LineKey,
     shown_lines,
     taken_back_by,
 )
@@ -195,8 +195,8 @@ class Draft:
         return await self._taken_back_by(end_differences, stored)
 
     async def _taken_back_by(
-        self, compare: Differences[Name], stored: StoredMemory
-    ) -> dict[Name, Dated]:
+        self, compare: Differences[LineKey], stored: StoredMemory
+    ) -> dict[LineKey, Dated]:
         """As `taken_back`, with one of the comparisons of lines."""
         declined = list[Declined]()
         for proposal in stored.proposals:
@@ -229,10 +229,10 @@ class Draft:
 
     # --- What the model reads, and works on
 
-    def show(self, talk: str, taken: Sequence[Dated]) -> None:
-        """Have the model read a batch, which is given as text. Blocks.
+    def show(self, talk: str, taken_lines: Sequence[Dated]) -> None:
+        """Have the model read a batch, which is given as text: it becomes the draft's `text`. Blocks.
 
-        With it come the topic files that have most words in common, and the lines that were `taken`
+        With it come the topic files that have most words in common, and the lines that were taken
         back.
         """
         sections_shown = [talk]
@@ -243,8 +243,8 @@ class Draft:
             max_bytes = self.deployment.limits.memory_block_bytes
             block, _ = sections(files, max_bytes)
             sections_shown.append(f"# Files about the same\n\n{block}")
-        if taken:
-            lines = shown_lines(taken, self.said)
+        if taken_lines:
+            lines = shown_lines(taken_lines, self.said)
             sections_shown.append(f"# Taken back\n\n{lines}")
         self.text = "\n\n".join(sections_shown)
 

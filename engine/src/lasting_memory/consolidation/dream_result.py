@@ -1,8 +1,9 @@
-"""What a dream would change of today's memory, line by line: what is new, what would go and why.
+"""What a dream's files would change of today's memory, line by line: what is new, what would go and
+why.
 
 A line, or a field of a JSON object, is *rebuilt* if the journal says that consolidation or the agent
-wrote it, in conversations that the dream has read whole: the draft should say it again. It goes only
-if the draft does not. Everything else stays: what the person wrote by hand, what they brought, what
+wrote it, in conversations that the dream has read whole: the dream should say it again. It goes only
+if the dream does not. Everything else stays: what the person wrote by hand, what they brought, what
 is older than its file's history.
 
 Files are given by key; their *histories* by key, too, each with the newest revision first.
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 
 from deepagents.backends.protocol import FileData
 
-from lasting_memory.consolidation.dreams import DraftFile
+from lasting_memory.consolidation.dreams import DreamFile, DreamFiles
 from lasting_memory.consolidation.expired_lines import ExpiredLines
 from lasting_memory.consolidation.facts import (
     Facts,
@@ -38,13 +39,13 @@ from lasting_memory.memory.proposals import (
 from lasting_memory.memory.sources import entries, vouch_new_by
 from lasting_memory.words import words as words_of
 
-# Why a line goes, in a word for which the page has a sentence: the draft does not say it. The other
-# reason is `REWORDED`: the draft says it in other words.
+# Why a line goes, in a word for which the page has a sentence: the dream does not say it. The other
+# reason is `REWORDED`: the dream says it in other words.
 NOT_AGAIN = "not_again"
 # Who writes what is said in conversations.
 _FROM_CONVERSATIONS = frozenset({"consolidation", "agent", "subagent"})
 _SKILLS = "/skills/"
-_EMPTY = DraftFile("")
+_NO_FILE = DreamFile("")
 # Values of a field that says nothing.
 _EMPTY_VALUES: Sequence[Any] = (None, "", [], {})
 
@@ -72,16 +73,16 @@ class Result(NamedTuple):
     origins: _Indexes
 
 
-# --- The beginning of a draft
+# --- The first files of a dream
 
 
-def first_draft(
+def first_files(
     files: Mapping[str, FileData], histories: Histories, thread_ids: Collection[str]
-) -> dict[str, DraftFile]:
-    """The draft with which a dream begins: today's texts without what came of these conversations,
+) -> DreamFiles:
+    """The files with which a dream begins: today's texts without what came of these conversations,
     which are all that the dream will read. Blocks.
     """
-    draft = dict[str, DraftFile]()
+    first = DreamFiles()
     for key, content in texts(files).items():
         history = histories.get(key, ())
         if key.endswith(".json"):
@@ -92,8 +93,8 @@ def first_draft(
             lines = _without_lines(content, numbers)
             staying = "\n".join(lines)
         if staying.strip():
-            draft[key] = DraftFile(staying)
-    return draft
+            first[key] = DreamFile(staying)
+    return first
 
 
 def _without_lines(content: str, numbers: Collection[int]) -> list[str]:
@@ -124,49 +125,49 @@ def _without_fields(content: str, names: Collection[str]) -> str:
 def result_of(
     files: Mapping[str, FileData],
     histories: Histories,
-    draft: Mapping[str, DraftFile],
+    dream_files: Mapping[str, DreamFile],
     *,
     read: Collection[str],
     expired: ExpiredLines,
     rules: Consolidation = DEFAULT_CONSOLIDATION,
 ) -> Result:
-    """What would change of today's files, if the draft took the place of what it has rebuilt. `read`
-    are the ids of the conversations that were read whole. Blocks.
+    """What would change of today's `files`, if the dream's took the place of what is rebuilt. `read`
+    are the ids of the conversations that the dream has read whole. Blocks.
     """
     today = texts(files)
-    comparison = _Comparison(today, draft, expired, rules)
+    comparison = _Comparison(today, dream_files, expired, rules)
     files_after = dict(files)
     reasons = dict[str, dict[str, str]]()
-    for key in sorted({*today, *draft}):
+    for key in sorted({*today, *dream_files}):
         is_file = key in files
         has_no_text = is_file and key not in today
-        if has_no_text:
+        if has_no_text:  # it stays as it is
             continue
         content = today.get(key, "")
-        drafted = draft.get(key, _EMPTY).content
+        dream_content = dream_files.get(key, _NO_FILE).content
         history = histories.get(key, ())
         if key.endswith(".json"):
             rebuilt_fields = _rebuilt_fields(content, history, read)
             unsaid_fields = comparison.unsaid_fields(content, rebuilt_fields)
-            merged = _merged_fields(content, drafted, unsaid_fields)
+            after = _merged_fields(content, dream_content, unsaid_fields)
         else:
             rebuilt_lines = _rebuilt_lines(key, content, history, read)
             reasons_by_number = comparison.unsaid_lines(content, rebuilt_lines)
-            merged = comparison.merged(content, drafted, reasons_by_number)
+            after = comparison.with_new_facts(content, dream_content, reasons_by_number)
             if reasons_by_number:
                 path = f"/memories{key}"
                 reasons[path] = _reasons_by_line(content, reasons_by_number)
-        if merged == content:
+        if after == content:
             continue
-        if merged or is_file:
-            files_after[key] = FileData(content=merged, encoding="utf-8")
+        if after or is_file:
+            files_after[key] = FileData(content=after, encoding="utf-8")
     changed = changes(files, files_after)
-    origins = _origins(changed, draft)
+    origins = _origins(changed, dream_files)
     threads = _threads_in(origins)
     return Result(
         changed,
         reasons,
-        sources=_sources(changed, draft),
+        sources=_sources(changed, dream_files),
         threads=threads,
         origins=_as_indexes(origins, threads),
     )
@@ -182,29 +183,29 @@ def _reasons_by_line(content: str, reasons_by_number: Mapping[int, str]) -> dict
     return reasons
 
 
-def _sources(changed: Sequence[Changed], draft: Mapping[str, DraftFile]) -> _Sources:
+def _sources(changed: Sequence[Changed], dream_files: Mapping[str, DreamFile]) -> _Sources:
     """Who vouches for the entries that changes add, by path and entry."""
     sources = _Sources()
     for change in changed:
-        drafted = draft.get(change.key, _EMPTY)
-        vouch = vouch_new_by(drafted.sources)
+        dream_file = dream_files.get(change.key, _NO_FILE)
+        vouch = vouch_new_by(dream_file.sources)
         sources[change.path] = added_sources(change, vouch)
     return sources
 
 
-def _origins(changed: Sequence[Changed], draft: Mapping[str, DraftFile]) -> _Origins:
+def _origins(changed: Sequence[Changed], dream_files: Mapping[str, DreamFile]) -> _Origins:
     """The conversations that the entries are from which changes add. Without entries of which that
     is not known.
     """
     origins = _Origins()
     for change in changed:
-        drafted = draft.get(change.key, _EMPTY)
+        dream_file = dream_files.get(change.key, _NO_FILE)
         entries_before = set(entries(change.key, change.before))
         of_path = origins.setdefault(change.path, {})
         for entry in entries(change.key, change.after):
             if entry in entries_before:
                 continue
-            thread_ids = drafted.origins.get(entry)
+            thread_ids = dream_file.origins.get(entry)
             if thread_ids is not None:
                 of_path[entry] = thread_ids
     return origins
@@ -233,36 +234,36 @@ def _as_indexes(origins: _Origins, threads: Sequence[str]) -> dict[str, dict[str
 
 
 class _Comparison:
-    """Compares the facts (`facts.py`) of today's memory with those of a draft, whichever files they
-    are in. A fact is known by its `Key`.
+    """Compares the facts (`facts.py`) of today's memory with those of a dream's files, whichever file
+    they are in. A fact is known by its `Key`.
     """
 
     def __init__(
         self,
         today: Mapping[str, str],
-        draft: Mapping[str, DraftFile],
+        dream_files: Mapping[str, DreamFile],
         expired: ExpiredLines,
         rules: Consolidation,
     ) -> None:
-        """`today` has the texts of today's files. Lines of the draft that are over do not count."""
-        drafted_texts = dict[str, str]()
-        for key, file in draft.items():
-            drafted_texts[key] = expired.current_text(key, file.content)
+        """`today` has the texts of today's files. Lines of the dream that are over do not count."""
+        texts_of_dream = dict[str, str]()
+        for key, file in dream_files.items():
+            texts_of_dream[key] = expired.current_text(key, file.content)
         self._today = facts_of(_files_with_lines(today))
-        self._drafted = facts_of(_files_with_lines(drafted_texts))
+        self._dream_lines = facts_of(_files_with_lines(texts_of_dream))
         facts_of_today = Facts(self._today, rules=rules)
         self._words_of_today = facts_of_today.words
-        self._facts_of_draft = Facts(self._drafted, facts_of_today.language, rules)
+        self._facts_of_dream = Facts(self._dream_lines, facts_of_today.language, rules)
         all_words = list(self._words_of_today.values())
-        all_words += self._facts_of_draft.words.values()
+        all_words += self._facts_of_dream.words.values()
         self._weights = weights_of(all_words)
-        self._words_of_drafted_lines = [frozenset(fact) for fact in self._drafted]
-        # Facts of today's memory that stay: the draft has them word for word, or a fact of the
-        # draft is within them.
+        self._words_of_dream_lines = [frozenset(fact) for fact in self._dream_lines]
+        # Facts of today's memory that stay: the dream has them word for word, or a fact of the
+        # dream is within them.
         self._staying = set[Key]()
-        # Facts of the draft that today's memory has not.
+        # Facts of the dream that today's memory has not.
         self._new = set[Key]()
-        for fact in self._drafted:
+        for fact in self._dream_lines:
             holder = self._holder(fact)
             if holder is None:
                 self._new.add(fact)
@@ -270,12 +271,12 @@ class _Comparison:
                 self._staying.add(holder)
 
     def _holder(self, fact: Key) -> Key | None:
-        """The fact of today's memory that is this one of the draft, or has all of its words; None if
+        """The fact of today's memory that is this one of the dream, or has all of its words; None if
         there is none.
         """
         if fact in self._today:
             return fact
-        words = self._facts_of_draft.words[fact]
+        words = self._facts_of_dream.words[fact]
         if not words:
             return None
         for fact_today, words_today in self._words_of_today.items():
@@ -284,7 +285,7 @@ class _Comparison:
         return None
 
     def unsaid_lines(self, content: str, numbers: Collection[int]) -> dict[int, str]:
-        """Those of a text's lines with these numbers that the draft does not say as they are. Each
+        """Those of a text's lines with these numbers that the dream does not say as they are. Each
         number has its reason: `REWORDED` or `NOT_AGAIN`.
         """
         lines = content.split("\n")
@@ -298,40 +299,40 @@ class _Comparison:
                 continue
             words = self._words_of_today[fact]
             reasons[number] = NOT_AGAIN
-            if self._facts_of_draft.has_fact(words, self._weights):
+            if self._facts_of_dream.has_fact(words, self._weights):
                 reasons[number] = REWORDED
         return reasons
 
     def unsaid_fields(self, content: str, names: Collection[str]) -> set[str]:
-        """Those of these fields of a JSON object whose values no line of the draft says.
+        """Those of these fields of a JSON object whose values no line of the dream says.
 
-        JSON has no lines to give a reason for: what the draft says elsewhere, with whichever words
-        around it, stays.
+        JSON has no lines to give a reason for: what the dream says elsewhere, with whichever words
+        around it, stays. A value without words counts as unsaid.
         """
         fields = _object_in(content) or {}
         unsaid = set[str]()
         for name in names:
             value = str(fields[name])
             words = set(words_of(value))
-            is_said = bool(words) and self._is_in_draft(words)
+            is_said = bool(words) and self._is_in_dream(words)
             if not is_said:
                 unsaid.add(name)
         return unsaid
 
-    def _is_in_draft(self, words: set[str]) -> bool:
-        """Whether a line of the draft has all of these words."""
-        return any(words <= words_of_line for words_of_line in self._words_of_drafted_lines)
+    def _is_in_dream(self, words: set[str]) -> bool:
+        """Whether a line of the dream has all of these words."""
+        return any(words <= words_of_line for words_of_line in self._words_of_dream_lines)
 
-    def merged(self, content: str, drafted: str, removed: Collection[int]) -> str:
+    def with_new_facts(self, content: str, dream_content: str, removed: Collection[int]) -> str:
         """A text of today's memory without the lines with the numbers `removed`, and at its end with
-        what is new in the drafted one. `content` is "" for a file that memory has not.
+        what is new in the dream's text. `content` is "" for a file that memory has not.
 
-        A new fact of two files is put into the first of them only.
+        Each new fact is put in once: then it is no longer new.
         """
         is_new_file = not content
         new = list[str]()
         has_new_fact = False
-        for line in drafted.split("\n"):
+        for line in dream_content.split("\n"):
             fact: Key = ()
             if facts_in(line):  # it is no heading, and no comment
                 fact = key_of(line.strip())
@@ -439,22 +440,22 @@ def _revision_with_value(name: str, value: Any, history: Sequence[Revision]) -> 
     return None
 
 
-def _merged_fields(content: str, drafted: str, replaced: Collection[str]) -> str:
-    """A JSON object of today's memory, in which the fields `replaced` are as in the drafted object,
-    or are left out if it has none, and empty fields are filled from it. Today's text if either text
-    is no object.
+def _merged_fields(content: str, dream_content: str, replaced: Collection[str]) -> str:
+    """A JSON object of today's memory, in which the fields `replaced` are as in the dream's object,
+    or are left out if that has none, and empty fields are filled from it. Today's text if either
+    text is no object.
     """
     fields = _object_in(content or "{}")
-    drafted_fields = _object_in(drafted or "{}")
-    if fields is None or drafted_fields is None:
+    dream_fields = _object_in(dream_content or "{}")
+    if fields is None or dream_fields is None:
         return content
     merged = dict[str, Any]()
     for name, value in fields.items():
         if name not in replaced:
             merged[name] = value
-        elif name in drafted_fields:
-            merged[name] = drafted_fields[name]
-    for name, value in drafted_fields.items():
+        elif name in dream_fields:
+            merged[name] = dream_fields[name]
+    for name, value in dream_fields.items():
         value_today = fields.get(name)
         if value_today in _EMPTY_VALUES:
             merged[name] = value

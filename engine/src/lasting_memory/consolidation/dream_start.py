@@ -11,9 +11,9 @@ from langgraph.store.base import BaseStore
 from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory import platform
-from lasting_memory.consolidation.dream_result import first_draft
+from lasting_memory.consolidation.dream_result import first_files
 from lasting_memory.consolidation.dream_threads import Estimate, estimate, readable
-from lasting_memory.consolidation.dreams import DraftUpdate, Dream, DreamStore
+from lasting_memory.consolidation.dreams import Dream, DreamStore, DreamUpdate
 from lasting_memory.consolidation.kept_out import kept_out_in
 from lasting_memory.consolidation.owners import Owner
 from lasting_memory.consolidation.schedule import Trigger, start
@@ -39,8 +39,8 @@ async def estimate_dream(
 
 
 async def start_dream(memory: Memory, client: LangGraphClient, owner: Owner, cap: int) -> bool:
-    """Begin a dream of at most `cap` tokens, with a draft of what the person wrote by hand, and plan
-    its first run.
+    """Begin a dream of at most `cap` tokens with what the person wrote by hand, and plan its first
+    run.
 
     Returns whether it did. It does not for who was forgotten since the request came.
     """
@@ -50,7 +50,7 @@ async def start_dream(memory: Memory, client: LangGraphClient, owner: Owner, cap
     files = await platform.in_thread(files_in, file_items)
     histories = await platform.in_thread(journal.histories_in, revisions, deployment.limits)
     changed_at = await readable(deployment, client.threads, owner)
-    draft = await platform.in_thread(first_draft, files, dict(histories), changed_at)
+    first = await platform.in_thread(first_files, files, dict(histories), changed_at)
     now = datetime.now(UTC)
     dream = Dream(
         id=uuid4().hex,
@@ -61,7 +61,7 @@ async def start_dream(memory: Memory, client: LangGraphClient, owner: Owner, cap
         conversations=len(changed_at),
     )
     dreams = DreamStore(memory.store, memory.actor, memory.began)
-    has_begun = await dreams.begin(dream, draft)
+    has_begun = await dreams.begin(dream, first)
     if not has_begun:
         return False
     await _plan(dreams, client, owner)
@@ -77,7 +77,7 @@ async def go_on_with_dream(
     dreams = DreamStore(memory.store, memory.actor, memory.began)
     if dream.status != "reading":
         going_on = replace(dream, status="reading", reason="", failures=0)
-        nothing = DraftUpdate()
+        nothing = DreamUpdate()
         is_put = await dreams.put_progress(going_on, nothing)
         if not is_put:
             return False

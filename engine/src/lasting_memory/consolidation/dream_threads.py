@@ -63,13 +63,13 @@ async def unread_turns(
     kept_out: KeptOut,
 ) -> NewTurns:
     """What the owner's conversations with these positions, by id, have that is new."""
-    found = NewTurns()
+    new_turns = NewTurns()
     owned = owned_by(owner.actor, deployment.agents)
     for page in _pages(positions):
-        found_in_page = await read_new_turns(threads, owned, page, kept_out)
-        found.due.extend(found_in_page.due)
-        found.nothing_new.update(found_in_page.nothing_new)
-    return found
+        new_turns_of_page = await read_new_turns(threads, owned, page, kept_out)
+        new_turns.due.extend(new_turns_of_page.due)
+        new_turns.without_new_turns.update(new_turns_of_page.without_new_turns)
+    return new_turns
 
 
 def _pages(positions: Mapping[str, Position]) -> Iterator[Positions]:
@@ -85,13 +85,13 @@ def _pages(positions: Mapping[str, Position]) -> Iterator[Positions]:
 
 @dataclass(slots=True)
 class LoadedDream:
-    """A dream as a run of it has loaded it, with its draft, and the conversations that there are."""
+    """A dream as a run of it has loaded it, with its files, and the conversations that there are."""
 
     stored: StoredDream
     dream: Dream
     changed_at: Mapping[str, str]  # of each conversation, by id, as `readable`
-    # Conversations that turned out to have nothing new. They are stored with the batch.
-    nothing_new: Positions = field(default_factory=dict)
+    # Conversations that turned out to have no new turns. That is stored with the batch.
+    without_new_turns: Positions = field(default_factory=dict)
 
     def unread(self) -> Positions:
         """The positions of the conversations that are neither read whole nor given up, by id: those
@@ -141,23 +141,23 @@ class LoadedDream:
             left_out=given_up,
         )
 
-    def updates_without_news(self) -> ThreadUpdates:
-        """The updates of the conversations with nothing new: what they replaced before stays."""
+    def updates_without_new_turns(self) -> ThreadUpdates:
+        """The updates of the conversations without new turns: what they replaced before stays."""
         updates = ThreadUpdates()
-        for thread_id, position in self.nothing_new.items():
+        for thread_id, position in self.without_new_turns.items():
             thread = self.stored.thread(thread_id)
             updates[thread_id] = replace(thread, position=position)
         return updates
 
     def sources(self) -> dict[str, Source]:
-        """Who vouches for the entries of the draft, by entry."""
+        """Who vouches for the entries of the dream's files, by entry."""
         sources = dict[str, Source]()
         for file in self.stored.files.values():
             sources.update(file.sources)
         return sources
 
     def files(self) -> dict[str, FileData]:
-        """The draft's files, by key."""
+        """The dream's files, by key, as memory has files."""
         files = dict[str, FileData]()
         for key, file in self.stored.files.items():
             files[key] = FileData(content=file.content, encoding="utf-8")
@@ -190,8 +190,8 @@ async def estimate(
     tokens_said = 0
     messages = 0
     for page in _pages(unread):
-        found = await read_new_turns(threads, owned, page, kept_out)
-        for item in found.due:
+        new_turns = await read_new_turns(threads, owned, page, kept_out)
+        for item in new_turns.due:
             tokens_said += item.tokens
             messages += len(item.conversation.turns)
     rules = deployment.consolidation or DEFAULT_CONSOLIDATION

@@ -1,9 +1,9 @@
-"""What a run of a dream does: it reads the next batch of the person's conversations into the draft
-of their dream. Where nothing is left to read, it proposes what the draft would change of today's
-memory.
+"""What a run of a dream does: it has the model read the next batch of the person's conversations,
+and keeps what it makes of them in the dream's files. Where nothing is left to read, it proposes what
+these files would change of today's memory.
 
-`Draft` (`drafts.py`) is what one run works on. The dream with its draft, which all of its runs work
-on, is `LoadedDream` here.
+What one run works on is its `Draft` (`drafts.py`), with a copy of the dream's files. What all runs
+of the dream work on is in the store (`dreams.py`), and is here a `LoadedDream`.
 """
 
 import logging
@@ -17,7 +17,7 @@ from lasting_memory import platform
 from lasting_memory.consolidation import guard
 from lasting_memory.consolidation.batch import CHARS_PER_TOKEN, batch
 from lasting_memory.consolidation.drafts import Draft
-from lasting_memory.consolidation.dream_draft import Spoken, after_batch, without_threads
+from lasting_memory.consolidation.dream_files import Spoken, after_batch, without_threads
 from lasting_memory.consolidation.dream_result import Result, result_of
 from lasting_memory.consolidation.dream_threads import (
     CALL_TOKENS,
@@ -27,9 +27,9 @@ from lasting_memory.consolidation.dream_threads import (
     unread_turns,
 )
 from lasting_memory.consolidation.dreams import (
-    DraftUpdate,
     Dream,
     DreamStore,
+    DreamUpdate,
     ReadThread,
     Reason,
     StoredDream,
@@ -72,10 +72,11 @@ CAPPED = "The agreed number of tokens is used; what would change by then is prop
 
 
 async def choose(draft: Draft, marks: Marks, client: LangGraphClient) -> None:
-    """Fill a run's draft with the next batch of its person's dream. If nothing is left to read, or
-    the tokens are used, it proposes what the dream would change.
+    """Fill a run's draft with the next batch of the dream, and with the dream's files. If nothing is
+    left to read, or the tokens are used, it proposes what the dream would change, and ends it.
 
-    Raises `NothingToDoError` where there is no dream to go on with, or it ended with this.
+    Raises `NothingToDoError`, with the run's answer, where there is no dream to go on with, or
+    nothing more to read.
     """
     if not draft.deployment.has_dream:
         raise NothingToDoError(NO_DREAM)
@@ -123,17 +124,17 @@ async def _choose_conversations(
     while unread and not draft.shown:
         positions = dict(unread[:MOST_SHOWN])
         unread = unread[MOST_SHOWN:]
-        found = await unread_turns(
+        new_turns = await unread_turns(
             draft.deployment, client.threads, draft.owner, positions, kept_out
         )
-        loaded.nothing_new.update(found.nothing_new)
+        loaded.without_new_turns.update(new_turns.without_new_turns)
         max_tokens = draft.rules.batch_tokens
-        draft.shown = await platform.in_thread(batch, found.due, max_tokens)
+        draft.shown = await platform.in_thread(batch, new_turns.due, max_tokens)
 
 
-async def _put(draft: Draft, dream: Dream, update: DraftUpdate) -> None:
-    """Store how far a dream is, with an update of its draft. Raises `NothingToDoError` where the
-    dream is over by now.
+async def _put(draft: Draft, dream: Dream, update: DreamUpdate) -> None:
+    """Store how far a dream is, with an update of it. Raises `NothingToDoError` where it is over by
+    now.
     """
     is_put = await _dream_store(draft).put_progress(dream, update)
     if not is_put:
@@ -150,8 +151,8 @@ def _dream_store(draft: Draft) -> DreamStore:
 
 
 async def keep_batch(draft: Draft, verdict: Verdict, client: LangGraphClient) -> Record:
-    """Put what a run made of a batch into the dream's draft, and how far its conversations are
-    read, in one step. Returns the run's record, which is logged.
+    """Put what a run made of a batch into the dream's files, and how far its conversations are read,
+    in one step. Returns the run's record, which is logged.
 
     Raises `NothingToDoError` where the dream is over by now, or consolidation was paused. Today's
     memory is left alone, and so are the positions of consolidation.
@@ -159,13 +160,13 @@ async def keep_batch(draft: Draft, verdict: Verdict, client: LangGraphClient) ->
     loaded = draft.dream
     assert loaded is not None  # noqa: S101  # `choose` set it
     dream = _with_tokens(loaded.dream, draft)
-    nothing = DraftUpdate()
+    no_update = DreamUpdate()
     if verdict.problem.startswith(PAUSED):
-        await _put(draft, dream, nothing)
+        await _put(draft, dream, no_update)
         await pause(draft)
         raise NothingToDoError(verdict.problem)
     if await draft.is_any_deleted(client.threads):  # the next run drops what came of them
-        await _put(draft, dream, nothing)
+        await _put(draft, dream, no_update)
         record = draft.record.ended("undone", "One of its conversations was deleted.")
     elif verdict.failure or verdict.problem:
         record = await _set_back(draft, loaded, dream, verdict)
@@ -176,7 +177,7 @@ async def keep_batch(draft: Draft, verdict: Verdict, client: LangGraphClient) ->
 
 
 async def _add_batch(draft: Draft, loaded: LoadedDream, dream: Dream, verdict: Verdict) -> Record:
-    """Put what a batch changes into the dream's draft. Returns the run's record."""
+    """Put what a batch changes into the dream's files. Returns the run's record."""
     texts_by_thread = dict[str, str]()
     for item in draft.shown:
         texts_of_turns = [turn.text for turn in item.conversation.turns]
@@ -186,22 +187,22 @@ async def _add_batch(draft: Draft, loaded: LoadedDream, dream: Dream, verdict: V
         after_batch, loaded.stored, verdict.changed, verdict.sources, spoken
     )
     replaced = sorted(origins_of_removed.difference(texts_by_thread))
-    threads = loaded.updates_without_news()
+    threads = loaded.updates_without_new_turns()
     for item in draft.shown:
         position = item.advanced()
         threads[item.thread_id] = ReadThread(position, replaced)
     messages = draft.messages_shown
     all_messages = dream.messages + messages
     further = replace(dream, failures=0, messages=all_messages)
-    update = DraftUpdate(files, threads)
+    update = DreamUpdate(files, threads)
     await _advance(draft, loaded, further, update)
     conversations = len(draft.shown)
     return draft.record.ended("done", conversations=conversations, messages=messages)
 
 
-async def _advance(draft: Draft, loaded: LoadedDream, dream: Dream, update: DraftUpdate) -> Dream:
-    """Store an update of a dream's draft, and the dream with the numbers of conversations that it
-    then has. Returns this dream. Raises `NothingToDoError` as `_put`.
+async def _advance(draft: Draft, loaded: LoadedDream, dream: Dream, update: DreamUpdate) -> Dream:
+    """Store an update of a dream, and how far it is, with the numbers of conversations that it then
+    has. Returns that. Raises `NothingToDoError` as `_put`.
     """
     loaded.stored = loaded.stored.updated(update)
     counted = loaded.counted(dream)
@@ -230,12 +231,12 @@ def tokens_spent(record: Record, text: str) -> int:
 
 
 async def _set_back(draft: Draft, loaded: LoadedDream, dream: Dream, verdict: Verdict) -> Record:
-    """Note a setback of each of the batch's conversations: they are read again after the others.
-    Returns the run's record.
+    """Count a setback of each of the batch's conversations: they are read again after the others.
+    Returns the run's record, "failed" where the model gave no answer and "undone" otherwise.
 
     Where the model gave no answer again and again, the dream waits for its person.
     """
-    threads = loaded.updates_without_news()
+    threads = loaded.updates_without_new_turns()
     for item in draft.shown:
         thread = loaded.stored.thread(item.thread_id)
         position = item.position
@@ -246,7 +247,7 @@ async def _set_back(draft: Draft, loaded: LoadedDream, dream: Dream, verdict: Ve
             times = position.undone + 1
             position = replace(position, undone=times)
         threads[item.thread_id] = replace(thread, position=position)
-    update = DraftUpdate(threads=threads)
+    update = DreamUpdate(threads=threads)
     if not verdict.failure:
         await _advance(draft, loaded, dream, update)
         return draft.record.ended("undone", verdict.problem)
@@ -284,7 +285,9 @@ async def plan_next(draft: Draft, client: LangGraphClient, seconds: int = 0) -> 
 
 
 async def pause(draft: Draft, reason: Reason = "paused") -> None:
-    """Have the dream of a run wait until its person goes on with it."""
+    """Have the dream of a run wait until its person goes on with it. Nothing happens if it waits
+    already, or is over.
+    """
     dream = await _dream_that_reads(draft)
     if dream is None:
         return
@@ -302,8 +305,8 @@ async def _dream_that_reads(draft: Draft) -> Dream | None:
 
 async def _put_unless_over(draft: Draft, dream: Dream) -> None:
     """Store how far a dream is; nothing where it is over by now."""
-    nothing = DraftUpdate()
-    await _dream_store(draft).put_progress(dream, nothing)
+    no_update = DreamUpdate()
+    await _dream_store(draft).put_progress(dream, no_update)
 
 
 @asynccontextmanager
@@ -322,6 +325,9 @@ async def failures_counted(draft: Draft, client: LangGraphClient) -> AsyncIterat
 
 
 async def _count_failure(draft: Draft, client: LangGraphClient) -> None:
+    """Store that a run of the dream failed, with the tokens that it used, and plan the next one,
+    unless the dream waits then.
+    """
     dream = await _dream_that_reads(draft)
     if dream is None:
         return
@@ -335,33 +341,40 @@ async def _count_failure(draft: Draft, client: LangGraphClient) -> None:
 
 
 async def _finish(draft: Draft, loaded: LoadedDream, client: LangGraphClient) -> str:
-    """Propose what the dream's draft would change of today's memory, and end the dream. Returns the
-    run's answer. Raises `NothingToDoError` where the dream is over by now, or has to wait.
+    """Propose what the dream's files would change of today's memory, and end the dream.
+
+    Returns the run's answer: `DONE` or `CAPPED`, or `SAME` if nothing would change. `NO_DREAM` where
+    it does not end: memory refuses the proposal, and the dream waits; or a conversation was deleted
+    meanwhile, and the dream goes on.
+
+    Raises `NothingToDoError` where the dream is over by now, or waits until the person has decided
+    about other proposals.
     """
     is_anything_left = bool(loaded.unread())
     dream = loaded.dream
     is_capped = is_anything_left and dream.tokens >= dream.cap
     reason: Reason = "cap" if is_capped else ""
-    update = DraftUpdate(threads=loaded.updates_without_news())
+    update = DreamUpdate(threads=loaded.updates_without_new_turns())
     dream = await _advance(draft, loaded, dream, update)
     stored = await read_stored_memory(draft.memory)
     proposals = stored.proposals
     await _check_room(draft, proposals)
-    result = await _result(draft, loaded, stored)
+    result = await _result_for_today(draft, loaded, stored)
     # A run that died may have proposed it.
     ids = [proposal.id for proposal in proposals]
     is_proposed = any(proposal_id.startswith(dream.proposal_id) for proposal_id in ids)
+    if not is_proposed and not result.changed:
+        ended = replace(dream, status="ended", reason=reason or "same")
+        record = draft.record.ended("done")
+        await _end(draft, ended, record)
+        return SAME
     if not is_proposed:
-        if not result.changed:
-            ended = replace(dream, status="ended", reason=reason or "same")
-            record = draft.record.ended("done")
-            await _end(draft, ended, record)
-            return SAME
         is_proposed = await _propose(draft, dream, result, proposals)
     if not is_proposed:
-        # The draft stays, for the person to make room and go on.
+        # The files stay, for the person to make room and go on.
         refused = replace(dream, status="failed", reason="refused")
-        await _put(draft, refused, DraftUpdate())
+        no_update = DreamUpdate()
+        await _put(draft, refused, no_update)
         return NO_DREAM
     if await _is_any_deleted(draft, loaded, client):  # what came of it is not proposed
         await _withdraw(draft, dream)
@@ -398,8 +411,8 @@ async def _check_room(draft: Draft, proposals: Sequence[Proposal]) -> None:
         raise NothingToDoError(NO_DREAM)
 
 
-async def _result(draft: Draft, loaded: LoadedDream, stored: StoredMemory) -> Result:
-    """What the dream's draft would change of today's memory, without lines that were taken back
+async def _result_for_today(draft: Draft, loaded: LoadedDream, stored: StoredMemory) -> Result:
+    """What the dream's files would change of today's memory, without lines that were taken back
     since the dream began.
     """
     files = await platform.in_thread(files_in, stored.files)
@@ -489,8 +502,8 @@ async def _record_of_all_runs(draft: Draft, dream: Dream, result: Result) -> Rec
 
 async def _end(draft: Draft, dream: Dream, record: Record) -> None:
     """Keep the record of a dream that is over, with its numbers of conversations and messages, and
-    delete its draft.
+    delete its files.
     """
     with_numbers = replace(record, conversations=dream.read, messages=dream.messages)
     await draft.keep(with_numbers)
-    await _dream_store(draft).drop_draft(dream)
+    await _dream_store(draft).end(dream)

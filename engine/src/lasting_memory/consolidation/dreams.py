@@ -1,15 +1,16 @@
 """Dreams: a person's memory that is built anew from all of their conversations, by many runs.
 
-A person has one dream. Its *draft* is the memory that it has built so far: files, as memory has
-them. Until it is proposed or ends, all of it is stored in `namespaces.dream`, beside memory:
+A person has one dream. What it has built so far are the *dream's files*, which are like those of
+memory. It is stored in `namespaces.dream`, beside memory:
 
 - the item `state` is the `Dream`, which says how far it is;
-- an item `file <key>` is a file of the draft (`DraftFile`);
+- an item `file <key>` is one of its files (`DreamFile`);
 - an item `thread <id>` says how far it has read a conversation (`ReadThread`);
 - the item `stopped` names the dream that its person stopped, so that a run that is at work does not
   bring it back.
 
-`dream_draft.py` changes the draft, `dream_threads.py` finds the conversations to read.
+Once a dream is over (proposed, or ended without a proposal), only `state` is left. `dream_files.py`
+changes the files, `dream_threads.py` finds the conversations to read.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,21 +27,21 @@ from lasting_memory.memory import journal
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor
 
-# "reading": its runs read conversations. "paused" and "failed": its person may go on with it.
-# "proposed" and "ended": it is over, and has no draft any more.
+# "reading": its runs read conversations. "paused" and "failed": it waits for its person to go on
+# with it. "proposed" and "ended": it is over, and has no files any more.
 Status = Literal["reading", "paused", "proposed", "ended", "failed"]
-# Why it is over, or does not go on, in a word for which the page has a sentence.
+# Why it is over, or waits, in a word for which the page has a sentence.
 Reason = Literal[
     "",
-    "paused",
-    "cap",
-    "same",
-    "stopped",
-    "no_answer",
-    "undecided",
-    "refused",
-    "decided",
-    "deleted",
+    "paused",  # the person paused consolidation
+    "cap",  # its tokens are used
+    "same",  # nothing would change
+    "stopped",  # the person stopped it
+    "no_answer",  # the model gave none, again and again
+    "undecided",  # too many proposals wait for the person
+    "refused",  # memory does not take its proposal
+    "decided",  # the person decided about its proposal
+    "deleted",  # its proposal is gone, as its conversations are
 ]
 
 # The keys of the items.
@@ -52,7 +53,12 @@ _THREAD = "thread "
 
 @dataclass(frozen=True, slots=True)
 class Dream:
-    """How far a dream is. `tokens` are those that it used, of at most `cap`."""
+    """How far a dream is. `tokens` are those that it used, of at most `cap`.
+
+    Of its conversations it counts all (`conversations`), those that are read whole (`read`), and
+    those that are given up, because no batch could be kept (`left_out`); and the `messages` that it
+    has read.
+    """
 
     id: str
     began: str  # in ISO format, UTC
@@ -62,7 +68,7 @@ class Dream:
     tokens: int = 0
     conversations: int = 0
     read: int = 0
-    left_out: int = 0  # conversations from which no batch could be kept
+    left_out: int = 0
     messages: int = 0
     status: Status = "reading"
     reason: Reason = ""
@@ -70,18 +76,18 @@ class Dream:
 
     @property
     def proposal_id(self) -> str:
-        """Of its proposal, and of its record."""
+        """The id of its proposal, and of its record."""
         return f"dream-{self.id}"
 
     @property
     def may_go_on(self) -> bool:
-        """Whether it has a draft that waits to be finished."""
+        """Whether it is not over, and has files."""
         return self.status in {"reading", "paused", "failed"}
 
 
 @dataclass(frozen=True, slots=True)
-class DraftFile:
-    """A file of the draft.
+class DreamFile:
+    """A file of a dream.
 
     `origins` has the ids of the conversations that an entry (`memory.sources.entries`) is from; it
     has no entry that the person wrote by hand. `sources` says who vouches for an entry.
@@ -95,24 +101,24 @@ class DraftFile:
 @dataclass(frozen=True, slots=True)
 class ReadThread:
     """How far a dream has read a conversation. `replaced` are the ids of other conversations whose
-    lines its batches took out of the draft.
+    lines its batches took out of the dream's files.
     """
 
     position: Position = Position()  # noqa: RUF009  # frozen
     replaced: Sequence[str] = ()
 
 
-# Files of a draft are given by key, what is read of conversations by id.
-DraftFiles = dict[str, DraftFile]
+# Files of a dream are given by key, what is read of conversations by id.
+DreamFiles = dict[str, DreamFile]
 ReadThreads = dict[str, ReadThread]
 # None deletes what is stored of one.
-FileUpdates = dict[str, DraftFile | None]
+FileUpdates = dict[str, DreamFile | None]
 ThreadUpdates = dict[str, ReadThread | None]
 
 
 @dataclass(frozen=True, slots=True)
-class DraftUpdate:
-    """The files of a draft that change, and the conversations whose `ReadThread` changes."""
+class DreamUpdate:
+    """What changes of a dream: some of its files, and how far some conversations are read."""
 
     files: FileUpdates = field(default_factory=FileUpdates)
     threads: ThreadUpdates = field(default_factory=ThreadUpdates)
@@ -120,12 +126,12 @@ class DraftUpdate:
 
 @dataclass(frozen=True, slots=True)
 class StoredDream:
-    """What the store has of a person's dream: how far it is, the files of its draft, and what it has
-    read of conversations. `dream` is None if there was none, or it is damaged.
+    """What the store has of a person's dream: how far it is, its files, and what it has read of
+    conversations. `dream` is None if there was none, or it is damaged.
     """
 
     dream: Dream | None
-    files: DraftFiles
+    files: DreamFiles
     threads: ReadThreads
 
     def thread(self, thread_id: str) -> ReadThread:
@@ -133,21 +139,21 @@ class StoredDream:
         thread = self.threads.get(thread_id)
         return thread or ReadThread()
 
-    def updated(self, update: DraftUpdate) -> "StoredDream":
+    def updated(self, update: DreamUpdate) -> "StoredDream":
         """What is stored once this update is."""
         files = _updated(self.files, update.files)
         threads = _updated(self.threads, update.threads)
         return StoredDream(self.dream, files, threads)
 
-    def deletion(self) -> DraftUpdate:
-        """The update that deletes all of the draft."""
+    def deletion(self) -> DreamUpdate:
+        """The update that deletes all files, and what is read."""
         files = FileUpdates.fromkeys(self.files)
         threads = ThreadUpdates.fromkeys(self.threads)
-        return DraftUpdate(files, threads)
+        return DreamUpdate(files, threads)
 
 
 _DREAMS = TypeAdapter(Dream)
-_FILES = TypeAdapter(DraftFile)
+_FILES = TypeAdapter(DreamFile)
 _THREADS = TypeAdapter(ReadThread)
 _Value = TypeVar("_Value")
 
@@ -188,7 +194,7 @@ class DreamStore:
         return _loaded(_DREAMS, item)
 
     async def read(self) -> StoredDream:
-        """The dream with its draft."""
+        """The dream with its files, and what it has read."""
         place = namespaces.dream(self.actor)
         items = await journal.all_items(self.store, place)
         return await platform.in_thread(_stored_dream_in, items)
@@ -200,9 +206,9 @@ class DreamStore:
             return False
         return present.may_go_on
 
-    async def begin(self, dream: Dream, files: Mapping[str, DraftFile]) -> bool:
-        """Store a new dream with the files of its draft, in place of one that is over. Returns
-        whether it did. It does not, too, if a fact was deleted for good since this began.
+    async def begin(self, dream: Dream, files: Mapping[str, DreamFile]) -> bool:
+        """Store a new dream with its first files, in place of one that is over. Returns whether it
+        did. It does not, too, if a fact was deleted for good since this began.
         """
         stored = await self.read()
         update = stored.deletion()
@@ -210,8 +216,8 @@ class DreamStore:
         ops = self._dream_ops(dream, update)
         return await self._put(ops, quotes_facts=True)
 
-    async def put_progress(self, dream: Dream, update: DraftUpdate) -> bool:
-        """Store how far a dream is now, with an update of its draft. Returns whether that stands.
+    async def put_progress(self, dream: Dream, update: DreamUpdate) -> bool:
+        """Store how far a dream is now, with an update of it. Returns whether that stands.
 
         It does not if the dream is over, if another one is in its place or if its person stops it
         meanwhile; nor if the person was forgotten, or a fact deleted for good, since this began.
@@ -227,22 +233,20 @@ class DreamStore:
             return False
         return True
 
-    async def put_draft(self, update: DraftUpdate) -> None:
-        """Store an update of the draft, but nothing about the dream: a run may have come further
-        meanwhile.
-        """
-        ops = self._draft_ops(update)
+    async def put_files(self, update: DreamUpdate) -> None:
+        """Store an update, but not how far the dream is: a run may have come further meanwhile."""
+        ops = self._update_ops(update)
         await self._put(ops)
 
-    async def drop_draft(self, dream: Dream) -> bool:
-        """Store how a dream ended, and delete its draft. Returns whether it did."""
+    async def end(self, dream: Dream) -> bool:
+        """Store how a dream ended, and delete all else of it. Returns whether it did."""
         stored = await self.read()
         update = stored.deletion()
         ops = self._dream_ops(dream, update)
         return await self._put(ops)
 
     async def stop(self, dream: Dream) -> bool:
-        """End a dream at its person's word, and delete its draft. Returns whether it did."""
+        """End a dream at its person's word. Returns whether it did."""
         mark = self._op(_STOPPED, {"id": dream.id})
         is_marked = await self._put([mark])
         if not is_marked:
@@ -259,9 +263,9 @@ class DreamStore:
         return stopped_id == dream.id
 
     async def _end_stopped(self, dream: Dream) -> bool:
-        """Store that its person stopped a dream, as `drop_draft`."""
+        """Store that its person stopped a dream, as `end` does."""
         stopped = replace(dream, status="ended", reason="stopped")
-        return await self.drop_draft(stopped)
+        return await self.end(stopped)
 
     async def _put(self, ops: Sequence[PutOp], *, quotes_facts: bool = False) -> bool:
         """Carry out these operations. Returns whether it did, as `journal.put_unless_forgotten`."""
@@ -269,18 +273,18 @@ class DreamStore:
             self.store, ops, self.began, quotes_facts=quotes_facts
         )
 
-    def _dream_ops(self, dream: Dream, update: DraftUpdate) -> list[PutOp]:
-        """The operations that store a dream, and an update of its draft.
+    def _dream_ops(self, dream: Dream, update: DreamUpdate) -> list[PutOp]:
+        """The operations that store how far a dream is, and an update of it.
 
-        The dream comes last: where a process dies before that, its batch is read once more.
+        The state comes last: where a process dies before that, its batch is read once more.
         """
-        ops = self._draft_ops(update)
+        ops = self._update_ops(update)
         state = _dumped(_DREAMS, dream)
         ops.append(self._op(_STATE, state))
         return ops
 
-    def _draft_ops(self, update: DraftUpdate) -> list[PutOp]:
-        """The operations that store an update of a draft."""
+    def _update_ops(self, update: DreamUpdate) -> list[PutOp]:
+        """The operations that store an update."""
         ops = list[PutOp]()
         for key, file in update.files.items():
             value = _dumped(_FILES, file)
@@ -301,7 +305,7 @@ class DreamStore:
 def _stored_dream_in(items: Iterable[Item]) -> StoredDream:
     """The dream that these items hold. A damaged item is left out: it is read again. Blocks."""
     dream: Dream | None = None
-    files = DraftFiles()
+    files = DreamFiles()
     threads = ReadThreads()
     for item in items:
         if item.key == _STATE:
@@ -346,15 +350,15 @@ async def dream_of(store: BaseStore, actor: Actor) -> Dream | None:
 
 
 async def stop(store: BaseStore, actor: Actor, dream: Dream, began: journal.Began | None) -> bool:
-    """End a dream at its person's word, and delete its draft. Returns whether it did: not for a
-    person who was forgotten since this `began`.
+    """End a dream at its person's word. Returns whether it did: not for a person who was forgotten
+    since this `began`.
     """
     dreams = DreamStore(store, actor, began)
     return await dreams.stop(dream)
 
 
 async def exported_dream(store: BaseStore, actor: Actor) -> dict[str, Any] | None:
-    """A person's dream and its draft, for an export; None without a dream."""
+    """A person's dream with its files, for an export; None without a dream."""
     stored = await DreamStore(store, actor).read()
     dream = stored.dream
     if dream is None:

@@ -56,12 +56,12 @@ class ChangedThread(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NewTurns:
-    """What threads have that is new: those with new turns, and the present positions of those
-    without any, by id.
+    """What threads have that is new: their new turns, and the present positions of those without
+    any, by id.
     """
 
     due: list[Due] = field(default_factory=list)
-    nothing_new: Positions = field(default_factory=Positions)
+    without_new_turns: Positions = field(default_factory=Positions)
 
 
 # --- What is due
@@ -143,10 +143,10 @@ async def due_by(
         page = unread[:_READ_AT_ONCE]
         unread = unread[_READ_AT_ONCE:]
         positions = {item.thread_id: item.position for item in page}
-        found = await read_new_turns(threads, owned, positions, kept_out)
-        if found.nothing_new:
-            await put_positions(store, owner.actor, found.nothing_new, began)
-        for item in found.due:
+        new_turns = await read_new_turns(threads, owned, positions, kept_out)
+        if new_turns.without_new_turns:
+            await put_positions(store, owner.actor, new_turns.without_new_turns, began)
+        for item in new_turns.due:
             due.append(item)
             tokens += item.tokens
     read_to = newest
@@ -178,15 +178,15 @@ async def read_new_turns(
     """
     thread_ids = list(positions)
     fields = ["thread_id", "created_at", "updated_at", "values"]
-    found = await threads_by_id(threads, thread_ids, owned, fields)
-    return await platform.in_thread(_new_turns, found, positions, kept_out)
+    listed = await threads_by_id(threads, thread_ids, owned, fields)
+    return await platform.in_thread(_new_turns, listed, positions, kept_out)
 
 
 def _new_turns(
     threads: Sequence[Mapping[str, Any]], positions: Mapping[str, Position], kept_out: KeptOut
 ) -> NewTurns:
     """What these threads, which the platform has given, have that is new. Blocks."""
-    found = NewTurns()
+    new_turns = NewTurns()
     for thread in threads:
         talk = conversation(thread, speakers=("user", "assistant"))
         position = positions[talk.thread_id]
@@ -196,13 +196,13 @@ def _new_turns(
                 new.append(turn)
         if not new:
             position = replace(position, updated_at=talk.updated_at, undone=0, failed=0)
-            found.nothing_new[talk.thread_id] = position
+            new_turns.without_new_turns[talk.thread_id] = position
             continue
         part = replace(talk, turns=tuple(new))
         messages = _messages_of(thread)
         due = Due(part, position, messages=messages)
-        found.due.append(due)
-    return found
+        new_turns.due.append(due)
+    return new_turns
 
 
 def _messages_of(thread: Mapping[str, Any]) -> list[Any]:

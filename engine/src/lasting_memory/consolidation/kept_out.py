@@ -28,8 +28,8 @@ from lasting_memory.people import identity, namespaces
 from lasting_memory.recall import Conversation, Turn, conversation
 
 # Conversations that a search for a wording finds, and busy ones of a person.
-_FOUND = 20
-_BUSY = 100
+_TALKS_FOUND = 20
+_TALKS_BUSY = 100
 # Wordings of a fact that are searched for.
 _WORDINGS = 10
 # Newest runs of a conversation, among which are those that wait or are at work now.
@@ -132,7 +132,7 @@ async def kept_out_in(items: Iterable[Item], runs: RunsClient | None) -> KeptOut
     """What these items of `namespaces.kept_out` keep out. A hash counts in all conversations,
     because a copy of a conversation has the same turns.
 
-    `runs` say what was being said. None: that is not kept out.
+    `runs` are asked what the runs were sent that were under way. None: that is not kept out.
     """
     hashes = set[str]()
     being_said = dict[str, Collection[str]]()
@@ -185,7 +185,7 @@ async def saying(
             client.threads,
             actor,
             wording,
-            _FOUND,
+            _TALKS_FOUND,
             agents=deployment.agents,
             began=began,
             routes=deployment.routes,
@@ -202,7 +202,7 @@ async def _busy_talks(
 ) -> list[Conversation]:
     """A person's conversations in which a run is at work."""
     busy = await client.threads.search(
-        metadata=asdict(actor), status="busy", limit=_BUSY, select=["thread_id", "metadata"]
+        metadata=asdict(actor), status="busy", limit=_TALKS_BUSY, select=["thread_id", "metadata"]
     )
     talks = list[Conversation]()
     for thread in busy:

@@ -8,7 +8,7 @@ from typing import Any
 from langgraph.store.base import BaseStore, PutOp
 from langgraph_sdk.client import LangGraphClient
 
-from lasting_memory.consolidation.dream_draft import drop_threads
+from lasting_memory.consolidation.dream_files import drop_threads
 from lasting_memory.consolidation.due import changed_in, time_of
 from lasting_memory.consolidation.owners import owner_of
 from lasting_memory.consolidation.sweeping import LOOK_BACK

@@ -74,15 +74,17 @@ class Slots:
         try:
             has_slot = await self._turns.take(person, take, seconds)
             if not is_behind and not is_dry:
-                self._note(person, has_slot=has_slot)
+                self._note_put_off(person, has_slot=has_slot)
             yield has_slot
         finally:
             if slot in self._held:
                 self._held.remove(slot)
                 self._turns.ended(person)
 
-    def _note(self, person: Actor, *, has_slot: bool) -> None:
-        """Note that a person was put off, or no longer is. Forget those who did not come back."""
+    def _note_put_off(self, person: Actor, *, has_slot: bool) -> None:
+        """Note that a person was put off, or, if they have a slot now, no longer is. People who did not
+        come back in time are forgotten.
+        """
         now = monotonic()
         for other, put_off_at in list(self._put_off_at.items()):
             if now - put_off_at > _LEFT_SECONDS:

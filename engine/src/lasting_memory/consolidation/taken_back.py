@@ -56,17 +56,17 @@ class Dated(NamedTuple):
 
 
 # By what a line is known: its `Key`; where ends are compared, its `DatedKey`.
-Name = TypeVar("Name", bound=Hashable)
+LineKey = TypeVar("LineKey", bound=Hashable)
 # Compares the texts of a change: the lines that it takes out, and those that it adds.
-Differences = Callable[[Changed], tuple[Mapping[Name, str], Mapping[Name, str]]]
+Differences = Callable[[Changed], tuple[Mapping[LineKey, str], Mapping[LineKey, str]]]
 
 
-class _Edit(NamedTuple, Generic[Name]):
+class _Edit(NamedTuple, Generic[LineKey]):
     """The lines that an edit took back, those that it added, and when."""
 
     at: str
-    removed: Mapping[Name, str]
-    added: Mapping[Name, str] = MappingProxyType({})
+    removed: Mapping[LineKey, str]
+    added: Mapping[LineKey, str] = MappingProxyType({})
 
 
 # --- What was taken back
@@ -86,13 +86,13 @@ def taken_back(
 
 
 def taken_back_by(
-    compare: Differences[Name],
+    compare: Differences[LineKey],
     histories: Sequence[tuple[str, Sequence[Revision]]],
     declined: Iterable[Declined],
     dropped: Iterable[TakenBack] = (),
-) -> dict[Name, Dated]:
+) -> dict[LineKey, Dated]:
     """As `taken_back`, with another comparison than that of facts. Blocks."""
-    edits = list[_Edit[Name]]()
+    edits = list[_Edit[LineKey]]()
     for path, text, at in dropped:
         change = Changed(path, before=text, after="")
         removed, _ = compare(change)
@@ -108,24 +108,24 @@ def taken_back_by(
     return _replayed(edits)
 
 
-def _replayed(edits: Iterable[_Edit[Name]]) -> dict[Name, Dated]:
+def _replayed(edits: Iterable[_Edit[LineKey]]) -> dict[LineKey, Dated]:
     """What is taken back after these edits, the oldest of which is first."""
-    taken_back = dict[Name, Dated]()
+    taken_back = dict[LineKey, Dated]()
     for edit in edits:
-        for name in edit.added:
-            taken_back.pop(name, None)
-        for name, text in edit.removed.items():
+        for line_key in edit.added:
+            taken_back.pop(line_key, None)
+        for line_key, text in edit.removed.items():
             # What is taken back once more moves to the end.
-            taken_back.pop(name, None)
-            if name in edit.added:
+            taken_back.pop(line_key, None)
+            if line_key in edit.added:
                 continue
-            taken_back[name] = Dated(text, edit.at)
+            taken_back[line_key] = Dated(text, edit.at)
     return taken_back
 
 
 def _edits_of(
-    path: str, revisions: Sequence[Revision], compare: Differences[Name]
-) -> Iterator[_Edit[Name]]:
+    path: str, revisions: Sequence[Revision], compare: Differences[LineKey]
+) -> Iterator[_Edit[LineKey]]:
     """The edits of a file, newest first. Those of authors who do not act at the person's word take
     nothing back, but they may add a line again.
     """
@@ -149,44 +149,47 @@ def _edits_of(
 # --- What comes back
 
 
-def still_gone(taken: Mapping[Key, Dated], now: Mapping[str, str]) -> dict[Key, Dated]:
-    """Those of the lines `taken` back that are gone. A line that was moved to another file is not.
+def still_gone(
+    taken_lines: Mapping[Key, Dated], present_texts: Mapping[str, str]
+) -> dict[Key, Dated]:
+    """Those of the lines that were taken back that are gone. A line that was moved to another file is
+    not.
 
-    `now` has the texts of the present files, by key. Blocks.
+    `present_texts` has the texts of the present files, by key. Blocks.
     """
-    present = facts_of(text_files(now))
-    return _gone(taken, present)
+    present = facts_of(text_files(present_texts))
+    return _gone(taken_lines, present)
 
 
-def _gone(taken: Mapping[Key, Dated], present: Collection[Key]) -> dict[Key, Dated]:
-    """Those of the lines `taken` back that are not among the present ones."""
-    gone = dict[Key, Dated]()
-    for key, line in taken.items():
+def _gone(taken_lines: Mapping[Key, Dated], present: Collection[Key]) -> dict[Key, Dated]:
+    """Those of the lines that were taken back that are not among the present ones."""
+    gone_lines = dict[Key, Dated]()
+    for key, line in taken_lines.items():
         if key in present:
             continue
-        gone[key] = line
-    return gone
+        gone_lines[key] = line
+    return gone_lines
 
 
 def returning(
     changes: Sequence[Changed],
-    now: Mapping[str, str],
-    taken: Mapping[Key, Dated],
-    said: Sequence[Dated],
+    present_texts: Mapping[str, str],
+    taken_lines: Mapping[Key, Dated],
+    messages: Sequence[Dated],
     rules: Consolidation = DEFAULT_CONSOLIDATION,
 ) -> Findings:
-    """The new lines that bring back one of the lines `taken` back, which the person has not said
-    again later. Each finding names the line that it brings back.
+    """The new lines that bring back one of the lines that were taken back, and that the person has
+    not said again later. Each finding names the line that it brings back.
 
-    `now` has the texts of the present files, by key; `said` what the person said since they first
-    took something back. Blocks.
+    `present_texts` has the texts of the present files, by key; `messages` what the person said since
+    they first took something back. Blocks.
     """
-    present = facts_of(text_files(now))
-    gone = _gone(taken, present)
+    present = facts_of(text_files(present_texts))
+    gone_lines = _gone(taken_lines, present)
     added_by_path = _added_by_path(changes)
-    if not gone or not added_by_path:
+    if not gone_lines or not added_by_path:
         return {}
-    comparison = Comparison(present, gone, said, rules)
+    comparison = Comparison(present, gone_lines, messages, rules)
     findings = Findings()
     for path, added in added_by_path.items():
         for key, line_gone in comparison.returning(added).items():
@@ -220,23 +223,23 @@ class Comparison:
     def __init__(
         self,
         present: Mapping[Key, str],
-        gone: Mapping[Key, Dated],
-        said: Sequence[Dated],
+        gone_lines: Mapping[Key, Dated],
+        messages: Sequence[Dated],
         rules: Consolidation,
     ) -> None:
-        lines_gone = _Lines()
-        for key, line in gone.items():
-            lines_gone[key] = line.text
-        all_lines = Facts({**present, **lines_gone})
+        texts_gone = _Lines()
+        for key, line in gone_lines.items():
+            texts_gone[key] = line.text
+        all_lines = Facts({**present, **texts_gone})
         self._language = all_lines.language
         self._rules = rules
-        self._gone = gone
-        self._facts_gone = self._facts(lines_gone)
+        self._gone_lines = gone_lines
+        self._facts_gone = self._facts(texts_gone)
         self._memory = self._facts(present)
         all_words = list(self._facts_gone.words.values())
         all_words += self._memory.words.values()
         self._weights = weights_of(all_words)
-        self._said = said
+        self._messages = messages
         self._sentences_said_after = dict[str, Facts]()  # by time
 
     def _facts(self, lines: Mapping[Key, str]) -> Facts:
@@ -244,11 +247,13 @@ class Comparison:
         return Facts(lines, self._language, self._rules)
 
     def returning(self, lines: Mapping[Key, str]) -> dict[Key, Dated]:
-        """Those of these new lines that bring back a line that is gone, each with that line."""
+        """Those of these new lines that bring back a line that is gone, each with that line: they have
+        enough of its words, and neither memory nor the person since says it so.
+        """
         new = self._facts(lines)
-        found = dict[Key, Dated]()
+        returning_lines = dict[Key, Dated]()
         for key_gone, fact in self._facts_gone.words.items():
-            line_gone = self._gone[key_gone]
+            line_gone = self._gone_lines[key_gone]
             for key in new.keeping(fact, self._weights):
                 words = new.words[key]
                 is_other_line = key != key_gone
@@ -256,8 +261,8 @@ class Comparison:
                     continue
                 if self._is_said_again(fact, words, line_gone.at):
                     continue
-                found[key] = line_gone
-        return found
+                returning_lines[key] = line_gone
+        return returning_lines
 
     def _is_said_instead(self, fact: frozenset[str], words: frozenset[str]) -> bool:
         """Whether a new line with these words says, instead of a fact, the line that memory has in
@@ -296,7 +301,7 @@ class Comparison:
         if known is not None:
             return known
         sentences = list[TextFile]()
-        for message in self._said:
+        for message in self._messages:
             if message.at > at:
                 a_line_each = _SENTENCE_END.sub(r"\1\n", message.text)
                 sentences.append(("", a_line_each))
@@ -308,12 +313,12 @@ class Comparison:
 # --- What the model is shown
 
 
-def shown_lines(taken: Iterable[Dated], said: Iterable[Dated]) -> str:
-    """For the model: the newest lines that were `taken` back, and of what the person `said` since,
-    with their times.
+def shown_lines(taken_lines: Iterable[Dated], messages: Iterable[Dated]) -> str:
+    """For the model: the newest lines that were taken back, and the newest messages of the person
+    since, with their times.
     """
     parts = list[str]()
-    for lines in (taken, said):
+    for lines in (taken_lines, messages):
         listed = _listed(lines)
         if listed:
             parts.append(listed)

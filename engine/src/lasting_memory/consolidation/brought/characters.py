@@ -7,9 +7,11 @@ import unicodedata
 from lasting_memory.consolidation.facts import JOINERS, is_plain
 
 TITLE_CHARS = 120
+# A tag, with "/" as its first group if it closes and its name as the second; or one end of a comment.
 TAG = re.compile(
     r"<(/?)([a-zA-Z][a-zA-Z0-9]{0,20})(?:[\s/][^<>]{0,4000})?>|<!--|-->|<![a-zA-Z][^<>]{0,200}>"
 )
+# Elements between which a line breaks, and those within a line.
 BREAKS = frozenset({
     "p", "div", "br", "ul", "ol", "tr", "table", "section", "article", "pre", "blockquote", "dl", "dt", "dd", "hr",
 })  # fmt: skip
@@ -42,20 +44,23 @@ def one_line(text: str) -> str:
     It has no HTML, escapes, invisible characters or characters that no store keeps.
     """
     if "<" in text or "&" in text:
-        without_tags = TAG.sub(_without_known, text)
+        without_tags = TAG.sub(_in_place_of, text)
         text = html.unescape(without_tags)
     if not text.isprintable():
-        text = "".join(map(_printable, text))
+        characters = map(_printable, text)
+        text = "".join(characters)
     words = text.split()
-    text = _BEGINS_BLOCK.sub("", " ".join(words))
-    if not is_plain(f"- {text}"):
-        without_tags = _OPENS_TAG.sub("< ", text)
-        text = without_tags.replace("![", "! [")
-    return text
+    one_line = " ".join(words)
+    text = _BEGINS_BLOCK.sub("", one_line)
+    if is_plain(f"- {text}"):
+        return text
+    # What still is markup gets a space, with which it is none.
+    without_tags = _OPENS_TAG.sub("< ", text)
+    return without_tags.replace("![", "! [")
 
 
-def _without_known(tag: re.Match[str]) -> str:
-    """What stands for a tag in a line: a tag that HTML does not have is text."""
+def _in_place_of(tag: re.Match[str]) -> str:
+    """What stands for a tag in a line. A tag that HTML does not have is text, and stays."""
     name = (tag[2] or "").lower()
     if name in BREAKS:
         return " "
@@ -65,8 +70,10 @@ def _without_known(tag: re.Match[str]) -> str:
 
 
 def _printable(char: str) -> str:
-    """A character; of one that cannot be printed a space if it separates, else nothing."""
-    if char.isprintable() or char in JOINERS:
+    """A character, if it can be printed; else a space for one that separates words, or nothing."""
+    if char.isprintable():
+        return char
+    if char in JOINERS:
         return char
     normal = unicodedata.normalize("NFKC", char)
     separates = char.isspace() or normal.isspace()

@@ -1,7 +1,8 @@
-"""Reads a text of any form."""
+"""Reads a text of any form: finds out what it is, and has it read as that."""
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from lasting_memory.consolidation.brought.characters import with_newlines
 from lasting_memory.consolidation.brought.entries import (
@@ -25,7 +26,8 @@ _CHAT_PAGE = re.compile(r"\bvar jsonData\s*=\s*")
 
 
 def read(text: str) -> Brought:
-    """The entries of a text. Blocks.
+    """The entries of a text, each once, and what is left out, by reason: what is there twice, is too
+    long, or is beyond `MAX_ENTRIES`. Blocks.
 
     Raises `UnreadableError` for an archive, broken JSON or JSON out of bounds.
     """
@@ -38,7 +40,7 @@ def read(text: str) -> Brought:
     seen = set[Key]()
     for entry in _entries_of(text, brought):
         key = entry.key
-        if not key:
+        if not key:  # it says nothing
             continue
         if key in seen:
             brought.left_out["twice"].append(entry.text)
@@ -53,26 +55,40 @@ def read(text: str) -> Brought:
 
 
 def _entries_of(text: str, brought: Brought) -> Iterator[Entry]:
-    block = _only_block(text)
-    value = None if block is None else json_of(block)
-    if value is None:
-        value = json_of(text)
+    """All entries of a text: JSON, a page or plain text. The framing of it is noted in `brought`."""
+    value = _json_in(text)
     if value is not None:
         yield from entries_of_value(value)
-    elif _HTML.match(text):
-        chat = _CHAT_PAGE.search(text)
-        if chat:
-            yield from entries_of_value(json_from(text, chat.end()))
-        else:
-            yield from entries_of_page(without_tags(text), brought)
-    else:
+        return
+    if not _HTML.match(text):
         yield from entries_of_text(text, brought=brought)
+        return
+    chat = _CHAT_PAGE.search(text)
+    if chat:
+        conversations = json_from(text, chat.end())
+        yield from entries_of_value(conversations)
+    else:
+        shown = without_tags(text)
+        yield from entries_of_page(shown, brought)
+
+
+def _json_in(text: str) -> Any:
+    """The value of a text that is JSON, or a code block with JSON and nothing else; None for any
+    other text.
+    """
+    block = _only_block(text)
+    if block is not None:
+        value = json_of(block)
+        if value is not None:
+            return value
+    return json_of(text)
 
 
 def _only_block(text: str) -> str | None:
     """What is in a code block that is the whole text; None for any other text."""
-    first, _, rest = text.strip().partition("\n")
-    is_block = first.startswith(_FENCES) and rest.endswith(_FENCES)
-    if not is_block:
+    first_line, _, rest = text.strip().partition("\n")
+    if not first_line.startswith(_FENCES):
+        return None
+    if not rest.endswith(_FENCES):
         return None
     return rest[:-3]

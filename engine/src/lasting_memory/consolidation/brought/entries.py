@@ -1,4 +1,6 @@
-"""The entries of a text that was brought, and the parts in which runs read them."""
+"""The *entries* of a text that was brought, which are its facts and the person's messages, and the
+*parts* in which runs read them: each run reads some entries.
+"""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -13,13 +15,13 @@ from lasting_memory.consolidation.facts import Key, key_of
 # lines, never within one.
 MAX_ENTRIES = 50_000
 MAX_ENTRY_CHARS = 20_000
-# Texts of each reason that are told to the person, and characters of each.
-_TOLD = 5
-_TOLD_CHARS = 120
+# Texts of each reason that the person is told, and characters of each.
+_TEXTS_TOLD = 5
+_CHARS_TOLD = 120
 
 
 def proposal_id(text_id: str) -> str:
-    """Begins the ids of what is proposed of a text that was brought."""
+    """The id of the proposal of a text that was brought. Those of further ones begin with it."""
     return f"bring-{text_id}"
 
 
@@ -29,9 +31,10 @@ class UnreadableError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of text, with its date, and the heading or the conversation that it stands in.
+    """A fact, or a message of the person's, as one line of text.
 
-    Date and title are "" where there is none.
+    `title` is the heading above a fact, or the title of the conversation of a message. Date and
+    title are "" where there is none.
     """
 
     text: str
@@ -42,9 +45,10 @@ class Entry:
     @property
     def fact(self) -> str:
         """The text as a line of memory, with its date at the end."""
-        if self.date and self.date not in self.text:
-            return f"{self.text} ({self.date})"
-        return self.text
+        is_dated = self.date in self.text
+        if is_dated:  # also without a date
+            return self.text
+        return f"{self.text} ({self.date})"
 
     @property
     def line(self) -> str:
@@ -55,21 +59,23 @@ class Entry:
 
     @property
     def heading(self) -> str:
-        """What stands above its line: the title, of a conversation with its date."""
-        if self.is_message and self.date:
-            heading = f"{self.title} ({self.date})"
-            return heading.strip()
-        return self.title
+        """What stands above its line: the title, for a message with its date."""
+        if not self.is_message or not self.date:
+            return self.title
+        heading = f"{self.title} ({self.date})"
+        return heading.strip()
 
     @property
     def key(self) -> Key:
-        text = self.text if self.is_message else self.fact
-        return key_of(text)
+        """Its words, by which it is compared with facts; () if it says nothing."""
+        if self.is_message:
+            return key_of(self.text)
+        return key_of(self.fact)
 
 
 @dataclass(slots=True)
 class Brought:
-    """The entries of a text, in order, and what is left out of it, by reason."""
+    """The entries of a text, in order, and the texts of those that are left out of it, by reason."""
 
     entries: list[Entry] = field(default_factory=list)
     # What an assistant wrote around the facts. It counts as nothing found.
@@ -78,15 +84,18 @@ class Brought:
 
     @property
     def found(self) -> int:
-        left_out = self.left_out.values()
-        return len(self.entries) + sum(map(len, left_out))
+        """How many entries the text has, with those that are left out."""
+        found = len(self.entries)
+        for texts in self.left_out.values():
+            found += len(texts)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
     """What one run reads of a text: some of its entries.
 
-    `text_id` and `began` are the same for all parts of one text.
+    `text_id` and `began`, the time in ISO format, are the same for all parts of one text.
     """
 
     text_id: str
@@ -94,13 +103,15 @@ class Part:
     entries: list[Entry]
 
     def dumped(self) -> str:
-        """As the input of a run. Blocks."""
+        """The part as JSON, as a run is given it. Blocks."""
         dumped = _PART.dump_json(self)
         return dumped.decode()
 
     @staticmethod
     def loaded(text: str) -> "Part":
-        """What `dumped` gave. Blocks."""
+        """The part of which `dumped` gave this text. Blocks. Raises `ValidationError` for any other
+        text.
+        """
         return _PART.validate_json(text)
 
 
@@ -122,29 +133,34 @@ def shown(entries: Sequence[Entry]) -> str:
 
 
 def parts(entries: Sequence[Entry], chars: int) -> list[list[Entry]]:
-    """The entries in order, in parts of at most about so many characters.
-
-    Each has at least one entry.
+    """The entries in order, in parts of at most about so many characters. A longer entry is a part
+    of its own.
     """
-    result = list[list[Entry]]()
-    left = 0
+    all_parts = list[list[Entry]]()
+    part = list[Entry]()
+    room = 0
     for entry in entries:
-        size = len(entry.line) + len(entry.heading) + 1
-        if not result or size > left:
-            result.append([])
-            left = chars
-        result[-1].append(entry)
-        left -= size
-    return result
+        text = f"{entry.heading}\n{entry.line}"
+        size = len(text)
+        if not all_parts or size > room:
+            part = []
+            all_parts.append(part)
+            room = chars
+        part.append(entry)
+        room -= size
+    return all_parts
 
 
 def counted(left_out: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """What is left out by reason: how many, and the beginnings of the first."""
+    """For the person, what is left out by reason: its number (`count`), and the beginnings of the
+    first texts (`lines`). `left_out` has the texts by reason.
+    """
     counts = dict[str, Any]()
     for reason, texts in left_out.items():
         if not texts:
             continue
-        first = texts[:_TOLD]
-        lines = [text[:_TOLD_CHARS] for text in first]
+        lines = list[str]()
+        for text in texts[:_TEXTS_TOLD]:
+            lines.append(text[:_CHARS_TOLD])
         counts[reason] = {"count": len(texts), "lines": lines}
     return counts

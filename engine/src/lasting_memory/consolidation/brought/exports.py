@@ -1,4 +1,6 @@
-"""The conversations that other systems export: ChatGPT, Claude, and Google's activity."""
+"""The conversations that other systems export: ChatGPT, Claude, and Google's "My Activity". Only what
+the person wrote becomes entries.
+"""
 
 import html
 import re
@@ -10,12 +12,17 @@ from lasting_memory.consolidation.brought.entries import Entry
 from lasting_memory.consolidation.brought.markdown import entries_of_text
 from lasting_memory.consolidation.brought.messages import date_of, entries_of_message, text_of
 
-# What a person asked Gemini, as "My Activity" has it.
+# The title of an activity: what the person asked Gemini.
 PROMPTED = re.compile(r"Prompted\s(.+)", re.DOTALL)
+# The messages of a conversation of ChatGPT are a tree of nodes, which name their parents by key.
+_Node = Mapping[str, Any]
+_Nodes = dict[str, _Node]
 
 
 def entries_of_export(value: dict[str, Any]) -> Iterator[Entry] | None:
-    """The entries of an object of an export; None for any other object."""
+    """The entries of an object of an export: a conversation, or an activity. None for any other
+    object.
+    """
     if isinstance(value.get("mapping"), dict):
         return _entries_of_chatgpt(value)
     if isinstance(value.get("chat_messages"), list):
@@ -28,30 +35,42 @@ def entries_of_export(value: dict[str, Any]) -> Iterator[Entry] | None:
 
 
 def _entries_of_chatgpt(conversation: Mapping[str, Any]) -> Iterator[Entry]:
+    """The person's messages on the current branch of a conversation, and what they told about
+    themselves in the settings.
+    """
     title = title_of(conversation.get("title"))
     mapping = conversation["mapping"]
     current = conversation.get("current_node")
     for node in _branch(mapping, current):
         message = node.get("message")
-        if not isinstance(message, Mapping):
-            continue
-        author = message.get("author")
-        if not isinstance(author, Mapping) or author.get("role") != "user":
+        if not isinstance(message, Mapping) or not _is_of_person(message):
             continue
         instructions = _instructions_of(message)
-        content = message.get("content")
         if instructions is not None:
             for text in instructions.values():
                 if isinstance(text, str):
-                    yield from entries_of_text(with_newlines(text))
-        elif isinstance(content, Mapping) and _is_text(content):
+                    lines = with_newlines(text)
+                    yield from entries_of_text(lines)
+            continue
+        content = message.get("content")
+        if isinstance(content, Mapping) and _is_text(content):
             date = date_of(message) or date_of(conversation)
             text = text_of(content)
             yield from entries_of_message(text, date, title)
 
 
+def _is_of_person(message: Mapping[str, Any]) -> bool:
+    """Whether the person wrote a message of ChatGPT."""
+    author = message.get("author")
+    if not isinstance(author, Mapping):
+        return False
+    return author.get("role") == "user"
+
+
 def _instructions_of(message: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """What the person told about themselves in the settings, where a message has that."""
+    """What the person told about themselves in the settings, by field; None for a message that is
+    not about that.
+    """
     metadata = message.get("metadata")
     if not isinstance(metadata, Mapping):
         return None
@@ -60,23 +79,26 @@ def _instructions_of(message: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def _is_text(content: Mapping[str, Any]) -> bool:
+    """Whether the content of a message of ChatGPT is text, perhaps with images."""
     kind = content.get("content_type")
     return kind in {"text", "multimodal_text"}
 
 
-def _branch(mapping: Mapping[str, Any], current: object) -> list[Mapping[str, Any]]:
-    """The nodes of the branch that the person saw last, oldest first."""
-    nodes = dict[str, Mapping[str, Any]]()
+def _branch(mapping: Mapping[str, Any], current: object) -> list[_Node]:
+    """The nodes of the branch that the person saw last, oldest first. `current` is the key of its
+    last node; where there is no such node, it ends with the last leaf.
+    """
+    nodes = _Nodes()
     for node_key, node in mapping.items():
         if isinstance(node, Mapping):
             nodes[node_key] = node
     key = current
     if not isinstance(key, str) or key not in nodes:
         key = _last_leaf(nodes)
-    branch = list[Mapping[str, Any]]()
+    branch = list[_Node]()
     seen = set[str]()
-    while isinstance(key, str) and key in nodes:
-        if key in seen:
+    while isinstance(key, str):
+        if key not in nodes or key in seen:
             break
         seen.add(key)
         node = nodes[key]
@@ -86,8 +108,8 @@ def _branch(mapping: Mapping[str, Any], current: object) -> list[Mapping[str, An
     return branch
 
 
-def _last_leaf(nodes: Mapping[str, Mapping[str, Any]]) -> str | None:
-    """The key of the last node that nothing follows."""
+def _last_leaf(nodes: _Nodes) -> str | None:
+    """The key of the last node that nothing follows; None without one."""
     newest_first = reversed(list(nodes))
     for key in newest_first:
         node = nodes[key]
@@ -97,6 +119,7 @@ def _last_leaf(nodes: Mapping[str, Mapping[str, Any]]) -> str | None:
 
 
 def _entries_of_claude(conversation: Mapping[str, Any]) -> Iterator[Entry]:
+    """The person's messages in a conversation."""
     title = title_of(conversation.get("name"))
     for message in conversation["chat_messages"]:
         if not isinstance(message, Mapping):
@@ -111,9 +134,8 @@ def _entries_of_claude(conversation: Mapping[str, Any]) -> Iterator[Entry]:
 
 
 def _entries_of_activity(activity: Mapping[str, Any]) -> Iterator[Entry]:
-    """An item of Google's "My Activity".
-
-    Its title is what the person did, for Gemini what they asked.
+    """What the person asked Gemini in an item of Google's "My Activity"; nothing for an item that is
+    about something else. Its title says what they did.
     """
     title = html.unescape(activity["title"])
     asked = PROMPTED.match(title)

@@ -1,4 +1,4 @@
-"""Reads JSON and JSON lines within bounds."""
+"""Reads JSON, and JSON lines (a value in each line), within bounds."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from typing import Any
 from lasting_memory.consolidation.brought.entries import UnreadableError
 
 MAX_DEPTH = 40
-# Longer numbers take long to read, and nobody has them. They are read as texts.
+# Longer numbers take long to read, and nobody has them. They stay texts.
 _MAX_DIGITS = 120
 # What can begin nothing but JSON: `[2024-05-01] - a fact` does not.
 _BEGINS_JSON = re.compile(r'\s*(?:\{\s*["}]|\[\s*[\[{"\]])')
@@ -21,7 +21,9 @@ def json_of(text: str) -> Any:
     JSON that is too deep.
     """
     begins_as_json = bool(_BEGINS_JSON.match(text))
-    if not begins_as_json and text.lstrip()[:1] not in {"{", "[", '"'}:
+    first_character = text.lstrip()[:1]
+    may_be_json = begins_as_json or first_character in {"{", "[", '"'}
+    if not may_be_json:
         return None
     try:
         return _loads(text)
@@ -35,7 +37,8 @@ def json_of(text: str) -> Any:
         if error_of_line is None:
             return values
         if values:
-            problem = f"; line {len(values) + 1}: {error_of_line}"
+            number = len(values) + 1
+            problem = f"; line {number}: {error_of_line}"
     if not begins_as_json:
         return None
     raise UnreadableError(
@@ -44,7 +47,9 @@ def json_of(text: str) -> Any:
 
 
 def _values_of(lines: Iterable[str]) -> tuple[list[Any], ValueError | None]:
-    """The values of JSON lines up to the first that is none, and what is wrong with that."""
+    """The values of JSON lines up to the first that is no JSON, and the error of that line; None if
+    all are.
+    """
     values = list[Any]()
     for line in lines:
         try:
@@ -66,9 +71,12 @@ def _loads(text: str) -> Any:
 
 
 def json_from(text: str, start: int) -> Any:
-    """The value of the JSON that begins there in a page. Raises `UnreadableError`."""
+    """The value of the JSON that begins at a position of a page, whatever follows it. Raises
+    `UnreadableError` if there is none.
+    """
+    decoder = json.JSONDecoder(parse_int=_number)
     try:
-        value, _ = json.JSONDecoder(parse_int=_number).raw_decode(text, start)
+        value, _ = decoder.raw_decode(text, start)
     except (ValueError, RecursionError) as error:
         raise UnreadableError(
             f"The conversations in this page cannot be read ({error}); bring conversations.json."
@@ -77,12 +85,14 @@ def json_from(text: str, start: int) -> Any:
 
 
 def too_deep() -> UnreadableError:
+    """The error of JSON that is nested too deep."""
     return UnreadableError(
         f"This JSON is nested more than {MAX_DEPTH} levels deep; bring the export itself."
     )
 
 
 def _number(digits: str) -> int | str:
+    """A whole number of JSON; its digits as text if they are too many."""
     if len(digits) > _MAX_DIGITS:
         return digits
     return int(digits)

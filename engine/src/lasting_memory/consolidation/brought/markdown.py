@@ -1,4 +1,9 @@
-"""The entries of Markdown and plain text."""
+"""The entries of Markdown and plain text: a line each.
+
+A *heading* stands above entries and becomes their title. A *parent* is an item of a list that ends
+with a colon: the text of the items below it begins with its own. *Framing* is what an assistant says
+around a code block that has the facts.
+"""
 
 import re
 import unicodedata
@@ -41,53 +46,54 @@ _COLONS = (":", "\uff1a")
 
 
 class _Line(NamedTuple):
-    """A line of a text, and where it stands: in a code block, as an item of a list."""
+    """The entry of a line, and where the line stands: in a code block, as an item of a list."""
 
     entry: Entry
     in_block: bool
     is_item: bool
 
     @property
-    def is_around(self) -> bool:
-        """Whether it may be what an assistant says around the facts."""
+    def may_be_framing(self) -> bool:
+        """Whether an assistant may say this around the facts."""
         if self.in_block:
             return False
         return not self.is_item
 
 
 class _ParsedLine(NamedTuple):
-    """A line without its indent (in columns), bullet, date and markup; `bare` without its indent."""
+    """The parts of a line."""
 
-    text: str
-    date: str
-    bare: str
-    indent: int
+    text: str  # without all that follows, and without markup
+    date: str  # "" for none
+    bare: str  # the line without its indent alone
+    indent: int  # in columns
     has_bullet: bool
 
 
 def entries_of_text(text: str, title: str = "", brought: Brought | None = None) -> Iterator[Entry]:
-    """The lines of a text.
+    """The entries of a text. `title` is that of lines without a heading.
 
-    Where most of them are in code blocks, what an assistant says around these is left out.
+    Where more lines are in code blocks than may be framing, the framing is left out, and noted in
+    `brought`.
     """
     lines = list(_lines_of(text, title))
-    number_in_block = 0
-    number_around = 0
+    in_block = 0
+    maybe_framing = 0
     for line in lines:
-        number_in_block += line.in_block
-        number_around += line.is_around
-    has_framing = number_in_block > number_around
+        in_block += line.in_block
+        maybe_framing += line.may_be_framing
+    has_framing = in_block > maybe_framing
     for line in lines:
-        if not has_framing or not line.is_around:
+        if not has_framing or not line.may_be_framing:
             yield line.entry
         elif brought is not None:
             brought.framing.append(line.entry.text)
 
 
 def _lines_of(text: str, title: str) -> Iterator[_Line]:
-    """The lines of a text that say something, each with what stands above it."""
+    """The lines of a text that say something, each with the heading and the parent above it."""
     in_block = False
-    parent = ""  # what the items below it are about
+    parent = ""
     parent_indent = 0
     for raw_line in text.split("\n"):
         if _FENCE.match(raw_line):
@@ -102,17 +108,21 @@ def _lines_of(text: str, title: str) -> Iterator[_Line]:
             title = heading[:TITLE_CHARS]
             parent = ""
             continue
-        if line.has_bullet and line.text.endswith(_COLONS):
+        is_parent = line.has_bullet and line.text.endswith(_COLONS)
+        if is_parent:
             parent = line.text[:TITLE_CHARS]
             parent_indent = line.indent
             continue
-        if not line.has_bullet or line.indent <= parent_indent:
+        is_below_parent = line.has_bullet and line.indent > parent_indent
+        if not is_below_parent:
             parent = ""
-        entry = Entry(f"{parent} {line.text}".strip(), line.date, title)
+        with_parent = f"{parent} {line.text}"
+        entry = Entry(with_parent.strip(), line.date, title)
         yield _Line(entry, in_block, is_item)
 
 
 def _parsed(raw_line: str) -> _ParsedLine:
+    """A line of Markdown, divided into its parts."""
     expanded = raw_line.expandtabs(4)
     without_indent = expanded.lstrip()
     indent = len(expanded) - len(without_indent)
@@ -129,8 +139,10 @@ def _parsed(raw_line: str) -> _ParsedLine:
 
 
 def _heading_of(line: str) -> str | None:
-    """The text of a line that is a heading, or that says what follows; None for any other."""
-    marked = _HEADING.match(line) or _BOLD_LINE.fullmatch(line)
+    """The text of a line that is a heading, or that ends with a colon; None for any other line."""
+    marked = _HEADING.match(line)
+    if marked is None:
+        marked = _BOLD_LINE.fullmatch(line)
     if marked:
         heading = marked[1].strip("#*: ")
         return one_line(heading)
@@ -149,7 +161,8 @@ def _dated(line: str) -> tuple[str, str]:
         if date.casefold() in _NO_DATE:
             return "", text
         digits = sum(map(str.isdigit, date))
-        if digits >= _DATE_DIGITS and len(date) <= _DATE_CHARS:
+        has_year = digits >= _DATE_DIGITS
+        if has_year and len(date) <= _DATE_CHARS:
             return date, text
     iso = _ISO_DATED.fullmatch(line)
     if iso:
@@ -158,6 +171,7 @@ def _dated(line: str) -> tuple[str, str]:
 
 
 def _says_something(char: str) -> bool:
+    """Whether a character is a letter, a digit or a symbol that stands for a word."""
     if char.isalnum():
         return True
     return unicodedata.category(char) == "So"  # such as emoji

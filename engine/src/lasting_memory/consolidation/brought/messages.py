@@ -1,4 +1,4 @@
-"""The messages of conversations, as JSON has them: their texts and dates."""
+"""The messages of conversations, as the JSON of other systems has them: their texts and dates."""
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -7,7 +7,7 @@ from typing import Any
 from lasting_memory.consolidation.brought.characters import one_line, with_newlines
 from lasting_memory.consolidation.brought.entries import Entry
 
-# Names of fields of a date.
+# Names of fields that hold a date, the one that counts most first.
 DATES = (
     "date",
     "created_at",
@@ -19,32 +19,41 @@ DATES = (
     "timestamp",
     "time",
 )
-# Characters of a message up to which its lines are put together.
+# Characters of an entry, up to which the lines of a message are put together.
 _MESSAGE_CHARS = 4_000
 # A time in seconds would be thousands of years away: it is in milliseconds.
 _MAX_SECONDS = 1e11
 
 
 def entries_of_message(text: str, date: str, title: str) -> Iterator[Entry]:
-    """A message of the person's; a long one in several entries, which end where its lines do."""
+    """The entry of a message of the person's; of a long one several, which end where its lines do."""
+    for part in _parts_of(text):
+        yield Entry(part, date, title, is_message=True)
+
+
+def _parts_of(text: str) -> Iterator[str]:
+    """The lines of a text, put together to texts of one line. None for an empty text."""
     lines = list[str]()
     size = 0
     for raw_line in with_newlines(text).split("\n"):
         line = one_line(raw_line)
         if not line:
             continue
-        if lines and size + len(line) > _MESSAGE_CHARS:
-            yield Entry(" ".join(lines), date, title, is_message=True)
+        is_full = size + len(line) > _MESSAGE_CHARS
+        if lines and is_full:
+            yield " ".join(lines)
             lines = []
             size = 0
         lines.append(line)
         size += len(line) + 1
     if lines:
-        yield Entry(" ".join(lines), date, title, is_message=True)
+        yield " ".join(lines)
 
 
 def text_of(content: Any) -> str:
-    """The text of a message: a text, or a list of blocks, of which those with text count."""
+    """The text of a message with this content: a text, a list of blocks, of which those with text
+    count, or an object with either. "" for any other content.
+    """
     if isinstance(content, Mapping):
         content = content.get("parts", content.get("text"))
     if isinstance(content, str):
@@ -53,12 +62,18 @@ def text_of(content: Any) -> str:
         return ""
     texts = list[str]()
     for block in content:
-        text = block
-        if isinstance(block, Mapping) and block.get("type", "text") == "text":
-            text = block.get("text")
+        text = _text_of_block(block)
         if isinstance(text, str):
             texts.append(text)
     return "\n".join(texts)
+
+
+def _text_of_block(block: Any) -> Any:
+    """What may be the text of a block, which is a text itself or an object with one."""
+    if not isinstance(block, Mapping):
+        return block
+    kind = block.get("type", "text")
+    return block.get("text") if kind == "text" else None
 
 
 def date_of(value: Mapping[str, Any]) -> str:
@@ -72,14 +87,16 @@ def date_of(value: Mapping[str, Any]) -> str:
 
 def _day_of(at: object) -> str:
     """The day of a time in ISO format, in seconds or in milliseconds; "" for anything else."""
+    if isinstance(at, bool):  # for Python, a number
+        return ""
     try:
-        if isinstance(at, str) and at:
-            day = datetime.fromisoformat(at[:10])
-        elif isinstance(at, int | float) and not isinstance(at, bool):
+        if isinstance(at, str):
+            time = datetime.fromisoformat(at[:10])
+        elif isinstance(at, int | float):
             seconds = at / 1000 if at > _MAX_SECONDS else at
-            day = datetime.fromtimestamp(seconds, UTC)
+            time = datetime.fromtimestamp(seconds, UTC)
         else:
             return ""
     except (ValueError, OverflowError, OSError):
         return ""
-    return day.date().isoformat()
+    return time.date().isoformat()

@@ -1,4 +1,8 @@
-"""The entries of JSON of any form: texts, objects with a text, objects with fields."""
+"""The entries of JSON of any form: texts, objects with a text, objects with fields.
+
+The title of an entry is a name of the object in which it stands. `depth` is how many objects and
+lists a value stands in.
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,6 +45,9 @@ def entries_of_value(value: Any, title: str = "", depth: int = 0) -> Iterator[En
 
 
 def _entries_of_object(value: dict[str, Any], title: str, depth: int) -> Iterator[Entry]:
+    """The entries of an object, by its form: of an export, a message, with a text, with a key and a
+    value, with any fields. A message that somebody else wrote has none.
+    """
     of_export = entries_of_export(value)
     if of_export is not None:
         yield from of_export
@@ -56,16 +63,17 @@ def _entries_of_object(value: dict[str, Any], title: str, depth: int) -> Iterato
         yield from _entries_of_text_object(value, text, title, depth)
         return
     key = value.get("key")
-    of_key = value.get("value")
-    if isinstance(key, str) and isinstance(of_key, str):
-        line = one_line(f"{key}: {of_key}")
-        yield Entry(line, date_of(value), title)
-    else:
+    value_of_key = value.get("value")
+    has_key_and_value = isinstance(key, str) and isinstance(value_of_key, str)
+    if not has_key_and_value:
         yield from _entries_of_fields(value, title, depth)
+        return
+    line = one_line(f"{key}: {value_of_key}")
+    yield Entry(line, date_of(value), title)
 
 
 def _first_text(value: Mapping[str, Any], names: Sequence[str]) -> str | None:
-    """The first of these fields that is a text; None if none is."""
+    """The value of the first of these fields that is a text; None if none is."""
     for name in names:
         text = value.get(name)
         if isinstance(text, str):
@@ -74,7 +82,7 @@ def _first_text(value: Mapping[str, Any], names: Sequence[str]) -> str | None:
 
 
 def _message_of(value: Mapping[str, Any]) -> str:
-    """The text of a message, which may have blocks."""
+    """The text of a message, which may have blocks; "" without one."""
     for name in _TEXTS:
         content = value.get(name)
         if content:
@@ -85,11 +93,16 @@ def _message_of(value: Mapping[str, Any]) -> str:
 def _entries_of_text_object(
     value: dict[str, Any], text: str, title: str, depth: int
 ) -> Iterator[Entry]:
-    """An object with a text: its entries, and what belongs to it, but no labels."""
-    title = title_of(value.get("title")) or title
+    """The entries of an object with this text, with the object's date, and of the objects in its
+    lists. Its other fields are labels, and say nothing.
+    """
+    own_title = title_of(value.get("title"))
+    if own_title:
+        title = own_title
+    date_of_object = date_of(value)
     lines = with_newlines(text)
     for entry in entries_of_text(lines, title):
-        date = entry.date or date_of(value)
+        date = entry.date or date_of_object
         yield replace(entry, date=date)
     for part in value.values():
         if not isinstance(part, list):
@@ -100,28 +113,29 @@ def _entries_of_text_object(
 
 
 def _entries_of_fields(value: dict[str, Any], title: str, depth: int) -> Iterator[Entry]:
-    """An object that is no entry: its fields with their names."""
+    """The entries of an object that is no entry itself: of each field, with its name."""
     for name, field_value in value.items():
         if _UNTOLD.search(name):
             continue
         label = title_of(name.replace("_", " "))
         if isinstance(field_value, dict | list):
-            has_place = title and depth < _MAX_TITLE_DEPTH
-            title_of_field = f"{title}, {label}" if has_place else label
+            title_of_field = label
+            if title and depth < _MAX_TITLE_DEPTH:
+                title_of_field = f"{title}, {label}"
             yield from entries_of_value(field_value, title_of_field, depth + 1)
-            continue
-        if isinstance(field_value, str) and "\n" in field_value.strip():
+        elif isinstance(field_value, str) and "\n" in field_value.strip():
             lines = with_newlines(field_value)
             yield from entries_of_text(lines, label)
+        elif field_value is None or field_value == "" or name in DATES:
             continue
-        is_empty = field_value is None or field_value == ""
-        if not is_empty and name not in DATES:
+        else:
             text = _plain_value(field_value)
             line = one_line(f"{label}: {text}")
             yield Entry(line, title=title)
 
 
 def _plain_value(value: object) -> str:
+    """The value of a field as text."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     return str(value)

@@ -1,4 +1,4 @@
-"""The entries of an HTML page, and of Gemini's activity as a page."""
+"""The entries of an HTML page, and of Gemini's activity as a page (Google's "My Activity")."""
 
 import html
 import re
@@ -11,10 +11,12 @@ from lasting_memory.consolidation.brought.exports import PROMPTED
 from lasting_memory.consolidation.brought.markdown import entries_of_text
 from lasting_memory.consolidation.brought.messages import entries_of_message
 
+# Elements that a page does not show.
 _UNSEEN = frozenset({"script", "style", "head", "title", "svg", "template"})
 _HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
 _COMMENT_BEGINS = "<!--"
 _COMMENT_ENDS = "-->"
+# The time of an activity, in any language.
 _AT = re.compile(r"(?:19|20)\d\d.{0,20}\d:\d\d")
 
 
@@ -51,7 +53,7 @@ def without_tags(page: str) -> str:
 
 
 def _in_place_of(name: str, *, closes: bool) -> str:
-    """What stands for a tag in text."""
+    """What stands in a text in place of a tag."""
     if name == "li":
         return "\n" if closes else "\n- "
     if name in _HEADINGS:
@@ -64,23 +66,27 @@ def _in_place_of(name: str, *, closes: bool) -> str:
 
 
 def entries_of_page(text: str, brought: Brought) -> Iterator[Entry]:
-    """The entries of a page's text.
-
-    Of Gemini's activity what the person asked, which ends where its time stands.
+    """The entries of a text that a page shows. Of Gemini's activity these are the questions that the
+    person asked; each begins with "Prompted", and ends where a line has its time.
     """
-    if "\nPrompted\xa0" not in f"\n{text}":
+    is_activity = "\nPrompted\xa0" in f"\n{text}"
+    if not is_activity:
         yield from entries_of_text(text, brought=brought)
         return
-    asked: list[str] | None = None
+    question: list[str] | None = None  # its lines; None between questions
     for line in text.split("\n"):
         prompted = PROMPTED.fullmatch(line.lstrip(" "))
         if prompted and "\xa0" in line:
-            asked = [prompted[1]]
-        elif asked is not None and _AT.search(line):
-            yield from entries_of_message("\n".join(asked), _written_day(line), "")
-            asked = None
-        elif asked is not None:
-            asked.append(line)
+            question = [prompted[1]]
+            continue
+        if question is None:
+            continue
+        if not _AT.search(line):
+            question.append(line)
+            continue
+        day = _written_day(line)
+        yield from entries_of_message("\n".join(question), day, title="")
+        question = None
 
 
 def _written_day(line: str) -> str:
@@ -89,7 +95,7 @@ def _written_day(line: str) -> str:
     "" for another form.
     """
     try:
-        month_and_day, year = line.strip().split(",")[:2]
+        month_and_day, year, *_ = line.strip().split(",")
         written = f"{month_and_day},{year}"
         at = datetime.strptime(written, "%b %d, %Y").replace(tzinfo=UTC)
     except ValueError:

@@ -1,9 +1,9 @@
-"""The draft of a dream (`dreams.py`): what a batch of conversations changes in it, and how what came
-of some conversations, or a fact, is taken out.
+"""The files of a dream (`dreams.py`): what a batch of conversations changes in them, and how what
+came of some conversations, or a fact, is taken out.
 
 An *entry* is a line of a file, or a value of a JSON object (`memory.sources.entries`). Its *origins*
-are the ids of the conversations that it is from. They are known for every entry of a draft but those
-that the person wrote by hand. When a conversation is deleted, its entries go.
+are the ids of the conversations that it is from. They are known for every entry of a dream but
+those that the person wrote by hand. When a conversation is deleted, its entries go.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -13,9 +13,9 @@ from langgraph.store.base import BaseStore
 
 from lasting_memory import platform, recall
 from lasting_memory.consolidation.dreams import (
-    DraftFile,
-    DraftUpdate,
+    DreamFile,
     DreamStore,
+    DreamUpdate,
     FileUpdates,
     StoredDream,
 )
@@ -29,7 +29,7 @@ from lasting_memory.people.identity import Actor
 _Value = TypeVar("_Value")
 # Ids of conversations, by entry.
 _Origins = dict[str, Sequence[str]]
-_NO_FILE = DraftFile("")
+_NO_FILE = DreamFile("")
 
 
 # --- What a batch changes
@@ -70,14 +70,14 @@ class Spoken:
 def after_batch(
     stored: StoredDream, changed: Iterable[Changed], sources: Sources, spoken: Spoken
 ) -> tuple[FileUpdates, set[str]]:
-    """The files of the draft that a batch of conversations changes, and the ids of the conversations
-    of which it takes entries out. Blocks.
+    """The files that a batch of conversations changes, None for one that goes, and the ids of the
+    conversations of which it takes entries out. Blocks.
 
-    `changed` are the changes of the draft's files; `sources` say who vouches for what is new.
+    `changed` are the changes of the dream's files; `sources` say who vouches for what is new.
     """
-    origins_in_draft = _Origins()
+    origins_in_dream = _Origins()
     for file in stored.files.values():
-        origins_in_draft.update(file.origins)
+        origins_in_dream.update(file.origins)
     updates = FileUpdates()
     origins_of_all_removed = set[str]()
     for change in changed:
@@ -89,15 +89,15 @@ def after_batch(
             continue
         new_sources = sources.get(change.path, {})
         all_sources = {**old_file.sources, **new_sources}
-        updates[change.key] = DraftFile(
+        updates[change.key] = DreamFile(
             content=change.after,
-            origins=_origins_after(old_file, change, origins_in_draft, origins_of_removed, spoken),
+            origins=_origins_after(old_file, change, origins_in_dream, origins_of_removed, spoken),
             sources=_only_present(all_sources, change.key, change.after),
         )
     return updates, origins_of_all_removed
 
 
-def _origins_of_removed(old_file: DraftFile, change: Changed) -> set[str]:
+def _origins_of_removed(old_file: DreamFile, change: Changed) -> set[str]:
     """The origins of the entries that a change takes out of a file."""
     entries_after = set(entries(change.key, change.after))
     origins_of_removed = set[str]()
@@ -110,14 +110,14 @@ def _origins_of_removed(old_file: DraftFile, change: Changed) -> set[str]:
 
 
 def _origins_after(
-    old_file: DraftFile,
+    old_file: DreamFile,
     change: Changed,
-    origins_in_draft: Mapping[str, Sequence[str]],
+    origins_in_dream: Mapping[str, Sequence[str]],
     origins_of_removed: Collection[str],
     spoken: Spoken,
 ) -> _Origins:
-    """The origins of the entries of a changed file. An entry that is not from a conversation has
-    none.
+    """The origins of the entries of a file after a change, without entries that the person wrote by
+    hand. `origins_in_dream` are those of all files before the batch.
     """
     entries_before = set(entries(change.key, old_file.content))
     origins_after = _Origins()
@@ -127,8 +127,8 @@ def _origins_after(
             if origins is not None:
                 origins_after[entry] = origins
             continue
-        origins = origins_in_draft.get(entry)
-        if not origins:  # the entry has not moved here from another file: it is new
+        origins = origins_in_dream.get(entry)
+        if not origins:  # the entry has not moved here from another file: the batch says it
             of_batch = spoken.origins(entry)
             # It may stand in place of what was removed.
             of_batch.update(origins_of_removed)
@@ -140,19 +140,19 @@ def _origins_after(
 def _only_present(by_entry: Mapping[str, _Value], key: str, content: str) -> dict[str, _Value]:
     """What is known of a file's entries, without entries that this content of it does not have."""
     present = set(entries(key, content))
-    found = dict[str, _Value]()
+    of_present = dict[str, _Value]()
     for entry, value in by_entry.items():
         if entry in present:
-            found[entry] = value
-    return found
+            of_present[entry] = value
+    return of_present
 
 
 # --- What came of deleted conversations
 
 
 async def drop_threads(store: BaseStore, actor: Actor, deleted_ids: Collection[str]) -> None:
-    """Take what came of these conversations, which were deleted, out of a draft that waits, and out
-    of what dreams propose.
+    """Take what came of these conversations, which were deleted, out of the files of a dream that
+    is not over, and out of what dreams propose.
     """
     began = journal.Began(actor)
     dreams = DreamStore(store, actor, began)
@@ -160,16 +160,16 @@ async def drop_threads(store: BaseStore, actor: Actor, deleted_ids: Collection[s
     deleted_read = stored.threads.keys() & set(deleted_ids)
     if stored.dream is not None and deleted_read:
         update = await platform.in_thread(without_threads, stored, deleted_ids)
-        # A run that is at work may store an older text of the draft after this. The items of the
-        # deleted conversations stay, and tell the next run to take their entries out again.
+        # A run that is at work may store an older text after this. The items of the deleted
+        # conversations stay, and tell the next run to take their entries out again.
         for thread_id in deleted_read:
             del update.threads[thread_id]
-        await dreams.put_draft(update)
+        await dreams.put_files(update)
     await drop_threads_of_proposals(store, actor, deleted_ids)
 
 
-def without_threads(stored: StoredDream, deleted_ids: Collection[str]) -> DraftUpdate:
-    """The update that takes what came of these conversations, which were deleted, out of a draft.
+def without_threads(stored: StoredDream, deleted_ids: Collection[str]) -> DreamUpdate:
+    """The update that takes what came of these conversations, which were deleted, out of a dream.
     Blocks.
 
     An entry that has other origins, too, also goes. These are read once more, and so are those whose
@@ -177,7 +177,7 @@ def without_threads(stored: StoredDream, deleted_ids: Collection[str]) -> DraftU
     """
     deleted = set(deleted_ids)
     reread = set(deleted_ids)
-    update = DraftUpdate()
+    update = DreamUpdate()
     for key, file in stored.files.items():
         dropped = _entries_from(file, deleted)
         for entry in dropped:
@@ -193,18 +193,18 @@ def without_threads(stored: StoredDream, deleted_ids: Collection[str]) -> DraftU
     return update
 
 
-def _entries_from(file: DraftFile, thread_ids: set[str]) -> set[str]:
+def _entries_from(file: DreamFile, thread_ids: set[str]) -> set[str]:
     """The entries of a file that have one of these conversations among their origins."""
-    found = set[str]()
+    entries_from = set[str]()
     for entry, origins in file.origins.items():
         if thread_ids.isdisjoint(origins):
             continue
-        found.add(entry)
-    return found
+        entries_from.add(entry)
+    return entries_from
 
 
-def _without_entries(key: str, file: DraftFile, dropped: set[str]) -> DraftFile | None:
-    """A file of the draft without these entries; None if nothing is left.
+def _without_entries(key: str, file: DreamFile, dropped: set[str]) -> DreamFile | None:
+    """A file without these entries; None if nothing is left.
 
     A JSON object goes whole: its other values are read again with the conversations.
     """
@@ -219,13 +219,13 @@ def _without_entries(key: str, file: DraftFile, dropped: set[str]) -> DraftFile 
     return _with_content(key, file, content)
 
 
-def _with_content(key: str, file: DraftFile, content: str) -> DraftFile | None:
-    """A file with this content, which has less entries; None if the content has no text."""
+def _with_content(key: str, file: DreamFile, content: str) -> DreamFile | None:
+    """A file with this content, which has fewer entries; None if the content has no text."""
     if not content.strip():
         return None
     origins = _only_present(file.origins, key, content)
     sources = _only_present(file.sources, key, content)
-    return DraftFile(content, origins, sources)
+    return DreamFile(content, origins, sources)
 
 
 # --- A fact that is deleted for good
@@ -234,7 +234,7 @@ def _with_content(key: str, file: DraftFile, content: str) -> DraftFile | None:
 async def erase_from_dream(
     store: BaseStore, actor: Actor, fact: Fact, began: journal.Began, *, dry_run: bool = False
 ) -> int:
-    """Take a fact that is deleted for good out of the draft. Returns how many files had it; with
+    """Take a fact that is deleted for good out of a dream's files. Returns how many had it; with
     `dry_run` it only counts.
     """
     dreams = DreamStore(store, actor, began)
@@ -243,12 +243,12 @@ async def erase_from_dream(
         return 0
     files = await platform.in_thread(_files_without_fact, stored.files, fact)
     if files and not dry_run:
-        update = DraftUpdate(files)
-        await dreams.put_draft(update)
+        update = DreamUpdate(files)
+        await dreams.put_files(update)
     return len(files)
 
 
-def _files_without_fact(files: Mapping[str, DraftFile], fact: Fact) -> FileUpdates:
+def _files_without_fact(files: Mapping[str, DreamFile], fact: Fact) -> FileUpdates:
     """Those of these files that have a fact, without it. Blocks."""
     updates = FileUpdates()
     for key, file in files.items():
@@ -259,7 +259,7 @@ def _files_without_fact(files: Mapping[str, DraftFile], fact: Fact) -> FileUpdat
     return updates
 
 
-def _is_in_origins(fact: Fact, file: DraftFile) -> bool:
+def _is_in_origins(fact: Fact, file: DreamFile) -> bool:
     """Whether a fact is an entry whose origins are known, also where the text no longer has it."""
     for entry in file.origins:
         text = text_of(entry)
