@@ -253,10 +253,10 @@ def _returning(draft: Draft, changed: Sequence[Changed], memory: _PresentMemory)
     """The new lines that bring back what the person took back, also since the run began. Blocks."""
     now = texts(memory.files)
     lines = lines_returning(
-        changed, now, taken=memory.taken_back, said=draft.said, rules=draft.rules
+        changed, now, taken_lines=memory.taken_back, messages=draft.said, rules=draft.rules
     )
     ends = ends_returning(
-        changed, now, taken=memory.ends_taken_back, said=draft.said, rules=draft.rules
+        changed, now, taken_lines=memory.ends_taken_back, messages=draft.said, rules=draft.rules
     )
     return {**ends, **lines}
 
