@@ -317,6 +317,7 @@ def _hidden_policies(folder: SeedFolder, deployment: Deployment) -> list[str]:
 
 
 def _parse_arguments() -> argparse.Namespace:
+    """The arguments of the command line."""
     summary = (__doc__ or "").splitlines()[0]
     parser = argparse.ArgumentParser(prog="python -m seeds", description=summary)
     parser.add_argument("part", nargs="?", choices=[*PARTS, "all", EMBEDDINGS], default="all")

@@ -25,6 +25,7 @@ def media_nouns(content: object) -> list[str]:
     nouns = list[str]()
 
     def note(block: Mapping[str, Any]) -> object:
+        """Note what a block is, and leave it as it is."""
         noun = noun_of(block)
         if noun:
             nouns.append(noun)

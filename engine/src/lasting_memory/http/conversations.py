@@ -96,7 +96,9 @@ async def pending_interrupts(caller: Caller, query: Annotated[OneThread, Query()
 async def _check_thread(caller: PersonRequest, thread_id: str, *, names_person: bool) -> None:
     """Raise 404 for a thread of somebody else. An operator who names nobody may see any."""
     is_operator = identity.is_operator(caller.http.user, caller.deployment.settings)
-    owner = None if is_operator and not names_person else asdict(caller.actor)
+    owner: dict[str, str] | None = asdict(caller.actor)
+    if is_operator and not names_person:
+        owner = None
     async with get_client() as client:
         threads = await client.threads.search(
             ids=[thread_id], metadata=owner, limit=1, select=["thread_id"]
