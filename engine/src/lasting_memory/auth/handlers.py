@@ -193,6 +193,7 @@ class _Handlers:
         return caller
 
     def _is_operator(self, user: User) -> bool:
+        """Whether this user is an operator. Raises `HTTPException` 403 for nobody."""
         caller = self._caller(user)
         return caller.is_operator
 
