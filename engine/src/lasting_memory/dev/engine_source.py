@@ -55,6 +55,7 @@ def read_engine(source: Path) -> Engine:
 
 
 def _read(source: Path) -> Engine | None:
+    """The engine in `source`; None if there is none. Raises `_UnreadableError` for a damaged one."""
     if source.suffix == ".whl" and source.is_file():
         return _read_wheel(source)
     if not source.name:  # the current folder
@@ -63,6 +64,7 @@ def _read(source: Path) -> Engine | None:
 
 
 def _read_wheel(source: Path) -> Engine | None:
+    """The engine in a wheel; None if it is another package's."""
     metadata = Parser().parsestr(_metadata_of(source))
     if metadata["Name"] != NAME:
         return None
@@ -100,6 +102,7 @@ def _metadata_of(source: Path) -> str:
 
 
 def _read_folder(folder: Path) -> Engine | None:
+    """The engine that is this folder; None if it is none."""
     path = folder / "pyproject.toml"
     if not path.is_file():
         return None
