@@ -242,7 +242,8 @@ class _Handlers:
     async def create_thread(self, ctx: AuthContext, value: Any) -> dict[str, str] | None:
         """A new thread belongs to the person of the token.
 
-        The client's metadata cannot change that.
+        The client's metadata cannot change that: it is rebuilt, in place. Also deletes the person's
+        expired temporary threads.
         """
         caller = self._caller(ctx.user)
         owner = caller.actor

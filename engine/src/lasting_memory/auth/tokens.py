@@ -1,4 +1,8 @@
-"""Verifies tokens: development tokens on this machine, JSON web tokens everywhere else."""
+"""Verifies tokens: development tokens on this machine, JSON web tokens everywhere else.
+
+A token that is not taken is refused with 401 and the reason. `UnreadableClaimError` is the reason
+that a claim gives; `_user` and `_user_of_dev_token` make a refusal of it.
+"""
 
 import time
 from collections.abc import Collection, Mapping
@@ -33,6 +37,7 @@ _LATEST_EXPIRY = 253_402_300_799
 
 
 def _refused(detail: str) -> Auth.exceptions.HTTPException:
+    """The 401 with this reason, to be raised."""
     return Auth.exceptions.HTTPException(status_code=401, detail=detail)
 
 
@@ -168,7 +173,7 @@ class Tokens:
     def _issuer_of(self, claims: Mapping[str, Any]) -> str:
         """The issuer of a token, in its one spelling; "" where `AUTH_ISSUER` is not set.
 
-        Raises a 401 for an issuer that is not listed there.
+        Raises a 401 for a token without an issuer, `UnreadableClaimError` for one that is not listed.
         """
         if not self._settings.issuers:
             return ""
@@ -185,7 +190,9 @@ class Tokens:
         return issuer
 
     def _check_audience(self, claims: Mapping[str, Any]) -> None:
-        """Raise a 401 for a token that is for nobody, or for others than `AUTH_AUDIENCE` lists."""
+        """Raise `UnreadableClaimError` for a token that is for nobody, or for others than
+        `AUTH_AUDIENCE` lists, and a 401 for one that names no audience where some are listed.
+        """
         path = self._settings.auth_audience_claim
         value = claim_at(claims, path)
         if value == []:
@@ -208,7 +215,7 @@ class Tokens:
     def _with_issuer(self, issuer: str, name: str, path: str) -> str:
         """The identity of the person to whom an issuer gives this name.
 
-        Raises a 401 where both together are too long.
+        Raises `UnreadableClaimError` where both together are too long.
         """
         if name.startswith(RESERVED_PREFIX):
             return name  # which is refused
@@ -254,7 +261,7 @@ class Tokens:
 
 
 def _check_verified(claims: Mapping[str, Any], path: str) -> None:
-    """Raise a 401 if the identity is an email address that the provider has not verified.
+    """Raise `UnreadableClaimError` if the identity is an email address that is not verified.
 
     Anybody may have typed it.
     """

@@ -65,13 +65,16 @@ def _read(source: Path) -> Engine | None:
 
 def _read_wheel(source: Path) -> Engine | None:
     """The engine in a wheel; None if it is another package's."""
-    metadata = Parser().parsestr(_metadata_of(source))
+    text = _metadata_of(source)
+    metadata = Parser().parsestr(text)
     if metadata["Name"] != NAME:
         return None
-    if not metadata["Version"]:
+    version = metadata["Version"]
+    if not version:
         raise _UnreadableError("its METADATA has no Version")
-    changelog = str(metadata.get_payload()).partition("# Changelog\n")[2]
-    return Engine(metadata["Version"], changelog, source)
+    description = str(metadata.get_payload())
+    _, _, changelog = description.partition("# Changelog\n")
+    return Engine(version, changelog, source)
 
 
 def _metadata_of(source: Path) -> str:

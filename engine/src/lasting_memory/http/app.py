@@ -273,6 +273,9 @@ class Page:
         return texts.chosen(header, self.texts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request for the page; send a browser at the server's root there; pass any other
+        one on.
+        """
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return

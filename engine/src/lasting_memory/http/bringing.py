@@ -188,9 +188,9 @@ async def _proposal_of(caller: PersonRequest, text_id: str) -> Proposal | None:
 async def _in_own_task(
     caller: PersonRequest, owner: consolidation.Owner, part: consolidation.Part
 ) -> dict[str, Any]:
-    """The report of a part, which is read to its end even where the client goes away.
+    """The report of the run that reads a part, in a task that goes on even if the client goes away.
 
-    So no thread is left with a part of the text.
+    So no thread is left with a part of the text. Raises `HTTPException` as `run_and_wait`.
     """
     task = asyncio.create_task(_read_part(caller, owner, part))
     _tasks.add(task)

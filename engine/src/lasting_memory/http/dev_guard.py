@@ -35,6 +35,7 @@ class DevGuard:
         self.settings = settings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or answer 403 with the reason why not."""
         reason = None
         if scope["type"] != "lifespan":
             reason = self._refusal(scope)

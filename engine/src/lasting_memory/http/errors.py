@@ -57,9 +57,10 @@ async def _misconfigured(_: Request, error: SettingsError) -> Response:
 
 
 async def _failed(request: Request, error: ValueError) -> Response:
-    """What is no refusal is an error of the server's, of a fork's routes as well.
+    """The answer to a `ValueError` that is no refusal: 500, as to any error of the server's, also in
+    a fork's routes. Its words are for the log alone.
 
-    Its words are for the log alone.
+    The platform's own routes answer 400 to a value that they cannot use, as without this library.
     """
     answer = await platform.bad_request(request, error)
     if answer:

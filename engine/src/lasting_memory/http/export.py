@@ -290,11 +290,12 @@ async def _thread_ids(client: LangGraphClient, metadata: Mapping[str, str]) -> l
 async def _threads(
     client: LangGraphClient, metadata: Mapping[str, str], ids: Sequence[str]
 ) -> bytes:
-    """These conversations as JSON objects with commas; one that cannot be read has an `error`.
+    """These conversations as JSON objects with commas between them.
 
-    The platform's JSON is passed on unread: decoding it would take several times as long, and a
-    response that httpx has read whole stays in memory until Python collects cycles. Raises
-    `HTTPStatusError` in an outage.
+    If the platform cannot read all of them, they are asked for one by one, and one that it cannot
+    read has an `error`. Raises `HTTPStatusError` in an outage. The platform's JSON is passed on
+    unread: decoding it would take several times as long, and a response that httpx has read whole
+    stays in memory until Python collects cycles.
     """
     fields = ["thread_id", "created_at", "updated_at", "metadata", "values"]
     query = {"metadata": metadata, "limit": len(ids), "select": fields, "ids": ids}

@@ -1,4 +1,8 @@
-"""A person's files over HTTP: list, read, write, delete, history, undo."""
+"""A person's files over HTTP: list, read, write, delete, history, undo.
+
+A history is a file's revisions, the newest first. Where a client sends `If-Match`, the file is
+changed only if it is still at this revision. The source of a line is who vouches for it.
+"""
 
 import itertools
 import re

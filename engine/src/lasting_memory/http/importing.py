@@ -117,7 +117,11 @@ def _check_file(caller: PersonRequest, file: DocumentFile, item: Item | None) ->
 
 
 async def _import_file(caller: PersonRequest, file: DocumentFile, item: Item | None) -> Action:
-    """Merge a file with the stored one. Returns what that did. Raises `RefusedWrite`."""
+    """Merge a file with the stored one. Raises `RefusedWrite` for what may not be written.
+
+    Returns "create" for a new file, "append" where lines were missing, "same" for an equal file, and
+    "keep" where the stored one stays although the imported one differs.
+    """
     before = stored_file(item) if item else None
     if before:
         content = before["content"]

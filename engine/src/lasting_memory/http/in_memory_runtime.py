@@ -54,24 +54,24 @@ def _know_which_runs_go_on() -> None:
     """
     enter = ops.Runs.enter
     delete = ops.Runs.delete
-    going = Counter[str]()
-    run_ids = Counter[str]()
-    platform.runs_going = going
-    platform.run_ids_going = run_ids
+    run_counts = Counter[str]()  # by thread
+    run_id_counts = Counter[str]()  # by run
+    platform.runs_going = run_counts
+    platform.run_ids_going = run_id_counts
 
     @asynccontextmanager
     async def enter_counted(run_id: Any, thread_id: Any, *args: Any) -> AsyncIterator[Any]:
         """Carry out a run as the runtime does, and count it until its end."""
         thread_name = str(thread_id)
         run_name = str(run_id)
-        going[thread_name] += 1
-        run_ids[run_name] += 1
+        run_counts[thread_name] += 1
+        run_id_counts[run_name] += 1
         try:
-            async with enter(run_id, thread_id, *args) as done:
-                yield done
+            async with enter(run_id, thread_id, *args) as entered:
+                yield entered
         finally:
-            _count_down(going, thread_name)
-            _count_down(run_ids, run_name)
+            _count_down(run_counts, thread_name)
+            _count_down(run_id_counts, run_name)
             await _correct_status(thread_id)
             await _delete_late_checkpoints(thread_id)
 
@@ -94,7 +94,7 @@ def _know_which_runs_go_on() -> None:
             return _yield_one(run_id)
         deleted = await delete(conn, run_id, thread_id=thread_id, ctx=ctx)
         is_listed = _has_run(conn, thread_id, run_id)  # the caller may not delete it
-        goes_on = is_listed or going[str(thread_id)] or _active_runs(conn, thread_id)
+        goes_on = is_listed or run_counts[str(thread_id)] or _active_runs(conn, thread_id)
         if thread and was_only_run and not goes_on:
             # Stopping the run has put into the thread what the run had come to. Its checkpoints are
             # gone, so the thread has the state from before the run again.

@@ -50,6 +50,9 @@ class Discovery:
         self._resource = resource_of(settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request for the metadata; pass any other one on, with the metadata's address in
+        a 401 of /memory/mcp.
+        """
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -69,7 +69,9 @@ async def me(caller: Caller, query: AboutQuery) -> Me:
 
 
 def _memory_route(caller: PersonRequest, scope: Scope) -> MemoryRoute:
-    """A folder as it is answered; without a namespace where the person may not read it."""
+    """A folder of a route as it is answered: whether it is shared, who writes there, and its namespace
+    in the store; None where the person may not read it.
+    """
     actor = caller.actor
     claims = identity.claims_of(caller.http.user)
     namespace = None

@@ -246,7 +246,9 @@ class MemoryTools:
         return await platform.in_thread(line_named, text, lines)
 
     async def _replace(self, line: MemoryLine, text: str | None) -> bool:
-        """Put a text in place of a line, or take the line out (None). Returns as `change`."""
+        """Put a text in place of a line, or take the line out (None). Returns whether that waits for
+        the person's yes.
+        """
 
         def replaced(before: str) -> str:
             return with_line(before, line, text)
@@ -254,7 +256,9 @@ class MemoryTools:
         return await self._files.change(line.key, replaced)
 
     async def _append(self, key: str, line: str) -> bool:
-        """Add a line to a file, unless it has the line. Returns as `change`."""
+        """Add a line to a file, unless it has the line. Returns whether that waits for the person's
+        yes.
+        """
 
         def appended(before: str) -> str:
             added = lacking(before, line)
@@ -265,7 +269,8 @@ class MemoryTools:
     async def _list_topic(self, key: str, topic: str) -> bool:
         """Name a topic's file in the index of topics, which is what prompts show of them.
 
-        Returns as `change`; False, too, if no prompt shows the index, or it names the file.
+        Returns whether that waits for the person's yes; False, too, if there is nothing to do: no
+        prompt shows the index, or it names the file already.
         """
         if INDEX_PATH not in memory_files(self._caller.deployment):
             return False
@@ -392,6 +397,7 @@ class MemoryServer:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request by the protocol, unless it is refused before any tool sees it."""
         refusal = self._refusal(Request(scope))
         if refusal is not None:
             await refusal(scope, receive, send)

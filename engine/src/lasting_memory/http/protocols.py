@@ -61,6 +61,9 @@ class PeoplesAgents:
         self._settings = settings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on. Within one of a person's by MCP or A2A, no assistant of consolidation
+        is found.
+        """
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -119,7 +122,10 @@ class _WithoutConsolidation:
 
 
 def _answer_for_people(status: int, body: bytes) -> tuple[int, bytes]:
-    """The status and body of an answer about assistants, as people get it."""
+    """The status and body of an answer about assistants, as people get it.
+
+    A page is without those of the consolidation graph. One of these by its id is answered with 404.
+    """
     if status != HTTPStatus.OK:
         return status, body
     answer = orjson.loads(body)

@@ -67,6 +67,7 @@ class RequestBounds:
         self._deployment = deployment
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on within its bounds, or answer with the refusal."""
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
             return

@@ -1,7 +1,8 @@
 """Requests to /memory: who asks about whom, what may be asked, and where the person's memory is.
 
 Outside of runs the platform scopes nothing. So every route takes a `Caller`, then its query as a
-model.
+model. The actor is the person whom a request is about, the author whoever sends it: an operator may
+ask about somebody else.
 """
 
 from collections.abc import AsyncIterator
@@ -325,9 +326,9 @@ _MAX_COMPUTING = 50
 async def one_at_a_time(
     caller: PersonRequest, kind: str = _COMPUTING, limit: int = _MAX_COMPUTING
 ) -> AsyncIterator[None]:
-    """Waits until no other such request about this person is answered.
+    """Waits until no other request of this kind about this person is being answered.
 
-    `most` of them may wait or be answered. Raises `HTTPException` 429 for a further one.
+    As many as the limit may wait or be answered. Raises `HTTPException` 429 for a further one.
     """
     with share_of(caller.actor, caller.deployment.limits).under_way(kind, limit):
         async with platform.lock_of(kind, caller.actor):
@@ -335,7 +336,10 @@ async def one_at_a_time(
 
 
 def in_turn(kind: str, limit: int = 1) -> Any:
-    """The same as a dependency of routes."""
+    """A dependency of routes, which has a person's requests of this kind carried out one by one.
+
+    As many as the limit may wait or be answered; a further one is refused with 429.
+    """
 
     async def turn(caller: Caller) -> AsyncIterator[None]:
         async with one_at_a_time(caller, kind, limit):
